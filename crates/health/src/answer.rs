@@ -1,29 +1,29 @@
-//! What is said about a node, before anybody decides how it is written.
+//! An answer about a node, independent of the style in which it is written.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use topology::health::Finding;
 
-/// As far as the styles tell answers apart.
+/// The kinds of answers, as far as the styles distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum AnswerKind {
     /// It may take traffic.
     Good,
-    /// The question was about an Understudy, and that takes clients: which says nothing of any node.
+    /// The question was about Understudy itself, which takes clients; that says nothing about any node.
     TakesClients,
-    /// It said something that speaks against it.
+    /// Its status has a problem.
     NotSynced,
-    /// It is read only, and the asker does not want that.
+    /// It is read only, and the client asked for one that is not.
     ReadOnly,
     /// An operator's file says that it is not to be used.
     Disabled,
-    /// It says nothing, or too little, or said it too long ago.
+    /// It does not report its status, or not enough of it, or the last report is too old.
     Unknown,
-    /// Whoever was asked has no word of the node: not yet, or not with its account, or not on this. Another may know more.
+    /// The one that was asked knows nothing about the node: not yet, or not with its account, or not on this port. Another may know more.
     Unasked,
-    /// Something happened that may mean its end; it is being asked, and an answer is a moment away.
+    /// Something happened that may mean its loss. It is being asked, and the answer is a moment away.
     Doubted,
 }
 
@@ -31,39 +31,39 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Which answer.
-    pub kind: Kind,
+    pub kind: AnswerKind,
     /// Why, as one sentence to follow the node's name.
     pub reason: Arc<str>,
-    /// How old the facts are.
+    /// The age of the facts.
     pub age: Duration,
-    /// How old what a replica has is at the most, where that was asked for and is known.
+    /// The greatest possible age of a replica's data, if that was asked for and is known.
     pub lag: Option<Duration>,
 }
 
 impl Answer {
     /// An answer from facts that are `age` old.
-    pub fn new(kind: Kind, reason: impl Into<Arc<str>>, age: Duration) -> Self {
+    pub fn new(kind: AnswerKind, reason: impl Into<Arc<str>>, age: Duration) -> Self {
         Self { kind, reason: reason.into(), age, lag: None }
     }
 
     /// From what the rules found.
     pub fn of(found: Result<(), Finding>, good: &str, age: Duration) -> Self {
         match found {
-            Ok(()) => Self::new(Kind::Good, good, age),
+            Ok(()) => Self::new(AnswerKind::Good, good, age),
             Err(finding) => Self::new(kind_of(&finding), finding.sentence, age),
         }
     }
 
     /// Whether the node may take traffic.
     pub fn is_good(&self) -> bool {
-        matches!(self.kind, Kind::Good | Kind::TakesClients)
+        matches!(self.kind, AnswerKind::Good | AnswerKind::TakesClients)
     }
 }
 
-fn kind_of(finding: &Finding) -> Kind {
+fn kind_of(finding: &Finding) -> AnswerKind {
     match finding.problem {
-        "read_only" => Kind::ReadOnly,
-        "replication_unknown" | "lag_unknown" => Kind::Unknown,
-        _ => Kind::NotSynced,
+        "read_only" => AnswerKind::ReadOnly,
+        "replication_unknown" | "lag_unknown" => AnswerKind::Unknown,
+        _ => AnswerKind::NotSynced,
     }
 }

@@ -1,7 +1,7 @@
-//! May this node take traffic: asked over HTTP, by HAProxy's agent check, or through a unix socket; answered from memory.
+//! Answers whether this node may take traffic: over HTTP, to HAProxy's agent check, or through a unix socket, from memory.
 //!
-//! Enters: questions from outside, trusted in nothing, and a [`Source`] that knows. Leaves: bytes as clustercheck or pyclustercheck
-//! would write them, or JSON. What makes a node good is not decided here but in [`topology::health`].
+//! Enters: untrusted questions from outside, and a [`Source`] that knows about nodes. Leaves: the bytes that clustercheck or pyclustercheck
+//! would write, or JSON. What makes a node good is decided in [`topology::health`].
 //!
 //! ```text
 //!   database <-- refresh (one link, hard deadlines) --> State
@@ -10,7 +10,7 @@
 //!              agent:  node name -------------> Answer --> one line
 //! ```
 //!
-//! Invariant: nothing on the way from a question to its answer waits for anything but the asker.
+//! Invariant: nothing between a question and its answer waits, except for the client.
 
 pub mod answer;
 pub mod node;
@@ -29,7 +29,7 @@ use topology::health::Question;
 
 use crate::answer::Answer;
 
-/// Whoever knows about nodes. Asked for each request: it must answer from memory.
+/// Knows about nodes. Called for each request, so it must answer from memory.
 pub trait Source: Send + Sync + 'static {
     /// The answer about a node; `None` for the name is the one that this source is for (its own database, or Understudy itself).
     /// `None` when there is no such node.

@@ -1,5 +1,5 @@
-//! The source that `understudy check` has: one server, as [`crate::refresh`] last heard of it. Asked by whatever name: it knows one node,
-//! not what others call it, and the original answers any path alike.
+//! The source of `understudy check`: one server, as [`crate::refresh`] last reported it. It answers for any name, since it has only one
+//! node and does not know what others call it. The original answers any path alike, too.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::server::Counts;
 
 /// One server.
 pub struct Node {
-    /// What is known of it.
+    /// The server's last known state.
     pub state: watch::Receiver<Arc<State>>,
-    /// What is older is not believed.
+    /// An older state does not count.
     pub age_max: Duration,
     /// For `/status` and `/metrics`.
     pub rules: Rules,
-    /// Where it is asked, for people.
+    /// The address at which it is asked, for people.
     pub place: String,
-    /// What the listeners served.
+    /// The listeners' counters.
     pub counts: Arc<Counts>,
 }
 

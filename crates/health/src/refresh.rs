@@ -1,4 +1,4 @@
-//! Keeps one link to one server, and one answer: asked every interval, with hard deadlines, and told at once when the link ends.
+//! Keeps one link to one server, and its newest answer: it is asked every interval, with hard deadlines, and the end of the link is noticed at once.
 //!
 //! ```text
 //!   connect (deadline) --> ask (deadline) --> State --> sleep until the next, or the link's end
@@ -6,7 +6,7 @@
 //!      '-- down, with the reason, at once, unless it lets us in <-'
 //! ```
 //!
-//! Whoever reads the [`State`] judges its age: a server that hangs says nothing, and its last word gets old meanwhile.
+//! The reader of the [`State`] judges its age: a server that hangs does not answer, and its last answer gets older meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use tokio::time::{Instant, sleep_until};
 use topology::galera::{self, sql};
 use topology::health::{self, Question, Rules, Word};
 
-use crate::answer::{Answer, Kind};
+use crate::answer::{Answer, AnswerKind};
 use crate::replication::Asker;
 
-/// Whom to ask, and how often.
+/// The server to ask, and how often.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the server is; looked at anew for each link.
+    /// The server's address; determined again for each link.
     pub whereabouts: Whereabouts,
-    /// As whom.
+    /// The account.
     pub login: Login,
-    /// From one question to the next.
+    /// The time between two questions.
     pub interval: Duration,
-    /// For connecting, and for each round of questions.
+    /// The time limit of a connection, and of each round of questions.
     pub deadline: Duration,
     /// While this file exists, the node is not to be used.
     pub disabled_file: Option<PathBuf>,
 }
 
-/// Where a server is, as far as it can be known before it is there.
+/// A server's address, as far as it can be known before the server is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// Mostly.
+    /// The usual address.
     pub place: Endpoint,
-    /// Instead, while this socket is there and that one is not.
+    /// Used instead, while this socket exists and the usual one does not.
     pub other: Option<Endpoint>,
 }
 
 impl Whereabouts {
-    /// Where it is now.
+    /// The address to use now.
     pub fn now(&self) -> &Endpoint {
         let is_there = |place: &Endpoint| matches!(place, Endpoint::Unix(path) if path.exists());
         match &self.other {
@@ -67,14 +67,14 @@ impl From<Endpoint> for Whereabouts {
 pub struct State {
     /// When it was learned.
     pub at: Instant,
-    /// What the server said, or why it said nothing.
+    /// The server's report, or why there is none.
     pub word: Result<Arc<Word>, Arc<str>>,
-    /// The server's version, once it was heard.
+    /// The server's version, once it was reached.
     pub version: Arc<str>,
     /// An operator's file says that the node is not to be used.
     pub is_disabled: bool,
-    /// The answers for each of the eight [`Rules`], made once and given often; see [`number`].
-    members: [(Kind, Arc<str>); 8],
+    /// The answers for each of the eight [`Rules`], made once and used often; see [`number`].
+    members: [(AnswerKind, Arc<str>); 8],
 }
 
 impl State {
@@ -85,10 +85,10 @@ impl State {
             let rules = rules(number);
             let answer = match (disabled.as_ref().filter(|_| !rules.drained), &word) {
                 (Some(answer), _) => answer.clone(),
-                (None, Err(why)) => Answer::new(Kind::Unknown, why.clone(), Duration::ZERO),
-                // The rules would find that it is outside of the majority: of a cluster that it has no part in.
+                (None, Err(why)) => Answer::new(AnswerKind::Unknown, why.clone(), Duration::ZERO),
+                // The rules would find that it is without a majority, but it is not in a cluster at all.
                 (None, Ok(word)) if word.status.local_state.is_none() => {
-                    Answer::new(Kind::Unknown, galera::words::NO_STATE, Duration::ZERO)
+                    Answer::new(AnswerKind::Unknown, galera::words::NO_STATE, Duration::ZERO)
                 }
                 (None, Ok(word)) => {
                     Answer::of(health::ask(word, Question::Member(rules)), "may take traffic", Duration::ZERO)
@@ -99,17 +99,17 @@ impl State {
         Self { at, is_disabled: disabled.is_some(), members: std::array::from_fn(member), word, version }
     }
 
-    /// What holds before the first answer.
+    /// The state before the first answer.
     fn unasked() -> Self {
         Self::new(Instant::now(), Err("has not been asked yet".into()), "".into(), None)
     }
 
-    /// The answer to a question. One that is older than `age_max` is none.
+    /// Answers a question. A state older than `age_max` counts as no answer.
     pub fn answer(&self, question: Question, age_max: Duration) -> Answer {
         let age = self.at.elapsed();
         if age > age_max {
             let reason = format!("gave its last answer {} ms ago", age.as_millis());
-            return Answer::new(Kind::Unknown, reason, age);
+            return Answer::new(AnswerKind::Unknown, reason, age);
         }
         let good = match question {
             Question::Member(rules) => {
@@ -120,8 +120,8 @@ impl State {
             Question::Replica { .. } => "follows its source",
         };
         match &self.word {
-            _ if self.is_disabled => Answer::new(Kind::Disabled, self.members[0].1.clone(), age),
-            Err(why) => Answer::new(Kind::Unknown, why.clone(), age),
+            _ if self.is_disabled => Answer::new(AnswerKind::Disabled, self.members[0].1.clone(), age),
+            Err(why) => Answer::new(AnswerKind::Unknown, why.clone(), age),
             Ok(word) => Answer::of(health::ask(word, question), good, age),
         }
     }
@@ -136,16 +136,16 @@ fn rules(number: usize) -> Rules {
     Rules { donor: number & 1 != 0, read_only: number & 2 != 0, drained: number & 4 != 0 }
 }
 
-/// How long a server may take to let us in again when it has closed a link, and to be good meanwhile.
+/// How long a server that has closed a link may take to accept a new one and be good, before it counts as down.
 const RETURN_TIME_MAX: Duration = Duration::from_millis(50);
-/// A server that is down is tried again after the interval, or after this when that is shorter: it may be back.
+/// A server that is down is tried again after the interval, or after this if that is shorter.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Asks for ever, until nobody reads any more.
+/// Asks repeatedly, until there is no reader any more.
 pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
     let mut version: Arc<str> = "".into();
     let mut replication = Asker::default();
-    // Why the last link was closed, while it is not told yet: a server that lives lets us in again at once.
+    // Why the last link was closed, until that is reported: a server that lives accepts a new one at once.
     let mut closed: Option<String> = None;
     while !state.is_closed() {
         let began = Instant::now();
@@ -155,12 +155,12 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
             Ok(link) => {
                 version = link.greeting.version.as_str().into();
                 match watch_over(&settings, &state, link, &version, &mut replication).await {
-                    // One that closes each link at once is not tried without end.
+                    // A server that closes each link at once is not tried again and again.
                     End::Closed(why) if began.elapsed() > settings.interval => {
                         closed = Some(why);
                         continue;
                     }
-                    // What it said stands; the next round has a new link.
+                    // Its answer stands; the next round uses a new link.
                     End::Spent => None,
                     End::Closed(why) | End::Useless(why) => Some(why),
                 }
@@ -176,27 +176,27 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
 
 const CLOSED: &str = "has closed the connection: the server has ended";
 
-/// How a link came to its end, and why.
+/// How and why a link ended.
 enum End {
-    /// It owes the answer to one question, and a new one is to ask the others.
+    /// It still owes the answer to one question, so a new link asks the others.
     Spent,
-    /// By the server, which may mean this link alone (KILL, wait_timeout), or the server's end.
+    /// The server closed it, which may concern this link only (KILL, wait_timeout), or be the server's end.
     Closed(String),
-    /// It gives no answer, or none that can be used.
+    /// The server does not answer, or not usably.
     Useless(String),
 }
 
-/// The answer while `file` exists, or while nobody can tell whether it does: an operator's word must not be missed.
+/// The answer while `file` exists, or while it is not known whether it does: an operator's order must not be missed.
 pub fn disabled(file: &Path) -> Option<Answer> {
     let reason = match file.try_exists() {
         Ok(false) => return None,
         Ok(true) => format!("is disabled by an operator: {} exists", file.display()),
         Err(e) => format!("may be disabled by an operator: {} cannot be looked for: {e}", file.display()),
     };
-    Some(Answer::new(Kind::Disabled, reason, Duration::ZERO))
+    Some(Answer::new(AnswerKind::Disabled, reason, Duration::ZERO))
 }
 
-/// A channel that begins with "not asked yet", which counts as down.
+/// A channel whose first state is "not asked yet", which counts as down.
 pub fn channel() -> (watch::Sender<Arc<State>>, watch::Receiver<Arc<State>>) {
     watch::channel(Arc::new(State::unasked()))
 }
@@ -238,7 +238,7 @@ async fn watch_over(
                 }
             }
             Err(LinkError::Closed | LinkError::Reset) => return End::Closed(CLOSED.into()),
-            // Whatever was left for the last question: the same words each time, or a hung server would fill the log.
+            // However much time was left for the last question, the words must be the same, or a server that hangs would fill the log.
             Err(LinkError::TimedOut { .. }) => {
                 return End::Useless(said(&LinkError::TimedOut { after: settings.deadline }));
             }
@@ -259,18 +259,18 @@ async fn watch_over(
     }
 }
 
-/// What came of one round.
+/// The result of one round.
 struct Heard {
     word: Word,
-    /// When the server said what it is; how it replicates may have come later.
+    /// When the server reported its status; the state of replication may have come later.
     at: Instant,
     /// The link still owes an answer.
     is_spent: bool,
 }
 
-/// One round of questions. How replication stands is asked last, and is another question: a server that is slow to tell it (it may wait
-/// for a channel that somebody stops) is a member as before. It has what is left of half of the time for that, so that the rounds follow
-/// each other soon enough.
+/// One round of questions. The state of replication is asked last, in a question of its own: a server that is slow to answer it (it may
+/// wait for a channel that somebody stops) is a member all the same. The question gets what is left of half of the time, so that the next
+/// round is not late.
 async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Result<Heard, LinkError> {
     let began = Instant::now();
     let until = began + deadline;
@@ -293,7 +293,7 @@ fn tell(
     state.send_replace(Arc::new(State::new(at, word, version.clone(), settings.disabled_file.as_deref())));
 }
 
-/// The error as a sentence about the server. Never the password: no link error carries it.
+/// The error as a sentence about the server. It never contains the password, since no link error does.
 fn said(error: &LinkError) -> String {
     format!("cannot be asked: {error}")
 }

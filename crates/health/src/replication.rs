@@ -1,7 +1,7 @@
-//! Asking a server how it replicates: the one question of a round that it may refuse, or leave open, and be a member all the same.
+//! Asks a server for the state of its replication: the one question of a round that it may refuse or leave unanswered and be a member all the same.
 //!
-//! Invariant: a server that leaves it open is not asked again at once. Each such question costs a link, and a server whose thread waits
-//! for a lock keeps its end of it: asked in each round, it would soon have no connection left for anybody.
+//! Invariant: a server that leaves it unanswered is not asked again at once. Each such question costs a link, and a server whose thread
+//! waits for a lock keeps its end of that link: asked in each round, it would soon have no connection left.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use tokio::time::Instant;
 use topology::flavor::Flavor;
 use topology::replication::{self, Channel};
 
-/// What a server says of a statement that it will never answer on this link: it does not know it, or the account may not use it. Any
-/// other refusal (a KILL QUERY, say) is of this one time.
+/// Errors after which the server will never answer the statement on this link: it does not know it, or the account lacks a privilege. Any
+/// other error (such as after KILL QUERY) concerns this one time.
 const FOR_GOOD: [u16; 3] = [UNKNOWN_STATEMENT, 1142, 1227];
-/// It does not know the statement. The other form is the one that tells what is wrong.
+/// The server does not know the statement. The error for the other form is the one that is reported.
 const UNKNOWN_STATEMENT: u16 = 1064;
-/// After a silence it is left alone for so long; after each further one for twice as long.
+/// After an unanswered question the server is not asked for this long; after each further one, for twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// But for no longer than this.
+/// The longest such pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What asking has taught so far.
+/// What earlier questions have shown.
 #[derive(Default)]
 pub struct Asker {
     /// The statements that were refused for good on this link, and how.
     denied: Vec<(&'static str, Refusal)>,
-    /// The pause after the last silence, and until when it lasts.
+    /// The last pause, and its end.
     pause: Option<(Duration, Instant)>,
 }
 
@@ -35,16 +35,16 @@ struct Refusal {
     message: String,
 }
 
-/// What came of it.
+/// The result.
 pub struct ChannelsAnswer {
-    /// Its sources, or why it does not tell them.
+    /// Its channels, or why it does not report them.
     pub channels: Result<Vec<Channel>, String>,
-    /// The link still owes an answer, and is of no use any more.
+    /// The link still owes an answer, and cannot be used any more.
     pub is_spent: bool,
 }
 
 impl Asker {
-    /// A new login has rights of its own.
+    /// A new login may have other privileges.
     pub fn forget_refusals(&mut self) {
         self.denied.clear();
     }
@@ -96,7 +96,7 @@ impl Asker {
     }
 }
 
-/// The same words however long it was waited for: each change of them is a line in the log.
+/// The same words however long it was waited for, since each change of them is a line in the log.
 const SILENT: &str = "it gave no answer in time, and is asked again from time to time";
 
 fn channels(rows: &Rows) -> Vec<Channel> {

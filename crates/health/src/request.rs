@@ -1,7 +1,7 @@
-//! From the first bytes of a connection to a question. Sans-IO: bytes in, a decision out.
+//! From the first bytes of a connection to a question. No I/O: bytes in, a decision out.
 //!
-//! Whatever is not HTTP gets the plain answer too: the original script under xinetd never read what was sent, and there are checkers
-//! that count on it.
+//! Whatever is not HTTP gets the plain answer, too: the original script under xinetd never read what was sent, and there are clients that
+//! rely on that.
 
 use std::time::Duration;
 
@@ -20,38 +20,38 @@ const PROXY_LINE_MAX: usize = 107;
 /// What the bytes so far are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// A head that may still become whole.
+    /// The beginning of a request head.
     Part,
-    /// Not HTTP: the plain answer, and the end.
+    /// Not HTTP: it gets the plain answer, and the connection ends.
     Raw,
     /// A request.
     Request(Request),
-    /// HTTP that cannot be served: the status line's rest, and a sentence.
+    /// HTTP that cannot be served: the rest of the status line, and a sentence.
     Bad(&'static str, String),
 }
 
 /// A whole request head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is wanted.
+    /// What is asked for.
     pub wants: Wants,
     /// About which node; `None` for the source's own.
     pub node: Option<String>,
     /// HEAD.
     pub head_only: bool,
-    /// What the client said about the connection, if anything.
+    /// What the client said about keeping the connection.
     pub connection: Connection,
     /// HTTP/1.1 keeps connections open unless told otherwise.
     pub is_http11: bool,
     /// Bytes of the head.
     pub len: usize,
-    /// A body may follow, which is not read: the connection cannot be kept.
+    /// A body may follow, which is not read, so the connection cannot be kept.
     pub has_body: bool,
-    /// The path is none of ours. The original answers any path; where there are several nodes it may be one's misspelt name.
+    /// The path is not one of ours. The original answers any path; where there are several nodes, it may be a misspelt name.
     pub is_any_path: bool,
 }
 
-/// What is wanted.
+/// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// The style's own answer.
@@ -60,9 +60,9 @@ pub enum Wants {
     Role(Question),
     /// The answer alone, as JSON.
     Json(Question),
-    /// Every fact.
+    /// All facts.
     Status,
-    /// The figures.
+    /// The metrics.
     Metrics,
 }
 
@@ -77,7 +77,7 @@ pub enum Connection {
     Close,
 }
 
-/// Looks at the bytes that have come. `rules` are for questions that say nothing else.
+/// Parses the bytes received so far. `rules` are the default for questions without rules of their own.
 pub fn see(bytes: &[u8], rules: Rules) -> Seen {
     if bytes.starts_with(PROXY_2) {
         let why = "the PROXY protocol is read in its first version only: send-proxy, not send-proxy-v2";
@@ -94,7 +94,7 @@ pub fn see(bytes: &[u8], rules: Rules) -> Seen {
     }
 }
 
-/// What may stand in front of a request: empty lines (RFC 9112, section 2.2), and the line of HAProxy's `check-send-proxy`.
+/// What may precede a request: empty lines (RFC 9112, section 2.2), and the line of HAProxy's `check-send-proxy`.
 fn prelude(bytes: &[u8]) -> usize {
     let request = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
     let Some(empty) = request else { return 0 };
@@ -123,7 +123,7 @@ fn see_request(bytes: &[u8], rules: Rules) -> Seen {
     }
 }
 
-/// The first line is, or may still become, `METHOD target HTTP/1.x`.
+/// Whether the first line is, or may still become, `METHOD target HTTP/1.x`.
 fn looks_like_http(bytes: &[u8]) -> bool {
     const METHOD_MAX: usize = 16;
     let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -180,13 +180,13 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
     })
 }
 
-/// The first word of a path, and the rest. More slashes than one make no other path.
+/// The first word of a path, and the rest. Repeated slashes make no difference.
 fn split_word(path: &str) -> (&str, &str) {
     let path = path.trim_start_matches('/');
     path.split_at(path.find('/').unwrap_or(path.len()))
 }
 
-/// `/health/db1/writer` is `/writer` about db1; `/health` alone is nobody's name.
+/// `/health/db1/writer` is `/writer` about db1; `/health` alone names no node.
 fn split_node(path: &str) -> (Option<&str>, &str) {
     let (word, rest) = split_word(path);
     match split_word(rest) {
@@ -242,7 +242,7 @@ fn wants(path: &str, query: &str, rules: Rules) -> Result<Wants, Refused> {
         }),
         _ => return Ok(Wants::Member(rules)),
     };
-    // Taken for "any path" it would be answered with another question's yes.
+    // As "any path" it would get the "yes" to another question.
     if !below.trim_matches('/').is_empty() {
         return Err(bad(format!("/{word} has nothing below it, the path is: {path}")));
     }

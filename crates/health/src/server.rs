@@ -1,7 +1,7 @@
 //! The listeners: HTTP over TCP and over a unix socket, and the agent check. One thread of its own carries them all.
 //!
 //! ```text
-//!   listener --accept (a place, or the queue)--> http (requests of one connection) --> respond (a request to its bytes)
+//!   listener --accept (a slot, or the queue)--> http (requests of one connection) --> respond (a request to its bytes)
 //!                                           \--> agent_check (one line of one connection)
 //! ```
 
@@ -37,21 +37,20 @@ use crate::style::Style;
 
 /// What is served, and how.
 pub struct Settings {
-    /// HTTP, and whatever is not HTTP.
+    /// Listeners for HTTP, and for whatever is not HTTP.
     pub http: Vec<TcpListener>,
-    /// The same for programs of this machine.
+    /// The same for programs on this machine.
     pub unix: Vec<UnixListener>,
     /// HAProxy's agent check.
     pub agent: Vec<TcpListener>,
-    /// Whose bytes.
+    /// The style of the answers.
     pub style: Style,
-    /// For questions that do not say.
+    /// The rules for questions without rules of their own.
     pub rules: Rules,
-    /// The source has several nodes: an agent check must name one, a question that is not heard to the end gets a no, and a path that
-    /// is none of ours a 404.
+    /// The source has several nodes: an agent check must name one, an incomplete question gets a "no", and an unknown path a 404.
     pub several_nodes: bool,
-    /// HTTP connections at once, [`CONNECTIONS_MAX`] or less: fewer than there are file descriptors, or nobody new gets in.
-    /// [`ASIDE_MAX`] agent checks, and so many programs of this machine, come beside, or as many as this when it is less.
+    /// The limit of HTTP connections, at most [`CONNECTIONS_MAX`]: it must be less than the file descriptors, or no new client gets in. In
+    /// addition there may be [`ASIDE_MAX`] agent checks, and as many programs of this machine, or as many as this limit if it is less.
     pub connections_max: u64,
 }
 
@@ -65,7 +64,7 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Begins to serve, on a thread of its own.
+/// Starts to serve, on a thread of its own.
 ///
 /// # Errors
 /// When the system refuses a thread, or a listener.
@@ -113,22 +112,22 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
 }
 
 impl Server {
-    /// Where HTTP is answered.
+    /// The addresses for HTTP.
     pub fn http(&self) -> &[SocketAddr] {
         &self.http
     }
 
-    /// Where the agent check is answered.
+    /// The addresses of the agent check.
     pub fn agent(&self) -> &[SocketAddr] {
         &self.agent
     }
 
-    /// What was served so far.
+    /// The counters.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// The same answers, for another server.
+    /// Gives the same answers to another server's requests.
     pub fn answerer(&self) -> Answerer {
         Answerer(self.responder.clone())
     }

@@ -1,4 +1,4 @@
-//! How an answer is written: clustercheck's bytes, its Percona fork's, pyclustercheck's, or JSON.
+//! The styles in which an answer is written: the bytes of clustercheck, of its Percona fork, of pyclustercheck, or JSON.
 //!
 //! Sources of every byte: the scripts themselves, `clustercheck` (olafz/percona-clustercheck), `clustercheck.sh` (Percona XtraDB
 //! Cluster) and `clustercheck.py` of pyclustercheck's twisted branch, as described in seed-tools.md, sections 1 and 2.
@@ -7,9 +7,9 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::answer::{Answer, Kind};
+use crate::answer::{Answer, AnswerKind};
 
-/// Whose bytes.
+/// The style of the answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// The shell script: text/plain, CRLF after the body, the connection is closed.
@@ -21,36 +21,42 @@ pub enum Style {
     Pyclustercheck,
 }
 
-/// How the head of a response is to be.
+/// The options for the head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// The connection stays open after it.
+    /// The connection is kept open after it.
     pub keep: bool,
     /// Only the head is wanted (HEAD).
     pub head_only: bool,
 }
 
 impl Style {
-    /// The body, with what the style puts behind it.
-    pub fn body(self, kind: Kind) -> &'static str {
+    /// The body, with the line end of the style.
+    pub fn body(self, kind: AnswerKind) -> &'static str {
         match (self, kind) {
-            // No tool that is replaced here speaks of anything but a node.
-            (_, Kind::TakesClients) => "Understudy takes clients.\r\n",
-            (Self::Clustercheck | Self::Pxc, Kind::Good) => "Percona XtraDB Cluster Node is synced.\r\n",
-            (Self::Clustercheck, Kind::NotSynced | Kind::Unknown | Kind::Unasked | Kind::Doubted) => {
-                "Percona XtraDB Cluster Node is not synced.\r\n"
+            // The tools that are replaced here answer about nodes only.
+            (_, AnswerKind::TakesClients) => "Understudy takes clients.\r\n",
+            (Self::Clustercheck | Self::Pxc, AnswerKind::Good) => {
+                "Percona XtraDB Cluster Node is synced.\r\n"
             }
-            (Self::Clustercheck, Kind::ReadOnly) => "Percona XtraDB Cluster Node is read-only.\r\n",
-            (Self::Clustercheck, Kind::Disabled) => "Percona XtraDB Cluster Node is manually disabled.\r\n",
-            // The space before the line's end is Percona's.
+            (
+                Self::Clustercheck,
+                AnswerKind::NotSynced | AnswerKind::Unknown | AnswerKind::Unasked | AnswerKind::Doubted,
+            ) => "Percona XtraDB Cluster Node is not synced.\r\n",
+            (Self::Clustercheck, AnswerKind::ReadOnly) => "Percona XtraDB Cluster Node is read-only.\r\n",
+            (Self::Clustercheck, AnswerKind::Disabled) => {
+                "Percona XtraDB Cluster Node is manually disabled.\r\n"
+            }
+            // The space at the end of the line is in Percona's script.
             (Self::Pxc, _) => "Percona XtraDB Cluster Node is not synced or non-PRIM. \r\n",
-            (Self::Pyclustercheck, Kind::Good) => "Percona XtraDB Cluster Node is synced.",
-            (Self::Pyclustercheck, Kind::NotSynced | Kind::Disabled) => {
+            (Self::Pyclustercheck, AnswerKind::Good) => "Percona XtraDB Cluster Node is synced.",
+            (Self::Pyclustercheck, AnswerKind::NotSynced | AnswerKind::Disabled) => {
                 "Percona XtraDB Cluster Node is not synced."
             }
-            (Self::Pyclustercheck, Kind::ReadOnly | Kind::Unknown | Kind::Unasked | Kind::Doubted) => {
-                "Percona XtraDB Cluster Node state could not be retrieved."
-            }
+            (
+                Self::Pyclustercheck,
+                AnswerKind::ReadOnly | AnswerKind::Unknown | AnswerKind::Unasked | AnswerKind::Doubted,
+            ) => "Percona XtraDB Cluster Node state could not be retrieved.",
         }
     }
 
@@ -65,7 +71,7 @@ impl Style {
             }
             Self::Pyclustercheck => {
                 put(out, &[status, "Server: PXC Python clustercheck / 2.0\r\n"]);
-                // The original counts down from its cache time; ours is never older than the age that it tells, as zero or less.
+                // The original counts down from its cache time; our answer is never older than the age that it states, as zero or less.
                 let is_cached = if answer.age.is_zero() { "False" } else { "True" };
                 let age_s = answer.age.as_secs();
                 let sign = if age_s == 0 { "" } else { "-" };
@@ -78,7 +84,7 @@ impl Style {
         end(out, body, manner);
     }
 
-    /// What the command prints: as the style's own server says it to a client that is closed afterwards.
+    /// The command's output: what the style's own server sends to a client that it closes afterwards.
     pub fn text(self, answer: &Answer) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(answer, Manner { keep: false, head_only: false }, &mut out);
@@ -94,7 +100,7 @@ pub fn plain(status: &str, body: &str, manner: Manner, out: &mut Vec<u8>) {
     end(out, body, manner);
 }
 
-/// What `/writer` and `/replica` answer: the reason, and in the head how far a replica is behind, in seconds.
+/// The answer to `/writer` and `/replica`: the reason, and in the head how far a replica is behind, in seconds.
 pub fn role_typed(answer: &Answer, manner: Manner, out: &mut Vec<u8>) {
     let body = format!("{}\r\n", answer.reason);
     let connection = if manner.keep { "keep-alive" } else { "close" };
@@ -116,7 +122,7 @@ pub fn typed(is_good: bool, kind: &str, body: &str, manner: Manner, out: &mut Ve
     end(out, body, manner);
 }
 
-/// What `/writer` and `/replica` answer to a client that is closed afterwards.
+/// The answer to `/writer` and `/replica` for a client that is closed afterwards.
 pub fn role(answer: &Answer) -> Vec<u8> {
     let mut out = Vec::new();
     let manner = Manner { keep: false, head_only: false };
@@ -124,7 +130,7 @@ pub fn role(answer: &Answer) -> Vec<u8> {
     out
 }
 
-/// The answer alone, for programs: what `check --once` asks a running server for.
+/// The answer alone, for programs: `check --once` asks a running server for it.
 pub fn json(answer: &Answer) -> String {
     json!({
         "good": answer.is_good(),
@@ -158,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    fn text(style: Style, kind: Kind) -> String {
+    fn text(style: Style, kind: AnswerKind) -> String {
         String::from_utf8(style.text(&Answer::new(kind, "because", Duration::from_millis(1500)))).unwrap()
     }
 
@@ -166,13 +172,13 @@ mod tests {
     fn clustercheck_to_the_byte() {
         let up = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 40\r\n\r\n\
                   Percona XtraDB Cluster Node is synced.\r\n";
-        assert_eq!(text(Style::Clustercheck, Kind::Good), up);
+        assert_eq!(text(Style::Clustercheck, AnswerKind::Good), up);
         let down = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n";
         for (kind, length, body) in [
-            (Kind::NotSynced, 44, "Percona XtraDB Cluster Node is not synced.\r\n"),
-            (Kind::Unknown, 44, "Percona XtraDB Cluster Node is not synced.\r\n"),
-            (Kind::ReadOnly, 43, "Percona XtraDB Cluster Node is read-only.\r\n"),
-            (Kind::Disabled, 51, "Percona XtraDB Cluster Node is manually disabled.\r\n"),
+            (AnswerKind::NotSynced, 44, "Percona XtraDB Cluster Node is not synced.\r\n"),
+            (AnswerKind::Unknown, 44, "Percona XtraDB Cluster Node is not synced.\r\n"),
+            (AnswerKind::ReadOnly, 43, "Percona XtraDB Cluster Node is read-only.\r\n"),
+            (AnswerKind::Disabled, 51, "Percona XtraDB Cluster Node is manually disabled.\r\n"),
         ] {
             assert_eq!(
                 text(Style::Clustercheck, kind),
@@ -182,12 +188,12 @@ mod tests {
         let fork = format!(
             "{down}Content-Length: 57\r\n\r\nPercona XtraDB Cluster Node is not synced or non-PRIM. \r\n"
         );
-        assert_eq!(text(Style::Pxc, Kind::Disabled), fork);
+        assert_eq!(text(Style::Pxc, AnswerKind::Disabled), fork);
     }
 
     #[test]
     fn pyclustercheck_has_its_headers() {
-        let said = text(Style::Pyclustercheck, Kind::Unknown);
+        let said = text(Style::Pyclustercheck, AnswerKind::Unknown);
         let head = "HTTP/1.1 503 Service Unavailable\r\nServer: PXC Python clustercheck / 2.0\r\nX-Cache-TTL: -1\r\n\
                     X-Cache: True\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: 57\r\n\r\n";
         assert_eq!(said, format!("{head}Percona XtraDB Cluster Node state could not be retrieved."));
@@ -196,7 +202,7 @@ mod tests {
     #[test]
     fn a_head_has_the_length_and_no_body() {
         let mut out = vec![];
-        let answer = Answer::new(Kind::Good, "", Duration::ZERO);
+        let answer = Answer::new(AnswerKind::Good, "", Duration::ZERO);
         Style::Clustercheck.write(&answer, Manner { keep: true, head_only: true }, &mut out);
         let said = String::from_utf8(out).unwrap();
         assert!(said.contains("Connection: keep-alive\r\nContent-Length: 40\r\n"), "{said}");

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use health::answer::{Answer, Kind};
+use health::answer::{Answer, AnswerKind};
 use health::refresh::{self, Settings, State};
 use link::{Endpoint, Login, Secret};
 use protocol::command::{Command, query_text};
@@ -281,7 +281,7 @@ async fn next(states: &mut watch::Receiver<Arc<State>>) -> Arc<State> {
 }
 
 /// Fails unless the answer is of this kind and its reason has these words.
-fn assert_answer(answer: &Answer, kind: Kind, words: &str, when: &str) {
+fn assert_answer(answer: &Answer, kind: AnswerKind, words: &str, when: &str) {
     assert!(answer.kind == kind && answer.reason.contains(words), "{when}: {answer:?}");
 }
 
@@ -298,8 +298,8 @@ async fn mysql_before_8_0_22_is_asked_in_the_old_form_from_the_second_round_on()
     for round in 1..=8 {
         let state = next(&mut states).await;
         assert_eq!(&*state.version, "8.0.20");
-        assert_answer(&state.answer(REPLICA, LONG), Kind::Good, "follows", &format!("round {round}"));
-        assert_answer(&state.answer(MEMBER, LONG), Kind::Good, "", &format!("round {round}"));
+        assert_answer(&state.answer(REPLICA, LONG), AnswerKind::Good, "follows", &format!("round {round}"));
+        assert_answer(&state.answer(MEMBER, LONG), AnswerKind::Good, "", &format!("round {round}"));
     }
     server.assert_round(1, 1, &[STATUS, VARIABLES, NEW_FORM, OLD_FORM]);
     for round in 2..=8 {
@@ -309,7 +309,7 @@ async fn mysql_before_8_0_22_is_asked_in_the_old_form_from_the_second_round_on()
     // A command that asks but once gets there as well.
     let server = Server::start("8.0.20", script).await;
     let state = refresh::once(&server.settings(INTERVAL, LONG)).await;
-    assert_answer(&state.answer(REPLICA, LONG), Kind::Good, "follows", "once");
+    assert_answer(&state.answer(REPLICA, LONG), AnswerKind::Good, "follows", "once");
     server.assert_round(1, 1, &[STATUS, VARIABLES, NEW_FORM, OLD_FORM]);
 }
 
@@ -329,12 +329,12 @@ async fn an_interrupted_statement_is_asked_again_in_the_next_round() {
         for round in 1..=6 {
             let state = next(&mut states).await;
             let (kind, words) = match round {
-                3 => (Kind::Unknown, "does not tell whether it replicates: 1317 Query execution"),
-                _ => (Kind::Good, "follows"),
+                3 => (AnswerKind::Unknown, "does not tell whether it replicates: 1317 Query execution"),
+                _ => (AnswerKind::Good, "follows"),
             };
             let when = format!("{version}, round {round}");
             assert_answer(&state.answer(REPLICA, LONG), kind, words, &when);
-            assert_answer(&state.answer(MEMBER, LONG), Kind::Good, "", &when);
+            assert_answer(&state.answer(MEMBER, LONG), AnswerKind::Good, "", &when);
         }
         for round in 2..=6 {
             server.assert_round(round, 1, &[STATUS, VARIABLES, form]);
@@ -355,8 +355,8 @@ async fn a_statement_that_the_account_may_not_use_is_asked_once_on_each_link() {
         let state = next(&mut states).await;
         let when = format!("round {round}");
         let words = "does not tell whether it replicates: 1227 Access denied; you need";
-        assert_answer(&state.answer(REPLICA, LONG), Kind::Unknown, words, &when);
-        assert_answer(&state.answer(MEMBER, LONG), Kind::Good, "", &when);
+        assert_answer(&state.answer(REPLICA, LONG), AnswerKind::Unknown, words, &when);
+        assert_answer(&state.answer(MEMBER, LONG), AnswerKind::Good, "", &when);
     }
     let allowed = timeout(LONG, states.wait_for(|state| state.answer(REPLICA, LONG).is_good())).await;
     drop(allowed.expect("the second link's answer").unwrap());
@@ -379,7 +379,7 @@ async fn of_two_refusals_the_one_that_says_what_is_wrong_is_told() {
     for round in 1..=3 {
         let state = next(&mut states).await;
         let words = "does not tell whether it replicates: 1227 ";
-        assert_answer(&state.answer(REPLICA, LONG), Kind::Unknown, words, &format!("round {round}"));
+        assert_answer(&state.answer(REPLICA, LONG), AnswerKind::Unknown, words, &format!("round {round}"));
     }
 }
 
@@ -392,9 +392,9 @@ async fn a_server_that_never_tells_of_replication_is_a_member_without_a_gap() {
         let mut last = next(&mut states).await;
         for round in 1..=6 {
             let when = format!("{version}, round {round}");
-            assert_answer(&last.answer(MEMBER, AGE_MAX), Kind::Good, "", &when);
+            assert_answer(&last.answer(MEMBER, AGE_MAX), AnswerKind::Good, "", &when);
             let words = "does not tell whether it replicates: it gave no answer in time";
-            assert_answer(&last.answer(REPLICA, AGE_MAX), Kind::Unknown, words, &when);
+            assert_answer(&last.answer(REPLICA, AGE_MAX), AnswerKind::Unknown, words, &when);
             // A server whose thread waits for a lock keeps the link that was given up: it is not asked in each round.
             match round {
                 1 => server.assert_round(1, 1, &[STATUS, VARIABLES, form]),
@@ -413,8 +413,8 @@ async fn a_server_that_never_tells_of_replication_is_a_member_without_a_gap() {
 
         let server = Server::start(version, script).await;
         let state = refresh::once(&server.settings(INTERVAL, DEADLINE)).await;
-        assert_answer(&state.answer(MEMBER, AGE_MAX), Kind::Good, "", "once");
-        assert_answer(&state.answer(REPLICA, AGE_MAX), Kind::Unknown, "no answer in time", "once");
+        assert_answer(&state.answer(MEMBER, AGE_MAX), AnswerKind::Good, "", "once");
+        assert_answer(&state.answer(REPLICA, AGE_MAX), AnswerKind::Unknown, "no answer in time", "once");
     }
 }
 
@@ -430,7 +430,7 @@ async fn a_server_that_no_longer_answers_is_no_member_after_the_deadline() {
         let mut states = server.watched(INTERVAL, DEADLINE);
         for round in 1..=LAST_GOOD {
             let when = format!("round {round}");
-            assert_answer(&next(&mut states).await.answer(MEMBER, AGE_MAX), Kind::Good, "", &when);
+            assert_answer(&next(&mut states).await.answer(MEMBER, AGE_MAX), AnswerKind::Good, "", &when);
         }
         // The link that hangs is given up; so is each that is tried after it.
         for (round, link) in [(LAST_GOOD + 1, 1), (LAST_GOOD + 2, 2), (LAST_GOOD + 3, 3)] {
@@ -438,7 +438,7 @@ async fn a_server_that_no_longer_answers_is_no_member_after_the_deadline() {
             let when = format!("{silent}, round {round}");
             for question in [MEMBER, REPLICA] {
                 let answer = state.answer(question, AGE_MAX);
-                assert_answer(&answer, Kind::Unknown, "no answer within 720 ms", &when);
+                assert_answer(&answer, AnswerKind::Unknown, "no answer within 720 ms", &when);
             }
             let asked = server.round(round);
             assert!(asked.iter().all(|asked| asked.link == link), "{when}: {asked:?}");
@@ -454,5 +454,5 @@ async fn a_server_that_no_longer_answers_is_no_member_after_the_deadline() {
     let begun = Instant::now();
     let state = refresh::once(&server.settings(INTERVAL, DEADLINE)).await;
     assert!(begun.elapsed() < DEADLINE + LITTLE, "once: the no came after {:?}", begun.elapsed());
-    assert_answer(&state.answer(MEMBER, AGE_MAX), Kind::Unknown, "no answer within", "once");
+    assert_answer(&state.answer(MEMBER, AGE_MAX), AnswerKind::Unknown, "no answer within", "once");
 }

@@ -121,13 +121,13 @@ pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration
     let after = longest_gap(&acknowledged, fault, until);
 
     let ok = ops.iter().filter(|op| op.outcome == CommitResult::Ok);
-    let (calm, struck): (Vec<&Op>, Vec<&Op>) =
+    let (before_fault, since_fault): (Vec<&Op>, Vec<&Op>) =
         ok.filter(|op| op.due >= quiet_from).partition(|op| op.done < fault);
-    let mut calm: Vec<Duration> = calm.iter().map(|op| op.latency()).collect();
-    let mut struck: Vec<Duration> = struck.iter().map(|op| op.latency()).collect();
-    let median = quantile(&mut calm, 0.5).unwrap_or_default();
-    let p99 = quantile(&mut struck, 0.99).unwrap_or_default();
-    let worst = struck.last().copied();
+    let mut before_fault: Vec<Duration> = before_fault.iter().map(|op| op.latency()).collect();
+    let mut since_fault: Vec<Duration> = since_fault.iter().map(|op| op.latency()).collect();
+    let median = quantile(&mut before_fault, 0.5).unwrap_or_default();
+    let p99 = quantile(&mut since_fault, 0.99).unwrap_or_default();
+    let worst = since_fault.last().copied();
     let outage = longest_outage(ops, fault, until, median);
     let outage_is_open = outage.to == until && outage.length() >= AT_END;
     Effect {

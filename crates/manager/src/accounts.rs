@@ -1,4 +1,4 @@
-//! From the server's account table to [`Account`]s. No password passes here: only what the server keeps, SHA1(SHA1(password)).
+//! Converts the server's account table to [`Account`]s. It contains no passwords, only what the server stores, SHA1(SHA1(password)).
 
 use link::Rows;
 use topology::account::{Account, Proof};
@@ -6,7 +6,7 @@ use topology::flavor::Flavor;
 
 const NATIVE: &str = "mysql_native_password";
 
-/// The accounts in the answer to [`Flavor::accounts`]; roles and rows that make no sense are left out.
+/// The accounts in the answer to [`Flavor::accounts`]; roles and invalid rows are left out.
 pub(crate) fn read(flavor: Flavor, rows: &Rows) -> Vec<Account> {
     (0..rows.len())
         .filter_map(|row| match flavor {
@@ -21,7 +21,7 @@ pub(crate) fn read(flavor: Flavor, rows: &Rows) -> Vec<Account> {
         .collect()
 }
 
-/// One row of mysql.global_priv. An account may have several ways in (`auth_or`): the first that we speak is taken.
+/// One row of mysql.global_priv. An account may have several plugins (`auth_or`): the first one that is supported is used.
 fn global_priv(user: &str, host: &str, document: &str) -> Option<Account> {
     let document: serde_json::Value = serde_json::from_str(document).ok()?;
     let flag = |name: &str| document.get(name).and_then(serde_json::Value::as_bool).unwrap_or(false);
@@ -32,7 +32,7 @@ fn global_priv(user: &str, host: &str, document: &str) -> Option<Account> {
         let text = |name: &str| way.get(name).and_then(serde_json::Value::as_str);
         Some(proof(text("plugin").unwrap_or(NATIVE), text("authentication_string").unwrap_or("")))
     };
-    // The last way stands at the top level; an empty object in `auth_or` stands for it.
+    // The last plugin is at the top level; an empty object in `auth_or` stands for it.
     let top = one(&document);
     let ways: Vec<Proof> = match document.get("auth_or").and_then(serde_json::Value::as_array) {
         Some(ways) => ways
@@ -55,7 +55,7 @@ fn proof(plugin: &str, stored: &str) -> Proof {
     }
     match protocol::native::parse_stored(stored) {
         Some(hash) => Proof::Native(hash),
-        // "invalid" and the like: an account that nobody can use by password.
+        // "invalid" and the like: an account without a usable password.
         None => Proof::Other(format!("{NATIVE} with an invalid hash")),
     }
 }

@@ -1,5 +1,5 @@
-//! What is asked of the nodes: the barrier, reading the accounts. Each is a task on a connection of its own, so that they run
-//! side by side and a hanging one holds up nothing; each has a deadline, and each ends in a word to the brain.
+//! Actions on the nodes: the barrier, and reading the accounts. Each is a task on a connection of its own, so that they run in parallel and
+//! one that hangs delays no other. Each has a deadline, and ends with a fact for the brain.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use topology::account::Account;
 use topology::flavor::Flavor;
 use topology::galera::sql;
 
-/// For wsrep_desync, which hangs while the group waits for the node.
+/// The time limit for wsrep_desync, which hangs while the group waits for the node.
 const DESYNC_DEADLINE: Duration = Duration::from_secs(5);
 /// An action's failure: the server's error number, when it gave one, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,20 +31,20 @@ impl Failed {
     }
 }
 
-/// Longer than what a member remembers of what the others have (evs.causal_keepalive_period, 1 s).
+/// Longer than a member answers a causal read from memory (evs.causal_keepalive_period, 1 s).
 const MEMORY_MAX: Duration = Duration::from_millis(1500);
-/// How often the view is looked at while its change is waited for.
+/// How often the view is read while its change is waited for.
 const VIEW_LOOK: Duration = Duration::from_millis(5);
 
-/// The node's own word that it has applied all that the group had, is a synced member of the Primary component, and is writable.
+/// Passes when the node reports that it has applied all that the group had, is a synced member of the Primary component, and is writable.
 ///
 /// A causal read that is under way while the group changes its view is never answered (measured on MariaDB 10.11.19: it hangs
 /// beyond 3 s, while writes go on; the provider gives it up after repl.causal_read_timeout, 30 s). One that begins after the
 /// change takes a millisecond. So the view is watched beside it on a second connection, and each change begins the read anew.
 ///
-/// Just after the loss of a member a causal read may be answered from memory (see [`topology::galera::question`]), and miss what that member
-/// wrote last. So it is read when the view is without the lost one, by any of the names in `lost`; or, where the view keeps it (we alone
-/// have lost it, or the view has no names), after [`MEMORY_MAX`].
+/// Just after the loss of a member, a causal read may be answered from memory (see [`topology::galera::question`]), and miss what that
+/// member wrote last. It is therefore run when the view is without the lost member, by any of the names in `lost`; or, if the view keeps it
+/// (only this process has lost it, or the view has no names), after [`MEMORY_MAX`].
 pub(crate) async fn barrier(
     address: &str,
     login: &Login,
@@ -70,7 +70,7 @@ pub(crate) async fn barrier(
     .await
 }
 
-/// Returns when the node's view has no member of these names; at the latest after [`MEMORY_MAX`].
+/// Returns when the node's view has no member with one of these names; at the latest after [`MEMORY_MAX`].
 async fn until_without(watch: &mut Link, lost: &[String], within: Duration) -> Result<(), Failed> {
     let until = Instant::now() + MEMORY_MAX;
     loop {
@@ -112,7 +112,7 @@ pub(crate) async fn view(link: &mut Link, within: Duration) -> Result<String, Fa
     Ok(rows.value_of("wsrep_cluster_conf_id").unwrap_or_default().to_owned())
 }
 
-/// Returns the next view that is another one.
+/// Waits for another view; returns its number.
 pub(crate) async fn view_after(link: &mut Link, before: &str, within: Duration) -> Result<String, Failed> {
     loop {
         sleep(VIEW_LOOK).await;
@@ -129,7 +129,7 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
         let mut link = Link::connect(address, login, within).await?;
         let flavor = Flavor::of(&link.greeting.version);
         let rows = link.query(flavor.accounts(), within).await?;
-        // Thousands of JSON documents: not on the thread that probes.
+        // There may be thousands of JSON documents, which must not delay the thread that probes.
         tokio::task::spawn_blocking(move || crate::accounts::read(flavor, &rows))
             .await
             .map_err(|_| Failed::because("reading it was broken off"))
@@ -145,7 +145,7 @@ pub(crate) async fn in_time<T>(
         .await
         .unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))
 }
-/// Has the group wait, or not wait, for the node at `address` when it falls behind.
+/// Makes the group wait, or not wait, for the node at `address` when it falls behind.
 pub(crate) async fn desync(address: &str, login: &Login, on: bool) -> Result<(), Failed> {
     in_time(DESYNC_DEADLINE, async {
         let mut link = Link::connect(address, login, DESYNC_DEADLINE).await?;

@@ -1,4 +1,4 @@
-//! What an operator should do about a trouble that only an operator can end, one sentence each.
+//! Advice about problems that only an operator can solve, one sentence each.
 //!
 //! The grants were found by trial on MariaDB 10.11.19:
 //!   - status (SHOW GLOBAL STATUS, SHOW GLOBAL VARIABLES) and the barrier (SET SESSION wsrep_sync_wait and a read without a table)
@@ -22,7 +22,7 @@ use crate::reading::ER_NOT_SUPPORTED_YET;
 /// ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing, and the server says which.
 const SPECIFIC_ACCESS_DENIED: u16 = 1227;
 
-/// What the monitor account needs anywhere.
+/// The privileges that the monitor account needs globally.
 fn global_grants(kind: Kind) -> &'static str {
     match kind {
         Kind::Galera => "SUPER, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE",
@@ -32,14 +32,14 @@ fn global_grants(kind: Kind) -> &'static str {
     }
 }
 
-/// What gives the monitor account of that name all that it needs, from any host.
+/// The statements that give the monitor account of that name all that it needs, from any host.
 pub fn grants_for(kind: Kind, user: &str) -> String {
     let account = format!("'{}'@'%'", user.replace('\'', "''"));
     let global = global_grants(kind);
     format!("GRANT {global} ON *.* TO {account}; GRANT SELECT ON mysql.global_priv TO {account};")
 }
 
-/// What lets the monitor account in where it is refused with `errno`; whoever logs in as root needs another account.
+/// The statements that let the monitor account in after it was refused with `errno`; a configuration with root needs another account.
 pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
     let make = |user: &str| {
         let name = user.replace('\'', "''");
@@ -52,7 +52,7 @@ pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
         return format!("{text} {}", make("understudy"));
     }
     match errno {
-        // The account is there, or one of that name for another host: making it again fails.
+        // The account, or one of that name for another host, exists: creating it again fails.
         1045 => {
             format!("put its password right, or make it there, if there is no such account: {}", make(user))
         }
@@ -66,7 +66,7 @@ pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
     }
 }
 
-/// What the trouble is about; a node has at most one sentence for each.
+/// What an advice is about; a node has at most one sentence for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     Login,
@@ -165,7 +165,7 @@ pub(crate) fn heartbeat(node: &str, user: &str, schema: &str, errno: u16, messag
     )
 }
 
-/// `lacking`: see [`crate::rights::lacking`]; nothing to say when that is nothing.
+/// `lacking`: see [`crate::rights::lacking`]; `None` when nothing is missing.
 pub(crate) fn rights(kind: Kind, node: &str, user: &str, lacking: &[String]) -> Option<String> {
     (!lacking.is_empty()).then(|| {
         format!(
@@ -176,7 +176,7 @@ pub(crate) fn rights(kind: Kind, node: &str, user: &str, lacking: &[String]) -> 
     })
 }
 
-/// `from`: where the others are connected from.
+/// `from`: the addresses of the other managers.
 pub(crate) fn rival(node: &str, from: &[String]) -> String {
     format!(
         "{node} is managed by another Understudy, too (another_manager), connected from {}: when the primary is lost both decide, and may promote \
@@ -185,7 +185,7 @@ pub(crate) fn rival(node: &str, from: &[String]) -> String {
     )
 }
 
-/// `errno`: what an order failed with; nothing to say when it is not for a lack of rights.
+/// `errno`: the error of an order; `None` when it is not about a missing privilege.
 pub(crate) fn order(kind: Kind, node: &str, user: &str, errno: u16) -> Option<String> {
     (errno == SPECIFIC_ACCESS_DENIED).then(|| {
         format!(

@@ -1,6 +1,6 @@
-//! What nodes call themselves and each other, and what the configuration calls them: the brain knows only the latter.
+//! The names that nodes use for themselves and each other, and those in the configuration: the brain knows only the latter.
 //!
-//! A Galera member announces an address of its own; a replica follows its source by any name that leads there.
+//! A Galera member announces an address of its own; a replica follows its source under any name that leads to it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,18 +15,18 @@ use crate::reading::Standing;
 pub(crate) struct Aliases {
     /// A node's other name -> its configured address.
     known: HashMap<String, String>,
-    /// What each server last said its server_id is.
+    /// The server_id that each server reported last.
     server_ids: BTreeMap<NodeId, u32>,
 }
 
 impl Aliases {
-    /// What a node of that configured address may be called.
+    /// The names that the node with that configured address may have.
     pub fn names_of(&self, address: &str) -> Vec<String> {
         let others = self.known.iter().filter(|(_, known)| *known == address).map(|(name, _)| name.clone());
         others.chain([address.to_owned()]).collect()
     }
 
-    /// What the member at `address` said, with the members as they are configured; without, where they cannot be told apart.
+    /// The report of the member at `address`, with the members by their configured addresses; without members, where they cannot be told apart.
     pub fn member(&mut self, address: &str, mut reading: galera::Reading) -> GaleraStatus {
         let size = reading.status.cluster_size as usize;
         let members = &mut reading.status.members;
@@ -49,8 +49,8 @@ impl Aliases {
         self.server_ids.insert(node, server_id);
     }
 
-    /// What a server said, with its sources as they are configured. Who a source is, its server_id tells while they are connected; that is
-    /// remembered.
+    /// The report of a server, with its sources by their configured addresses. While a source is connected, its server_id identifies it;
+    /// that is remembered.
     pub fn server(
         &mut self,
         node: NodeId,
@@ -74,7 +74,7 @@ impl Aliases {
     }
 }
 
-/// What servers said at one time, with their sources as they are configured; `addresses`: theirs, in the same order.
+/// The reports of servers at one time, with their sources by their configured addresses; `addresses`: the servers' own, in the same order.
 pub fn as_configured(standings: Vec<Option<Standing>>, addresses: &[&str]) -> Vec<Option<ReplicationStatus>> {
     let mut aliases = Aliases::default();
     let ids = || (0..=u8::MAX).map(NodeId);
@@ -89,9 +89,9 @@ pub fn as_configured(standings: Vec<Option<Standing>>, addresses: &[&str]) -> Ve
     named.collect()
 }
 
-/// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO,
-/// several may say the same, and a member that came back without a restart may be missing from the names of a view that has it
-/// (seen on MariaDB 10.11.19): then only the size of the view speaks.
+/// Whether the members' names are addresses and can be told apart. A server that was not given its own address reports AUTO, several may
+/// report the same, and a member that came back without a restart may be missing from the names of a view that it belongs to (seen on
+/// MariaDB 10.11.19). In these cases only the size of the view counts.
 fn tells_apart(members: &[String]) -> bool {
     let distinct: HashSet<&String> = members.iter().collect();
     distinct.len() == members.len() && members.iter().all(|member| member.contains(':'))

@@ -1,4 +1,4 @@
-//! Has the processes of lost nodes proven dead, and makes a component Primary; [`topology::galera::bootstrap`] says when.
+//! Has the processes of lost nodes proven dead, and makes a component Primary; [`topology::galera::bootstrap`] decides when.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,16 +15,16 @@ use topology::galera::sql;
 
 use crate::act::{Failed, in_time};
 
-/// A server that runs accepts a connection so soon.
+/// A running server accepts a connection within this time.
 const LISTENS_WITHIN: Duration = Duration::from_millis(500);
-/// How often the component is looked at while it becomes Primary.
+/// How often the component is checked while it becomes Primary.
 const LOOK_GAP: Duration = Duration::from_millis(20);
-/// Of a proof's complaint, at most so many characters are shown.
+/// At most this many characters of a command's error output are shown.
 const SHOWN_MAX: usize = 200;
-/// Of what it writes, no more is kept.
+/// At most this much of its output is kept.
 const SAID_BYTES_MAX: u64 = 64 << 10;
 
-/// Runs the operator's command for a node. Whatever is not exit code 0 and a position in time is no proof.
+/// Runs the operator's command for a node. Only exit code 0 with a position, in time, is a proof.
 pub(crate) async fn prove(
     command: Option<&str>,
     name: &str,
@@ -40,19 +40,19 @@ pub(crate) async fn prove(
     }
 }
 
-/// What `proof_command` says of a node whose server answers.
+/// The result of `proof_command` for a node whose server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// It does not call the node dead, and said this: right, when these are words about a server that runs.
+    /// It does not call the node dead, and printed this. Correct, if the text is about a server that runs.
     Alive(String),
-    /// It calls a server dead that answers: it must never be believed.
+    /// It calls a server dead that answers, so it must never be believed.
     CallsItDead,
-    /// It could not be run, did not end in time, or did not come to look at the node: it could never prove anything.
+    /// It could not be run, did not end in time, or could not examine the node, so it could never prove anything.
     Failed(String),
 }
 
-/// Runs `proof_command` once for a node whose server answers, to see what it says. The command is to look and to change nothing, as it is when it counts;
-/// of a server that runs there is nothing to recover.
+/// Runs `proof_command` once for a node whose server answers, to see its result. The command must only examine and change nothing, as in
+/// the real case; a running server needs no recovery.
 pub async fn try_proof(command: &str, name: &str, address: &str, within: Duration) -> Trial {
     match run(command, name, address, within).await {
         Ok(said) if said.status.success() => Trial::CallsItDead,
@@ -64,10 +64,10 @@ pub async fn try_proof(command: &str, name: &str, address: &str, within: Duratio
     }
 }
 
-/// Exit codes by which the shell says that a program cannot be run or is not there, and ssh that it has not reached the host.
+/// Exit codes by which the shell reports that a program is missing or cannot be run, and ssh that it did not reach the host.
 const NOT_LOOKED: [i32; 3] = [126, 127, 255];
 
-/// How a command ended, and what it wrote.
+/// How a command ended, and its output.
 struct Said {
     status: ExitStatus,
     out: Vec<u8>,
@@ -75,7 +75,7 @@ struct Said {
 }
 
 impl Said {
-    /// The last line of its complaint.
+    /// The last line of its error output.
     fn last_words(&self) -> String {
         let said = String::from_utf8_lossy(&self.err);
         let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
@@ -90,7 +90,7 @@ async fn run(command: &str, name: &str, address: &str, within: Duration) -> Resu
     shell
         .args(["-c", command])
         .envs([("NODE", name), ("ADDRESS", address), ("HOST", host)])
-        // What it starts is not the service that systemd waits for.
+        // Its processes are not the service that systemd waits for.
         .env_remove("NOTIFY_SOCKET")
         .env_remove("WATCHDOG_USEC")
         .stdin(Stdio::null())
@@ -103,7 +103,7 @@ async fn run(command: &str, name: &str, address: &str, within: Duration) -> Resu
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let ended = timeout(within, async { tokio::join!(said(out), said(err), child.wait()) }).await;
     let Ok((out, err, status)) = ended else {
-        // What it has started goes with it: a look at the data that is left alone would keep the server from starting.
+        // Its child processes are ended, too: a recovery run that is left behind would keep the server from starting.
         drop(group);
         return Err(format!("proof_command did not end within {within:?}"));
     };
@@ -112,22 +112,22 @@ async fn run(command: &str, name: &str, address: &str, within: Duration) -> Resu
     Ok(Said { status, out, err })
 }
 
-/// What comes out of a pipe, to its end; the first part of it is kept.
+/// The output of a pipe, to its end; the first part is kept.
 async fn said(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut said = Vec::new();
     if let Some(mut pipe) = pipe {
-        // A pipe that breaks has said what it has said.
+        // If the pipe breaks, what was read so far counts.
         let _ = (&mut pipe).take(SAID_BYTES_MAX).read_to_end(&mut said).await;
         let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
     }
     said
 }
 
-/// The processes of a shell; ended when this is dropped, also because nobody waits for them any more.
+/// The process group of a shell; killed when this is dropped, also when its output is not needed any more.
 struct Group(Option<u32>);
 
 impl Group {
-    /// The shell has ended by itself, and its number may be another's by now.
+    /// The shell has ended by itself, so its process id may be reused.
     fn has_ended(mut self) {
         self.0 = None;
     }
@@ -137,28 +137,28 @@ impl Drop for Group {
     fn drop(&mut self) {
         let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(leader) = leader {
-            // They may have ended in this moment.
+            // They may have just ended.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
 
-/// What is to be made Primary, and what must be so at that moment.
+/// The node whose component is made Primary, and the conditions at that moment.
 pub(crate) struct Order {
-    /// Of the node that is told.
+    /// The address of the node that gets the order.
     pub address: String,
-    /// Its name in the group.
+    /// Its gcomm uuid.
     pub gcomm_uuid: String,
     /// Members of its component.
     pub size: u32,
-    /// Names and addresses of those that are proven not to run.
+    /// Names and addresses of the nodes that are proven not to run.
     pub gone: Vec<(String, String)>,
-    /// After this moment the proofs are too old.
+    /// After this time the proofs are too old.
     pub begin_by: Instant,
 }
 
-/// Makes the component of a node Primary, and returns when it is. Nothing is ordered when the node has another name in the group by now, when
-/// its component has another size or is Primary already, when a server listens where a dead one should be, or when the proofs are too old.
+/// Makes the component of a node Primary, and returns when it is. No order is given when the node has another gcomm uuid by now, when its
+/// component has another size or is Primary already, when a server listens at the address of a dead node, or when the proofs are too old.
 pub(crate) async fn bootstrap(order: &Order, login: &Login, within: Duration) -> Result<(), Failed> {
     in_time(within, async {
         let mut link = Link::connect(&order.address, login, within).await?;
@@ -193,7 +193,7 @@ pub(crate) async fn bootstrap(order: &Order, login: &Login, within: Duration) ->
     .await
 }
 
-/// The name of one at whose address a server accepts connections. Silence and refusals say nothing here: the proofs do.
+/// A node at whose address a server accepts connections. Silence and refusals mean nothing here, since the proofs decide.
 async fn who_listens(nodes: &[(String, String)]) -> Option<String> {
     let mut looks = JoinSet::new();
     for (name, address) in nodes {

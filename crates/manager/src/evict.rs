@@ -1,4 +1,4 @@
-//! Strikes a dead member from the group, and clears the survivors' lists of it; [`topology::galera`] says when.
+//! Evicts a dead member from the group, and clears the survivors' lists of evicted members; [`topology::galera`] says when.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) enum Done {
     Spared,
 }
 
-/// Strikes `gcomm_uuid` from the group, through the node at `address`, out of view number `from`; returns when that node is in a
+/// Evicts `gcomm_uuid` from the group, through the node at `address`, out of view number `from`; returns when that node is in a
 /// new view. A member that still acknowledges what the group sends is left alone: asking costs 0.1 s when it is dead.
 pub(crate) async fn evict(
     address: &str,

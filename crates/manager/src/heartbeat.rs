@@ -1,18 +1,18 @@
-//! A node's heartbeat: a task that commits one small row again and again while it is wanted, on a link of its own, and tells what comes of
-//! it; while one is not answered a second link asks the server what it waits for.
+//! A node's heartbeat: a task that commits one small row again and again, on a link of its own, for as long as that is wanted, and reports
+//! the results. While a row is not committed, a second link asks the server what it waits for.
 //!
 //! ```text
 //!   wanted ─> link ─> [ lock its table ─ writable? ─ write the row ─ unlock ] each interval ──> Committed
-//!                              └── not answered for a second: what do its sessions wait for? ──> Waits, twice a second
-//!   not wanted any more ─> the link is cut, whatever it was doing
+//!                              └── no answer for a second: what do the server's sessions wait for? ──> Waits, twice a second
+//!   not wanted any more ─> the link is cut, whatever runs on it
 //! ```
 //!
-//! Where no heartbeat may be written, the oldest of the clients' commits that is not answered stands for it ([`traffic`]).
+//! Where no heartbeat may be written, the oldest unanswered commit of a client replaces it ([`traffic`]).
 //!
-//! The monitor account may write on a server that is read only. Invariant: no heartbeat is written after a server became read only. Its table is
-//! locked before read_only is read, and until the row is committed: SET GLOBAL read_only waits for a table that is locked for writing, and
-//! for a commit (MariaDB 10.11.19). So the row is there before the server is read only, or never; whether this process lives or not, and whoever
-//! makes it read only.
+//! The monitor account may write on a server that is read only. Invariant: no heartbeat is written after a server became read only. The
+//! heartbeat's table is locked before read_only is read, and until the row is committed: SET GLOBAL read_only waits for a table that is
+//! locked for writing, and for a commit (MariaDB 10.11.19). The row is therefore committed before the server is read only, or never,
+//! whether this process lives or not, and whoever makes the server read only.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,25 +32,25 @@ use crate::probe::Note;
 
 mod traffic;
 
-/// A heartbeat that is not answered for so long is told of, and so often from then on.
+/// A heartbeat that is not answered for this long is reported, and again after each such time.
 const LATE: Duration = Duration::from_secs(1);
 const LOOK_GAP: Duration = Duration::from_millis(500);
-/// For a look, a connection, and a KILL.
+/// The time limit of a question, a connection, or a KILL.
 const STEP: Duration = Duration::from_secs(1);
-/// After so long a heartbeat that, by two looks in a row, waits for what counts against nobody is ended on the server, and the next one is tried. One that waits for
-/// what counts is left to end by itself: on a full disk a session that is killed leaves half an event in the binlog, behind which nothing can
-/// be written any more (MDEV-27803).
+/// After this long, a heartbeat that by two questions in a row waits for a harmless reason is ended on the server, and the next one is
+/// tried. One that waits for a reason that counts is left to end by itself: a session that is killed while the disk is full leaves an
+/// incomplete event in the binlog, behind which nothing can be written any more (MDEV-27803).
 const GIVE_UP: Duration = Duration::from_secs(20);
-/// The longest that one is waited for.
+/// The longest that a heartbeat is waited for.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// The server ends a statement itself that waits for a lock so long: later than [`GIVE_UP`].
+/// The server itself ends a statement that waits for a lock for this long, which is after [`GIVE_UP`].
 const LOCK_LIMIT_S: u64 = 30;
-/// So much longer than an interval the server waits for the next word. When this process vanishes between two statements, with its host or its
-/// network, the table stays locked, and the server cannot be made read only, for as long.
+/// The server waits for the next statement for the interval and this much longer. If this process vanishes between two statements, with its
+/// host or its network, the table stays locked for that time, and the server cannot be made read only.
 const IDLE_SLACK: Duration = Duration::from_secs(4);
-/// To make the table.
+/// The time limit for creating the table.
 const CREATE_LIMIT_S: u64 = 5;
-/// After an error, and after the account was found not to have the rights.
+/// The pause after an error, and after the account was found to lack privileges.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_FORBIDDEN: Duration = Duration::from_secs(30);
 
@@ -61,21 +61,21 @@ pub(crate) struct Heartbeat {
     pub address: String,
     pub login: Login,
     pub settings: topology::heartbeat::Settings,
-    /// When the time of the facts began.
+    /// The time from which facts count.
     pub started: Instant,
     pub wish: watch::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
 
-/// What became of one.
+/// The result of a heartbeat.
 enum Done {
     Committed,
-    /// The server is read only: it is not the writer any more.
+    /// The server is read only, so it is not the writer any more.
     ReadOnly,
 }
 
 impl Heartbeat {
-    /// Runs until nobody wishes any more.
+    /// Runs until its sender of wishes is gone.
     pub async fn run(self) {
         let mut wish = self.wish.clone();
         loop {
@@ -95,12 +95,12 @@ impl Heartbeat {
                 never = self.by_traffic(), if !beats => match never {},
                 never = self.beat(), if beats => match never {},
             }
-            self.tell(Beat::Untold).await;
+            self.tell(Beat::Unknown).await;
         }
     }
 
     async fn tell(&self, beat: Beat) {
-        // A closed queue means that all of this ends.
+        // A closed queue means that the manager ends.
         let _ = self.notes.send(Note::Fact(Fact::Beat { node: self.node, beat })).await;
     }
 
@@ -122,26 +122,26 @@ impl Heartbeat {
                     self.tell(Beat::Failed { asked }).await;
                     RETRY
                 }
-                // It still does not commit, as far as is known.
+                // As far as is known, it still does not commit.
                 Err(LinkError::TimedOut { .. } | LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. }) => {
                     RETRY
                 }
                 Err(error) => {
                     tracing::debug!("the heartbeat of {} ended: {error}", self.name);
-                    self.tell(Beat::Untold).await;
+                    self.tell(Beat::Unknown).await;
                     RETRY
                 }
             };
-            // Until then the clients' commits tell, if anything does.
+            // Until then the clients' commits are watched instead.
             let _ = timeout(again, self.by_traffic()).await;
         }
     }
 
-    /// One heartbeat after the other, until one fails.
+    /// Sends one heartbeat after the other, until one fails.
     async fn on_one_link(&self, unanswered: &mut Unanswered) -> Result<std::convert::Infallible, LinkError> {
         let mut link = Link::connect(&self.address, &self.login, STEP).await?;
         if Flavor::of(&link.greeting.version) == Flavor::MySql && self.kind == Kind::Replication {
-            // It has no statement that makes the table only where the server is writable.
+            // The table is created only where the server is writable.
             drop(link);
             return Ok(self.by_traffic().await);
         }
@@ -161,7 +161,7 @@ impl Heartbeat {
                     self.tell(Beat::Committed { asked }).await;
                     let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, None)).await;
                 }
-                Ok(Done::ReadOnly) => self.tell(Beat::Untold).await,
+                Ok(Done::ReadOnly) => self.tell(Beat::Unknown).await,
                 Err(LinkError::Rejected { errno, .. }) if is_missing(errno) => {
                     let [limit, no_limit] = [CREATE_LIMIT_S, 0].map(sql::limit);
                     let [schema, table] = sql::create(&self.settings.schema);
@@ -176,7 +176,7 @@ impl Heartbeat {
         }
     }
 
-    /// One heartbeat; none was answered since `first`. While it is not answered, what it waits for is told.
+    /// One heartbeat; none was answered since `first`. While it is not answered, the reason is reported.
     async fn watched(&self, link: &mut Link, asked: Instant, first: Instant) -> Result<Done, LinkError> {
         let id = link.greeting.connection_id;
         let mut work = pin!(self.once(link));
@@ -187,7 +187,7 @@ impl Heartbeat {
         loop {
             tokio::select! {
                 biased;
-                // After a second it was only a row, and then nothing is known.
+                // If it waited only for its row, nothing is known after a second.
                 done = &mut work => return match done {
                     Err(LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. })
                         if asked.elapsed().as_secs() >= LOCK_LIMIT_S =>
@@ -199,7 +199,7 @@ impl Heartbeat {
                 () = sleep_until(next) => {}
             }
             if asked.elapsed() >= GIVE_UP && looks.are_harmless() {
-                // Its session may hang in its commit for ever; the link is cut by its end here.
+                // Its session may hang in its commit for ever, so the link is cut when this side ends.
                 if let Some(beside) = &mut beside {
                     let _ = beside.query(&sql::kill(id), STEP).await;
                 }
@@ -207,7 +207,7 @@ impl Heartbeat {
             }
             let why = match self.look(&mut beside, id).await {
                 Ok(None) => {
-                    self.tell(Beat::Untold).await;
+                    self.tell(Beat::Unknown).await;
                     return Err(LinkError::TimedOut { after: asked.elapsed() });
                 }
                 Ok(Some(seen)) => {
@@ -245,7 +245,7 @@ impl Heartbeat {
         Ok(if is_writable { Done::Committed } else { Done::ReadOnly })
     }
 
-    /// What the server shows of the session, and of those that wait at a commit; `None` when that session does nothing.
+    /// What the server shows of the session, and of those that wait at a commit; `None` when that session is idle.
     async fn look(&self, beside: &mut Option<Link>, id: u32) -> Result<Option<Sessions>, LinkError> {
         let link = match beside {
             Some(link) => link,
@@ -264,7 +264,7 @@ impl Heartbeat {
             }
         }
         if !runs {
-            // Its statement, or its answer, was lost on the way: that says nothing of the server.
+            // Its statement or its answer was lost on the network, which says nothing about the server.
             return Ok(None);
         }
         if seen.waits_for_everything() {
@@ -278,7 +278,7 @@ impl Heartbeat {
         Ok(Some(seen))
     }
 
-    /// Why a commit waits, where none has been answered for `time`.
+    /// Why a commit waits, when none has been answered for `time`.
     fn stall(&self, seen: &Sessions, before: Option<&Sessions>, time: Duration) -> Stall {
         match self.kind {
             Kind::Galera => stall_of_member(seen, before, time),
@@ -286,27 +286,27 @@ impl Heartbeat {
         }
     }
 
-    /// Galera: a large transaction waits to be sent to the group.
+    /// Galera: whether a large transaction waits to be sent to the group.
     async fn sends_large(&self, link: &mut Link) -> Result<bool, LinkError> {
         if self.kind != Kind::Galera {
             return Ok(false);
         }
         match link.query(sql::LARGE, STEP).await {
             Ok(count) => Ok(count.text(0, 0) != Some("0")),
-            // It may not be asked.
+            // The account may not ask.
             Err(LinkError::Rejected { .. }) => Ok(false),
             Err(other) => Err(other),
         }
     }
 
     async fn forbidden(&self, errno: u16, message: &str) {
-        self.tell(Beat::Untold).await;
+        self.tell(Beat::Unknown).await;
         let text = advice::heartbeat(&self.name, &self.login.user, &self.settings.schema, errno, message);
         let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, Some(text))).await;
     }
 }
 
-/// How much went to the server's logs.
+/// The bytes written to the server's logs.
 async fn written(link: &mut Link) -> Result<u64, LinkError> {
     let counters = link.query(sql::WRITTEN, STEP).await?;
     Ok((0..counters.len())
@@ -314,19 +314,20 @@ async fn written(link: &mut Link) -> Result<u64, LinkError> {
         .fold(0, u64::wrapping_add))
 }
 
-/// Since when no heartbeat has been answered, of however many.
+/// Since when no heartbeat was answered, over any number of them.
 #[derive(Default)]
 struct Unanswered {
     since: Option<Instant>,
 }
 
 impl Unanswered {
-    /// Since when, with one that was sent at `asked`.
+    /// The start of that time, including a heartbeat that was sent at `asked`.
     fn since(&mut self, asked: Instant) -> Instant {
         *self.since.get_or_insert(asked)
     }
 
-    /// The last one has ended so. It was not answered either when its time was over; nor when the row is still locked, be it by the one before.
+    /// The last one ended with this error. It also counts as unanswered if its time was over, or if the row is still locked, for example by
+    /// the one before.
     fn failed(&mut self, error: &LinkError) {
         let is_late = matches!(
             error,
@@ -341,7 +342,7 @@ impl Unanswered {
 /// What was seen of a heartbeat that waits.
 #[derive(Default)]
 struct Looks {
-    /// So many in a row saw a reason that does not count.
+    /// How many questions in a row saw a harmless reason.
     harmless: u32,
 }
 
@@ -350,12 +351,12 @@ impl Looks {
         self.harmless = if stall.counts() { 0 } else { self.harmless.saturating_add(1) };
     }
 
-    /// Nothing was seen: what was before may be so still.
+    /// The question failed: the state may be as before.
     fn failed(&mut self) {
         self.harmless = 0;
     }
 
-    /// It certainly waits for what counts against nobody. The first look after one that failed cannot tell whether anything is written.
+    /// Whether it certainly waits for a harmless reason. The first question after a failed one cannot show whether anything is being written.
     fn are_harmless(&self) -> bool {
         self.harmless >= 2
     }
@@ -374,7 +375,7 @@ fn is_missing(errno: u16) -> bool {
     matches!(errno, 1049 | 1146)
 }
 
-/// ER_DISK_FULL, ER_ERROR_ON_WRITE and ER_RECORD_FILE_FULL, and whatever else says that it is for a lack of space.
+/// ER_DISK_FULL, ER_ERROR_ON_WRITE, ER_RECORD_FILE_FULL, and other errors that say that the disk is full.
 fn is_full(errno: u16, message: &str) -> bool {
     matches!(errno, 1021 | 1114) || message.contains("No space left")
 }

@@ -1,4 +1,4 @@
-//! What was decided, when and why; kept in the store, the last 10,000 rows.
+//! The journal: what was decided, when and why. The last 10,000 rows are kept in the store.
 
 use tokio::sync::oneshot;
 use topology::Term;
@@ -7,14 +7,14 @@ use topology::action::Sentence;
 use crate::cycle;
 use crate::store::{JournalRow, Store, StoreError, Work};
 
-/// Reads the journal, and adds to it.
+/// Reads the journal, and adds rows.
 #[derive(Clone)]
 pub struct Journal {
     pub(crate) store: Store,
 }
 
 impl Journal {
-    /// Notes what another part of the program did under this term; it goes to the log as well.
+    /// Adds what another part of the program did under this term; it is logged as well.
     pub fn note(&self, term: Term, sentence: Sentence) {
         cycle::say(&self.store, term, sentence);
     }

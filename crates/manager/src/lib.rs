@@ -1,5 +1,4 @@
-//! The shell around [`topology::brain::Brain`]: it watches the nodes, carries out what is decided, and keeps what must survive a
-//! restart.
+//! The shell around [`topology::brain::Brain`]: it watches the nodes, carries out decisions, and keeps what must survive a restart.
 //!
 //! ```text
 //!   probe (a task per node) ──Note──┐                          ┌──> routes, view   (watch: newest wins)
@@ -8,11 +7,11 @@
 //!                                            └────── outcomes, as facts ──────┘
 //! ```
 //!
-//! Every task has an owner that hears of its end, be it a panic: a probe or a pacer is started again (and its node counts as not answering
-//! meanwhile), the store's thread opens its file again, and what cannot be started again ends the manager, and with it the program.
+//! Every task has an owner that learns of its end, including a panic. A probe or a pacer is started again (and its node counts as not
+//! answering meanwhile), the store's thread opens its file again, and the end of a task that cannot be started again ends the manager, and
+//! the program with it.
 //!
-//! Everything here runs on one thread of its own with its own runtime: what the proxy does can never delay a probe, or we would
-//! diagnose ourselves.
+//! Everything here runs on a thread of its own with its own runtime: if the proxy could delay a probe, a busy proxy would look like a slow node.
 
 mod accounts;
 mod act;

@@ -1,14 +1,14 @@
-//! What is lent of the members' own settings, as it is on disk: one list for all who change a setting for a while.
+//! The members' own settings that are changed for a while, as they are on disk: one list for everything that changes a setting.
 //!
 //! ```text
-//!   a node is linked to ──> meet: give back what an earlier run left ──> own: its values on disk ──> question, pacer: change, put back
-//!   the end             ──> end: put back what is still changed ──> off the list
+//!   a link to a node   ──> meet: restore what an earlier run left ──> own: its values on disk ──> question, pacer: change, restore
+//!   the end            ──> end: restore what is still changed ──> off the list
 //! ```
 //!
-//! The hurry puts its loans on the list each time, and takes them off. The two options in [`BRIEF`] are changed too suddenly for that (an
-//! eviction waits for the question, a view change for the pace): their owner's values are on the list for as long as this program runs, and
-//! the disk is written only when one has changed. So a member that says what this program sets, and is on the list, has that by this
-//! program, or by an earlier run that was killed; one that is not on the list has it by its owner.
+//! The hurry adds its loans to the list each time, and removes them. The two options in [`BRIEF`] are changed at too short notice for that
+//! (an eviction waits for the question, a view change for the pace). Their owner's values are on the list for as long as this program runs,
+//! and the disk is written only when one has changed. If a member reports the value that this program sets, and is on the list, the value
+//! was set by this program, or by an earlier run that was killed. If it is not on the list, its owner has set it.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,18 +26,19 @@ use crate::act::Failed;
 use crate::hurry::loan::Loan;
 use crate::store::{Store, Work};
 
-/// The options that are changed for a moment; what to, and Galera's default.
-const BRIEF: [Brief; 2] = [ASKS, BRISK];
-/// Of the question to the group. Galera says zero so.
+/// The options that are changed for a moment, with the value that is set, and Galera's default.
+const BRIEF: [Brief; 2] = [ASKS, FAST_JOIN_RETRANS];
+/// For the question to the group. Galera writes zero like this.
 pub(crate) const ASKS: Brief = Brief { option: sql::CAUSAL_PERIOD, lent: "P", usual: "PT1S" };
-/// Of the pace.
-pub(crate) const BRISK: Brief = Brief { option: sql::JOIN_PERIOD, lent: sql::JOIN_PERIOD_MIN, usual: "PT1S" };
+/// For the pace.
+pub(crate) const FAST_JOIN_RETRANS: Brief =
+    Brief { option: sql::JOIN_PERIOD, lent: sql::JOIN_PERIOD_MIN, usual: "PT1S" };
 
-/// For the disk to have what is written.
+/// The time limit for a write to disk.
 const DISK: Duration = Duration::from_millis(500);
-/// For each step with a member.
+/// The time limit of each step with a member.
 const STEP: Duration = Duration::from_secs(1);
-/// A node that answers may not be in the group yet: so many tries, so far apart.
+/// A node that answers may not be in the group yet: how many tries there are, and the pause between them.
 const MEET_TRIES: u32 = 10;
 const MEET_GAP: Duration = Duration::from_secs(1);
 
@@ -50,7 +51,7 @@ pub(crate) struct Brief {
 }
 
 impl Brief {
-    /// The member says that the option is its owner's again. One that has no such option does not.
+    /// Whether the member reports that the option has its owner's value again. A member without the option does not.
     pub fn is_given_back(self, options: &str) -> bool {
         sql::option(options, self.option).is_some() && !is_set(options, self.option, self.lent)
     }
@@ -62,9 +63,9 @@ pub(crate) struct Loans {
     nodes: Vec<(String, String)>,
     /// As it is on disk.
     held: Mutex<Vec<Loan>>,
-    /// Addresses of nodes that have been met in this run.
+    /// Addresses of the nodes that were met in this run.
     met: Mutex<BTreeSet<String>>,
-    /// One change after the other.
+    /// Serialises the changes.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -88,12 +89,12 @@ impl Loans {
         }
     }
 
-    /// What the hurry has lent.
+    /// The settings that the hurry has changed.
     pub fn of_hurry(&self) -> Vec<Loan> {
         locked(&self.held).iter().filter(|loan| !is_brief(loan)).cloned().collect()
     }
 
-    /// Makes `loans` what the hurry has lent, on disk first.
+    /// Makes `loans` the settings that the hurry has changed, on disk first.
     pub async fn replace_of_hurry(&self, loans: Vec<Loan>) -> Result<(), String> {
         self.change(|held| {
             held.retain(is_brief);
@@ -102,8 +103,8 @@ impl Loans {
         .await
     }
 
-    /// The owner's value of a brief option, on disk from now on; `None` when there is nothing to change. `options`: what the member says its
-    /// provider's are. A disk that fails keeps nobody from changing the option: what it is changed for cannot wait.
+    /// The owner's value of a brief option, on disk from now on; `None` when there is nothing to change. `options`: the member's provider
+    /// options. A disk that fails does not keep the option from being changed, since that cannot wait.
     pub async fn own(&self, address: &str, gcomm_uuid: &str, options: &str, brief: Brief) -> Option<String> {
         let says = sql::option(options, brief.option)?;
         let held =
@@ -133,7 +134,7 @@ impl Loans {
         Some(says.to_owned())
     }
 
-    /// A node is linked to: gives back what an earlier run left changed, and puts the owner's values on disk. Gives what to tell.
+    /// A link to a node was opened: restores what an earlier run left changed, and puts the owner's values on disk. Returns a sentence to report.
     pub async fn meet(&self, address: &str, login: &Login, turn: &Semaphore) -> Option<Sentence> {
         for _ in 0..MEET_TRIES {
             match self.try_to_meet(address, login, turn).await {
@@ -148,7 +149,7 @@ impl Loans {
         None
     }
 
-    /// `None` while the node is no member.
+    /// `None` while the node is not a member.
     async fn try_to_meet(
         &self,
         address: &str,
@@ -156,10 +157,10 @@ impl Loans {
         turn: &Semaphore,
     ) -> Result<Option<Option<Sentence>>, Failed> {
         let mut link = Link::connect(address, login, STEP).await?;
-        let talk = link.query(sql::TALK, STEP).await?;
+        let view_state = link.query(sql::VIEW_STATE, STEP).await?;
         let is_name = |uuid: &&str| uuid.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0');
-        let Some(uuid) = talk.value_of("wsrep_gcomm_uuid").filter(is_name) else { return Ok(None) };
-        // No question meanwhile, which would be given back in its middle.
+        let Some(uuid) = view_state.value_of("wsrep_gcomm_uuid").filter(is_name) else { return Ok(None) };
+        // No question may run meanwhile, since its option would be restored in the middle of it.
         let mine = turn.acquire().await.map_err(|_| Failed::because("this process is stopping"))?;
         let is_first = !locked(&self.met).contains(address);
         let mut told = Vec::new();
@@ -189,14 +190,14 @@ impl Loans {
         Ok(Some((!told.is_empty()).then(|| Sentence { level: Level::Warn, text: text() })))
     }
 
-    /// This program ends: whatever is still changed on the node is put back, and nothing of it is on the list any more.
+    /// The program ends: restores what is still changed on the node, and removes it from the list.
     pub async fn end(&self, address: &str, login: &Login) {
         for loan in self.brief_of(address) {
             let given_back = timeout(STEP, loan.give_back(login)).await;
             if matches!(given_back, Ok(Ok(_)))
                 && let Err(why) = self.change(|held| held.retain(|other| *other != loan)).await
             {
-                // The next start finds nothing to give back.
+                // The next start finds nothing to restore.
                 tracing::debug!("{address}: {} stays on disk: {why}", loan.option);
             }
         }
@@ -216,7 +217,7 @@ impl Loans {
         }
         let (told, heard) = oneshot::channel();
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
-            // Whoever asked may have given up.
+            // The one who asked may have given up.
             let _ = told.send(result);
         });
         let closed = || "the store is closed".to_owned();
@@ -234,7 +235,7 @@ impl Loans {
 }
 
 impl Brief {
-    /// About a member that says what this program sets, though this program knows nothing of it.
+    /// About a member that reports the value that this program sets, although this program has not set it.
     fn stray(self) -> String {
         let Self { option, lent, usual } = self;
         let statement = sql::set_period(option, usual).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! One node's pace: a task that brings `evs.join_retrans_period` in line with the newest wish, and puts the node's own value back.
+//! A task for each node that sets `evs.join_retrans_period` to the newest wish, and restores the node's own value.
 //!
-//! Enters: whether the node is to send its join messages again every 0.1 s. Leaves: SET GLOBAL on the node, nothing else. Wishes that are overtaken are skipped.
-//! Invariant: the node's own value is on disk before it is changed ([`crate::loans`]). After the last wish, or when the wishes end, the node
-//! has it again, unless it cannot be reached; should this process be killed in between, its next start puts it back.
+//! Enters: whether the node is to repeat its join messages every 0.1 s. Leaves: SET GLOBAL on the node, nothing else. Wishes that are
+//! replaced by a newer one are skipped. Invariant: the node's own value is on disk before it is changed ([`crate::loans`]). After the last
+//! wish, or when the wishes end, the node has it again, unless it cannot be reached; if this process is killed in between, its next start
+//! restores it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use topology::galera::sql;
 
-use crate::loans::{BRISK, Loans};
+use crate::loans::{FAST_JOIN_RETRANS, Loans};
 
-/// How long one try may take, how long to wait before the next, and how many there are for putting a value back.
+/// The time limit of one try, the pause before the next, and the number of tries for restoring a value.
 const DEADLINE: Duration = Duration::from_secs(2);
 const GAP: Duration = Duration::from_millis(500);
 const TRIES: u32 = 10;
@@ -27,9 +28,9 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Runs until nobody wishes any more.
+    /// Runs until its sender of wishes is gone.
     pub async fn run(mut self) {
-        // What puts the node's own value back; there while the period is the shortened one.
+        // The statement that restores the node's own value, while the period is shortened.
         let mut own: Option<String> = None;
         loop {
             let ended = self.wish.changed().await.is_err();
@@ -46,31 +47,33 @@ impl Pacer {
         }
     }
 
-    /// Shortens the period on the node. `None` when it could not be done, or there is nothing to put back: the node is as fast as Galera makes it.
+    /// Shortens the period on the node. `None` when that failed, or there is nothing to restore.
     async fn quicken(&self) -> Option<String> {
         let mut own = None;
         let done = timeout(DEADLINE, async {
             let mut link = Link::connect(&self.address, &self.login, DEADLINE).await?;
-            let talk = link.query(sql::TALK, DEADLINE).await?;
-            let uuid = talk.value_of("wsrep_gcomm_uuid").unwrap_or_default();
+            let view_state = link.query(sql::VIEW_STATE, DEADLINE).await?;
+            let uuid = view_state.value_of("wsrep_gcomm_uuid").unwrap_or_default();
             let options = link.query(sql::PROVIDER_OPTIONS, DEADLINE).await?;
             let options = options.text(0, 0).unwrap_or_default();
-            let period = self.loans.own(&self.address, uuid, options, BRISK).await;
+            let period = self.loans.own(&self.address, uuid, options, FAST_JOIN_RETRANS).await;
             own = period.and_then(|period| sql::set_period(sql::JOIN_PERIOD, &period));
             if own.is_some() {
-                link.query(sql::BRISK, DEADLINE).await?;
+                link.query(sql::FAST_JOIN_RETRANS, DEADLINE).await?;
             }
             Ok::<(), LinkError>(())
         })
         .await;
         if !matches!(done, Ok(Ok(()))) {
-            tracing::debug!("{} could not be made brisk: {done:?}", self.address);
+            tracing::debug!(
+                "{} could not be given the short join retransmission period: {done:?}",
+                self.address
+            );
         }
         own
     }
 
-    /// Puts the node's own value back, trying again while nobody wishes otherwise. Gives `statement` back when it must be
-    /// done later.
+    /// Restores the node's own value, with repeated tries while there is no other wish. Returns `statement` when it must be run later.
     async fn put_back(&self, statement: String, ended: bool) -> Option<String> {
         for _ in 0..if ended { 1 } else { TRIES } {
             let done = timeout(DEADLINE, async {
@@ -85,7 +88,7 @@ impl Pacer {
             }
             sleep(GAP).await;
         }
-        // A node that was restarted meanwhile has its own value again by itself.
+        // A node that was restarted meanwhile has its own value by itself.
         tracing::warn!(
             "{} could not be given its own join period back; if it is up, run there: {statement}",
             self.address

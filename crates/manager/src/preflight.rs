@@ -1,5 +1,5 @@
-//! Asks the nodes what is looked at before a switchover, each on a link of its own, all at the same time, under one deadline. It only reads;
-//! what the answers mean [`topology::preflight`] says.
+//! Asks the nodes the questions before a switchover, each on a link of its own, all at the same time, under one deadline. It only reads;
+//! [`topology::preflight`] judges the answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,26 +18,26 @@ use topology::view::ClusterView;
 
 use crate::rights;
 
-/// Before a switchover that was ordered, the nodes have so long to answer; who does not is told of, and the order goes on.
+/// Before an ordered switchover, the nodes have this long to answer. One that does not is reported, and the order continues.
 pub const DEADLINE_ORDERED: Duration = Duration::from_millis(500);
-/// When somebody only wants to look.
+/// The limit for a check without a switchover.
 pub const DEADLINE_ASKED: Duration = Duration::from_secs(5);
 
-/// Looks before a switchover.
+/// Runs the checks before a switchover.
 #[derive(Clone)]
 pub struct Preflight {
     nodes: Arc<[(String, String)]>,
     login: Login,
     kind: Kind,
-    /// This program moves the primary of a primary and its replicas.
+    /// Whether this program moves the primary of a primary and its replicas.
     gives_orders: bool,
 }
 
-/// What is to be looked at.
+/// What to check.
 pub struct Wish<'a> {
-    /// What the brain holds true.
+    /// What the brain knows.
     pub view: &'a ClusterView,
-    /// The new writer; `None`: whom the election would choose.
+    /// The new writer; `None`: the one that the election would choose.
     pub to: Option<NodeId>,
     /// How long running transactions may take to end.
     pub budget: Duration,
@@ -59,14 +59,14 @@ impl Preflight {
         Self { nodes, login, kind: settings.kind, gives_orders }
     }
 
-    /// Asks, and judges.
+    /// Asks the nodes, and judges the answers.
     pub async fn look(&self, wish: Wish<'_>) -> Report {
         let Wish { view, to, budget, immovable, sessions, warm, within } = wish;
         let to_name = to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
         let to_name = to_name.or(view.candidate.as_deref());
         let mut tasks = JoinSet::new();
         for (place, (name, address)) in self.nodes.iter().enumerate() {
-            // Who is known not to answer is not waited for.
+            // A node that is known not to answer is not waited for.
             if view.nodes.get(place).is_none_or(|node| !node.linked || node.misses > 0) {
                 continue;
             }
@@ -98,12 +98,12 @@ impl Preflight {
     }
 }
 
-/// What a node is asked beside what every node is.
+/// What a node is asked in addition to the common questions.
 #[derive(Clone, Copy)]
 struct Wanted {
-    /// Up to where its purged binlogs reach.
+    /// The position up to which its binlogs were purged.
     binlogs: bool,
-    /// What the monitor account may not do, where that is known.
+    /// The privileges that the monitor account lacks, where that can be known.
     rights: bool,
 }
 
@@ -119,7 +119,7 @@ async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> 
 async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Result<Server, LinkError> {
     let mut link = Link::connect(address, login, within).await?;
     let variables = link.query(sql::VARIABLES, within).await?;
-    // Without PROCESS it sees its own sessions only, or is refused: what is not shown is not judged.
+    // Without PROCESS, the account sees only its own sessions, or is refused: what is not shown is not judged.
     let sessions = match link.query(sql::SESSIONS, within).await {
         Ok(rows) => sessions(&rows),
         Err(LinkError::Rejected { .. }) => Vec::new(),
@@ -140,7 +140,8 @@ fn sessions(rows: &Rows) -> Vec<Session> {
     (0..rows.len()).map(|row| said::session(|name| rows.text(row, rows.column(name)?))).collect()
 }
 
-/// Up to where a server's purged binlogs reach: who lacks any of that cannot follow it. `None` when the account may not ask.
+/// The position up to which a server's binlogs were purged: a server that lacks anything before it cannot follow. `None` when the account
+/// may not ask.
 ///
 /// # Errors
 /// When the server does not answer.

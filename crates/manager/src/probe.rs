@@ -1,4 +1,4 @@
-//! One node, watched: a task that keeps a link open, asks for the status every interval, and tells what it sees.
+//! The probe of one node: a task that keeps a link open, asks for the status every interval, and reports the results.
 //!
 //! ```text
 //!             connected                       tick, or Probe
@@ -8,14 +8,13 @@
 //!      └────────────────────┴──────────────────────────── misses_max intervals without an answer
 //! ```
 //!
-//! Between two questions for the status an idle node is asked for a sign of life (a ping), so that there is one question or the other four
-//! times in an interval: what a node that falls silent costs is counted in tenths of a second, and the status is too dear to be asked for
-//! that often. A late sign of life only says that the node is slow, upon which others are asked about it; it is no miss before the
-//! status would have been one.
+//! Between two questions for the status, an idle node gets a ping, so that there is one question or the other four times in an interval:
+//! the cost of a silent node is measured in tenths of a second, and the status query is too expensive for that rate. A late answer to a
+//! ping only means that the node is slow, and others are asked about it. It is not a miss before the status would have been one.
 //!
-//! A connect may run beside any of these (Confirm asks for a fresh one at once); when it succeeds it becomes the kept link.
-//! A question is not taken back when it misses its deadline: each further interval without an answer is one more miss, and a late
-//! answer is still an answer. So a slow node is not taken for a dead one before misses_max intervals have passed.
+//! A connection attempt may run beside any of these (Confirm asks for a new link at once); when it succeeds, it replaces the link. A
+//! question is not withdrawn when it misses its deadline: each further interval without an answer is one more miss, and a late answer is
+//! still an answer. A slow node is thus not taken for a dead one before misses_max intervals have passed.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -34,60 +33,60 @@ use crate::advice::Topic;
 use crate::reading::{self, ProbeAnswer, Reading};
 use crate::samples::Samples;
 
-/// A lack of this host's own is said again after this long.
+/// A problem of this host itself is logged again after this long.
 const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// An answer is slow when it takes this part of the time that it may take, and so many times as long as usual.
+/// An answer is slow when it takes this part of the time that it may take, and this many times as long as usual.
 const SLOW_PART: u32 = 5;
 const SLOW_TIMES: u32 = 4;
 
-/// Signs of life are asked for so many times in an interval, unless that is shorter than this.
+/// Pings are sent this many times in an interval, unless that is shorter than this.
 const BEATS: u32 = 4;
 const BEATS_FROM: Duration = Duration::from_millis(100);
 
-/// Between two samples.
+/// The time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
-/// What a probe task is told.
+/// A request to a probe task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Connect afresh.
+    /// Open a new link.
     Confirm,
     /// Ask for the status.
     Probe,
 }
 
-/// What it tells.
+/// A report of a probe task.
 #[derive(Debug)]
 pub(crate) enum Note {
     Fact(Fact),
     /// A sentence for the journal.
     Say(Sentence),
-    /// What an operator should do about a node, or nothing any more.
+    /// Advice to an operator about a node; `None` when it does not apply any more.
     Advice(NodeId, Topic, Option<String>),
-    /// Asked then.
+    /// A status report, and when it was asked for.
     Reading(NodeId, Reading, Now),
 }
 
 pub(crate) struct Probe {
     pub node: NodeId,
-    /// What it is asked.
+    /// The kind of cluster, which decides what is asked.
     pub kind: Kind,
     pub address: String,
     pub login: Login,
     pub interval: Duration,
     pub misses_max: u32,
-    /// Ask for signs of life between two questions for the status.
+    /// Whether to send pings between two questions for the status.
     pub beats: bool,
-    /// When the time of the facts began.
+    /// The time from which facts count.
     pub started: Instant,
-    /// Where the node's counters go; aside, not through the brain.
+    /// Where the node's counters go; not through the brain.
     pub samples: Samples,
     pub wishes: mpsc::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
 
-/// The status, or only a sign of life.
+/// The status, or only the answer to a ping.
 type Word = Result<Option<Box<ProbeAnswer>>, LinkError>;
 type Asked = Pin<Box<dyn Future<Output = (Link, Word)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
@@ -98,11 +97,11 @@ enum Kept {
     Asking(Asking),
 }
 
-/// A question that is out.
+/// A question that was not answered yet.
 struct Asking {
     answer: Asked,
     about: About,
-    /// Misses are counted from then: when the status was asked for, or would have been.
+    /// Misses count from this time: when the status was asked for, or would have been.
     missed_from: Instant,
     misses: u32,
     next_miss: Instant,
@@ -111,19 +110,19 @@ struct Asking {
 #[derive(Clone, Copy)]
 struct About {
     asked: Instant,
-    /// It asks for no more than a sign of life.
+    /// Whether it is only a ping.
     is_beat: bool,
-    /// When the answer is slow, as long as that has not been told.
+    /// When the answer will count as slow; `None` once that was reported.
     slow_at: Option<Instant>,
-    /// The status is asked for as soon as this is answered.
+    /// Whether the status is asked for as soon as this is answered.
     status_next: bool,
 }
 
-/// When an idle node is asked next, and how long the answers usually take.
+/// When an idle node is asked next, and how long its answers usually take.
 struct Times {
     ask: Instant,
     beat: Instant,
-    /// The next sample.
+    /// When the next sample is due.
     sample: Instant,
     usual_status: Duration,
     usual_beat: Duration,
@@ -134,13 +133,13 @@ impl Times {
         if is_beat { &mut self.usual_beat } else { &mut self.usual_status }
     }
 
-    /// Whether the status that is asked for now is one of those that a sample is taken of: one a second, or each where they are rarer. That one is
-    /// taken which is nearest to the second.
+    /// Whether a sample is taken from the status that is asked for now: one each second, or from each status where those are rarer. The one
+    /// nearest to the full second is taken.
     fn is_sampled(&mut self, now: Instant, interval: Duration) -> bool {
         if now + interval / 2 < self.sample {
             return false;
         }
-        // What was missed is not caught up with.
+        // Missed samples are not made up for.
         let is_late = self.sample + interval < now;
         self.sample = if is_late { now } else { self.sample } + SAMPLE_EVERY;
         true
@@ -163,7 +162,7 @@ enum Event {
 }
 
 impl Probe {
-    /// Watches until nobody wants to hear of it any more.
+    /// Runs until its reports have no receiver.
     pub async fn run(mut self) {
         let mut kept = Kept::Without;
         let mut trying: Option<Trying> = None;
@@ -193,7 +192,7 @@ impl Probe {
                 Event::Wish(Some(Wish::Probe)) => match kept {
                     Kept::Idle(link) => kept = self.ask(*link, &mut times),
                     Kept::Asking(mut asking) => {
-                        // A status that is under way will do.
+                        // A status query in progress is sufficient.
                         asking.about.status_next |= asking.about.is_beat;
                         kept = Kept::Asking(asking);
                     }
@@ -221,7 +220,7 @@ impl Probe {
                                     return;
                                 }
                             }
-                            // Nothing was seen of the node: nothing is told.
+                            // Nothing was learned about the node, so nothing is reported.
                             Err(local_error) => self.warn(&local_error, &mut warned),
                         },
                     }
@@ -235,13 +234,13 @@ impl Probe {
                 }
                 Event::Answered(link, Ok(word), about) => {
                     #[cfg(test)]
-                    fault::strike(&self.address);
+                    fault::panic_if_ordered(&self.address);
                     let took = about.asked.elapsed();
                     self.samples.probed(self.node, took);
                     let usual = times.usual(about.is_beat);
                     *usual = (*usual * 7 + took) / 8;
                     times.beat = Instant::now() + self.interval / BEATS;
-                    // A slow node is asked for more than a sign of life.
+                    // A slow node is asked for its status, and not only pinged.
                     let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());
                     kept = if status_next { self.ask(*link, &mut times) } else { Kept::Idle(link) };
                     if let Some(told) = word {
@@ -276,7 +275,7 @@ impl Probe {
         }
     }
 
-    /// Says what this host lacks, but not with every try; `warned` is when that was last done.
+    /// Logs a problem of this host, but not with every attempt; `warned` is when that was last done.
     fn warn(&self, local_error: &str, warned: &mut Option<Instant>) {
         let now = Instant::now();
         if warned.is_none_or(|last| now.duration_since(last) >= WARNED_AGAIN_AFTER) {
@@ -289,7 +288,7 @@ impl Probe {
         self.notes.send(Note::Fact(fact)).await.is_ok()
     }
 
-    /// A moment has come that was waited for: the next question, a slow answer, or a miss.
+    /// A time has come: the next question, a slow answer, or a miss.
     async fn time(&self, kept: &mut Kept, trying: &mut Option<Trying>, times: &mut Times) -> bool {
         let now = Instant::now();
         if let Kept::Asking(asking) = kept
@@ -364,7 +363,7 @@ impl Probe {
         self.asking(answer, false, times)
     }
 
-    /// Asks for a sign of life.
+    /// Sends a ping.
     fn beat(&self, mut link: Link, times: &mut Times) -> Kept {
         let deadline = self.deadline();
         let answer = Box::pin(async move {
@@ -385,7 +384,7 @@ impl Probe {
         Kept::Asking(Asking { answer, about, missed_from, misses: 0, next_miss })
     }
 
-    /// The misses are counted outside; this only keeps a forgotten question from living for ever.
+    /// Misses are counted elsewhere; this only keeps a forgotten question from lasting for ever.
     fn deadline(&self) -> Duration {
         self.interval * (self.misses_max + 2)
     }
@@ -395,7 +394,7 @@ impl Probe {
     }
 }
 
-/// Waits for the first of all that may happen. Cancel safe: what is pending stays in `kept` and `trying`.
+/// Waits for the first of several events. Cancel safe: what is pending stays in `kept` and `trying`.
 async fn next(
     wishes: &mut mpsc::Receiver<Wish>,
     kept: &mut Kept,
@@ -419,7 +418,7 @@ async fn next(
         }
     };
     tokio::select! {
-        // News of the node before the clock: an answer that is there is no miss.
+        // Events of the node come before the clock: an answer that has arrived is not a miss.
         biased;
         event = spoke => event,
         result = connected => Event::Connected(result),
@@ -430,14 +429,15 @@ async fn next(
 
 fn end(how: Ended) -> LinkEnd {
     match how {
-        // What speaks unasked is of no more use, and no sign of the node's end: the next connection tells.
+        // A link on which the node sent something unasked cannot be used any more, which is no sign of the node's end: the next connection
+        // shows that.
         Ended::Closed | Ended::Reset | Ended::Unasked => LinkEnd::Closed,
         Ended::Goodbye { errno, .. } => LinkEnd::Goodbye { errno },
         Ended::Lost { .. } => LinkEnd::Silent,
     }
 }
 
-/// What a failed connect says of the node; `Err` when it says nothing of it, but what this host lacks.
+/// What a failed connection says about the node; `Err` when it says nothing about it, but shows a problem of this host.
 pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
     Ok(match error {
         LinkError::Local(local_error) => return Err(local_error),
@@ -455,7 +455,7 @@ pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
     })
 }
 
-/// What a test may do to a probe.
+/// Lets tests inject a fault into a probe.
 #[cfg(test)]
 pub(crate) mod fault {
     use std::collections::HashMap;
@@ -468,7 +468,7 @@ pub(crate) mod fault {
         PANICS.lock().unwrap().get_or_insert_default().insert(address.into(), times);
     }
 
-    pub fn strike(address: &str) {
+    pub fn panic_if_ordered(address: &str) {
         let mut panics = PANICS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let left = panics.get_or_insert_default().get_mut(address);
         let Some(left) = left.filter(|left| **left > 0) else { return };

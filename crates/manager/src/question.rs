@@ -1,13 +1,13 @@
-//! Asks a member of the group whether every other still acknowledges what the group sends; [`topology::galera::question`] has the why, and
-//! what the answers mean.
+//! Asks a member of the group whether every other one still acknowledges what the group sends. [`topology::galera::question`] explains why,
+//! and what the answers mean.
 //!
 //! ```text
-//!   asked   ──SET GLOBAL: each read asks── causal read ────────────────(unanswered)──────────x
-//!   beside  ──options, look─────────────────look──look──look──look──look── put the option back
+//!   asked   ──SET GLOBAL: each read sends─ causal read ────────────────(unanswered)──────────x
+//!   beside  ──options, observe──────────────observe──observe──observe──observe── put the option back
 //! ```
 //!
-//! Two connections, since the first hangs when the answer is no. One question at a time: they share an option of the member. Its own
-//! value is on disk by then ([`crate::loans`]); should this process be killed meanwhile, its next start puts it back.
+//! Two connections are needed, since the first hangs when the answer is no. There is one question at a time, as they share an option of the
+//! member. The member's own value is on disk by then ([`crate::loans`]); if this process is killed meanwhile, its next start puts it back.
 //!
 //! Cost, measured on MariaDB 10.11.19, three nodes on two processors: among living members 2 ms (median, idle), 6 to 8 ms (median under
 //! load), 57 to 89 ms (99th percentile, overloaded). When one is dead, the connections and the patience: 0.1 s.
@@ -24,14 +24,14 @@ use topology::galera::sql;
 use crate::act::Failed;
 use crate::loans::{ASKS, Loans};
 
-/// The standstill that proves a death before an eviction.
+/// How long the group must stand still to prove a death before an eviction.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
-/// For each step before and after the question itself.
+/// The time limit of each step before and after the question itself.
 const STEP: Duration = Duration::from_secs(1);
-/// Between two looks.
+/// The time between two observations.
 const LOOK_GAP: Duration = Duration::from_millis(20);
-/// A question always ends sooner by its own rule; this keeps a member that answers nothing from holding up the next question.
+/// A question always ends sooner by its own rule; this keeps a member that answers nothing from delaying the next question.
 const WHOLE: Duration = Duration::from_secs(4);
 
 /// Where questions wait for one another.
@@ -50,9 +50,9 @@ pub(crate) async fn ask(
     let _mine = turn.acquire().await.map_err(|_| Failed::because("this process is stopping"))?;
     let connect = || Link::connect(address, login, STEP);
     let (mut asked, mut beside) = tokio::try_join!(connect(), connect())?;
-    let (talk, options) =
-        tokio::try_join!(asked.query(sql::TALK, STEP), beside.query(sql::PROVIDER_OPTIONS, STEP))?;
-    let uuid = talk.value_of("wsrep_gcomm_uuid").unwrap_or_default();
+    let (view_state, options) =
+        tokio::try_join!(asked.query(sql::VIEW_STATE, STEP), beside.query(sql::PROVIDER_OPTIONS, STEP))?;
+    let uuid = view_state.value_of("wsrep_gcomm_uuid").unwrap_or_default();
     let own = loans.own(address, uuid, options.text(0, 0).unwrap_or_default(), ASKS).await;
     let put_back = own.and_then(|period| sql::set_period(sql::CAUSAL_PERIOD, &period));
     let answer = timeout(WHOLE, wait(&mut asked, &mut beside, put_back.is_some(), patience)).await;
@@ -69,7 +69,8 @@ pub(crate) async fn ask(
     answer.unwrap_or_else(|_| Err(Failed::because("no answer in time")))
 }
 
-/// The read on one link, and looks on the other until it is clear. `sends`: the read must first be made to ask.
+/// The read on one link, and observations on the other, until there is an answer. `sends`: the member must first be set to send a message
+/// for each read.
 async fn wait(
     asked: &mut Link,
     beside: &mut Link,
@@ -108,13 +109,13 @@ async fn wait(
     }
 }
 
-/// What a read means that passed; `options`: the member's, afterwards.
+/// What a read that passed means; `options`: the member's options afterwards.
 fn passed(view_before: u64, view: u64, options: &str) -> Answer {
     if view != view_before {
-        // It may have passed since the one asked about is gone.
+        // It may have passed because the suspected member is out of the view.
         Answer::Moved
     } else if ASKS.is_given_back(options) {
-        // Another program that asks the same member has put the option back meanwhile: the read may have been answered from memory.
+        // Another program that asks the same member has put the option back meanwhile, so the read may have been answered from memory.
         Answer::Unclear
     } else {
         Answer::Acknowledged

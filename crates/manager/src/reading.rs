@@ -1,6 +1,6 @@
-//! What a probe asks a node, by the kind of the cluster that the node is said to be of, and how the answers are read.
+//! The questions of a probe, by the configured kind of the cluster, and how the answers are read.
 //!
-//! A node of another kind answers, too: its words (wsrep_on) say so, and the rules of the kind speak against it.
+//! A node of another kind answers, too: its status (wsrep_on) shows that, and the rules of the configured kind find it.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use topology::galera;
 use topology::kind::Kind;
 use topology::replication::{self, Channel, ReplicationStatus};
 
-/// What a node said of itself.
+/// A node's answer.
 #[derive(Debug)]
 pub(crate) enum Reading {
     Galera(galera::Reading),
     Replication(Standing),
 }
 
-/// A reading, and its counters where a sample of them was wanted.
+/// An answer, with its counters if a sample was wanted.
 #[derive(Debug)]
 pub(crate) struct ProbeAnswer {
     pub reading: Reading,
     pub counters: Option<Counters>,
 }
 
-/// What a server of a primary-replica setup said.
+/// The answer of a server of a primary-replica setup.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
-    /// Its own words, with its sources as it calls them.
+    /// Its status, with its sources by the addresses that it uses.
     pub status: ReplicationStatus,
-    /// Of each source that is connected, the address by which the server knows it, and its server_id.
+    /// For each source that is connected: the address that the server uses, and its server_id.
     pub(crate) sources: Vec<(String, u32)>,
 }
 
 impl Standing {
-    /// Reads the answers to [`replication::sql::variables`], [`replication::sql::positions`] (of MySQL, which tells them apart from the variables;
-    /// else nothing) and [`replication::sql::status`], and a row for each source.
+    /// Reads the answers to [`replication::sql::variables`], [`replication::sql::positions`] (on MySQL, which has them apart from the
+    /// variables; otherwise empty) and [`replication::sql::status`], and one row for each channel.
     pub fn read(variables: &Rows, positions: &Rows, status: &Rows, channel_rows: &Rows) -> Self {
         let channels = channels(channel_rows);
         let sources = sources(channel_rows, &channels);
@@ -50,10 +50,10 @@ impl Standing {
     }
 }
 
-/// Before a fresh link is told of: what must be possible on it.
+/// Checks a new link before it is reported: whether the questions of a probe can be asked on it.
 ///
 /// # Errors
-/// As a refused login, when the account may not ask what a probe has to ask, or the server is of a family that is not spoken here.
+/// Reported as a refused login: the account may not ask what a probe has to ask, or the server's family is not supported.
 pub(crate) async fn admit(kind: Kind, link: &mut Link, deadline: Duration) -> Result<(), LinkError> {
     if kind == Kind::Galera {
         return Ok(());
@@ -66,7 +66,7 @@ pub(crate) async fn admit(kind: Kind, link: &mut Link, deadline: Duration) -> Re
 /// ER_NOT_SUPPORTED_YET.
 pub(crate) const ER_NOT_SUPPORTED_YET: u16 = 1235;
 
-/// Asks for the status. With `is_sampled` its question has the counters, too: one answer serves both.
+/// Asks for the status. With `is_sampled` the question includes the counters, so that one answer serves both.
 pub(crate) async fn ask(
     kind: Kind,
     link: &mut Link,
@@ -101,7 +101,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// What a sample has of a server's replication. With several sources, the one that is furthest behind, and all of what they sent.
+/// The replication values of a sample. With several sources: those of the one that is furthest behind, and the sum of what they sent.
 fn replication_counters(status: &ReplicationStatus, rows: &Rows) -> sample::Replication {
     let received = status.channels.iter().filter_map(Channel::received).map(|received| count(&received));
     let relay = |row| rows.text(row, rows.column("Relay_Log_Space")?)?.parse::<u64>().ok();
@@ -117,7 +117,7 @@ fn replication_counters(status: &ReplicationStatus, rows: &Rows) -> sample::Repl
     }
 }
 
-/// How many transactions a position comes to: exactly of MySQL's; of MariaDB's, the sum of the domains' sequence numbers.
+/// The number of transactions in a position: exact for MySQL; for MariaDB, the sum of the domains' sequence numbers.
 fn count(position: &Position) -> u64 {
     match position {
         Position::MariaDb(position) => {
@@ -127,13 +127,13 @@ fn count(position: &Position) -> u64 {
     }
 }
 
-/// One row for each source.
+/// One row for each channel.
 pub(crate) async fn channel_rows(link: &mut Link, deadline: Duration) -> Result<Rows, LinkError> {
     let dialect = Dialect::of(&link.greeting.version);
     link.query(replication::sql::channels(dialect), deadline).await
 }
 
-/// The sources that those rows tell of. An IPv6 address is in brackets, as configurations have it.
+/// The channels in those rows. An IPv6 address is in brackets, as in configurations.
 pub(crate) fn channels(rows: &Rows) -> Vec<Channel> {
     (0..rows.len())
         .map(|row| {

@@ -1,5 +1,5 @@
-//! What the monitor account of a primary and its replicas may do, by its own SHOW GRANTS, and what it lacks: told before the first order fails
-//! for want of it. Of MariaDB only: MySQL's rights have other names, and nothing is said of them.
+//! The privileges of the monitor account on a primary and its replicas, by its own SHOW GRANTS, and those that it lacks: reported before an
+//! order fails because of them. Only for MariaDB: MySQL's privileges have other names and are not checked.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use link::{Link, LinkError, Login};
 use topology::flavor::Flavor;
 use topology::preflight::said::Rights;
 
-/// What is asked; the account sees its own without any privilege.
+/// The question; an account sees its own grants without any privilege.
 const GRANTS: &str = "SHOW GRANTS";
 
-/// The rights that it needs anywhere, as SHOW GRANTS spells them, and what each is for.
+/// The privileges that it needs globally, as SHOW GRANTS spells them, and what each is for.
 const NEEDED: &[(&str, &str)] = &[
     ("REPLICATION SLAVE ADMIN", "letting a replica follow another primary"),
     ("REPLICATION MASTER ADMIN", "having a new primary wait for its replicas (semi-sync)"),
@@ -23,10 +23,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("EXECUTE", "knowing which stored functions may write"),
 ];
 
-/// Of these an account needs fewer that gives no orders: another manager moves the primary.
+/// An account that gives no orders, because another manager moves the primary, does not need these.
 const NEEDED_TO_LOOK: &[&str] = &["CONNECTION ADMIN", "TRIGGER", "EXECUTE"];
 
-/// The rights that it lacks anywhere, each with what it is needed for; none on MySQL. `gives_orders`: it moves the primary.
+/// The global privileges that it lacks, each with what it is needed for; none on MySQL. `gives_orders`: it moves the primary.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -38,9 +38,9 @@ pub async fn lacking(
     Ok(lacks(&held(link, within).await?, gives_orders))
 }
 
-/// The rights that an account has anywhere.
+/// The global privileges of an account.
 pub struct Held {
-    /// `None` on MySQL: which of them it has is not known.
+    /// `None` on MySQL, where they are not known.
     grants: Option<Vec<String>>,
     /// The account, as SHOW GRANTS spells it; empty when it does not.
     account: String,
@@ -53,14 +53,14 @@ impl Held {
         Self { grants: Some(global.into_iter().map(str::to_ascii_uppercase).collect()), account }
     }
 
-    /// What a primary's monitor account needs and has not; `None` when that is not known.
+    /// The privileges that a primary's monitor account needs and lacks; `None` when that is not known.
     pub(crate) fn lacks(&self) -> Option<Rights> {
         self.grants.as_ref()?;
         let lacks = NEEDED.iter().filter(|(right, _)| !self.may(right)).copied().collect();
         Some(Rights { account: self.account.clone(), lacks })
     }
 
-    /// Whether that is among them, as MariaDB's SHOW GRANTS spells it, or may be.
+    /// Whether it has, or may have, this privilege, as MariaDB's SHOW GRANTS spells it.
     pub fn may(&self, right: &str) -> bool {
         let has = |grant: &String| grant.contains(right) || grant.contains("ALL PRIVILEGES");
         self.grants.as_ref().is_none_or(|grants| grants.iter().any(has))
@@ -75,7 +75,7 @@ fn account(grant: &str) -> Option<&str> {
     rest.get(..end)
 }
 
-/// Asks what the account may do.
+/// Asks for the account's privileges.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -93,7 +93,7 @@ fn lacks(held: &Held, gives_orders: bool) -> Vec<String> {
     lacked.map(|(right, why)| format!("{right} ON *.*: it is needed for {why}")).collect()
 }
 
-/// The same, on a link of its own; `None` when it cannot be told.
+/// The same, on a link of its own; `None` when they cannot be known.
 pub(crate) async fn ask(
     address: &str,
     login: &Login,

@@ -1,18 +1,19 @@
-//! Another Understudy that manages the same server: noticed by a lock by name that each manager holds, or waits for, on every server.
+//! Detects another Understudy that manages the same server, by a named lock that each manager holds, or waits for, on every server.
 //!
 //! ```text
-//!   a link of its own ─> GET_LOCK, waiting for it ─┬─ had: held as long as the link stands ─┬─> who else holds it, or waits?
-//!                                                  └─ another has it: asked again ──────────┘      └─> said after a while
+//!   a link of its own ─> GET_LOCK, waiting for it ─┬─ got it: held as long as the link exists ─┬─> which sessions hold it, or wait?
+//!                                                  └─ another has it: asked again ─────────────┘      └─> reported after a while
 //! ```
 //!
-//! It is only told. The lock is no leave to decide: whoever holds it may live and not be able to act (its configuration, its network), and of
-//! two that hold it on one server each, none could; a failover that does not happen is worse than two managers that an operator is told of.
+//! Another manager is only reported. The lock does not decide who may act: its holder may be alive and unable to act (its configuration,
+//! its network), and if two managers hold it on one server each, neither could act. A failover that does not happen is worse than two
+//! managers that an operator is told about.
 //!
-//! Where clients have used up max_connections, the account gets the one connection above that is kept for such as it. That one is given back at
-//! once: an administrator may need it, or this program's own orders.
+//! Where clients have used up max_connections, the account gets the one connection that is reserved above the limit. It is closed at once:
+//! an administrator may need it, or this program's own orders.
 //!
-//! A session that is gone without a word is ended by the server after `IDLE_S`; what is told has been there for longer than that, so nobody
-//! is told of his own session before a restart, or before the network failed.
+//! The server ends a session that vanished after `IDLE_S`. What is reported has been there for longer than that, so that no manager is told
+//! of its own session from before a restart or a network failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,20 +28,20 @@ use topology::flavor::Flavor;
 use crate::advice::{self, Topic};
 use crate::probe::Note;
 
-/// The server ends a session that has said nothing for so long.
+/// The server ends a session that has been idle for this long.
 const IDLE_S: u64 = 10;
-/// Whoever has been seen for so long lives.
+/// A manager that has been seen for this long is alive.
 const SURE: Duration = Duration::from_secs(12);
-/// How long the server waits for the lock; whoever waits can be seen.
+/// How long the server waits for the lock; a waiting session is visible.
 const WAIT_S: u64 = 2;
-/// Between two looks of whoever has it.
+/// The pause between two questions for the lock's holders.
 const GAP: Duration = Duration::from_secs(1);
-/// Before a new connection: what is short of connections has better uses for one.
+/// The pause before a new connection: a server that is short of connections needs them for other purposes.
 const RETRY: Duration = Duration::from_secs(5);
-/// For a connection, or a question.
+/// The time limit of a connection, or a question.
 const STEP: Duration = Duration::from_secs(5);
 
-/// A limit of the server's own for statements must not end the wait for the lock.
+/// The server's own time limit for statements must not end the wait for the lock.
 fn session(flavor: Flavor) -> String {
     let limit = if flavor == Flavor::MySql { "max_execution_time" } else { "max_statement_time" };
     format!("SET SESSION wait_timeout = {IDLE_S}, {limit} = 0")
@@ -49,7 +50,7 @@ fn session(flavor: Flavor) -> String {
 const CONNECTED: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_connected')";
 const CONNECTED_MAX: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('max_connections')";
 
-/// Whether with this one all connections are used that clients can have.
+/// Whether all connections that clients can have are used, including this one.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -61,18 +62,18 @@ pub async fn is_crowded(link: &mut Link) -> Result<bool, LinkError> {
     Ok(numbers.is_some_and(|(connected, most)| connected >= most))
 }
 
-/// 1 when it is held. A server is managed once, whatever the cluster is called.
+/// 1 when it is held. The name does not depend on the cluster's name, since a server must be managed only once.
 fn take() -> String {
     format!(
         "SELECT IF(IS_USED_LOCK('understudy.manager') <=> CONNECTION_ID(), 1, GET_LOCK('understudy.manager', {WAIT_S}))"
     )
 }
 
-/// Rows of id and host: all sessions but this one that hold it, or wait for it. Those of other accounts are shown only with PROCESS.
+/// Rows of id and host: all other sessions that hold the lock, or wait for it. Other accounts' sessions are shown only with PROCESS.
 const OTHERS: &str = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() \
     AND (ID = IS_USED_LOCK('understudy.manager') OR INFO LIKE '%GET_LOCK(''understudy.manager''%')";
 
-/// From where this server is managed by an Understudy, each as an address without its port; ordinarily from one.
+/// The addresses, without port, of the managers of this server; normally one.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -98,12 +99,12 @@ pub(crate) struct Rival {
     pub address: String,
     pub login: Login,
     pub notes: mpsc::Sender<Note>,
-    /// Ends with its sender.
+    /// Ends when its sender is dropped.
     pub wanted: watch::Receiver<()>,
 }
 
 impl Rival {
-    /// Runs until nobody wants it any more.
+    /// Runs until its sender is dropped.
     pub async fn run(self) {
         let mut wanted = self.wanted.clone();
         tokio::select! {
@@ -115,7 +116,7 @@ impl Rival {
     async fn look(&self) -> std::convert::Infallible {
         let mut seen = Seen::default();
         let mut told = None;
-        // What a task before this one told, and could not take back.
+        // Clears what a task before this one reported and could not take back.
         self.tell(None).await;
         loop {
             if let Err(error) = self.on_one_link(&mut seen, &mut told).await {
@@ -148,17 +149,17 @@ impl Rival {
     }
 
     async fn tell(&self, text: Option<String>) {
-        // A closed queue means that all of this ends.
+        // A closed queue means that the manager ends.
         let _ = self.notes.send(Note::Advice(self.node, Topic::Rival, text)).await;
     }
 }
 
-/// The sessions of others, and since when each is there.
+/// The other sessions, and since when each is there.
 #[derive(Default)]
 struct Seen(BTreeMap<u64, Instant>);
 
 impl Seen {
-    /// Who is there now; gives from where those come that certainly live, each once.
+    /// Notes the present sessions; returns the addresses of those that are certainly alive, each once.
     fn note(&mut self, others: BTreeMap<u64, String>, now: Instant) -> Vec<String> {
         self.0.retain(|id, _| others.contains_key(id));
         let mut sure: Vec<String> = others

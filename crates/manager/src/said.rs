@@ -1,7 +1,7 @@
-//! Which advice was said already: a trouble that comes and goes is told of once, not each time it comes.
+//! Which advice was reported already: a problem that comes and goes is reported once, not each time it comes.
 //!
-//! Enters: an advice that holds now. Leaves: whether it is news. (A node that has no connection left lets the monitor account in now and then, so
-//! that its advice came and went several times a second.)
+//! Enters: an advice that applies now. Leaves: whether it is new. (A node that has no free connection lets the monitor account in now and
+//! then, so that without this its advice came and went several times a second.)
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use topology::fact::Now;
 
 use crate::advice::Topic;
 
-/// An advice that did not hold for so long is news again.
+/// An advice that did not apply for this long is new again.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// Different sentences about one thing that are remembered: more of them than a server has words for it.
+/// The number of different sentences that are remembered for one topic.
 const SENTENCES_MAX: usize = 8;
 
 /// See the head of this file.
@@ -23,12 +23,12 @@ pub(crate) struct SaidAdvice(BTreeMap<(NodeId, Topic), Vec<Said>>);
 #[derive(Debug)]
 struct Said {
     text: String,
-    /// When it held last.
+    /// When it applied last.
     last: Now,
 }
 
 impl SaidAdvice {
-    /// `text` holds of `node` at `now`: whether that is news.
+    /// `text` applies to `node` at `now`: whether that is new.
     pub fn is_new(&mut self, node: NodeId, topic: Topic, text: &str, now: Now) -> bool {
         let said = self.0.entry((node, topic)).or_default();
         said.retain(|said| now.saturating_sub(said.last) < FORGOTTEN_AFTER);

@@ -1,12 +1,12 @@
-//! The counters of each node during the last hour, for whoever shows or reckons with them.
+//! The counters of each node during the last hour, for everything that shows or uses them.
 //!
 //! ```text
 //!   probe (a task per node) ──put──> a ring per node ──page, last, rates──> API, status, live view
-//!                                └─> news (each sample, to whoever listens; who is too slow misses some and is told so)
+//!                                └─> news (each sample, to all listeners; a slow listener misses some and is told so)
 //! ```
 //!
-//! No question of its own is asked of a node for this: once a second the probe's own has more names. Nothing here goes through the brain, and no client's
-//! statement comes near it. A ring's lock is held for a push, or for copying what is asked for; never across an await.
+//! The nodes are not asked anything in addition: once a second the probe's own question includes more names. The samples do not pass
+//! through the brain or the proxy. A ring's lock is held for a push, or for copying what is asked for; never across an await.
 //!
 //! Memory: at most [`SAMPLES_MAX`] samples a node, below 2.5 MB.
 
@@ -39,7 +39,7 @@ const PROBE_BOUNDS: &[Duration] = &[
     Duration::from_millis(500),
     Duration::from_secs(1),
 ];
-/// News that one listener may be behind by.
+/// The number of samples that a listener may be behind.
 const NEWS_MAX: usize = 256;
 
 /// See the head of this file. Cheap to clone: all clones are the same.
@@ -52,38 +52,38 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Empty rings for so many nodes.
+    /// Empty rings for this many nodes.
     pub(crate) fn new(nodes: usize) -> Self {
         let rings = (0..nodes).map(|_| Mutex::new(Ring::new(SAMPLES_MAX))).collect();
         let probes = (0..nodes).map(|_| Histogram::new(PROBE_BOUNDS)).collect();
         Self { rings, probes, news: broadcast::channel(NEWS_MAX).0 }
     }
 
-    /// A question of the probe was answered by the node after this time.
+    /// The node has answered a question of the probe after this time.
     pub(crate) fn probed(&self, node: NodeId, took: Duration) {
         if let Some(probes) = self.probes.get(usize::from(node.0)) {
             probes.add(took);
         }
     }
 
-    /// How long the node took for the probe's questions. Those that it did not answer are not in it.
+    /// The times that the node took to answer the probe; unanswered questions are not included.
     pub fn probe_times(&self, node: NodeId) -> Option<Snapshot> {
         Some(self.probes.get(usize::from(node.0))?.snapshot())
     }
 
-    /// Takes what a node said when it was asked at that moment.
+    /// Adds the node's answer to a question of that time.
     #[allow(clippy::large_types_passed_by_value)] // it goes into the sample
     pub(crate) fn put(&self, node: NodeId, asked: Now, counters: Counters) {
         let sample = Sample { at_unix_ms: unix_ms(), at_us: asked.as_micros() as u64, counters };
         let Some(mut ring) = self.ring(node) else { return };
         ring.put(sample);
         drop(ring);
-        // An error says that nobody listens.
+        // An error means that there is no listener.
         let _ = self.news.send((node, sample));
     }
 
-    /// What a node said after that moment (milliseconds since 1970), oldest first: the first `samples_max` later than `after_us` by
-    /// [`Sample::at_us`]. The lock is held for copying these, so whoever wants all asks page by page.
+    /// The node's samples after that moment (milliseconds since 1970), oldest first: the first `samples_max` later than `after_us` by
+    /// [`Sample::at_us`]. The lock is held while these are copied, so all of them are read page by page.
     pub fn page(
         &self,
         node: NodeId,
@@ -96,16 +96,16 @@ impl Samples {
         self.ring(node).map_or_else(Vec::new, copied)
     }
 
-    /// What it said last.
+    /// The last sample.
     pub fn last(&self, node: NodeId) -> Option<Sample> {
         self.ring(node)?.last().copied()
     }
 
-    /// What happened on it a second, from about so long before its last sample until that; of the whole time that is known, when that is
-    /// less. `None` while there are not two samples, or when it restarted between them.
+    /// The rates from about this long before its last sample until that; over the whole known time if that is shorter. `None` while there
+    /// are not two samples, or when it restarted between them.
     pub fn rates(&self, node: NodeId, over: Duration) -> Option<Rates> {
         let ring = self.ring(node)?;
-        // Samples come about, not exactly, a second apart.
+        // Samples are about a second apart, and not exactly.
         let age = over.saturating_sub(Duration::from_millis(500));
         let span = Span::new(ring.before_last(age.as_micros() as u64)?, ring.last()?)?;
         drop(ring);

@@ -1,7 +1,7 @@
 //! The SQLite file: term, writer, drains and settings that were changed for a while (each on disk before it is used), and the journal.
 //!
-//! Entered by a queue, worked off by one thread of its own, because a write blocks until the disk has it. What was waiting is
-//! written decisions first: a journal row never delays a failover. Two connections: decisions are synced at each commit
+//! Requests arrive through a queue and are handled by one thread, because a write blocks until it is on disk. Of what waits, decisions are
+//! written first, so that a journal row never delays a failover. There are two connections: decisions are synced at each commit
 //! (`synchronous=FULL`), journal rows with the next decision or checkpoint.
 
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,21 +17,21 @@ use topology::view::Level;
 
 use crate::hurry::loan::Loan;
 
-/// "USTY": the file is ours.
+/// "USTY": marks the file as ours.
 const APPLICATION_ID: i64 = 0x5553_5459;
 const VERSION: i64 = 1;
-/// What is lent; see [`Loan`].
+/// The members' settings that are changed for a while; see [`Loan`].
 const LOAN: &str =
     "CREATE TABLE IF NOT EXISTS loan (node TEXT NOT NULL, address TEXT NOT NULL, gcomm_uuid TEXT NOT NULL,
     option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option))";
-/// When the last automatic failover was decided on.
+/// When the last automatic failover was decided.
 const FAILOVER: &str = "CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY KEY CHECK (id = 1), at_unix_ms INTEGER NOT NULL)";
-/// Advice is told apart from decisions, so that no flood of it takes their place.
+/// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
-/// Journal rows kept: of decisions, and of advice.
+/// Journal rows that are kept: of decisions, and of advice.
 const DECISIONS_MAX: i64 = 10_000;
 const ADVICE_MAX: i64 = 1_000;
-/// Rows written between two looks whether there are too many.
+/// Rows written between two checks of that limit.
 const NOTED_BETWEEN: u64 = 1000;
 /// How long another process's lock is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -72,35 +72,35 @@ pub enum StoreError {
     Closed,
 }
 
-/// A decision as it is kept: by names, since the configuration's order may change between two starts.
+/// A decision as it is stored: by names, since the configuration's order may change between two starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Saved {
     pub term: u64,
     pub writer: Option<String>,
     pub sessions_max: Vec<(String, u32)>,
-    /// When the last automatic failover was decided on, by the system's clock.
+    /// When the last automatic failover was decided, by the system's clock.
     pub failed_over_unix_ms: Option<u64>,
 }
 
-/// A sentence, when it was said and in which term.
+/// A sentence, with its time and term.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct JournalRow {
     /// Milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// How grave.
+    /// Its severity.
     pub level: Level,
     /// The sentence.
     pub text: String,
-    /// The term then in force.
+    /// The term in force at that time.
     pub term: u64,
 }
 
-/// Which of the journal's two bounds a row counts against.
+/// Which of the journal's two limits a row counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shelf {
-    /// What was decided, and all else that happened.
+    /// Decisions, and all other events.
     Decisions,
-    /// What an operator should do.
+    /// Advice to an operator.
     Advice,
 }
 
@@ -109,20 +109,20 @@ type OnWritten = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 pub(crate) enum Work {
     Save(Saved, OnWritten),
-    /// Makes these all that is lent.
+    /// Replaces the list of changed settings.
     Lend(Vec<Loan>, OnWritten),
     Note(JournalRow, Shelf),
     Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
 }
 
-/// The way in. The thread ends when the last of these is gone, with everything written.
+/// The handle of the store. The thread ends, after writing everything, when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Store {
     queue: mpsc::Sender<Work>,
 }
 
 impl Store {
-    /// Opens or makes the file; gives back what was in it.
+    /// Opens or creates the file; returns what was in it.
     pub fn open(path: &Path) -> Result<Opened, StoreError> {
         let mut file = File::open(path)?;
         let saved = file.saved()?;
@@ -135,7 +135,7 @@ impl Store {
         Ok(Opened { store: Store { queue }, saved, loans, thread })
     }
 
-    /// Queues work; `Err` gives it back when the thread is gone.
+    /// Queues a request; `Err` returns it when the thread is gone.
     pub fn send(&self, work: Work) -> Result<(), Box<Work>> {
         self.queue.send(work).map_err(|mpsc::SendError(work)| Box::new(work))
     }
@@ -149,8 +149,8 @@ pub(crate) struct Opened {
     pub thread: JoinHandle<()>,
 }
 
-/// Works until the queue ends. A panic costs the piece of work that it broke off, whose answer is missed by a deadline: what goes on is
-/// the same file, opened anew. When that cannot be, the thread ends, and with it the program.
+/// Handles requests until the queue ends. If one of them panics, its answer is missed by a deadline, and the file is opened again for the
+/// others. If that fails, the thread ends, and the program with it.
 fn keep_running(mut file: File, work: &mpsc::Receiver<Work>) {
     loop {
         let path = file.path.clone();
@@ -224,7 +224,7 @@ impl File {
                     Work::Last(rows_max, reply) => {
                         self.note(&std::mem::take(&mut rows));
                         let result = self.last(rows_max).map_err(|error| explain(&self.path, &error));
-                        // Whoever asked may have gone.
+                        // The one who asked may have gone.
                         let _ = reply.send(result);
                     }
                     Work::Save(..) | Work::Lend(..) => {}
@@ -337,7 +337,7 @@ impl File {
     }
 }
 
-/// A new file is for this user only, whatever the directory's rights; SQLite gives its side files the same.
+/// A new file is readable for this user only, whatever the directory's permissions; SQLite creates its side files alike.
 fn private(path: &Path) -> Result<(), StoreError> {
     let made = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     made.map(|_| ()).map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })
@@ -355,7 +355,7 @@ fn connect(path: &Path, synchronous: &str) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Makes the tables in a new file; refuses a file that is not ours.
+/// Creates the tables in a new file; refuses a file that is not ours.
 fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let number = |connection: &Connection, pragma: &str| -> Result<i64, StoreError> {
         connection.pragma_query_value(None, pragma, |row| row.get(0)).map_err(|error| explain(path, &error))
@@ -372,7 +372,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         if version != VERSION {
             return Err(foreign(format!("its layout is number {version}, this version knows {VERSION}")));
         }
-        // Not there in a file that an older version made.
+        // Missing in a file of an older version.
         return connection
             .execute_batch(LOAN)
             .and_then(|()| connection.execute_batch(FAILOVER))
@@ -398,7 +398,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     make(connection).map_err(|error| explain(path, &error))
 }
 
-/// In a file of an older version the journal has no column for it; that version writes to a file that has it as ever.
+/// Adds the column to the journal of a file from an older version, which can still write to it.
 fn tell_advice_apart(connection: &Connection) -> rusqlite::Result<()> {
     let there = "SELECT COUNT(*) FROM pragma_table_info('journal') WHERE name = 'is_advice'";
     match connection.query_row(there, [], |row| row.get(0))? {

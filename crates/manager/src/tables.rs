@@ -1,7 +1,7 @@
-//! Reads from a node which names mean more than a statement's text shows; see [`topology::catalogue`].
+//! Reads from a node the names that change what a statement may do; see [`topology::catalogue`].
 //!
-//! A view counts when its definition is not a plain read by the same look at its text that a client's statement gets, or names a view
-//! that counts.
+//! A view counts as writing when the scanner that examines clients' statements does not find its definition to be a plain read, or when it
+//! names a view that counts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use topology::catalogue::{CALLABLE, Catalogue, PRIVILEGES, REACH, Sight, TABLES,
 
 use crate::act::Failed;
 
-/// What came of it.
+/// The result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// All of them.
     Known(Catalogue),
-    /// The account may not see enough to say.
+    /// The account is not shown enough.
     Hidden,
 }
 
@@ -58,7 +58,7 @@ fn pairs(rows: &Rows) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Which names may write when they are read, by the rows of [`CALLABLE`] and [`VIEWS`].
+/// The names that may write when they are read, from the rows of [`CALLABLE`] and [`VIEWS`].
 fn writing_reads(sight: Sight, callable: &[(&str, &str)], views: &[(&str, &str)]) -> BTreeSet<String> {
     let may_call = !sight.reach || !callable.is_empty();
     let is_read = |text: &str| Statement::of(text.as_bytes()).kind == Kind::Read;
@@ -66,7 +66,7 @@ fn writing_reads(sight: Sight, callable: &[(&str, &str)], views: &[(&str, &str)]
         .iter()
         .filter(|(what, name)| match *what {
             "remote" => true,
-            // A call of any other is seen in the statement itself.
+            // A call of any other function is visible in the statement itself.
             "function" => is_read(&format!("SELECT {name}(1)")) || is_read(&format!("SELECT {name} (1)")),
             _ => false,
         })
@@ -75,7 +75,7 @@ fn writing_reads(sight: Sight, callable: &[(&str, &str)], views: &[(&str, &str)]
     let (counted, mut others): (Vec<_>, Vec<_>) =
         views.iter().partition(|(_, text)| if text.is_empty() { may_call } else { !is_read(text) });
     names.extend(counted.into_iter().map(|(name, _)| name.to_lowercase()));
-    // Until no view is left that names one that counts.
+    // Repeated until no view names one that was added last.
     while !names.is_empty() {
         let names_one = |text: &str| names_any(text.as_bytes(), 0, |name| names.contains(name));
         let (more, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, text)| names_one(text));

@@ -1,11 +1,11 @@
-//! The tasks of the manager that must not end, each with its role: whoever owns them hears of every end, be it a panic.
+//! The tasks of the manager that must not end, each with its role. Their owner learns of every end, including a panic.
 
 use std::collections::HashMap;
 use std::future::pending;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Those that run, by role.
+/// The running tasks, by role.
 pub(crate) struct Tasks<Role> {
     running: JoinSet<()>,
     roles: HashMap<Id, Role>,
@@ -24,7 +24,7 @@ impl<Role> Tasks<Role> {
         self.roles.insert(id, role);
     }
 
-    /// Waits for the next end: whose, and how. Cancel safe; never returns while none runs.
+    /// Waits for the next end: the task's role, and how it ended. Cancel safe; never returns while none runs.
     pub async fn ended(&mut self) -> (Role, String) {
         loop {
             let (id, how) = match self.running.join_next_with_id().await {
@@ -32,20 +32,20 @@ impl<Role> Tasks<Role> {
                 Some(Ok((id, ()))) => (id, "it returned".to_owned()),
                 Some(Err(error)) => (error.id(), reason(error)),
             };
-            // Each that runs has a role.
+            // Each running task has a role.
             if let Some(role) = self.roles.remove(&id) {
                 return (role, how);
             }
         }
     }
 
-    /// Waits until all have ended, which they have been told to.
+    /// Waits until all have ended; they were told to before.
     pub async fn all_ended(mut self) {
         while self.running.join_next().await.is_some() {}
     }
 }
 
-/// Why a task broke off, for people.
+/// Why a task ended, for people.
 pub(crate) fn reason(error: JoinError) -> String {
     match error.try_into_panic() {
         Ok(panic) => {

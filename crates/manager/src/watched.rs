@@ -205,7 +205,7 @@ impl Watched {
         let fact = match role {
             Role::Probe(node) => Fact::LinkEnded { node, how: LinkEnd::Silent },
             Role::Pacer(_) | Role::Rival(_) => Fact::Tick,
-            Role::Heartbeat(node) => Fact::Beat { node, beat: Beat::Untold },
+            Role::Heartbeat(node) => Fact::Beat { node, beat: Beat::Unknown },
             Role::Hurry => self.hurry.way.borrow().as_ref().map_or(Fact::Tick, |wish| {
                 // What it had changed is on disk, and given back by the next one.
                 let end = HurryEnd::Failed("its task has ended".into());

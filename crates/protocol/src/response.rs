@@ -155,8 +155,8 @@ pub struct Answer {
     rows: u64,
 }
 
-/// A packet that is not what had to come: the answer cannot be followed any further, and nobody knows where it ends. For a log:
-/// what was awaited, and the shape of what came instead.
+/// A packet other than what had to come: the answer cannot be followed any further, and its end is not known. For a log: what was expected,
+/// and the form of what came instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfollowed {
     /// The command that is being answered.

@@ -1,18 +1,15 @@
-//! A light look at SQL text: may it be sent again, and what does it tie to this one connection?
+//! A scan of SQL text: whether it may be sent again, and what it ties to this connection.
 //!
-//! Enters: one text as a client sent it. Leaves: a [`Statement`]. No allocation, every byte passed once, and it never
-//! fails.
+//! Enters: one text as a client sent it. Leaves: a [`Statement`]. Nothing is allocated, every byte is read once, and the scan never fails.
 //!
-//! The contract is one-sided. [`Kind::Read`] means: changes nothing, and gives the same answer on any other connection to
-//! the same data, so it may be sent again. Whatever is not understood is a [`Kind::Write`], which is never wrong, only
-//! dearer: executable comments, strings that could end in two places, functions that are not known to be harmless, names
-//! in quotes before a parenthesis, texts with several statements of which one is not a read. Pins err to the other side:
-//! rather one too many.
+//! The result errs on one side. [`Kind::Read`] means that the text changes nothing, and has the same answer on any other connection to the
+//! same data, so that it may be sent again. Whatever is not understood is a [`Kind::Write`], which is always safe and only costs more:
+//! executable comments, strings that could end in two places, functions that are not known to be harmless, quoted names before a
+//! parenthesis, texts with several statements of which one is not a read. With pins, too many are reported rather than too few.
 //!
-//! What no look at the text can tell: a view, or a stored function named like a built-in one of the other server family,
-//! may call something that writes; a procedure may do anything to the session ([`Kind::Write`], and a pin only for what
-//! its arguments show). For those there is the server's own session tracking, and whoever uses this looks the names in the text up
-//! ([`names_any`]).
+//! Some things do not show in the text. A view, or a stored function named like a built-in one of the other server family, may call
+//! something that writes; a procedure may do anything to the session ([`Kind::Write`], with pins only for what its arguments show). For
+//! those there is the server's own session tracking, and the caller looks up the names in the text ([`names_any`]).
 //!
 //! ```text
 //!   text --lexer--> tokens --Look (what every statement is searched for)--> first word --> kind
@@ -61,31 +58,31 @@ pub use recalls::Recalls;
 pub use sequences::{asked_sequences, drawn_sequences};
 pub use sets::{Sets, unreported_variables};
 
-/// What a statement text is.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// What kind.
+    /// The kind of statement.
     pub kind: Kind,
     /// What it ties to the connection.
     pub pins: Pins,
-    /// What it unties. A session holds `(held before).without(unpins).union(pins)` afterwards.
+    /// What it releases. Afterwards a session has `(before).without(unpins).union(pins)`.
     pub unpins: Pins,
     /// A plain `SET @name = literal [, ...]` in ASCII and nothing else: running the text again on another connection
     /// restores it.
     pub literal_user_variables: bool,
-    /// Besides what it does, it may commit an open transaction: COMMIT itself, BEGIN, DDL, LOCK TABLES, SET autocommit=1,
-    /// CALL, whatever is not understood. When it was lost on the way, nobody may claim that the transaction was rolled back.
+    /// It may also commit an open transaction: COMMIT itself, BEGIN, DDL, LOCK TABLES, SET autocommit=1, CALL, and whatever is not
+    /// understood. After its loss it is then not certain that the transaction was rolled back.
     pub may_commit: bool,
-    /// One command of it may run several statements before it gives its first answer: CALL, EXECUTE, BEGIN NOT ATOMIC, whatever
-    /// is not understood. An error as the first answer does not mean that nothing was run.
+    /// It may run several statements before its first answer: CALL, EXECUTE, BEGIN NOT ATOMIC, and whatever is not understood. An error as
+    /// the first answer does not mean that nothing was run.
     pub runs_several: bool,
     /// It runs code that its text does not show, as far as the text is understood: CALL, EXECUTE, a block.
     pub calls: bool,
     /// A SELECT, DO or SET that calls what may be a stored function, which may set variables of the session. (What a trigger or a view
     /// calls is not seen.)
     pub calls_stored: bool,
-    /// What of the things that can be recalled it surely leaves anew when it succeeds, besides ROW_COUNT(): the warnings, which only a
-    /// statement with a table clears; and FOUND_ROWS(), if it gives rows.
+    /// What a success certainly leaves for later statements, besides ROW_COUNT(): warnings, since only a statement with a table clears
+    /// them; and FOUND_ROWS(), if it returns rows.
     pub renews: Recalls,
     /// COMMIT or ROLLBACK with words behind it (AND CHAIN, RELEASE): it may leave a new transaction open.
     pub chains: bool,
@@ -94,30 +91,29 @@ pub struct Statement {
     /// What it asks for that an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW
     /// WARNINGS, ... After the session has moved to another connection, the answer would be wrong without an error.
     pub recalled: Recalls,
-    /// What becomes of LAST_INSERT_ID() by it.
+    /// Its effect on LAST_INSERT_ID().
     pub insert_id: InsertId,
-    /// It asks for the connection's own number: CONNECTION_ID(), `@@pseudo_thread_id`.
+    /// It asks for the connection id: CONNECTION_ID(), `@@pseudo_thread_id`.
     pub asks_connection_id: bool,
     /// DDL after which a list of tables by their engines, of views, triggers and stored functions may be out of date; also whatever is
     /// not understood. What a CALL does is not seen.
     pub touches_engines: bool,
     /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
     pub kills_own: bool,
-    /// It only reads and waits (SELECT SLEEP(1), DO GET_LOCK(...)): broken off where it runs, it leaves nothing behind. It need not be
+    /// It only reads and waits (SELECT SLEEP(1), DO GET_LOCK(...)): when it is aborted, it leaves nothing behind. It need not be a
     /// [`Kind::Read`], which may also be run again.
     pub leaves_no_trace: bool,
-    /// It stands alone in its text, and there is one way to read it: said again, it does the same and nothing else.
+    /// It is alone in its text, and can be read in one way only: run again, it does the same and nothing else.
     pub alone: bool,
 }
 
 impl Statement {
-    /// Looks at a text as it stands in a COM_QUERY or COM_STMT_PREPARE, for a session with the usual `sql_mode`.
+    /// Scans a text from a COM_QUERY or COM_STMT_PREPARE, for a session with the usual `sql_mode`.
     pub fn of(sql: &[u8]) -> Statement {
         Statement::under(sql, 0)
     }
 
-    /// The same for a session whose last answer had these [`crate::ok::status`] flags: they tell how backslashes and double quotes
-    /// are meant.
+    /// The same for a session whose last answer had these [`crate::ok::status`] flags, which determine what backslashes and double quotes mean.
     pub fn under(sql: &[u8], status: u16) -> Statement {
         let mut look = Look::new(sql, status);
         let mut whole: Option<Statement> = None;
@@ -141,8 +137,8 @@ impl Statement {
         if look.sets_insert_id {
             whole.insert_id = whole.insert_id.with_argument();
         }
-        if look.returns && whole.insert_id >= (InsertId::ToldOrGiven { runs_argument: false }) {
-            whole.insert_id = InsertId::Untold;
+        if look.returns && whole.insert_id >= (InsertId::ReportedOrGiven { runs_argument: false }) {
+            whole.insert_id = InsertId::Unknown;
         }
         whole.sets = look.sets;
         whole.calls = whole.runs_several;
@@ -153,14 +149,14 @@ impl Statement {
         if look.lexer.is_doubtful {
             whole.may_commit = true;
             whole.runs_several = true;
-            whole.insert_id = InsertId::Untold;
+            whole.insert_id = InsertId::Unknown;
             whole.leaves_no_trace = false;
         }
         whole.literal_user_variables &= whole.kind == Kind::SessionOnly && sql.is_ascii();
         whole
     }
 
-    /// Two statements in one text.
+    /// Combines two statements in one text.
     fn then(self, next: Statement) -> Statement {
         let kind = if (self.kind, next.kind) == (Kind::Read, Kind::Read) { Kind::Read } else { Kind::Write };
         Statement {
@@ -200,9 +196,9 @@ impl Statement {
         Statement { may_commit, ..Statement::plain(Kind::Write) }
     }
 
-    /// May do anything, any number of times.
+    /// It may do anything, any number of times.
     fn several() -> Statement {
-        Statement { runs_several: true, insert_id: InsertId::Untold, ..Statement::write(true) }
+        Statement { runs_several: true, insert_id: InsertId::Unknown, ..Statement::write(true) }
     }
 }
 

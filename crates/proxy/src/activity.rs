@@ -1,6 +1,6 @@
-//! What each client's session is doing now, so that it can be said by name what a lane waits for.
+//! What each client's session is doing now, so that reports can name the sessions that a lane waits for.
 //!
-//! Two relaxed stores a statement; whoever looks reads them at leisure.
+//! It costs two relaxed stores for each statement; reports read them at any time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -11,23 +11,23 @@ use protocol::statement::Pins;
 use serde::Serialize;
 use session::command::{Cost, InFlight};
 
-/// What a session does.
+/// What a session is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Doing {
-    /// Its client has asked nothing, and no transaction is open.
+    /// No command is running, and no transaction is open.
     Idle = 0,
-    /// A transaction is open, and its client's next statement is awaited.
+    /// A transaction is open, and the client's next statement is awaited.
     InTransaction = 1,
     /// A statement runs on the node.
     Running = 2,
     /// Its client does not read the result.
     Unread = 3,
-    /// It waits in the hold, or for the manager's word on its node.
+    /// It waits in the hold queue, or for the manager's check of its node.
     Held = 4,
-    /// Its client is gone; what it left is ended on the node.
+    /// Its client is gone; its statement is being ended on the node.
     Ending = 5,
-    /// The rest of a statement, or of a file that it loads, is awaited of its client.
+    /// The client has not sent the rest of a statement, or of a file that it loads.
     Sending = 6,
 }
 
@@ -40,7 +40,7 @@ impl Doing {
             .unwrap_or(Self::Idle)
     }
 
-    /// As a sentence about the session, after so many seconds.
+    /// A sentence about the session that has been doing this for so many seconds.
     fn sentence(self, seconds: f64) -> String {
         match self {
             Self::Idle => format!("idle for {seconds:.1} s"),
@@ -58,19 +58,19 @@ impl Doing {
     }
 }
 
-/// One client's session.
+/// What one client's session is doing.
 #[derive(Debug)]
 pub struct Card {
     /// The connection id that the client knows.
     pub id: u32,
-    /// Where the client comes from.
+    /// The client's address.
     pub peer: SocketAddr,
     began: Instant,
     user: Mutex<String>,
     doing: AtomicU8,
-    /// What it would cost to break off the statement at hand, see [`Cost`].
+    /// What aborting its statement would cost, see [`Cost`].
     cost: AtomicU8,
-    /// Its statement's answer comes when something was committed, see [`InFlight::commits`].
+    /// Its statement's answer means that something was committed, see [`InFlight::commits`].
     commits: AtomicBool,
     /// Milliseconds after `began`.
     since_ms: AtomicU64,
@@ -79,7 +79,7 @@ pub struct Card {
 }
 
 impl Card {
-    /// Of a client that just came.
+    /// For a client that has just connected.
     pub fn new(id: u32, peer: SocketAddr) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -94,12 +94,12 @@ impl Card {
         })
     }
 
-    /// Who logged in.
+    /// Sets the user after the login.
     pub fn set_user(&self, user: &str) {
         user.clone_into(&mut self.user.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// From `now` on it does this.
+    /// Sets what it does from `now` on.
     pub fn set(&self, doing: Doing, now: Instant) {
         self.doing.store(doing as u8, Relaxed);
         let since = now.saturating_duration_since(self.began);
@@ -113,7 +113,7 @@ impl Card {
         self.set(Doing::Running, now);
     }
 
-    /// What it would cost to break off what it does.
+    /// Sets what aborting its statement would cost.
     pub fn set_cost(&self, cost: Cost) {
         self.cost.store(cost as u8, Relaxed);
     }
@@ -128,24 +128,24 @@ impl Card {
         }
     }
 
-    /// What it does, and since when it has.
+    /// What it is doing, and for how long it has.
     pub fn now(&self) -> (Doing, Duration) {
         let since = Duration::from_millis(self.since_ms.load(Relaxed));
         (Doing::of(self.doing.load(Relaxed)), self.began.elapsed().saturating_sub(since))
     }
 
-    /// For how long it has waited for the answer to a commit; nothing when it does not.
+    /// How long it has waited for the answer to a commit; `None` when it does not.
     pub fn waits_for_commit(&self) -> Option<Duration> {
         let (doing, time) = self.now();
         (doing == Doing::Running && self.commits.load(Relaxed)).then_some(time)
     }
 
-    /// From now on this ties it to its node.
+    /// Sets what ties it to its node.
     pub fn set_pins(&self, pins: Pins) {
         self.pins.store(pins.0, Relaxed);
     }
 
-    /// What ties it to `node`, if anything does that is not read from there before a planned move.
+    /// What ties it to `node`, except for state that is read from there before a planned move.
     pub fn tied(&self, node: &str) -> Option<Tied> {
         let pins = Pins(self.pins.load(Relaxed)).without(Pins::USER_VARIABLE.union(Pins::UNNAMED));
         (!pins.is_empty()).then(|| Tied {
@@ -157,7 +157,7 @@ impl Card {
         })
     }
 
-    /// For people; `node` is the one whose lane it keeps busy.
+    /// A report for people; `node` is the one whose lane it keeps busy.
     pub fn busy(&self, node: &str) -> Busy {
         let (doing, time) = self.now();
         Busy {
@@ -180,11 +180,11 @@ pub struct Tied {
     pub id: u32,
     /// Its user.
     pub user: String,
-    /// Where its client is.
+    /// Its client's address.
     pub client: String,
     /// The node.
     pub node: String,
-    /// What ties it to that.
+    /// What ties it to the node.
     pub why: String,
 }
 
@@ -195,17 +195,17 @@ pub struct Busy {
     pub id: u32,
     /// Its user.
     pub user: String,
-    /// Where its client is.
+    /// Its client's address.
     pub client: String,
     /// The node.
     pub node: String,
     /// How long its client has been connected, in seconds.
     pub connected_s: u64,
-    /// How long it has done what it does now, in milliseconds.
+    /// How long it has been doing that, in milliseconds.
     pub waits_ms: u64,
-    /// What that is.
+    /// What it is doing.
     pub what: String,
-    /// What it costs its client when that is broken off.
+    /// What aborting that costs its client.
     pub cost: &'static str,
 }
 

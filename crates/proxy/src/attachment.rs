@@ -1,6 +1,6 @@
-//! A client's attachment to a node: the lease under which its transaction runs, and the link that the session stands on.
+//! A client's attachment to a node: the lease for its transaction, and the session's link.
 //!
-//! Invariants: a lease is held as long as a transaction is open; the link is on the lane of the lease, or there is none.
+//! Invariants: a lease is held for as long as a transaction is open. The link is on the lane of the lease, or there is none.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,50 +31,50 @@ use crate::reads::CatchUp;
 use crate::registry::SessionLocation;
 use crate::shared::Shared;
 
-/// So long the manager's word on a node is waited for, when it should come within some round trips.
+/// The manager's check of a node is awaited for this long; it should take a few round trips.
 const LOOK_WAIT: Duration = Duration::from_secs(2);
-/// So long a node may take to say what only it knows of a session that leaves it.
+/// A node may take this long to return the state of a session that leaves it.
 const SAVE_TIME: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
 pub struct Attachment {
     shared: Arc<Shared>,
     card: Arc<Card>,
-    /// The link, with what stands on it.
+    /// The link, with its state.
     pub backend: Option<Backend>,
     lease: Option<Lease>,
-    /// Held while the node knows something that is to be read before the session leaves it.
+    /// Held while the node has state that must be read before the session leaves it.
     saver: Option<Saver>,
     /// The KILLs of the present link: see [`SessionLocation::kills`].
     kills: Arc<Kills>,
-    /// The lane that the command at hand was last tried on, and the number of the alarm that it raised there.
+    /// The lane on which the present command was last tried, and the number of the alarm that it raised there.
     tried: Option<(Arc<Lane>, u64)>,
-    /// When the last answer was read on the link before.
+    /// When the last answer on the previous link had been read.
     left: Option<Instant>,
 }
 
-/// What has been before a link is made.
+/// What has happened before a link is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Past {
-    /// The session has run statements: it has something to move.
+    /// The session has run statements, so it has state to move.
     pub has_run: bool,
-    /// A link stood before: there is something to recall that no other link knows.
+    /// There was a link before: a new one does not know what statements left on it.
     pub has_history: bool,
-    /// Somebody has, on this connection: it must read its own writes.
+    /// Statements were run on this connection, also before a reset: the client must read its own writes.
     pub has_spoken: bool,
 }
 
 /// How one statement has waited so far.
 #[derive(Default)]
 pub struct Waiting {
-    /// First held, or first lost.
+    /// When it was first held, or first lost.
     since: Option<Instant>,
-    /// Its place in the ramp after a hold.
+    /// Its slot after it was released from the hold queue.
     slot: Option<Slot>,
 }
 
 impl Attachment {
-    /// To no node yet.
+    /// Without a node.
     pub fn new(shared: Arc<Shared>, card: Arc<Card>) -> Self {
         Self {
             shared,
@@ -88,17 +88,17 @@ impl Attachment {
         }
     }
 
-    /// What stands on the present link.
+    /// The state of the present link.
     pub fn standing(&mut self) -> Option<&mut Standing> {
         self.backend.as_mut().map(|backend| &mut backend.standing)
     }
 
-    /// A transaction (or a statement) may run.
+    /// Whether a lease is held, so that a statement may run.
     pub fn is_leased(&self) -> bool {
         self.lease.is_some()
     }
 
-    /// A transaction is open on the link.
+    /// Whether a transaction is open on the link.
     pub fn in_transaction(&self) -> bool {
         self.backend.as_ref().is_some_and(|backend| backend.standing.in_transaction())
     }
@@ -110,14 +110,14 @@ impl Attachment {
 
     // ---- the lease
 
-    /// A lease on an open lane without waiting, for the login.
+    /// Takes a lease on an open lane without waiting, for the login.
     pub fn lease_now(&mut self) -> bool {
         self.lease = self.shared.door.try_lease(None);
         self.lease.is_some()
     }
 
-    /// A lease on an open lane, the session's own if it can, else another: whether it is on the link's lane. `avoid`: not on the lane that this
-    /// command was last tried on, if another is open. `None` when it has to wait.
+    /// Takes a lease on an open lane, preferably on that of the session's link; returns whether it is on that one. `avoid`: not on the lane
+    /// on which this command was last tried, if another is open. `None` when it has to wait.
     pub fn lease_at_once(&mut self, avoid: bool) -> Option<bool> {
         let avoid = self.tried.take().filter(|_| avoid).map(|(lane, _)| lane);
         let own = self.backend.as_ref().map(Backend::lane);
@@ -125,7 +125,7 @@ impl Attachment {
         Some(self.keep(lease))
     }
 
-    /// The same when the hold has ended.
+    /// The same after waiting in the hold queue.
     pub async fn lease_after_hold(
         &mut self,
         bytes: usize,
@@ -138,7 +138,7 @@ impl Attachment {
         Ok(self.keep(lease))
     }
 
-    /// Keeps a lease; whether it is on the link's lane.
+    /// Keeps a lease; returns whether it is on the link's lane.
     fn keep(&mut self, lease: Lease) -> bool {
         let own = self.backend.as_ref().map(Backend::lane);
         let here = own.is_some_and(|own| Arc::ptr_eq(own, lease.lane()));
@@ -158,11 +158,11 @@ impl Attachment {
         {
             return Some(lease);
         }
-        // More sessions than may be are here, and nowhere else is room for this one: it stays rather than wait for nothing.
+        // More sessions are here than the limit allows, and no other lane has room for this one: it stays, since waiting would not help.
         own.and_then(Lane::lease)
     }
 
-    /// A session that cannot move waits for its own lane, as long as that may open again.
+    /// Whether a session that cannot move waits for its own lane, which may open again.
     fn must_stay(&self, own: Option<&Arc<Lane>>) -> bool {
         own.is_some_and(|lane| !lane.is_cut())
             && self.backend.as_ref().is_some_and(|backend| !backend.standing.pins().is_empty())
@@ -203,7 +203,7 @@ impl Attachment {
                 }
                 continue;
             }
-            // Others may go on, this one may not go there: until its own lane opens, or is given up.
+            // Another lane is open, but this session cannot go there: it waits until its own lane opens, or is given up.
             waiting.slot = None;
             let Some(own) = own else { continue };
             let left = self.shared.settings.hold_time.saturating_sub(since.elapsed());
@@ -221,7 +221,7 @@ impl Attachment {
 
     // ---- the link
 
-    /// Makes a link on the lane of the lease, and sets the session up on it.
+    /// Makes a link on the lane of the lease, and sets up the session on it.
     pub async fn attach(
         &mut self,
         who: &Identity,
@@ -278,7 +278,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// What has become of the session's account since its login.
+    /// What happened to the session's account since its login.
     async fn account_now(&self, who: &Identity) -> AccountNow {
         let from = self.card.peer.ip();
         let now = |accounts: &Accounts| match accounts.find(&who.user, from) {
@@ -295,7 +295,7 @@ impl Attachment {
         self.shared.account_changed(&who.user, AccountNow::Same, now).await
     }
 
-    /// A statement runs on another link, which a KILL is to find; `None`: it does no more.
+    /// A statement runs on another link, so that KILL must find it there; `None`: it does not any more.
     pub fn settle_aside(&self, aside: Option<&Backend>) {
         let place = aside.map(|backend| SessionLocation {
             lane: backend.lane().clone(),
@@ -305,7 +305,7 @@ impl Attachment {
         self.shared.registry.settle_aside(self.card.id, place);
     }
 
-    /// What the exchange is told of a link that could not be made.
+    /// The reason for the exchange why a link could not be made.
     pub fn no_link(error: AttachError) -> NoLink {
         match error {
             AttachError::Refused(error) => NoLink::Refused(error),
@@ -318,7 +318,7 @@ impl Attachment {
         }
     }
 
-    /// Gives back what the exchange lets go of.
+    /// Releases what the exchange says.
     pub fn let_go(&mut self, what: LetGo) {
         match what {
             LetGo::Nothing => {}
@@ -333,7 +333,7 @@ impl Attachment {
 
     fn drop_link(&mut self) {
         if let Some(backend) = self.backend.take() {
-            // An answer may have come in part.
+            // An answer may have been read in part.
             let rests = backend.rested_at() >= backend.sent_at();
             self.left = Some(if rests { backend.rested_at() } else { Instant::now() });
             self.tried.get_or_insert_with(|| (backend.lane().clone(), 0));
@@ -342,7 +342,7 @@ impl Attachment {
         self.saver = None;
     }
 
-    /// Takes link and lease out of here, for whoever ends what runs on it.
+    /// Takes link and lease out of here, for the task that ends what runs on them.
     pub fn take(&mut self) -> Option<(Backend, Option<Lease>)> {
         self.saver = None;
         self.shared.registry.settle(self.card.id, None);
@@ -350,7 +350,7 @@ impl Attachment {
         self.backend.take().map(|backend| (backend, self.lease.take()))
     }
 
-    /// After a command: gives the lease back, unless a transaction is open, and keeps the lane waiting for what is to be saved.
+    /// After a command: releases the lease, unless a transaction is open, and keeps the lane from becoming quiet while there is state to be saved.
     pub fn rest(&mut self, session: &Session) {
         if let Some(backend) = &self.backend {
             let has_to_save = session.has_to_save(&backend.standing);
@@ -368,7 +368,7 @@ impl Attachment {
 
     // ---- alarms
 
-    /// The link broke: tells the manager, unless it knows.
+    /// The link broke: tells the manager, unless it has given the lane up already.
     pub fn tell_lost(&mut self, how: ConnectFailure) {
         let Some(lane) = self.backend.as_ref().map(Backend::lane).cloned() else { return };
         if lane.is_cut() {
@@ -380,7 +380,7 @@ impl Attachment {
         self.tried = Some((lane, alarm));
     }
 
-    /// The node refused a statement with a word about itself.
+    /// The node refused a statement with an error about itself: tells the manager.
     pub fn tell_refused(&mut self, errno: u16) {
         let Some(lane) = self.backend.as_ref().map(Backend::lane).cloned() else { return };
         let alarm = lane.next_alarm();
@@ -388,12 +388,12 @@ impl Attachment {
         self.tried = Some((lane, alarm));
     }
 
-    /// Waits for the manager's look at the node that the last alarm was about. `Err` when the client went away.
+    /// Waits for the manager's check of the node that the last alarm was about. `Err` when the client went away.
     pub async fn look(&mut self, client: &mut Client) -> Result<Look, ()> {
         let Some((lane, alarm)) = self.tried.clone() else { return Ok(Look::NoWord) };
         self.card.set(Doing::Held, Instant::now());
         let mut lane_tables = self.shared.door.watch();
-        // Lanes take up what new routes say before the table is changed.
+        // The lanes are updated from new routes before the table is replaced.
         let word =
             lane_tables.wait_for(|_| lane.is_shut() || lane.has_looked(alarm) || lane.has_refused(alarm));
         tokio::select! {
@@ -407,7 +407,7 @@ impl Attachment {
         }
     }
 
-    /// How the routes stand for a statement that is to be tried again.
+    /// The state of the routes for a statement that is to be tried again.
     pub fn routes(&self, waiting: &mut Waiting) -> RoutesNow {
         waiting.slot = None;
         let since = *waiting.since.get_or_insert_with(Instant::now);
@@ -421,7 +421,7 @@ impl Attachment {
         }
     }
 
-    /// Whether the lane that the command at hand failed on takes transactions, and whether another does.
+    /// Whether the lane on which the command failed takes transactions, and whether another does.
     fn openings(&self) -> (bool, bool) {
         let lane_table = self.shared.door.lane_table();
         let failed = self.tried.as_ref().map(|(lane, _)| lane);
@@ -431,8 +431,8 @@ impl Attachment {
         (failed.is_some_and(|lane| lane.is_open()), elsewhere)
     }
 
-    /// Waits for `time`, or, where that may end early, until the lane that the command failed on takes no transactions any more, or another
-    /// does. `Err` when the client went away.
+    /// Waits for `time`. With `ends_early`, the wait ends as soon as the lane on which the command failed takes no more transactions, or
+    /// another one does. `Err` when the client went away.
     pub async fn pause(&self, time: Duration, ends_early: bool, client: &mut Client) -> Result<(), ()> {
         let mut lane_tables = self.shared.door.watch();
         lane_tables.mark_unchanged();
@@ -455,19 +455,19 @@ impl Attachment {
         }
     }
 
-    /// Another client of the proxy has killed this connection, and its node has said that it may.
+    /// Whether another client of the proxy has killed this connection, and its node has confirmed that it may.
     pub fn is_killed(&self) -> bool {
         self.backend.is_some() && self.kills.is_allowed()
     }
 
-    /// The same of a link that has ended: the node's word may be on its way, and is waited for.
+    /// The same for a link that has ended: the node's confirmation may be on its way, and is awaited.
     pub async fn was_killed(&self) -> bool {
         self.backend.is_some() && self.kills.was_allowed().await
     }
 
     // ---- saving
 
-    /// The session may have to leave its node now, and the node alone knows something of it.
+    /// Whether the session may have to leave its node now, and the node has state that must be read before.
     pub fn has_to_save_now(&self) -> bool {
         self.saver.is_some()
             && self.lease.is_none()
@@ -477,15 +477,15 @@ impl Attachment {
             })
     }
 
-    /// Resolves when the idle session's node has ended the link, or when the session should read from it what only that node knows.
+    /// Resolves when the idle session's node has ended the link, or when the session should read its state from the node.
     pub async fn stirs(&mut self) -> Stirred {
         let Some(backend) = &mut self.backend else { return std::future::pending().await };
         let saves = self.saver.is_some() && !backend.standing.in_transaction();
         backend.stirs(saves).await
     }
 
-    /// Reads from the node what only that knows of the idle session, so that it can be set up elsewhere. What cannot be read ties it on.
-    /// `Err` when the link is of no more use.
+    /// Reads the idle session's state from the node, so that it can be set up elsewhere. State that cannot be read keeps the session tied.
+    /// `Err` when the link cannot be used any more.
     pub async fn save(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
         let saver = self.saver.take();
         let Some(backend) = self.backend.as_mut() else { return Ok(()) };
@@ -499,7 +499,7 @@ impl Attachment {
     }
 }
 
-/// Resolves when the link was cut with its lane; never without one.
+/// Resolves when the link was cut with its lane; never without a link.
 async fn until_cut(backend: Option<&mut Backend>) {
     match backend {
         Some(backend) => backend.until_cut().await,
@@ -532,11 +532,11 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
     Ok(())
 }
 
-/// Reads what code that no text shows may have changed of the session, but for user variables.
+/// Reads what stored code may have changed in the session, except for user variables.
 async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
     backend.flush_reports(session).await?;
-    // A temporary table or a statement of stored code would have been told.
-    let is_in_doubt = backend.standing.is_in_doubt();
+    // A temporary table or a prepared statement made by stored code would have been reported.
+    let may_have_unreported = backend.standing.may_have_unreported();
     let question = saving::variables_of(session.wanted.variable_names());
     let values = backend.query(&question, SAVE_TIME).await?;
     let role = backend.query(saving::ROLE, SAVE_TIME).await?;
@@ -554,16 +554,16 @@ async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), C
         }
     }
     session.wanted.learned_role(role.text(0, 0), &mut backend.standing);
-    if is_in_doubt
+    if may_have_unreported
         && ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0")))
     {
-        // Perhaps a temporary table, or a statement.
+        // Possibly a temporary table, or a prepared statement.
         backend.standing.pin(Pins::UNNAMED);
     }
     Ok(())
 }
 
-/// Stored code may have taken locks by name; and those of the session's own statements may have been released by now.
+/// Stored code may have taken named locks, and those taken by the session's own statements may have been released.
 async fn locks(backend: &mut Backend) -> Result<(), ConnectFailure> {
     if let Some(held) = backend.query(saving::LOCKS, SAVE_TIME).await? {
         match held.text(0, 0) {

@@ -1,4 +1,4 @@
-//! A session's link to its node: made, rebuilt as the session needs it, cut with its lane.
+//! A session's link to its node: opened, set up for the session, and cut with its lane.
 
 mod asks;
 
@@ -27,10 +27,9 @@ use crate::identity::Identity;
 use crate::lane::{Lane, Registration};
 use crate::reads::{CatchUp, READ_ONLY};
 
-/// The largest packet a client of the nodes may announce.
+/// The largest packet that the proxy announces to a node.
 const MAX_PACKET: u32 = 1 << 30;
-/// Capabilities that change the form of what a node sends: client and node must agree on them, since answers are passed on
-/// as they come.
+/// Capabilities that change the format of a node's answers. Client and node must agree on them, since answers are forwarded unchanged.
 const FORM: Caps = Caps(
     Caps::MULTI_RESULTS.0
         | Caps::PS_MULTI_RESULTS.0
@@ -38,49 +37,49 @@ const FORM: Caps = Caps(
         | Caps::CACHE_METADATA.0
         | Caps::STMT_BULK_OPERATIONS.0,
 );
-/// What each node is asked for, whatever the client can do: to tell of the session's changes, and to end rows with a packet that can. What a
-/// client does not know is taken out again, see [`crate::relay`].
+/// Capabilities that the proxy asks of each node, whatever the client's are: to report the session's changes, and to end rows with a packet
+/// that can carry them. What the client does not support is removed from the answers, see [`crate::relay`].
 const OF_OUR_OWN: Caps = Caps(Caps::SESSION_TRACK.0 | Caps::DEPRECATE_EOF.0);
-/// A node ends a link that was idle for as long as its wait_timeout says: a second at least.
+/// A node ends a link that was idle for its wait_timeout, which is at least a second.
 const IDLE_MIN: Duration = Duration::from_secs(1);
-/// The end of a link that comes within this after a command was sent was on its way already.
+/// If the link ends within this time after a command was sent, its end was on its way already.
 const CROSSED: Duration = Duration::from_millis(5);
-/// How long a session waits for a node to apply what the group has, before it looks for another.
+/// How long a session waits for a node to apply what the group has, before it tries another.
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
-/// A node's word that it is not there yet may come so late.
+/// A node's answer that it has not reached a position may come this late.
 const POSITION_GRACE: Duration = Duration::from_secs(1);
-/// How long it may take to find that nobody listens.
+/// The time limit for finding that nobody listens at the node's address.
 const KNOCK_TIME: Duration = Duration::from_secs(1);
-/// Waits until the node has applied all that the group had when it was asked, then reads nothing.
+/// Waits until the node has applied all that the group had when it was asked.
 const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
 
-/// The server's number for an error that has no other (ER_UNKNOWN_ERROR).
+/// The number of an error that has no other (ER_UNKNOWN_ERROR).
 const UNKNOWN_ERROR: u16 = 1105;
 
-/// A link in use by one session.
+/// The link of one session.
 pub struct Backend {
-    /// The link; it is spoken on directly. Its buffer holds what the node sent and was not yet passed on.
+    /// The link itself. Its buffer has what the node sent and was not yet forwarded.
     pub link: Link,
-    /// What of the session stands on this link, and on no other.
+    /// The state that the session has on this link only.
     pub standing: Standing,
     registration: Registration,
-    /// A command, or the client's file, has been written in part: whatever is written now becomes a part of it.
+    /// A command, or the client's file, was written in part: whatever is written now becomes a part of it.
     half_sent: bool,
-    /// When a command was last begun, and when the link last fell idle.
+    /// When the last command was begun, and when the last answer had been read.
     sent: Instant,
     rested: Instant,
 }
 
-/// What the link of an idle session calls for.
+/// What has happened to the link of an idle session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stirred {
     /// The node has ended it.
     NodeEnded,
-    /// The session should read what only this node knows, before it leaves.
+    /// The session should read the state that only this node has, before it leaves.
     Save,
 }
 
-/// On what terms a session comes to a node.
+/// The conditions under which a session comes to a node.
 pub struct Terms {
     /// What it waits for first.
     pub catch_up: CatchUp,
@@ -88,33 +87,33 @@ pub struct Terms {
     pub only_reads: bool,
 }
 
-/// Why a statement is not prepared on a node.
+/// Why a statement could not be prepared on a node.
 #[derive(Debug)]
 pub enum NotPrepared {
-    /// The node's word.
+    /// The node's error.
     Node(NodeError),
-    /// What it was bound to cannot be set up there.
+    /// The settings it was bound to cannot be set up there.
     NotBound,
 }
 
 /// Why a session has no link.
 #[derive(Debug)]
 pub enum AttachError {
-    /// The node could not be reached, or takes nobody now.
+    /// The node could not be reached, or accepts no connection now.
     Lost(ConnectFailure),
-    /// The node has no connection left, in its own words.
+    /// The node has no free connection; its error.
     Full(NodeError),
-    /// It had none left a moment ago, and is not asked again yet: see [`crate::lane`].
+    /// It had none a moment ago, and is not asked again yet: see [`crate::lane`].
     StillFull,
-    /// The node refused this account or schema; its own words.
+    /// The node refused this account or schema; its error.
     Refused(NodeError),
-    /// The session cannot be rebuilt on this node.
+    /// The session cannot be set up on this node.
     NotRebuilt(String),
     /// The lane was shut meanwhile.
     Shut,
-    /// The node is well, but has not applied in time what the session may have seen on another.
+    /// The node is well, but did not apply in time what the session may have seen on another.
     Behind,
-    /// This host could not even try (no file descriptor or port left): says nothing of the node.
+    /// This host lacks a resource (a file descriptor or a port); that says nothing about the node.
     Local(String),
 }
 
@@ -144,9 +143,8 @@ impl fmt::Display for AttachError {
 }
 
 impl Backend {
-    /// Logs in to the lane's node as the client, and sets up what the session had. `terms`: what it waits
-    /// for first (a session that moves between nodes reads what it wrote, and what it read), and whether it may only read.
-    /// `has_run`: the session has run statements on another link.
+    /// Logs in to the lane's node as the client, and sets up the session's state. `terms`: what it waits for first (a session that moves
+    /// must see what it wrote and read before), and whether it may only read. `has_run`: the session has run statements on another link.
     pub async fn attach(
         lane: &Arc<Lane>,
         who: &Identity,
@@ -165,7 +163,7 @@ impl Backend {
                     Credential::Empty => Secret::None,
                     Credential::Stage1(stage1) => Secret::Stage1(stage1),
                 },
-                // Some statements are to be prepared without one, and no statement takes it away again.
+                // Some statements must be prepared without a schema, and no statement removes one.
                 database: match wanted.without_schema().next() {
                     None => wanted.schema().map(<[u8]>::to_vec),
                     Some(_) => None,
@@ -200,7 +198,7 @@ impl Backend {
                 AttachError::Local(local_resource_error(&error).map_or(error.to_string(), str::to_owned))
             })?;
             let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
-            // Before the session is rebuilt: its settings (a time limit for statements, a read-only transaction) are not for this.
+            // This comes before the session's settings, which are not meant for it (a time limit for statements, a read-only transaction).
             match terms.catch_up {
                 CatchUp::No => {}
                 CatchUp::Group => {
@@ -214,7 +212,7 @@ impl Backend {
             let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
             backend.rebuild(wanted, deadline).await?;
             if terms.only_reads {
-                // Whatever the session has set.
+                // Set last, whatever the session has set.
                 backend.link.query(READ_ONLY, deadline).await.map_err(of_restore)?;
             }
             Ok(backend)
@@ -225,7 +223,7 @@ impl Backend {
         }
     }
 
-    /// Sets up on the fresh link what the session wants, but for the statements that are prepared when they are needed.
+    /// Sets up the session's state on the new link. Prepared statements are prepared only when they are needed.
     async fn rebuild(&mut self, wanted: &Wanted, deadline: Duration) -> Result<(), AttachError> {
         if !wanted.statements.is_empty() {
             let rows = self.link.query(bound::ASK, deadline).await.map_err(of_restore)?;
@@ -237,7 +235,7 @@ impl Backend {
         for (id, statement) in &early {
             match self.prepare(statement, &fresh).await {
                 Ok(Ok(on_node)) => self.standing.prepared(*id, on_node, false),
-                // What it names is gone: the client hears that when it runs it.
+                // An object that it names is gone: the client gets the error when it runs the statement.
                 Ok(Err(_)) => {}
                 Err(how) => return Err(AttachError::Lost(how)),
             }
@@ -258,18 +256,18 @@ impl Backend {
         self.registration.lane()
     }
 
-    /// The node's own number of this connection.
+    /// The node's connection id.
     pub fn thread_id(&self) -> u32 {
         self.link.greeting.connection_id
     }
 
-    /// The node has said something that nobody asked for, or has ended the link: no command may be sent on it any more, since what waits
-    /// here would be taken for its answer. Costs no system call where nothing has come.
+    /// The node has sent something without being asked, or has ended the link. No command may be sent any more, since what was sent would
+    /// be taken for its answer. Costs no system call when nothing was received.
     pub fn has_unasked(&self) -> bool {
         !self.link.buffer.is_empty() || self.link.stream.has_something()
     }
 
-    /// To be asked of an idle link that has ended: whether what the node said last is no error, by which servers say goodbye.
+    /// For an idle link that has ended: whether the last thing that the node sent is not an error packet, with which servers announce the end.
     pub fn has_said_nonsense(&self) -> bool {
         let said = self.link.buffer.bytes();
         said.get(HEADER_LEN).is_some_and(|first| *first != ERR)
@@ -289,31 +287,30 @@ impl Backend {
         Ok(())
     }
 
-    /// Writes a piece of a command that was begun.
+    /// Writes a part of a command that was begun.
     pub async fn write(&mut self, piece: &[u8]) -> std::io::Result<()> {
         self.link.stream.write_all(piece).await
     }
 
-    /// Whether the node has ended the link, though bytes of it may wait to be read.
+    /// Whether the node has ended the link, even if unread bytes are waiting.
     pub fn has_ended(&self) -> bool {
         self.link.stream.has_hung_up()
     }
 
-    /// Whether nobody listens at the node's address any more. The end of a link can stand behind bytes that are not read, and then cannot be
-    /// seen on the link itself.
+    /// Whether nobody listens at the node's address any more. Unread bytes may hide the end of a link.
     pub async fn is_refused(&self) -> bool {
         let knock = tokio::net::TcpStream::connect(&*self.lane().address);
         let knock = tokio::time::timeout(KNOCK_TIME, knock).await;
         matches!(knock, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
     }
 
-    /// A command is about to be written piece by piece, on the socket itself; [`Backend::sent_whole`] ends it.
+    /// A command is about to be written in parts, directly on the socket; [`Backend::sent_whole`] ends it.
     pub fn begin_sending(&mut self) {
         self.half_sent = true;
         self.sent = Instant::now();
     }
 
-    /// The last piece of what was begun has been written.
+    /// The last part was written.
     pub fn sent_whole(&mut self) {
         self.half_sent = false;
     }
@@ -328,20 +325,20 @@ impl Backend {
         self.sent
     }
 
-    /// A command has been written in part.
+    /// Whether a command was written in part.
     pub fn is_half_sent(&self) -> bool {
         self.half_sent
     }
 
-    /// Lets the node see that its client is gone, and can still read what it says.
+    /// Lets the node see that its client is gone; its answer can still be read.
     pub async fn half_close(&mut self) {
-        // What fails here has ended already.
+        // If this fails, the link has ended already.
         let _ = self.link.half_close().await;
         self.half_sent = true; // nothing may be written any more
     }
 
-    /// Reads, and drops, until the node has ended the link.
-    pub async fn drain(&mut self) {
+    /// Reads and discards until the node has ended the link.
+    pub async fn discard_until_end(&mut self) {
         while matches!(self.link.fill().await, Ok(n) if n > 0) {
             self.link.buffer.consume(self.link.buffer.len());
         }
@@ -352,13 +349,13 @@ impl Backend {
         self.rested = Instant::now();
     }
 
-    /// To be asked when the link has just ended: whether the node had ended it before it saw the last command, because it was idle.
+    /// For a link that has just ended: whether the node had ended the idle link before it could read the last command.
     pub fn ended_unread(&self) -> bool {
         self.sent.duration_since(self.rested) >= IDLE_MIN && self.sent.elapsed() < CROSSED
     }
 
-    /// Resolves when the idle node says anything, its end or a goodbye, which both mean that the link is over; or, with `saves`, when its
-    /// lane takes no new transactions.
+    /// Resolves when the idle node sends anything or ends the link, both of which mean that the link is over. With `saves`, it also
+    /// resolves when the lane takes no new transactions.
     pub async fn stirs(&mut self, saves: bool) -> Stirred {
         let Self { link, registration, .. } = self;
         tokio::select! {
@@ -368,8 +365,8 @@ impl Backend {
         }
     }
 
-    /// Resolves when the link was cut with its lane. It counts as gone from then on, though what stood on it is still known here: a lane that
-    /// is shut is never open again.
+    /// Resolves when the link was cut with its lane. It counts as gone from then on, although its state is still here: a lane that is shut
+    /// never opens again.
     pub async fn until_cut(&mut self) {
         let Self { link, registration, .. } = self;
         link.ended().await;
@@ -377,7 +374,7 @@ impl Backend {
         registration.release();
     }
 
-    /// Prepares a statement on the node under what it was bound to, where the link stands under `now`; its id there, or why not.
+    /// Prepares a statement on the node under the settings it was bound to, where the link has the settings `now`. Returns its id there, or why not.
     pub async fn prepare(
         &mut self,
         statement: &Prepared,
@@ -387,7 +384,7 @@ impl Backend {
             return Ok(Err(NotPrepared::NotBound));
         };
         for say in &around.before {
-            // The schema may be gone: the client hears what the node says of it, after the rest is as it was.
+            // The schema may be gone: the client gets the node's error, after the settings were put back.
             if let Some(error) = self.say(say).await? {
                 self.say_all(&around.after).await?;
                 return Ok(Err(NotPrepared::Node(error)));
@@ -401,7 +398,7 @@ impl Backend {
         })
     }
 
-    /// Puts back what stood around a PREPARE. When the node does not take it, the link is of no more use.
+    /// Puts back the settings after a PREPARE. If the node refuses, the link cannot be used any more.
     async fn say_all(&mut self, all: &[Say]) -> Result<(), ConnectFailure> {
         for say in all {
             if let Some(error) = self.say(say).await? {
@@ -411,7 +408,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Says one thing of the proxy's own; the node's error, if it gives one.
+    /// Sends one command of the proxy's own; returns the node's error, if there is one.
     async fn say(&mut self, say: &Say) -> Result<Option<NodeError>, ConnectFailure> {
         let (end, payload) = match say {
             Say::Schema(schema) => self.ask(Command::INIT_DB, schema).await?,
@@ -423,7 +420,7 @@ impl Backend {
         Ok(matches!(end, End::Err { .. }).then(|| node_error(&payload)))
     }
 
-    /// The payload of a COM_QUERY behind its command byte.
+    /// The payload of a COM_QUERY after its command byte.
     fn query_payload(&self, sql: &str) -> Vec<u8> {
         let mut text = vec![];
         if self.link.caps.has(Caps::QUERY_ATTRIBUTES) {
@@ -433,7 +430,7 @@ impl Backend {
         text
     }
 
-    /// A question of the proxy's own, while the session is idle; `None` when the node answers with an error.
+    /// Sends a query of the proxy's own while the session is idle; `None` when the node answers with an error.
     pub async fn query(&mut self, sql: &str, deadline: Duration) -> Result<Option<Rows>, ConnectFailure> {
         self.sent = Instant::now();
         let answer = self.link.query(sql, deadline).await;
@@ -448,7 +445,7 @@ impl Backend {
         }
     }
 
-    /// A command of the proxy's own; its answer is read and dropped but for its last packet.
+    /// Sends a command of the proxy's own; returns the end of its answer and the last packet.
     async fn ask(&mut self, command: Command, text: &[u8]) -> Result<(End, Vec<u8>), ConnectFailure> {
         let mut payload = Vec::with_capacity(1 + text.len());
         payload.push(command.0);
@@ -474,7 +471,7 @@ impl Backend {
         }
     }
 
-    /// Waits for one whole packet at the front of the buffer; its length with its header.
+    /// Waits for one whole packet at the front of the buffer; returns its length with its header.
     async fn packet(&mut self) -> Result<usize, ConnectFailure> {
         loop {
             if let Some(head) = Head::peek(self.link.buffer.bytes()) {
@@ -496,7 +493,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         if self.lane().is_shut() {
-            // A node that sleeps must not wake up and read what is still in its socket.
+            // A stopped node must not wake up later and run what is still in its socket.
             self.link.stream.reset_on_close();
         } else if !self.half_sent {
             self.link.quit();
@@ -550,7 +547,7 @@ fn of_connect(error: LinkError) -> AttachError {
     }
 }
 
-/// The status bits in the answer to a ping. An error, or whatever else has none, must not be taken for "no transaction".
+/// The status bits in the answer to a ping. An error, or an answer without them, must not be taken for "no transaction".
 fn status_of(end: End) -> Result<u16, ConnectFailure> {
     end.status().ok_or_else(|| ConnectFailure::Protocol { what: format!("a ping was answered by {end:?}") })
 }
@@ -563,7 +560,7 @@ async fn wait_for_position(link: &mut Link, position: &str, within: Duration) ->
     if rows.text(0, 0) == Some("0") { Ok(()) } else { Err(AttachError::Behind) }
 }
 
-/// A node that lags is neither lost nor at fault.
+/// A node that lags is not lost.
 fn of_causal_read(error: LinkError) -> AttachError {
     use protocol::errno::{LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, QUERY_TIMEOUT, STATEMENT_TIMEOUT};
     const TOO_LATE: [u16; 4] = [LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, QUERY_TIMEOUT, STATEMENT_TIMEOUT];
@@ -574,7 +571,7 @@ fn of_causal_read(error: LinkError) -> AttachError {
     }
 }
 
-/// A node that takes the login and then refuses what the session had set cannot carry it.
+/// A node that accepts the login and then refuses a setting of the session cannot be used for it.
 fn of_restore(error: LinkError) -> AttachError {
     match of_connect(error) {
         AttachError::Refused(NodeError { code, message, .. }) => {

@@ -1,4 +1,4 @@
-//! Tells the manager of clients' commits that their nodes do not answer: where no heartbeat can be written, these stand for it.
+//! Reports to the manager the clients' commits that their nodes do not answer. They replace the heartbeat where none can be written.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -9,12 +9,12 @@ use topology::fact::Fact;
 
 use crate::shared::Shared;
 
-/// So often the sessions are looked at.
+/// How often the sessions are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A commit that is younger is not told of.
+/// Commits younger than this are not reported.
 const LATE: Duration = Duration::from_millis(500);
 
-/// Runs as long as the proxy does.
+/// Runs for as long as the proxy.
 pub fn watch(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     tokio::spawn(async move {

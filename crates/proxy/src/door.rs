@@ -1,8 +1,9 @@
-//! The one owner of lanes and hold queue: takes up new routes, lets held statements go, says when a lane has become quiet.
+//! The door: the one task that owns the lanes and the hold queue. It applies new routes, releases held statements, and reports when a lane
+//! has become quiet.
 //!
-//! Enters: [`Routes`], and small messages from sessions (wait, gone, finished, quiet). Leaves: the [`LaneTable`] that sessions
-//! look at, a verdict for each held statement, [`Fact::Quiesced`]. Nobody else changes any of it, so there is no lock to hold
-//! across an await, and no order of events that two parties could see differently.
+//! Enters: [`Routes`], and small messages from sessions (wait, gone, finished, quiet). Leaves: the [`LaneTable`] that sessions read, a
+//! result for each held statement, [`Fact::Quiesced`]. Only this task changes them, so no lock is held across an await, and all see events
+//! in the same order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,17 +22,17 @@ use topology::routes::{Routes, ServerGreeting};
 use crate::lane::{Lane, Lease};
 use crate::stats::Counts;
 
-/// What sessions can see of the routes in force.
+/// The lanes and accounts of the routes in force, for the sessions.
 pub struct LaneTable {
-    /// Of the routes it was made from.
+    /// From the routes that it was made of.
     pub term: Term,
-    /// Of the routes it was made from.
+    /// From the routes that it was made of.
     pub version: u64,
     /// The present lane of each node.
     pub lanes: Vec<Arc<Lane>>,
     /// Why no lane is open.
     pub hold_because: Option<Arc<str>>,
-    /// What to announce to clients.
+    /// The server greeting for clients.
     pub greeting: Option<Arc<ServerGreeting>>,
     /// The client accounts.
     pub accounts: Arc<Accounts>,
@@ -40,7 +41,7 @@ pub struct LaneTable {
 }
 
 impl LaneTable {
-    /// The lane a new transaction takes when its session has none: the least busy open one.
+    /// The lane for a new transaction of a session without a link: the open one with the fewest leases.
     fn pick(&self, avoid: Option<&Arc<Lane>>) -> Option<&Arc<Lane>> {
         self.lanes
             .iter()
@@ -65,11 +66,11 @@ enum Message {
     Counters(oneshot::Sender<Counters>),
 }
 
-/// How sessions speak to the door. Unbounded, and yet bounded: a session has at most a handful of messages under way, and sessions are
-/// limited.
+/// The channel from the sessions to the door. It is unbounded, but a session sends only a few messages at a time, and the number of
+/// sessions is limited.
 type Messages = mpsc::UnboundedSender<Message>;
 
-/// What the sessions hold of the door.
+/// The sessions' handle of the door.
 pub struct Door {
     messages: Messages,
     lane_table: watch::Receiver<Arc<LaneTable>>,
@@ -80,16 +81,16 @@ pub struct Door {
 /// Why a wait ended without a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoLane {
-    /// The hold's time is over.
+    /// The hold time is over.
     Expired,
-    /// Thrown out to make room, or too large for the hold.
+    /// Removed to make room, or too large for the queue.
     Evicted,
     /// The proxy is going down.
     Ended,
 }
 
-/// A place in the ramp, given back when dropped: by the released statement when it has ended, or by the verdict that nobody
-/// took, when the client went away at the very moment of its release.
+/// A slot of the hold queue, returned when it is dropped: when the released statement has ended, or when its client went away at the moment
+/// of its release, so that nobody received it.
 pub struct Slot {
     messages: Messages,
     ticket: Ticket,
@@ -101,7 +102,7 @@ impl Drop for Slot {
     }
 }
 
-/// Tells the door when a waiting client goes away; disarmed by a verdict.
+/// Tells the door when a waiting client goes away; disarmed when the wait has ended.
 struct Waiting<'a> {
     messages: &'a Messages,
     id: u64,
@@ -117,7 +118,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Door {
-    /// Begins to follow `routes`.
+    /// Starts to follow `routes`.
     pub fn start(
         limits: Limits,
         routes: watch::Receiver<Arc<Routes>>,
@@ -152,12 +153,13 @@ impl Door {
         (Self { messages, lane_table, next_id: AtomicU64::new(0), stats }, task)
     }
 
-    /// The routes in force, as lanes.
+    /// The lanes of the routes in force.
     pub fn lane_table(&self) -> Arc<LaneTable> {
         self.lane_table.borrow().clone()
     }
 
-    /// Whether a node takes statements now; an `Err` says why not. That one has as many sessions as it may have is not asked: those go on.
+    /// Whether a node takes statements now; an `Err` says why not. A node that has reached its limit of sessions counts, since those sessions
+    /// continue.
     pub fn flows(&self) -> Result<(), String> {
         let lane_table = self.lane_table.borrow();
         if lane_table.lanes.iter().any(|lane| lane.is_open()) {
@@ -167,22 +169,22 @@ impl Door {
         Err(because.unwrap_or("no node takes statements").to_owned())
     }
 
-    /// A receiver of its own, to wait for changes.
+    /// A receiver for changes of the table.
     pub fn watch(&self) -> watch::Receiver<Arc<LaneTable>> {
         self.lane_table.clone()
     }
 
-    /// What is known of names that mean more than a statement's text shows.
+    /// One of the lists of names that change what a statement may do.
     pub fn names(&self, list: List) -> Names {
         Names::of(self.lane_table.borrow().catalogue.as_ref(), list)
     }
 
-    /// A lane that takes a transaction now, without waiting; not `avoid`, where the statement has just failed.
+    /// A lease on an open lane, without waiting; not on `avoid`, where the statement has just failed.
     pub fn try_lease(&self, avoid: Option<&Arc<Lane>>) -> Option<Lease> {
         self.lane_table.borrow().pick(avoid).and_then(Lane::lease)
     }
 
-    /// Waits in the hold. `since`: when this statement was first held. Cancel safe: dropping the future leaves the hold.
+    /// Waits in the hold queue. `since`: when this statement was first held. Cancel safe: dropping the future leaves the queue.
     pub async fn wait(&self, bytes: usize, since: Instant) -> Result<Slot, NoLane> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (verdict, answer) = oneshot::channel();
@@ -197,7 +199,7 @@ impl Door {
         verdict.unwrap_or(Err(NoLane::Ended))
     }
 
-    /// The numbers of the hold's law.
+    /// The counters of the hold queue.
     pub async fn counters(&self) -> Counters {
         let (sender, answer) = oneshot::channel();
         let _ = self.messages.send(Message::Counters(sender));
@@ -205,24 +207,24 @@ impl Door {
     }
 }
 
-/// A lane that was shut, and on which links may still stand.
+/// A lane that was shut and may still have links.
 struct Cutting {
     lane: Arc<Lane>,
-    /// The links of this epoch and of all before it are gone with it.
+    /// With its links, all links of this epoch and of earlier ones are gone.
     epoch: u64,
 }
 
 struct DoorTask {
     started: Instant,
     messages: Messages,
-    /// A lane may have become quiet, has room again, or its last link is gone.
+    /// A lane may have become quiet, has room again, or has lost its last link.
     look: Arc<Notify>,
     hold_queue: HoldQueue,
     waiting: HashMap<Ticket, (u64, oneshot::Sender<Result<Slot, NoLane>>)>,
     tickets: HashMap<u64, Ticket>,
-    /// The draining lanes that were said to be quiet since the present routes were taken up.
+    /// The draining lanes that were reported as quiet since the present routes were applied.
     quiesced: HashSet<u8>,
-    /// Lanes that were shut, and on which links may still stand.
+    /// Lanes that were shut and may still have links.
     cutting: Vec<Cutting>,
     lane_table: watch::Sender<Arc<LaneTable>>,
     facts: mpsc::Sender<Fact>,
@@ -312,12 +314,12 @@ impl DoorTask {
                 WaitEnd::Evicted => Err(NoLane::Evicted),
                 WaitEnd::Expired => Err(NoLane::Expired),
             };
-            // A verdict that nobody takes is dropped, and a slot in it comes back as a message.
+            // If nobody receives it, it is dropped, and a slot in it is returned by a message.
             let _ = answer.send(verdict);
         }
     }
 
-    /// New routes: every lane takes up its state, shut ones cut their links, and held statements go if they can.
+    /// Applies new routes: every lane takes its state, shut ones cut their links, and held statements are released if possible.
     fn take_up(&mut self, routes: &Routes) {
         let old = self.lane_table.borrow().clone();
         let mut lanes = Vec::with_capacity(routes.lanes.len());
@@ -335,7 +337,7 @@ impl DoorTask {
                     if !lane.is_shut() {
                         lane.note_end(wanted);
                         lane.shut();
-                        // Routes may have been skipped in between: all that is older than the new one.
+                        // Routes in between may have been missed: this covers all epochs before the new one.
                         let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);
                         self.cutting.push(Cutting { lane: lane.clone(), epoch });
                     }
@@ -347,7 +349,7 @@ impl DoorTask {
             };
             lanes.push(lane);
         }
-        // Whoever published these routes may ask for the quiet anew: said once of each routes taken up.
+        // The publisher of these routes may ask again whether the lanes are quiet, so that is reported once for each routes applied.
         self.quiesced.clear();
         self.lane_table.send_replace(Arc::new(LaneTable {
             term: routes.term,
@@ -362,7 +364,7 @@ impl DoorTask {
         self.refresh_gate();
     }
 
-    /// Says once of each draining lane, for each routes taken up, that nothing runs on it any more.
+    /// Reports each draining lane on which nothing runs any more, once for each routes applied.
     async fn say_quiet(&mut self) {
         let lane_table = self.lane_table.borrow().clone();
         for lane in lane_table.lanes.iter().filter(|lane| lane.is_draining() && lane.is_quiet()) {
@@ -381,7 +383,7 @@ impl DoorTask {
 }
 
 impl DoorTask {
-    /// Says once of each lane that was shut that its last link is gone.
+    /// Reports each lane that was shut and has lost its last link, once.
     async fn say_cut(&mut self) {
         let (gone, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.cutting).into_iter().partition(|cutting| cutting.lane.is_empty());

@@ -1,7 +1,7 @@
-//! One client, from its greeting to its end: moves the bytes, and does what the session and the exchange decide.
+//! One client, from its greeting to its end: moves the bytes, and carries out what the session and the exchange decide.
 //!
 //! ```text
-//!             ┌───────── idle: the client's next command, the node's end, or time to save what only the node knows ◄──┐
+//!             ┌───── idle: the client's next command, the end of the node's link, or a reason to save state ◄──────────────┐
 //!             ▼                                                                                                     │
 //!   command ─► session::command ─► Exchange ◄──────────────── Event ───────────────┐                                │
 //!                                      │ Op                                         │                                │
@@ -50,26 +50,26 @@ use crate::reads::{self, READ_ONLY};
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
-use crate::tap::Ear;
+use crate::tap::ReadRecorder;
 use side::{Elsewhere, Side};
 
-/// In a COM_SET_OPTION.
+/// The argument of COM_SET_OPTION.
 const MULTI_STATEMENTS_ON: u8 = 0;
-/// What a character set number stands for.
+/// The variables that the character set of a login sets.
 const CHARSETS: [&str; 4] =
     ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
-/// What a login asks for and COM_RESET_CONNECTION or COM_CHANGE_USER takes back (IGNORE_SPACE in sql_mode, interactive_timeout for
-/// wait_timeout): a login to another node must not ask for it again.
+/// Capabilities of the login that COM_RESET_CONNECTION and COM_CHANGE_USER reset on the server (IGNORE_SPACE in sql_mode,
+/// interactive_timeout for wait_timeout). A login to another node must then not ask for them again.
 const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
-/// The server's word to a KILL QUERY of one's own.
+/// The server's message to a session that used KILL QUERY on itself.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
-/// So long a login waits for a free connection on a node that has none left.
+/// How long a login waits for a free connection on a node that has none.
 const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
-/// Between two looks whether the node may be asked again.
+/// The pause between two attempts to get one.
 const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves one client to its end. `login`: its place among those who have not logged in yet; without one it must be quick.
+/// Serves one client to its end. `login`: its slot among the clients that have not logged in yet; without one it must log in quickly.
 pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<ConnectionSlot>) {
     let mut client = Client::new(stream, peer, shared.new_id(), login.is_none());
     let within = shared.settings.login_timeout;
@@ -86,7 +86,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login
             let _ = client.say(error_reply, client.login_seq, &detail).await;
             return;
         }
-        // Gone, or it took too long to say who it is: there is nobody to tell.
+        // The client is gone, or did not log in in time: there is nobody to answer.
         Ok(Err(Done::Gone)) | Err(_) => return,
     };
     drop(login);
@@ -109,7 +109,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login
         has_history: false,
         has_spoken: false,
         lost_statement: None,
-        ear: None,
+        recorder: None,
         shared,
     };
     driver.serve().await;
@@ -125,58 +125,58 @@ fn new_session(shared: &Shared, who: &Identity) -> Session {
     session
 }
 
-/// Go on with this client, or not.
+/// Whether to continue with this client.
 type Flow = ControlFlow<()>;
 const GO_ON: Flow = ControlFlow::Continue(());
 const END: Flow = ControlFlow::Break(());
 
-/// A client that cannot be spoken to is gone.
+/// A client to which nothing can be sent is gone.
 #[allow(clippy::needless_pass_by_value)] // it is the end of what is said
-fn told(said: Result<(), Done>) -> Flow {
+fn flow_after(said: Result<(), Done>) -> Flow {
     if said.is_ok() { GO_ON } else { END }
 }
 
-/// What ended an idle moment.
+/// What ended an idle phase.
 enum IdleEnd {
     Command(BufferedCommand),
     ClientGone,
     NodeEnded,
-    /// The link to a replica is of no more use.
+    /// The link to a replica cannot be used any more.
     SideEnded,
     Save,
     Stopped,
 }
 
-/// See the head of this file.
+/// One client. See the head of this file.
 struct Driver {
     shared: Arc<Shared>,
     client: Client,
     who: Identity,
     session: Session,
     at: Attachment,
-    /// The link to a replica, where reads are split off.
+    /// The link to a replica, if reads are split off.
     side: Option<Box<Side>>,
-    /// Up to where a replica must be for this session.
+    /// The position that a replica must have for this session.
     need: Need,
-    /// The session could not be set up on a replica, and does not try before.
+    /// The session could not be set up on a replica, and is not tried on one before this time.
     side_not_before: Option<Instant>,
-    /// Replicas that it leaves alone until then.
+    /// Replicas that are not tried for this session before that time.
     side_avoids: Vec<(NodeId, Instant)>,
     card: Arc<Card>,
-    /// What ties the session to its node, as it was told last.
+    /// What ties the session to its node, as reported last.
     pins: Pins,
-    /// A statement was run before: the session has something to move.
+    /// A statement was run before, so the session has state to move.
     has_run: bool,
-    /// A link stood before, also before a reset: what there is to recall no other link knows. (A new one answers FOUND_ROWS() with what another
-    /// session has left in the server's thread.)
+    /// The session had a link before, also before a reset: a new link does not know what statements left there. (It would answer
+    /// FOUND_ROWS() with what another session has left in the server's thread.)
     has_history: bool,
-    /// A statement was run before, by whatever session on this connection: it must read its own writes.
+    /// A statement was run before on this connection, by this session or one before a reset: the client must read its own writes.
     has_spoken: bool,
     /// The statement that ran when the link broke, until it is known whether its node was lost.
     lost_statement: Option<(Arc<Lane>, Vec<u8>)>,
-    /// What is told of the session's reads, since somebody listened first.
-    ear: Option<Box<Ear>>,
-    /// Sequence number of the packet that ends a login.
+    /// The recorder of the session's reads, once there is a listener.
+    recorder: Option<Box<ReadRecorder>>,
+    /// Sequence number of the packet that ends the login.
     seq: u8,
 }
 
@@ -187,7 +187,7 @@ impl Driver {
         }
         let retain = self.shared.settings.retain_bytes_max.min(PAYLOAD_MAX - 1);
         let mut stopped = self.shared.stopped.clone();
-        // One for all moments in which it is waited for: to begin to wait takes a lock that all sessions share.
+        // Created once for all idle phases: to begin to wait takes a lock that all sessions share.
         let stopped = stopped.wait_for(|stopped| *stopped);
         tokio::pin!(stopped);
         loop {
@@ -203,7 +203,7 @@ impl Driver {
                 () = side_ends(self.side.as_deref_mut()), if self.side.is_some() => IdleEnd::SideEnded,
                 _ = &mut stopped, if !in_transaction => IdleEnd::Stopped,
             };
-            // Nobody has asked the node for anything: whatever it has said, be it behind its last answer, must not be taken for the next one.
+            // The node was asked nothing, so whatever it has sent must not be taken for the answer to the next command.
             let idle_end = match idle_end {
                 IdleEnd::Command(_) if self.at.backend.as_ref().is_some_and(Backend::has_unasked) => {
                     IdleEnd::NodeEnded
@@ -249,8 +249,8 @@ impl Driver {
         }
     }
 
-    /// Ends the login: with a link where a lane is open, so that the node itself can refuse account and schema; else with a
-    /// plain OK, and the first statement waits.
+    /// Ends the login. If a lane is open, a link is made first, so that the node itself can refuse the account or the schema. Otherwise the
+    /// client gets an OK, and its first statement waits.
     async fn finish_login(&mut self) -> Flow {
         if self.at.lease_now() {
             let attached = self.attach_for_login().await;
@@ -282,11 +282,11 @@ impl Driver {
             }
         }
         let status = self.session.status();
-        told(self.client.say_ok(self.seq, status).await)
+        flow_after(self.client.say_ok(self.seq, status).await)
     }
 
     async fn attach(&mut self) -> Result<(), AttachError> {
-        // It was set up for what the session had inherited from another link; and its node may be the very one that becomes the session's own.
+        // The link to the replica was set up with state from an earlier link, and its node may be the one that becomes the session's own.
         self.side = None;
         let past = self.past();
         let attached = self.at.attach(&self.who, self.client.caps, &mut self.session, past).await;
@@ -302,12 +302,12 @@ impl Driver {
         self.has_history |= is_well;
         if self.shared.replicas.is_some() {
             self.need = Need::Unknown;
-            self.session.wanted.take_last_gtid(); // of another primary
+            self.session.wanted.take_last_gtid(); // its GTID is another primary's
         }
     }
 
-    /// A login to a node that has no connection left waits a moment for one, and no longer: a client's pool knows what "too many
-    /// connections" means, and is told before it believes that it has one more.
+    /// A login to a node that has no free connection waits a moment for one, and not longer: a client's connection pool understands "too
+    /// many connections", and must learn of it before it counts the connection as established.
     async fn attach_for_login(&mut self) -> Result<(), AttachError> {
         let until = Instant::now() + FULL_LOGIN_WAIT.min(self.shared.settings.hold_time);
         loop {
@@ -323,7 +323,7 @@ impl Driver {
         }
     }
 
-    /// The same for a command; `None` when the client went away meanwhile.
+    /// The same for a command; `None` when the client has gone away.
     async fn attach_for_command(&mut self) -> Option<Result<(), AttachError>> {
         self.side = None;
         let past = self.past();
@@ -336,7 +336,7 @@ impl Driver {
         Some(attached)
     }
 
-    /// One command, at the front of the client's buffer.
+    /// Handles the command at the front of the client's buffer.
     async fn command(&mut self, command: BufferedCommand) -> Flow {
         let bytes = self.client.buffer.bytes();
         let payload = &bytes[HEADER_LEN..command.len.min(bytes.len())];
@@ -348,13 +348,13 @@ impl Driver {
         match next {
             Next::Forward(flight) => self.forward(flight, command).await,
             Next::Quit => END,
-            Next::Nothing => told(self.client.drop_command(command).await),
+            Next::Nothing => flow_after(self.client.drop_command(command).await),
             Next::AnswerOk => {
                 if self.client.drop_command(command).await.is_err() {
                     return END;
                 }
                 let status = self.session.status();
-                told(self.client.say_ok(1, status).await)
+                flow_after(self.client.say_ok(1, status).await)
             }
             Next::Tell(Owed::SessionLost(what)) => {
                 self.fail(error_reply::SESSION_LOST, &what, 1, command).await
@@ -369,7 +369,7 @@ impl Driver {
         }
     }
 
-    /// Drops the command and tells the client an error of the proxy's own.
+    /// Drops the command, and sends the client an error of the proxy's own.
     async fn fail(
         &mut self,
         error_reply: ErrorReply,
@@ -435,7 +435,7 @@ impl Driver {
         flow
     }
 
-    /// Stored code has made the session writable: that is taken back before its next statement.
+    /// Stored code has made the session writable: it is made read only again before its next statement.
     async fn stay_read_only(&mut self) {
         let wanted = &mut self.session.wanted;
         let (Some(name), Some(backend)) = (reads::lifted(wanted), self.at.backend.as_mut()) else { return };
@@ -445,7 +445,7 @@ impl Driver {
         }
     }
 
-    /// After a command.
+    /// Called after each command.
     fn rest(&mut self) {
         self.at.rest(&self.session);
         let doing = if self.at.in_transaction() { Doing::InTransaction } else { Doing::Idle };
@@ -465,15 +465,14 @@ impl Driver {
             Op::Send => self.send(exchange, command).await,
             Op::Lease { avoid } if !self.at.has_to_save_now() => match self.at.lease_at_once(avoid) {
                 Some(here) => self.leased(Ok(here)),
-                None => self.perform_seldom(Op::Lease { avoid: false }, exchange, *command, waiting).await,
+                None => self.perform_rare(Op::Lease { avoid: false }, exchange, *command, waiting).await,
             },
-            op => self.perform_seldom(op, exchange, *command, waiting).await,
+            op => self.perform_rare(op, exchange, *command, waiting).await,
         }
     }
 
-    /// What most statements need not have done. Its futures are large: they are made only when they are needed, and their code stands apart
-    /// from what runs for each statement.
-    fn perform_seldom<'a>(
+    /// The operations that most statements do not need. Their futures are large, so they are boxed, and only made when they are needed.
+    fn perform_rare<'a>(
         &'a mut self,
         op: Op,
         exchange: &'a Exchange,
@@ -502,7 +501,7 @@ impl Driver {
                     Err(()) => Event::ClientGone,
                 },
                 Op::Ask(ask) => self.ask(ask, exchange.flight()).await,
-                // Nobody waits for the answer any more, whatever else the client has sent before it left.
+                // The client is gone, so nobody waits for the answer, even if it has sent more commands before.
                 Op::Retry if self.client.is_gone() => Event::ClientGone,
                 Op::Retry => {
                     self.shared.counts.sent_again();
@@ -514,7 +513,7 @@ impl Driver {
                         Err(()) => Event::ClientGone,
                     }
                 }
-                // Done, or ended, before it comes here.
+                // These are handled before.
                 Op::Send | Op::Finish(_) => Event::ClientGone,
             }
         })
@@ -522,14 +521,14 @@ impl Driver {
 
     fn leased(&self, leased: Result<bool, NoLease>) -> Event {
         match leased {
-            // Killed while it waited: it was still on its old link.
+            // It was killed while it waited, and was still on its old link.
             Ok(_) if self.at.is_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
             Ok(here) => Event::Leased { here },
             Err(why) => Event::NotLeased(why),
         }
     }
 
-    /// A lease, having read first what only the node knows of a session that may have to leave it.
+    /// Takes a lease, after reading from the node what only it knows, if the session may have to leave it.
     async fn lease(
         &mut self,
         avoid: bool,
@@ -545,21 +544,21 @@ impl Driver {
         }
     }
 
-    /// Prepares the statement at hand on the present node, under what it was bound to.
+    /// Prepares the command's statement on the present node, under the settings it was bound to.
     async fn prepare(&mut self, flight: &InFlight) -> Event {
         let bound = self.session.wanted.bound();
         let known = flight.statement.and_then(|id| Some((id, self.session.wanted.statements.get(&id)?)));
         let (Some((id, statement)), Some(backend)) = (known, self.at.backend.as_mut()) else {
             return Event::Lost(Loss::unsent());
         };
-        // To prepare is a statement of its own, which may clear the warnings of the one before.
+        // PREPARE is a statement of its own, which may clear the warnings of the one before.
         backend.standing.forget(Recalls::WARNINGS);
         match backend.prepare(statement, &bound).await {
             Ok(Ok(on_node)) => {
                 backend.standing.prepared(id, on_node, false);
                 Event::Prepared
             }
-            // As if it had refused the statement itself: its own later word tells whether it does.
+            // Treated as if the node had refused the statement itself: a later report of the node decides whether it serves.
             Ok(Err(NotPrepared::Node(error))) if speaks_of_the_node(error.code, error.message.as_bytes()) => {
                 self.at.tell_refused(error.code);
                 Event::Refused(error)
@@ -651,7 +650,7 @@ impl Driver {
         self.relayed(relayed, exchange, option, retained, command).await
     }
 
-    /// What a relay's end means for the exchange.
+    /// The event for the exchange that follows from the end of a relay.
     async fn relayed(
         &mut self,
         relayed: Relayed,
@@ -665,7 +664,7 @@ impl Driver {
                 backend.rests();
             }
             if let (Some(option), End::Ok { .. } | End::Eof { .. }) = (option, &end) {
-                // Asked for again at the login to the next node.
+                // The next login to a node asks for the same.
                 self.client.caps.0 &= !Caps::MULTI_STATEMENTS.0;
                 if option == MULTI_STATEMENTS_ON {
                     self.client.caps.0 |= Caps::MULTI_STATEMENTS.0;
@@ -708,7 +707,7 @@ impl Driver {
         }
     }
 
-    /// The link broke: the manager is told, unless it was a KILL.
+    /// The link broke: the manager is told, except after a KILL.
     async fn lost(&mut self, how: ConnectFailure, loss: Loss) -> Event {
         let killed = self.at.was_killed().await;
         let given_up = self.at.backend.as_ref().is_some_and(|backend| backend.lane().is_cut());
@@ -718,7 +717,7 @@ impl Driver {
         Event::Lost(Loss { killed, given_up, ..loss })
     }
 
-    /// The client is gone while its statement runs.
+    /// The client has gone while its statement runs.
     async fn end_on_node(&mut self, flight: &InFlight) {
         self.card.set(Doing::Ending, Instant::now());
         if let Some((backend, lease)) = self.at.take() {
@@ -727,7 +726,7 @@ impl Driver {
         }
     }
 
-    /// A question of the proxy's own, whose answer the exchange waits for.
+    /// A question of the proxy's own whose answer the exchange needs.
     async fn ask(&mut self, ask: Ask, flight: &InFlight) -> Event {
         let Some(backend) = self.at.backend.as_mut() else { return Event::AskLost };
         let asked = match ask {
@@ -744,20 +743,20 @@ impl Driver {
 
     async fn finish(&mut self, finish: Finish, flight: &InFlight, command: BufferedCommand) -> Flow {
         match finish {
-            Finish::Answered => told(self.client.drop_command(command).await),
+            Finish::Answered => flow_after(self.client.drop_command(command).await),
             Finish::Ok => {
                 if self.client.drop_command(command).await.is_err() {
                     return END;
                 }
                 let status = self.session.status();
-                told(self.client.say_ok(1, status).await)
+                flow_after(self.client.say_ok(1, status).await)
             }
             Finish::Fail { failure, detail, delivered } => {
                 self.drop_long_data(flight);
                 let seq = match delivered {
                     Delivered::Nothing => 1,
                     Delivered::Packets { next_seq } => {
-                        // Counts on from the answer, not from the command, also where it comes round to the number of a first packet.
+                        // The sequence numbers continue from the answer, not from the command, even where they wrap around to that of a first packet.
                         self.client.continued = 0;
                         next_seq
                     }
@@ -781,20 +780,20 @@ impl Driver {
                     return GO_ON;
                 }
                 let said = self.client.say_err(1, error.code, error.state, &error.message).await;
-                if closes { END } else { told(said) }
+                if closes { END } else { flow_after(said) }
             }
             Finish::Close => END,
         }
     }
 
-    /// Not run: the long data that was sent for it must not be found by its repetition.
+    /// The command was not run. Long data that was sent for it must not be used when it is repeated.
     fn drop_long_data(&mut self, flight: &InFlight) {
         if self.at.standing().is_some_and(|link| Session::left_long_data(link, flight)) {
             self.lost_idle();
         }
     }
 
-    /// The link is of no more use, and nothing is on its way.
+    /// The link cannot be used any more, and no command is running.
     fn lost_idle(&mut self) {
         if let Some(backend) = &self.at.backend {
             self.session.lost_idle(&backend.standing);
@@ -802,7 +801,7 @@ impl Driver {
         self.at.let_go(LetGo::Link);
     }
 
-    /// Keeps the number of sessions that cannot move.
+    /// Updates the number of sessions that cannot move.
     fn note_pins(&mut self, alive: bool) {
         let pins = self.at.standing().filter(|_| alive).map_or(Pins::NONE, |link| link.pins());
         if pins == self.pins {
@@ -815,9 +814,9 @@ impl Driver {
         self.card.set_pins(pins);
     }
 
-    // ---- statements that may have cost a node
+    // ---- statements that may have crashed a node
 
-    /// The text of the statement that a command runs, if it is at hand.
+    /// The text of the statement that a command runs, if it is known.
     fn text<'a>(&'a self, flight: &InFlight, command: BufferedCommand) -> Option<&'a [u8]> {
         match flight.command {
             Command::QUERY if command.whole && command.len > 0 => {
@@ -832,7 +831,7 @@ impl Driver {
         }
     }
 
-    /// Why the port for reads does not send a command to the present node, if it does not.
+    /// Why the port for reads does not send a command to the present node; `None` when it does.
     fn refused_as_write(&self, flight: &InFlight, command: BufferedCommand) -> Option<NodeError> {
         let (reads, backend) = (self.shared.reads.as_ref()?, self.at.backend.as_ref()?);
         let has_text = matches!(flight.command, Command::QUERY | Command::STMT_PREPARE);
@@ -873,44 +872,44 @@ impl Driver {
         }
     }
 
-    // ---- the few commands that are not simply passed on
+    // ---- the few commands that are not simply forwarded
 
-    /// Closes a statement on its node, when it stands on one; there is no answer either way.
+    /// Closes a statement on its node, if it is prepared there. There is no answer in either case.
     async fn close_statement(&mut self, flight: &InFlight, command: BufferedCommand) -> Flow {
         if let Some(id) = flight.statement {
             let mut lost = false;
             if let Some(backend) = self.at.backend.as_mut()
                 && let Some(on_node) = backend.standing.statement(id)
             {
-                // Written anew: the client's packet may have any length, and need not be at hand.
+                // A new packet: the client's may have any length, and need not be in the buffer.
                 let [a, b, c, d] = on_node.id.to_le_bytes();
                 let mut out = vec![];
                 put_packet(&mut out, &mut 0, &[Command::STMT_CLOSE.0, a, b, c, d]);
                 lost = backend.send(&out).await.is_err();
             }
             self.session.closed(self.at.standing(), id);
-            if let Some(ear) = &mut self.ear {
-                ear.closed(id);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.closed(id);
             }
             if lost {
                 self.lost_idle();
             }
         }
         self.note_pins(true);
-        told(self.client.drop_command(command).await)
+        flow_after(self.client.drop_command(command).await)
     }
 
-    /// A statement that this session does not have: in the server's words.
+    /// A statement id that this session does not have: the server's error.
     async fn unknown_statement(&mut self, id: u32, command: BufferedCommand) -> Flow {
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
         let message = format!("Unknown prepared statement handler ({id}) given to the proxy");
-        told(self.client.say_err(1, errno::UNKNOWN_STMT_HANDLER, *b"HY000", &message).await)
+        flow_after(self.client.say_err(1, errno::UNKNOWN_STMT_HANDLER, *b"HY000", &message).await)
     }
 
-    /// COM_RESET_CONNECTION: done by the node, so that it has let go of all when OK is said. Where it cannot, a fresh link does it,
-    /// whatever stood on the old one; the next statement makes it.
+    /// COM_RESET_CONNECTION is carried out by the node, so that everything is released there when the client gets its OK. If that is not
+    /// possible, the link is dropped, and the next statement makes a new one.
     async fn reset(&mut self, command: BufferedCommand) -> Flow {
         if self.client.drop_command(command).await.is_err() {
             return END;
@@ -933,7 +932,7 @@ impl Driver {
             backend.standing = self.session.standing(false);
             self.session.attached(status);
             if self.who.charset == 0 {
-                // The server takes it for another one after a reset than at a login.
+                // After a reset, the server takes a character set of 0 for another one than in a login.
                 for name in CHARSETS {
                     backend.standing.must_ask(name);
                 }
@@ -945,10 +944,10 @@ impl Driver {
         self.has_run = false;
         self.rest();
         let status = self.session.status();
-        told(self.client.say_ok(1, status).await)
+        flow_after(self.client.say_ok(1, status).await)
     }
 
-    /// Resets the present link, if one stands and nothing is lost; the node's status bits afterwards.
+    /// Resets the present link, if there is one and nothing was lost; returns the node's status bits afterwards.
     async fn reset_link(&mut self) -> Option<u16> {
         let backend = self.at.backend.as_mut().filter(|backend| !backend.lane().is_cut())?;
         if self.session.owed().is_some() || !self.session.wanted.is_undone_by_reset(&backend.standing) {
@@ -1014,7 +1013,9 @@ impl Driver {
         let why = match target {
             Target::OnNode => return GO_ON, // forwarded above
             Target::Itself if query_only => {
-                return told(self.client.say_err(1, errno::QUERY_INTERRUPTED, *b"70100", INTERRUPTED).await);
+                return flow_after(
+                    self.client.say_err(1, errno::QUERY_INTERRUPTED, *b"70100", INTERRUPTED).await,
+                );
             }
             Target::Itself => {
                 let NodeError { code, state, message } = NodeError::killed();
@@ -1025,13 +1026,13 @@ impl Driver {
             Target::Session(place) => match kill::kill(&shared, &self.who, caps, &place, query_only).await {
                 Ok(()) => {
                     let status = self.session.status();
-                    return told(self.client.say_ok(1, status).await);
+                    return flow_after(self.client.say_ok(1, status).await);
                 }
                 Err(why) => format!("{id} ({why})"),
             },
         };
         self.shared.counts.error(error_reply::UNKNOWN_THREAD);
-        told(self.client.say(error_reply::UNKNOWN_THREAD, 1, &why).await)
+        flow_after(self.client.say(error_reply::UNKNOWN_THREAD, 1, &why).await)
     }
 }
 

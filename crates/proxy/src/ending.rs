@@ -1,8 +1,8 @@
 //! A client that went away while its statement ran: the statement ends on the node as it would without a proxy.
 //!
-//! What changes nothing, or would be rolled back, is killed. Anything else runs on, as a server lets it; but the node sees its client's end
-//! (the link is closed in one direction), so that it stops where a server looks for that: in SLEEP, GET_LOCK and the like. The lease is
-//! held until the node has closed the link: a lane is not quiet before.
+//! A statement that changes nothing, or would be rolled back, is killed. Any other continues, as it does on a server; but the node can see
+//! the end of its client (the link is closed in one direction), so that it stops where servers check for that: in SLEEP, GET_LOCK and the
+//! like. The lease is held until the node has closed the link, since the lane is not quiet before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::lane::{Lane, Lease};
 use crate::registry::SessionLocation;
 use crate::shared::Shared;
 
-/// So long a node may take to be given up after a link to it has broken.
+/// The manager may take this long to give a node up after a link to it has broken.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Tells of a statement that ran when its link broke, if its node turns out to be lost.
+/// Reports a statement that ran when its link broke, if its node turns out to be lost.
 pub async fn tell_if_lost(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
     if timeout(GIVEN_UP_WITHIN, lane.until_shut()).await.is_ok() && lane.is_lost() {
         shared.statement_lost(&lane, &text);
     }
 }
 
-/// The same of a replica that reads were split off to.
+/// The same for a replica that ran a read.
 pub async fn tell_if_replica_lost(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
     if timeout(GIVEN_UP_WITHIN, lane.until_shut()).await.is_ok()
         && lane.is_lost()
@@ -60,7 +60,7 @@ pub async fn end_on_node(
     }
     let ended = async {
         backend.half_close().await;
-        backend.drain().await;
+        backend.discard_until_end().await;
     };
     tokio::select! {
         () = ended => {}

@@ -1,7 +1,6 @@
-//! The error replies of the proxy itself: each the proxy itself makes has a code, an SQLSTATE, a sentence, and a page in the documentation.
+//! The error replies that the proxy makes itself: each has a code, an SQLSTATE, a sentence, and a page in the documentation.
 //!
-//! "Surely rolled back", "outcome unknown", "hold timed out" and "hold full" are four different codes, because an
-//! application must treat them differently.
+//! "Rolled back", "outcome unknown", "hold timed out" and "hold full" are four different codes, because an application must treat them differently.
 
 use std::net::IpAddr;
 
@@ -10,12 +9,12 @@ use protocol::ok::put_err;
 use protocol::packet::put_packet;
 use session::exchange::NodeError;
 
-/// An error the proxy makes.
+/// An error that the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorReply {
-    /// The error number the client sees.
+    /// The error number for the client.
     pub code: u16,
-    /// The SQLSTATE the client sees.
+    /// The SQLSTATE for the client.
     pub state: &'static str,
     /// A short name, for metrics and documentation.
     pub name: &'static str,
@@ -25,7 +24,7 @@ pub struct ErrorReply {
     pub closes: bool,
 }
 
-/// The transaction is surely rolled back. The number every MySQL application already retries.
+/// The transaction is certainly rolled back. Every MySQL application already retries this number.
 pub const ROLLED_BACK: ErrorReply = ErrorReply {
     code: 1213,
     state: "40001",
@@ -33,7 +32,7 @@ pub const ROLLED_BACK: ErrorReply = ErrorReply {
     sentence: "the connection to the database node was lost and the transaction is rolled back; try restarting transaction",
     closes: false,
 };
-/// A COMMIT or an autocommit write was on its way.
+/// A COMMIT or an autocommit write was sent and not answered.
 pub const OUTCOME_UNKNOWN: ErrorReply = ErrorReply {
     code: 9101,
     state: "08007",
@@ -67,7 +66,7 @@ pub const SESSION_LOST: ErrorReply = ErrorReply {
     sentence: "the session's database node is gone or takes no new statements, and the session cannot move because it used",
     closes: true,
 };
-/// An answer was partly given.
+/// An answer was sent only in part.
 pub const CUT_SHORT: ErrorReply = ErrorReply {
     code: 9105,
     state: "08S01",
@@ -76,7 +75,7 @@ pub const CUT_SHORT: ErrorReply = ErrorReply {
                be repeated",
     closes: false,
 };
-/// Something a proxy cannot pass on.
+/// Something that cannot be done through a proxy.
 pub const NOT_THROUGH_PROXY: ErrorReply = ErrorReply {
     code: 9106,
     state: "0A000",
@@ -101,7 +100,7 @@ pub const NO_NODE_YET: ErrorReply = ErrorReply {
     sentence: "no database node has been reached since the proxy started; see `understudy status`",
     closes: true,
 };
-/// The session would exceed the server's own words for it.
+/// The proxy's own limit of connections, with the server's message for its limit.
 pub const TOO_MANY_CLIENTS: ErrorReply = ErrorReply {
     code: 1040,
     state: "08004",
@@ -109,7 +108,7 @@ pub const TOO_MANY_CLIENTS: ErrorReply = ErrorReply {
     sentence: "Too many connections: the proxy's own limit, proxy.client_connections_max, is reached",
     closes: true,
 };
-/// A wrong login, in the server's own words.
+/// A failed login, with the server's message.
 pub const ACCESS_DENIED: ErrorReply = ErrorReply {
     code: 1045,
     state: "28000",
@@ -117,7 +116,7 @@ pub const ACCESS_DENIED: ErrorReply = ErrorReply {
     sentence: "Access denied for user",
     closes: true,
 };
-/// Passwords were wrong too often; this one was not looked at.
+/// Passwords were wrong too often, and this one was not checked.
 pub const TOO_MANY_PASSWORD_ERRORS: ErrorReply = ErrorReply {
     code: 9120,
     state: "28000",
@@ -126,7 +125,7 @@ pub const TOO_MANY_PASSWORD_ERRORS: ErrorReply = ErrorReply {
                after",
     closes: true,
 };
-/// Not one account has been read since the start.
+/// No account has been read since the start.
 pub const NO_ACCOUNTS_YET: ErrorReply = ErrorReply {
     code: 9112,
     state: "08004",
@@ -135,7 +134,7 @@ pub const NO_ACCOUNTS_YET: ErrorReply = ErrorReply {
                in yet; see `understudy status`",
     closes: true,
 };
-/// Bytes that are not the protocol.
+/// Bytes that violate the protocol.
 pub const MALFORMED: ErrorReply = ErrorReply {
     code: 1835,
     state: "08S01",
@@ -143,7 +142,7 @@ pub const MALFORMED: ErrorReply = ErrorReply {
     sentence: "Malformed communication packet from the client:",
     closes: true,
 };
-/// The connection id of a KILL is not here.
+/// The connection id of a KILL is not known here.
 pub const UNKNOWN_THREAD: ErrorReply = ErrorReply {
     code: 1094,
     state: "HY000",
@@ -152,7 +151,7 @@ pub const UNKNOWN_THREAD: ErrorReply = ErrorReply {
     closes: false,
 };
 
-/// The answer to an earlier statement is asked about on a node that never ran it.
+/// A statement asks for the result of an earlier one on a node that never ran that.
 pub const FORGOTTEN: ErrorReply = ErrorReply {
     code: 9110,
     state: "HY000",
@@ -162,7 +161,7 @@ pub const FORGOTTEN: ErrorReply = ErrorReply {
     closes: false,
 };
 
-/// What the session had could not be set up on the node it came to.
+/// The session's state could not be set up on its new node.
 pub const NOT_REBUILT: ErrorReply = ErrorReply {
     code: 9111,
     state: "08006",
@@ -180,7 +179,7 @@ pub const LOST_AGAIN: ErrorReply = ErrorReply {
                sent again: it may be what ends them",
     closes: false,
 };
-/// The proxy does not understand what the node answers.
+/// The node's answer violates the protocol.
 pub const NOT_FOLLOWED: ErrorReply = ErrorReply {
     code: 9114,
     state: "08S01",
@@ -189,7 +188,7 @@ pub const NOT_FOLLOWED: ErrorReply = ErrorReply {
                statement may or may not have been executed, and a transaction that was open is rolled back; see the proxy's log",
     closes: false,
 };
-/// Its like has cost nodes.
+/// Nodes were lost while statements of this form ran.
 pub const SUSPECT: ErrorReply = ErrorReply {
     code: 9115,
     state: "HY000",
@@ -199,8 +198,7 @@ pub const SUSPECT: ErrorReply = ErrorReply {
     closes: false,
 };
 
-/// All of them, for `understudy errors` and the documentation. A number that was once given is never given again (9109 was an
-/// account's plugin).
+/// All of them, for `understudy errors` and the documentation. A number is never used again for another error (9109 was an account's plugin).
 pub const ALL: [ErrorReply; 20] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
@@ -231,7 +229,7 @@ impl ErrorReply {
         let mut state = [b'0'; 5];
         state.copy_from_slice(&self.state.as_bytes()[..5]);
         let text = match (self.code, detail.is_empty()) {
-            // The server's own sentences stay as applications know them.
+            // The server's own messages stay as applications know them.
             (1040 | 1045 | 1094 | 1835, true) => self.sentence.to_owned(),
             (1040 | 1045 | 1094 | 1835, false) => format!("{} {detail}", self.sentence),
             (_, true) => format!("Understudy: {}", self.sentence),
@@ -242,8 +240,8 @@ impl ErrorReply {
     }
 }
 
-/// Whom a refused login was for, in the server's own form, and where to look. The same whatever the reason: who has not proved
-/// anything is not told which names exist, or how they prove themselves.
+/// The user of a refused login, in the server's format, and where to look. The same for every reason: a client that is not authenticated
+/// must not learn which names exist, or how they authenticate.
 pub fn denied(user: &str, from: IpAddr, has_answered: bool) -> String {
     let using = if has_answered { "YES" } else { "NO" };
     format!(
@@ -252,8 +250,8 @@ pub fn denied(user: &str, from: IpAddr, has_answered: bool) -> String {
     )
 }
 
-/// What a client is told of a node that has no connection left: the server's own number and words, and which limit it is. `None`: the
-/// node said so to another session a moment ago.
+/// What a client gets when a node has no free connection: the server's own error, and which limit it is. `None`: the node has sent the
+/// error to another session a moment ago.
 pub fn full_node(error: Option<NodeError>) -> NodeError {
     let error = error.unwrap_or_else(|| NodeError {
         code: errno::CON_COUNT_ERROR,
@@ -264,20 +262,20 @@ pub fn full_node(error: Option<NodeError>) -> NodeError {
     NodeError { message, ..error }
 }
 
-/// What the account table says now of an account that a node has refused though the proxy had let it in: all that can be known of the reason.
+/// The present state, in the account table, of an account that the proxy has accepted and a node has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountNow {
     /// The same password as at the login.
     Same,
-    /// Another password, or another way to prove itself.
+    /// Another password, or another authentication plugin.
     Changed,
     /// ACCOUNT LOCK.
     Locked,
-    /// There is none of that name for the client's address.
+    /// There is no account of that name for the client's address.
     Gone,
 }
 
-/// A node's refusal of a client that proved itself here, in the node's words and with what they mean here.
+/// A node's refusal of a client that the proxy has accepted: the node's message, with an explanation.
 pub fn refused_by_node(error: NodeError, now: AccountNow) -> NodeError {
     if error.code != errno::ACCESS_DENIED_ERROR {
         return error;

@@ -1,7 +1,7 @@
-//! What a client still sends while its node waits for it: the rest of a statement that is not kept, or a file that it loads.
+//! Waits for more data of a client while its node waits for it, too: the rest of a statement that is not kept, or a file that it loads.
 //!
-//! The node and the lane are watched meanwhile: a client that stops in the middle must not keep a node from becoming quiet, nor hide its
-//! end. What is left then is read and dropped later, without the node ([`crate::unread`]).
+//! The node and the lane are watched meanwhile: a client that stops in the middle must not keep a node from becoming quiet, nor hide the
+//! end of the link. The rest is then read and discarded later, without the node ([`crate::unread`]).
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::activity::{Card, Doing};
 use crate::backend::Backend;
 use crate::frontend::Client;
 
-/// Why no more came.
+/// Why no more data came.
 #[derive(Debug)]
 pub enum Unfed {
     /// The client is gone.
@@ -22,7 +22,7 @@ pub enum Unfed {
     Lost,
 }
 
-/// Waits until the client has sent more, or that is of no more use: when `cut` is reached, or the node ends the link.
+/// Waits until the client has sent more. Ends earlier when `cut` is reached, or the node ends the link.
 pub async fn more(client: &mut Client, backend: &Backend, card: &Card, cut: Cut) -> Result<(), Unfed> {
     card.set(Doing::Sending, Instant::now());
     let lane = backend.lane();

@@ -1,9 +1,7 @@
-//! What clients alone can cause to be told to the manager as often as they like: that an account is not known, that a statement may have
-//! changed a table. Each kind has one place here, whatever number of clients says it, so that the bounded queue of facts keeps its room for
-//! losses of links.
+//! Facts that clients alone can cause at any rate: that an account is not known, that a statement may have changed a table. Each kind is
+//! kept once here, however many clients cause it, so that the bounded queue of facts has room for losses of links.
 //!
-//! Enters: hints, at any rate, without waiting. Leaves: the newest of each kind, at most one in [`GAP`], and none while half of the queue is
-//! full.
+//! Enters: hints at any rate, without waiting. Leaves: the newest of each kind, at most one in [`GAP`], and none while half of the queue is full.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +10,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use topology::fact::Fact;
 
-/// Between two hints. The manager reads the accounts and tables again far more seldom than this.
+/// The time between two hints. The manager reads the accounts and tables again much less often.
 const GAP: Duration = Duration::from_millis(10);
 
-/// See the head of this file. The task that carries them ends with this.
+/// The hints that wait. See the head of this file. The task that forwards them ends with this.
 #[derive(Debug)]
 pub struct Hints {
     slots: Arc<Slots>,
@@ -35,20 +33,20 @@ struct Waiting {
 }
 
 impl Hints {
-    /// Must be called inside a tokio runtime, which carries the hints to the manager.
+    /// Must be called inside a tokio runtime, which runs the task that forwards the hints.
     pub fn start(facts: mpsc::Sender<Fact>) -> Self {
         let slots = Arc::new(Slots::default());
         let carrier = tokio::spawn(carry(slots.clone(), facts)).abort_handle();
         Self { slots, carrier }
     }
 
-    /// A client could not be let in: its account, or its password, may be new.
+    /// A client's login failed: its account, or its password, may be new.
     pub fn unknown_account(&self, user: &str) {
         self.slots.with(|waiting| waiting.unknown_user = Some(user.to_owned()));
         self.slots.wake.notify_one();
     }
 
-    /// A statement ran that may have made, changed or dropped a table of an engine without transactions.
+    /// A statement ran that may have created, changed or dropped a table of an engine without transactions.
     pub fn tables_changed(&self) {
         self.slots.with(|waiting| waiting.tables_changed = true);
         self.slots.wake.notify_one();

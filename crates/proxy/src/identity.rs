@@ -1,16 +1,16 @@
-//! Who a client is, once it has logged in.
+//! The identity of a client that has logged in.
 
 use session::login::Credential;
 
-/// Who the client is, once it has logged in.
+/// The identity of a client that has logged in.
 pub struct Identity {
     /// User name.
     pub user: String,
-    /// How to log in to a node in its name.
+    /// The credential for logins to nodes as this client.
     pub credential: Credential,
-    /// Schema asked for at login.
+    /// The schema in the login.
     pub schema: Option<Vec<u8>>,
-    /// Character set number asked for at login.
+    /// The character set number in the login.
     pub charset: u16,
     /// Connection attributes.
     pub attrs: Vec<u8>,

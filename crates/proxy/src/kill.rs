@@ -1,8 +1,8 @@
-//! KILL: which session an id means, and ending it on the node where it is now.
+//! KILL: finds the session that an id means, and kills it on its present node.
 //!
-//! An id may be the one that the proxy greeted a client with, or one that a node told (CONNECTION_ID(), SHOW PROCESSLIST), now or before the
-//! session moved. The nodes number their connections each by itself, so an id of a node may mean several; then nobody is killed, and
-//! the answer names the ids that are not ambiguous.
+//! An id may be the one in the proxy's greeting, or one that a node returned (CONNECTION_ID(), SHOW PROCESSLIST), now or before the session
+//! moved. Each node numbers its connections by itself, so an id of a node may mean several sessions. Then none is killed, and the error
+//! names the ids that are not ambiguous.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,30 +19,30 @@ use crate::reads::CatchUp;
 use crate::registry::{Named, SessionLocation};
 use crate::shared::Shared;
 
-/// The KILLs of one link by other clients. One counts from the node's OK on: until then nobody knows whether its issuer may kill, and a
-/// session must not be told that it was killed by one who may not.
+/// The KILLs of one link by other clients. A KILL counts only after the node's OK: before that it is not known whether its issuer has the
+/// privilege, and a session must not be told that it was killed by somebody who may not kill it.
 #[derive(Debug, Default)]
 pub struct Kills {
-    /// Said to the node, which has not answered yet.
+    /// Sent to the node, which has not answered yet.
     unanswered: AtomicU32,
     allowed: AtomicBool,
     answered: Notify,
 }
 
 impl Kills {
-    /// One is about to be said to the node.
+    /// A KILL is about to be sent to the node.
     fn ask(self: &Arc<Self>) -> AskedKill {
         self.unanswered.fetch_add(1, SeqCst);
         AskedKill(self.clone())
     }
 
-    /// The node has said OK to one.
+    /// Whether the node has answered one with OK.
     pub fn is_allowed(&self) -> bool {
         self.allowed.load(SeqCst)
     }
 
-    /// The same of a link that has ended: the node's OK may be on its way to whoever killed it, and is waited for. No longer than a KILL
-    /// may take, which is [`crate::Settings::connect_timeout`].
+    /// The same for a link that has ended: the node's OK may still be on its way to the issuer, and is awaited. That takes no longer than a
+    /// KILL may take, which is [`crate::Settings::connect_timeout`].
     pub async fn was_allowed(&self) -> bool {
         loop {
             let mut answered = pin!(self.answered.notified());
@@ -58,7 +58,7 @@ impl Kills {
     }
 }
 
-/// A KILL that the node has not answered, or will not any more when this is dropped.
+/// A KILL that the node has not answered. When this is dropped, it no longer will.
 struct AskedKill(Arc<Kills>);
 
 impl AskedKill {
@@ -74,19 +74,19 @@ impl Drop for AskedKill {
     }
 }
 
-/// Whom a KILL is for.
+/// The target of a KILL.
 pub enum Target {
-    /// No session of this proxy: the node that the issuer is on knows.
+    /// No session of this proxy: the issuer's node decides.
     OnNode,
-    /// This client's session, where it is now.
+    /// This client's session, at its present place.
     Session(SessionLocation),
-    /// This very client.
+    /// The issuer itself.
     Itself,
-    /// Nobody that it could be; why.
+    /// No session; the text says why.
     Nobody(String),
 }
 
-/// Whom `id` means to the client `issuer`, whose session stands on `own`.
+/// The target that `id` means for the client `issuer`, whose session is on `own`.
 pub async fn target(
     shared: &Arc<Shared>,
     who: &Identity,
@@ -105,7 +105,7 @@ pub async fn target(
         Named::Several(sessions) => return Target::Nobody(several(id, &sessions)),
     };
     let Some(place) = place else { return Target::Nobody(format!("{id}")) };
-    // The same number on the issuer's own node may be a connection that is not the proxy's.
+    // On the issuer's own node, the same id may be a connection that is not the proxy's.
     if id < u64::from(crate::registry::FIRST_ID)
         && let Some(own) = own
         && !shared.registry.stands_on(session, own, id)
@@ -124,7 +124,7 @@ fn several(id: u64, sessions: &[u32]) -> String {
     )
 }
 
-/// Whether a node has a connection of this number that is not the proxy's; what cannot be found out is none.
+/// Whether a node has a connection with this id that is not the proxy's; `false` if that cannot be found out.
 async fn has_thread(shared: &Arc<Shared>, who: &Identity, caps: Caps, lane: &Arc<Lane>, id: u64) -> bool {
     let Ok(mut side) = side_link(shared, who, caps, lane).await else { return false };
     let question = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {id}");
@@ -132,7 +132,7 @@ async fn has_thread(shared: &Arc<Shared>, who: &Identity, caps: Caps, lane: &Arc
     matches!(found, Ok(Some(rows)) if !rows.is_empty())
 }
 
-/// Ends it there; the node's refusal as a sentence.
+/// Kills the session on its node; the node's refusal as a sentence.
 pub async fn kill(
     shared: &Arc<Shared>,
     who: &Identity,
@@ -143,7 +143,7 @@ pub async fn kill(
     let what = if query_only { "QUERY" } else { "CONNECTION" };
     let mut side = side_link(shared, who, caps, &place.lane).await.map_err(|error| error.to_string())?;
     let order = format!("KILL {what} {}", place.thread_id);
-    // Before the node is told, since the link may end before its OK is here.
+    // Counted before it is sent, since the link may end before the node's OK arrives.
     let asked = (!query_only).then(|| place.kills.ask());
     side.link.query(&order, shared.settings.connect_timeout).await.map_err(|error| error.to_string())?;
     if let Some(asked) = asked {
@@ -152,7 +152,7 @@ pub async fn kill(
     Ok(())
 }
 
-/// A link beside the session's own, as the same account.
+/// A second link, with the same account.
 async fn side_link(
     shared: &Arc<Shared>,
     who: &Identity,

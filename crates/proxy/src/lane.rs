@@ -1,10 +1,10 @@
-//! The way to one node, as the sessions on it share it: a few atomics on the hot path, a registry of links to cut.
+//! A lane: the connections to one node, as all sessions share it. The hot path uses a few atomics; the links are registered, so that they can be cut.
 //!
-//! A transaction (or a statement outside one) holds a [`Lease`] from its start to its end; a session that has something to read from the
-//! node before it can go elsewhere holds a [`Saver`]. A lane that drains takes no new lease; when its last lease and saver have ended it
-//! is quiet. A lane that is shut cuts its links; it never opens again (its node comes back as a new lane of a higher epoch).
+//! A transaction (or a statement outside one) holds a [`Lease`] from its start to its end. A session with state that must be read from the
+//! node before it can go elsewhere holds a [`Saver`]. A lane that drains gives no new lease, and is quiet when its last lease and saver
+//! have ended. A lane that is shut cuts its links, and never opens again: the node comes back as a new lane with a higher epoch.
 //!
-//! What may begin when, and when all links are gone, is counted in `occupancy` and `links`; here are the sockets and the door.
+//! The counts are in `occupancy` and `links`; here are the sockets, and the notifications for the door (`door.rs`).
 
 mod full;
 mod links;
@@ -28,7 +28,7 @@ use self::occupancy::{Occupancy, State};
 
 const NO_LIMIT: u32 = u32::MAX;
 
-/// See the head of this file.
+/// The lane of one node in one epoch. See the head of this file.
 pub struct Lane {
     /// Which node.
     pub node: NodeId,
@@ -39,33 +39,33 @@ pub struct Lane {
     /// See [`topology::routes::Lane::epoch`].
     pub epoch: u64,
     occupancy: Occupancy,
-    /// Leases ever given, those of the node's earlier epochs too. Beside `occupancy`, which each lease changes as well.
+    /// Leases given so far, including those of the node's earlier epochs. A counter apart from `occupancy`, which changes with each lease, too.
     begun: AtomicU64,
     sessions: AtomicU32,
     sessions_max: AtomicU32,
-    /// The number of the last alarm that a session raised here, and of the last that the manager has answered.
+    /// The number of the last alarm that a session raised here, and those of the last ones that the manager has answered.
     alarms: AtomicU64,
     looked: AtomicU64,
     refused: AtomicU64,
-    /// It was shut since its node is lost.
+    /// It was shut because its node was lost.
     lost: AtomicBool,
-    /// How often its node is asked for a connection when it has none left.
+    /// How often its node is asked for a connection while it has none.
     pub full: FullPace,
     links: Links<Cutter>,
     /// Links were cut while it drained.
     was_cut: AtomicBool,
-    /// What sessions wait for; see [`Change`].
+    /// What sessions can wait for; see [`Change`].
     change: watch::Sender<Change>,
-    /// The door is to look: it may have become quiet, has room again, or its last link is gone.
+    /// Wakes the door: the lane may have become quiet, has room again, or lost its last link.
     look: Arc<Notify>,
 }
 
-/// What a session may wait for. (The hot path reads atomics instead.)
+/// What a session can wait for. (The hot path reads atomics instead.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The lane's state.
     pub state: State,
-    /// What is to be broken off.
+    /// Which running statements are to be aborted.
     pub cut: Cut,
 }
 
@@ -95,7 +95,7 @@ impl Lane {
         Arc::new(new)
     }
 
-    /// Takes up what new routes say of it.
+    /// Takes over what new routes say about it.
     pub fn set(&self, lane: &topology::routes::Lane) {
         self.sessions_max.store(lane.sessions_max.unwrap_or(NO_LIMIT), SeqCst);
         self.looked.fetch_max(lane.looked, SeqCst);
@@ -114,25 +114,25 @@ impl Lane {
         }
     }
 
-    /// How it ends, or has ended, before anybody sees that it does.
+    /// Notes why it ends or has ended, before sessions can see that it does.
     pub fn note_end(&self, newer: &topology::routes::Lane) {
         if newer.lost_epoch.is_some_and(|lost| lost >= self.epoch) {
             self.lost.store(true, SeqCst);
         }
     }
 
-    /// It was shut since its node was lost, and not because another took over.
+    /// Whether it was shut because its node was lost, and not because another node took over.
     pub fn is_lost(&self) -> bool {
         self.lost.load(SeqCst)
     }
 
-    /// Tells those who wait.
+    /// Wakes those who wait for a change.
     fn announce(&self, cut: Cut) {
         let change = Change { state: self.occupancy.state(), cut };
         self.change.send_if_modified(|old| std::mem::replace(old, change) != change);
     }
 
-    /// Cuts every link, now and for good.
+    /// Shuts it for good and cuts every link.
     pub fn shut(&self) {
         self.occupancy.set(State::Shut);
         self.announce(Cut::All);
@@ -141,7 +141,7 @@ impl Lane {
         }
     }
 
-    /// Its state by name.
+    /// The name of its state.
     pub fn state_name(&self) -> &'static str {
         match self.occupancy.state() {
             State::Open => "open",
@@ -150,37 +150,37 @@ impl Lane {
         }
     }
 
-    /// Takes new transactions.
+    /// Whether it takes new transactions.
     pub fn is_open(&self) -> bool {
         self.occupancy.state() == State::Open
     }
 
-    /// Running transactions may end, none may start.
+    /// Whether running transactions may end, and none may start.
     pub fn is_draining(&self) -> bool {
         self.occupancy.state() == State::Draining
     }
 
-    /// Never to be used again.
+    /// Whether it was shut.
     pub fn is_shut(&self) -> bool {
         self.occupancy.state() == State::Shut
     }
 
-    /// Its links were cut, whether it is shut or an operator broke off what ran on it.
+    /// Whether its links were cut, because it was shut or because an operator aborted what ran on it.
     pub fn is_cut(&self) -> bool {
         self.is_shut() || self.was_cut.load(SeqCst)
     }
 
-    /// Nothing runs on it, and nobody has anything left to read from its node.
+    /// Whether nothing runs on it, and no session has to read anything from its node.
     pub fn is_quiet(&self) -> bool {
         self.occupancy.is_quiet()
     }
 
-    /// It is shut and no link stands on it: each is cut, and its session has let go of it. The door is told to look when that is so.
+    /// Whether it is shut and has no link any more: each was cut, and released by its session. The door is woken when that becomes true.
     pub fn is_empty(&self) -> bool {
         self.links.is_gone()
     }
 
-    /// To wait for changes of its state.
+    /// A receiver for changes of its state.
     pub fn watch(&self) -> watch::Receiver<Change> {
         self.change.subscribe()
     }
@@ -195,27 +195,27 @@ impl Lane {
         self.until(|change| change.state != State::Open).await;
     }
 
-    /// Resolves when at least `what` is to be broken off.
+    /// Resolves when at least `what` is to be aborted.
     pub async fn until_cut(&self, what: Cut) {
         self.until(|change| change.cut >= what).await;
     }
 
     async fn until(&self, fits: impl FnMut(&Change) -> bool) {
-        // An error means that the sender, and so the lane, is gone: as good as shut.
+        // An error means that the sender, and with it the lane, is gone.
         let _ = self.watch().wait_for(fits).await;
     }
 
-    /// A number for an alarm that a session raises.
+    /// The number of a new alarm.
     pub fn next_alarm(&self) -> u64 {
         self.alarms.fetch_add(1, SeqCst) + 1
     }
 
-    /// The node was asked after this alarm, and said that it is well.
+    /// Whether the node was asked after this alarm, and reported that it is well.
     pub fn has_looked(&self, alarm: u64) -> bool {
         self.looked.load(SeqCst) >= alarm
     }
 
-    /// The node was asked after this alarm, and said that it does not serve.
+    /// Whether the node was asked after this alarm, and reported that it does not serve.
     pub fn has_refused(&self, alarm: u64) -> bool {
         self.refused.load(SeqCst) >= alarm
     }
@@ -230,17 +230,17 @@ impl Lane {
         self.sessions.load(SeqCst)
     }
 
-    /// One more session may come.
+    /// Whether one more session may come.
     pub fn has_room(&self) -> bool {
         self.sessions.load(SeqCst) < self.sessions_max.load(SeqCst)
     }
 
-    /// More sessions are here than may be: one of them should leave at its next boundary.
+    /// Whether more sessions are here than the limit allows, so that some should leave after their present transaction.
     pub fn is_crowded(&self) -> bool {
         self.sessions.load(SeqCst) > self.sessions_max.load(SeqCst)
     }
 
-    /// Starts a transaction here, unless the lane takes none.
+    /// A lease for a transaction, unless the lane takes none.
     pub fn lease(self: &Arc<Self>) -> Option<Lease> {
         self.occupancy.begin_lease().then(|| {
             self.begun.fetch_add(1, Relaxed);
@@ -248,17 +248,17 @@ impl Lane {
         })
     }
 
-    /// Transactions, and statements outside one, that were ever begun on the node.
+    /// Transactions, and statements outside one, that were begun on the node so far.
     pub fn begun(&self) -> u64 {
         self.begun.load(Relaxed)
     }
 
-    /// Goes on counting where the node's lane before this one ended.
+    /// Continues the count of the node's lane before this one.
     pub fn count_on(&self, before: &Self) {
         self.begun.store(before.begun(), Relaxed);
     }
 
-    /// Registers a link, so that it is cut when the lane is shut. `None` when it is shut already.
+    /// Registers a link, which is cut when the lane is shut. `None` when it is shut already.
     pub fn register(self: &Arc<Self>, link: Cutter) -> Option<Registration> {
         let number = self.links.register(link)?;
         self.sessions.fetch_add(1, SeqCst);
@@ -266,18 +266,18 @@ impl Lane {
     }
 }
 
-/// A transaction runs on a lane as long as this lives.
+/// A transaction may run on a lane for as long as this exists.
 pub struct Lease {
     lane: Arc<Lane>,
 }
 
 impl Lease {
-    /// Which lane.
+    /// Its lane.
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
 
-    /// A session has something on the node that is to be read before the lane is quiet.
+    /// A session has state on the node that must be read before the lane is quiet.
     pub fn save_later(&self) -> Saver {
         self.lane.occupancy.begin_saving();
         Saver { lane: self.lane.clone() }
@@ -292,7 +292,7 @@ impl Drop for Lease {
     }
 }
 
-/// A session has something to read from its node as long as this lives: the lane is not quiet.
+/// A session has state to read from its node for as long as this exists; the lane is not quiet.
 pub struct Saver {
     lane: Arc<Lane>,
 }
@@ -305,20 +305,20 @@ impl Drop for Saver {
     }
 }
 
-/// A link stands on a lane as long as this lives. To be dropped after the link itself: then the lane may be without one.
+/// A link on a lane for as long as this exists. Must be dropped after the link itself, since the lane may then count as empty.
 pub struct Registration {
     lane: Arc<Lane>,
-    /// `None` when it was given back before.
+    /// `None` when the link was released before.
     number: Option<u64>,
 }
 
 impl Registration {
-    /// Which lane.
+    /// Its lane.
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
 
-    /// The link counts as gone from now on, though it was not dropped yet: it is cut, and nobody will use it any more.
+    /// The link counts as gone from now on, although it was not dropped yet: it is cut, and will not be used any more.
     pub fn release(&mut self) {
         let Some(number) = self.number.take() else { return };
         let was_last = self.lane.links.release(number);

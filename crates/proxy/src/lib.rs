@@ -1,15 +1,15 @@
-//! The data plane: a task for each client, hot and simple.
+//! The data plane: one task for each client.
 //!
 //! ```text
 //!   client ──> listener ──> frontend (login) ──> driver ───────────────> backend ──> node
 //!                                                 │  ▲                     │
-//!                             hold (no lane open) ┘  └ session (decides)   └ relay (the answer, streamed back)
+//!                             hold (no lane open) ┘  └ session (decides)   └ relay (streams the answer back)
 //!                               ▲
 //!                Routes ──> door (one owner: lanes, hold queue) ──> Fact::Quiesced
 //! ```
 //!
-//! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::Fact`]s of
-//! what was seen on the way. It decides nothing about the cluster.
+//! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::Fact`]s about what the
+//! traffic has seen. The proxy decides nothing about the cluster.
 
 mod activity;
 mod attachment;
@@ -53,18 +53,18 @@ pub use split::{Split, SplitStats};
 pub use stats::Stats;
 pub use tap::{Tap, Wish};
 
-/// How the proxy behaves; every value comes from the program's table of settings.
+/// Settings of the proxy; all of them come from the program's table of settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen for clients: `host:port`, IPv4 or `[IPv6]:port`.
     pub listen: Vec<String>,
     /// The longest that one statement waits for a node.
     pub hold_time: Duration,
-    /// Statements waiting at once.
+    /// Statements that wait at the same time.
     pub hold_statements_max: usize,
-    /// Bytes of waiting statements at once.
+    /// Bytes of the statements that wait at the same time.
     pub hold_bytes_max: usize,
-    /// Held statements that run at once after the hold ends.
+    /// Held statements that run at the same time after the hold ends.
     pub release_at_once: usize,
     /// The longest that a connection to a node, login included, may take.
     pub connect_timeout: Duration,
@@ -72,23 +72,23 @@ pub struct Settings {
     pub login_timeout: Duration,
     /// The largest statement that is kept to be sent again; a larger one is streamed.
     pub retain_bytes_max: usize,
-    /// Wrong passwords that one address may give for one account at once; zero: any number.
+    /// Wrong passwords that one address may send for one account in a row; zero: any number.
     pub password_errors_max: u32,
-    /// After so long it may give one more.
+    /// After this long it may send one more.
     pub password_error_pause: Duration,
-    /// Client connections at once.
+    /// Client connections at the same time.
     pub client_connections_max: usize,
-    /// How often a statement that changes nothing is sent again after it was sent and its node was lost.
+    /// How often a statement that changes nothing is sent again after its node was lost while it ran.
     pub resends_max: u32,
-    /// How long a statement that has cost nodes is refused; zero: never.
+    /// For how long a statement that ran when nodes were lost is refused; zero: never.
     pub suspect_time: Duration,
     /// `writers = "all"`: a session that moves waits until its new node has applied what the group had.
     pub writers_all: bool,
 }
 
-/// What the proxy is connected to.
+/// The proxy's connections to the manager.
 pub struct Inputs {
-    /// From the manager; the newest value wins.
+    /// From the manager; the newest value counts.
     pub routes: watch::Receiver<Arc<Routes>>,
     /// To the manager.
     pub facts: mpsc::Sender<Fact>,
@@ -100,7 +100,7 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("{0}: {1}")]
     Listen(&'static str, listen::ListenError),
-    /// The system would not take a socket that it had given.
+    /// The system refused to use a socket that it had opened.
     #[error("a listening socket could not be used: {0}")]
     Socket(#[from] std::io::Error),
 }
@@ -116,7 +116,7 @@ pub struct Handle {
     ended: watch::Receiver<bool>,
 }
 
-/// Ends a task with whoever holds this.
+/// Aborts a task when it is dropped.
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -130,18 +130,18 @@ pub fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
     begin(settings, inputs, Also::default())
 }
 
-/// The same with reads outside transactions on replicas.
+/// The same, with reads outside transactions running on replicas.
 pub fn start_split(settings: Settings, inputs: Inputs, split: Split) -> Result<Handle, StartError> {
     begin(settings, inputs, Also { split: Some(split), ..Also::default() })
 }
 
-/// The same for the port for reads, whose lanes are its own.
+/// The same for the port for reads, which has lanes of its own.
 pub fn start_reads(settings: Settings, inputs: Inputs, reads: Reads) -> Result<Handle, StartError> {
     let inputs = Inputs { facts: reads::forward(inputs.facts), ..inputs };
     begin(settings, inputs, Also { reads: Some(reads), ..Also::default() })
 }
 
-/// What not every proxy has.
+/// Optional parts of a proxy.
 #[derive(Default)]
 struct Also {
     reads: Option<Reads>,
@@ -164,7 +164,7 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     let (stop, stopped) = watch::channel(false);
     let replicas = split.map(|split| {
         let facts = reads::forward(inputs.facts.clone());
-        // Nobody waits for them in a hold: what finds no replica goes to the primary.
+        // No statement waits for these lanes: a read that finds no replica runs on the primary.
         let (door, task) = door::Door::start(limits, split.routes, facts.clone(), Arc::default());
         (split::Replicas::new(door, facts, split.wait_max), task)
     });
@@ -187,7 +187,7 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     let abort_replicas_door = replicas_door.as_ref().map(|task| AbortOnDrop(task.abort_handle()));
     let (tell, ended) = watch::channel(false);
     tokio::spawn(async move {
-        // It never ends by itself: routes would no longer be followed, and nodes that are given up would stay in use.
+        // The task never ends by itself. Without it, new routes would be ignored, and nodes that were given up would stay in use.
         let ended = match replicas_door.as_mut() {
             Some(other) => tokio::select! {
                 ended = door_task => ended,
@@ -206,36 +206,37 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
 }
 
 impl Handle {
-    /// Where clients can connect.
+    /// The addresses on which clients can connect.
     pub fn local_addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What happened so far.
+    /// The counters.
     pub async fn stats(&self) -> Stats {
         self.shared.snapshot().await
     }
 
-    /// Where to listen to the reads that end.
+    /// The interface for listeners to finished reads.
     pub fn tap(&self) -> Tap {
         self.shared.tap.clone()
     }
 
-    /// A cheap way to ask for [`Handle::stats`] from elsewhere.
+    /// A cheap handle for [`Handle::stats`].
     pub fn stats_reader(&self) -> StatsReader {
         StatsReader(self.shared.clone())
     }
 
-    /// A cheap way to know from elsewhere whether clients are let in.
+    /// A cheap handle that knows whether clients are accepted.
     pub fn listening(&self) -> Listening {
         Listening(self.listeners.iter().map(tokio::task::JoinHandle::abort_handle).collect())
     }
 
-    /// Resolves when the task that follows the routes has ended by itself, which it never should: nothing can be trusted then.
+    /// Resolves when the task that follows the routes has ended by itself. That never happens unless there is a bug, and the proxy must
+    /// then not be used any more.
     pub fn broken(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.clone();
         async move {
-            // An error means that whoever would tell is gone, too.
+            // An error means that the sender is gone, too.
             let _ = ended.wait_for(|ended| *ended).await;
         }
     }
@@ -245,7 +246,7 @@ impl Handle {
         self.stop.send_replace(true);
         for listener in self.listeners {
             listener.abort();
-            // Only a task that has ended has closed its socket, and the next proxy may want the address.
+            // The socket is closed only when its task has ended, and the next proxy may need the address.
             let _ = listener.await;
         }
         let quiet = self.shared.no_clients();
@@ -264,7 +265,7 @@ impl Handle {
 pub struct Listening(Vec<tokio::task::AbortHandle>);
 
 impl Listening {
-    /// Every listener still takes clients; none does once the proxy shuts down.
+    /// Whether every listener accepts clients; none does once the proxy shuts down.
     pub fn is_open(&self) -> bool {
         self.0.iter().all(|listener| !listener.is_finished())
     }
@@ -275,22 +276,22 @@ impl Listening {
 pub struct StatsReader(Arc<shared::Shared>);
 
 impl StatsReader {
-    /// What happened so far.
+    /// The counters.
     pub async fn stats(&self) -> Stats {
         self.0.snapshot().await
     }
 
-    /// Where to listen to the reads that end.
+    /// The interface for listeners to finished reads.
     pub fn tap(&self) -> Tap {
         self.0.tap.clone()
     }
 
-    /// Whether a statement would find a node that takes it now, without waiting; an `Err` says why not.
+    /// Whether a statement would find an open lane now, without waiting; an `Err` says why not.
     pub fn flows(&self) -> Result<(), String> {
         self.0.door.flows()
     }
 
-    /// The sessions that cannot move, all of them.
+    /// All sessions that cannot move.
     pub fn tied(&self) -> Vec<Tied> {
         self.0.registry.tied()
     }

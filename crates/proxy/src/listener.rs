@@ -13,19 +13,19 @@ use crate::driver;
 use crate::error_reply;
 use crate::shared::Shared;
 
-/// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
+/// When accepting fails because there are no file descriptors, the next attempt is made after this pause.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// And one line for all of these attempts is enough.
+/// Such failures are logged at most this often.
 const FAILED_EVERY: Duration = Duration::from_secs(10);
-/// A client whose host has vanished gives back its place, its locks and its transaction after about 60 + 3 * 10 seconds: it may
-/// be behind a slow network, and nobody waits for it as for a node.
+/// A client whose host has vanished is disconnected after about 60 + 3 * 10 seconds, which frees its slot, its locks and its transaction.
+/// It may be behind a slow network, and nobody waits for it as for a node.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Best effort: a client is served without, too.
+/// Best effort: without these options, a client is served all the same.
 fn prepare(stream: &TcpStream) {
-    // Small packets back and forth: waiting to fill a segment would only add delay.
+    // Packets are small and alternate: waiting to fill a segment would only add delay.
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
@@ -56,7 +56,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
-    // An IPv4 client of an IPv6 socket is an IPv4 client.
+    // An IPv4 client of an IPv6 socket counts as an IPv4 client.
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     prepare(&stream);
     shared.counts.clients_total.fetch_add(1, Relaxed);

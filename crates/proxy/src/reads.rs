@@ -1,9 +1,10 @@
-//! The port for reads: what its sessions are spared, and what they are refused.
+//! The port for reads: what its sessions wait for, and what they are refused.
 //!
-//! - A session that comes to another server waits there until it has all that the session can have seen: the primary's position, by a word of
-//!   the primary that was asked for after the session left the server before. No server can have shown more than that.
-//! - Each link is told `SET SESSION TRANSACTION READ ONLY`, so that the server itself refuses what writes (1792; a replica 1290). What would
-//!   take that back is refused here, and on a server that can be written whatever hides what it does (CALL, EXECUTE, a block).
+//! - A session that comes to another server waits there until that server has all that the session can have seen: the primary's position,
+//!   from a report that was asked for after the session left its former server. No server can have shown more than that.
+//! - `SET SESSION TRANSACTION READ ONLY` is sent on each link, so that the server itself refuses writes (1792; a replica 1290). Statements
+//!   that would undo that are refused here. On a server that is writable, so are those whose effect cannot be seen (CALL, EXECUTE, a
+//!   block).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use topology::reads::Reached;
 
 use crate::lane::Lane;
 
-/// Said on each link, last of all.
+/// Sent on each link, after all other settings.
 pub const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 
 /// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION.
@@ -28,32 +29,32 @@ const REFUSED: u16 = 1792;
 /// Facts of this port that may wait to be read.
 const FACTS_MAX: usize = 1024;
 
-/// What the port for reads is connected to, beside what each proxy is.
+/// Further inputs of the port for reads.
 #[derive(Clone)]
 pub struct Reads {
-    /// Up to where the primary was.
+    /// The primary's position.
     pub reached: watch::Receiver<Arc<Reached>>,
-    /// When [`Reached::asked`] began to count.
+    /// The time from which [`Reached::asked`] counts.
     pub origin: Instant,
-    /// The longest that a session waits on a server until that has what the session may have seen.
+    /// The longest that a session waits on a server for what the session may have seen.
     pub wait_max: Duration,
-    /// Each node can be asked to catch up with the group.
+    /// Any node can be asked to catch up with the group.
     pub is_group: bool,
 }
 
-/// What a session waits for on a server before it goes on there.
+/// What a session waits for on a new server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatchUp {
     /// Nothing.
     No,
     /// What the group had.
     Group,
-    /// This GTID position, so long.
+    /// This GTID position, for at most this long.
     Position(Arc<str>, Duration),
 }
 
 impl Reads {
-    /// What a session that left its server at `left` waits for on `lane`.
+    /// What a session waits for on `lane`, if it left its former server at `left`.
     pub async fn catch_up(&self, lane: &Lane, left: Instant, ask: impl FnOnce()) -> CatchUp {
         if self.is_group {
             return CatchUp::Group;
@@ -64,7 +65,7 @@ impl Reads {
         let began = Instant::now();
         if !is_late(&reached.borrow()) && !has_all(&reached.borrow()) {
             ask();
-            // Beyond this the primary's last word is what there is: it may have said nothing more before its end.
+            // If the primary does not answer in time, its last position is used: it may have reported nothing more before its end.
             let late = reached.wait_for(|reached| is_late(reached) || has_all(reached));
             let _ = tokio::time::timeout(self.wait_max, late).await;
         }
@@ -75,7 +76,7 @@ impl Reads {
         CatchUp::Position(reached.position.clone(), self.wait_max.saturating_sub(began.elapsed()))
     }
 
-    /// Why a command is not sent to a server, if it is not.
+    /// Why a command is not sent to a server; `None` when it is.
     pub fn refuses(
         &self,
         flight: &InFlight,
@@ -94,12 +95,12 @@ impl Reads {
     }
 }
 
-/// Why a text is not sent that is longer than what is kept: what it does cannot be told.
+/// The refusal of a text that is longer than what is kept, since its effect cannot be seen.
 pub fn refused_unread() -> NodeError {
     refused("statements that are longer than proxy.retain_bytes_max")
 }
 
-/// The variable, by its old or its new name, by which the session has been made writable.
+/// The variable, by its old or its new name, that makes the session writable.
 pub fn lifted(wanted: &Wanted) -> Option<&'static str> {
     let is_off = |value: &[u8]| value == b"0" || value.eq_ignore_ascii_case(b"OFF");
     ["tx_read_only", "transaction_read_only"]
@@ -117,13 +118,13 @@ fn refused(what: &str) -> NodeError {
     }
 }
 
-/// It runs what its text does not show.
+/// Whether it runs code that its text does not show.
 fn may_hide(flight: &InFlight) -> bool {
     let runs = [Command::QUERY, Command::STMT_EXECUTE, Command::STMT_BULK_EXECUTE];
     flight.calls() && runs.contains(&flight.command)
 }
 
-/// Facts of this port go to the manager as such: their epochs are those of its own lanes.
+/// Forwards this port's facts to the manager, marked as such, since their epochs are those of the port's own lanes.
 pub fn forward(facts: mpsc::Sender<Fact>) -> mpsc::Sender<Fact> {
     let (tell, mut heard) = mpsc::channel(FACTS_MAX);
     tokio::spawn(async move {

@@ -1,8 +1,8 @@
-//! Every client's session: where it stands, and by which connection ids it can be killed.
+//! Every client's session: the node that it is on, and the connection ids by which it can be killed.
 //!
-//! A client knows a session by the id that it was greeted with, which is the proxy's own; by what CONNECTION_ID() or SHOW PROCESSLIST said,
-//! which is a node's; and perhaps by what they said before the session moved. Numbers of different nodes may be the same, so an id can mean
-//! more than one session: then none of them is killed.
+//! A client knows a session by the id in its greeting, which is the proxy's own; by the result of CONNECTION_ID() or SHOW PROCESSLIST,
+//! which is a node's; and possibly by a former result of these, from before the session moved. Different nodes may use the same id, so that
+//! it can mean more than one session; then none of them is killed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,38 +14,38 @@ use crate::activity::{Busy, Card, Doing, Tied};
 use crate::kill::Kills;
 use crate::lane::Lane;
 
-/// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
+/// The proxy's connection ids start here, far above any node's, so that KILL can distinguish them.
 pub const FIRST_ID: u32 = 0x4000_0000;
-/// A session that does the same for so long is shown as busy, also on a lane that takes transactions.
+/// A session that has been doing the same for this long is shown as busy, also on a lane that takes transactions.
 const LONG: Duration = Duration::from_secs(1);
-/// The most that are shown.
+/// At most this many busy sessions are shown.
 const SHOWN_MAX: usize = 50;
-/// The most commits that are told of one node.
+/// At most this many commits are reported for one node.
 const COMMITS_MAX: usize = 16;
-/// Former ids that are remembered of one session.
+/// Former ids that are kept for one session.
 const FORMER_MAX: usize = 64;
 
-/// Where a client's session is.
+/// The place of a client's session.
 #[derive(Clone)]
 pub struct SessionLocation {
     /// The lane it is on.
     pub lane: Arc<Lane>,
-    /// The node's number of its connection.
+    /// The node's connection id.
     pub thread_id: u32,
-    /// What other clients have done to that very connection.
+    /// KILLs of this very connection by other clients.
     pub kills: Arc<Kills>,
 }
 
 struct Entry {
     card: Arc<Card>,
     place: Option<SessionLocation>,
-    /// Where it runs a statement on another link, as long as it does. No client was ever told that link's number.
+    /// The place where it runs a statement on another link, for as long as it does. Clients never learn the id of that link.
     aside: Option<SessionLocation>,
-    /// The numbers that nodes gave its connections, the present one last.
+    /// The connection ids that nodes gave it, the present one last.
     threads: Vec<u32>,
 }
 
-/// Whom an id means.
+/// The session that an id means.
 pub enum Named {
     /// No session of this proxy.
     Nobody,
@@ -55,7 +55,7 @@ pub enum Named {
     Several(Vec<u32>),
 }
 
-/// See the head of this file.
+/// All sessions. See the head of this file.
 #[derive(Default)]
 pub struct Registry {
     state: Mutex<State>,
@@ -64,7 +64,7 @@ pub struct Registry {
 #[derive(Default)]
 struct State {
     sessions: HashMap<u32, Entry>,
-    /// The sessions that have or had a node's number.
+    /// The sessions that have or had a node's connection id.
     by_thread: HashMap<u32, Vec<u32>>,
 }
 
@@ -80,7 +80,7 @@ impl Registry {
         });
     }
 
-    /// It is gone.
+    /// The client is gone.
     pub fn remove(&self, id: u32) {
         self.with(|state| {
             let Some(entry) = state.sessions.remove(&id) else { return };
@@ -90,7 +90,7 @@ impl Registry {
         });
     }
 
-    /// Notes where a client's session is now.
+    /// Notes the present place of a client's session.
     pub fn settle(&self, id: u32, place: Option<SessionLocation>) {
         self.with(|state| {
             let Some(entry) = state.sessions.get_mut(&id) else { return };
@@ -110,8 +110,8 @@ impl Registry {
         });
     }
 
-    /// A statement of the session runs on another link, where a KILL of the session is to find it; `None`: it does no more. The number of that
-    /// link is none that the session is known by.
+    /// A statement of the session runs on another link, where KILL must find it; `None`: it does not any more. The id of that link does not
+    /// become an id of the session.
     pub fn settle_aside(&self, id: u32, aside: Option<SessionLocation>) {
         self.with(|state| {
             if let Some(entry) = state.sessions.get_mut(&id) {
@@ -130,7 +130,7 @@ impl Registry {
         })
     }
 
-    /// Whom `id` means, be it the proxy's or a node's, of now or of before.
+    /// The session that `id` means; the id may be the proxy's or a node's, present or former.
     pub fn named(&self, id: u64) -> Named {
         let Ok(id) = u32::try_from(id) else { return Named::Nobody };
         self.with(|state| {
@@ -149,7 +149,7 @@ impl Registry {
         })
     }
 
-    /// The sessions that cannot move, in the order in which they came.
+    /// The sessions that cannot move, ordered by id.
     pub fn tied(&self) -> Vec<Tied> {
         let mut tied: Vec<Tied> = self.with(|state| {
             let tied = |entry: &Entry| entry.card.tied(&entry.place.as_ref()?.lane.name);
@@ -159,7 +159,7 @@ impl Registry {
         tied
     }
 
-    /// The clients' commits that have not been answered for `time`, by node, the oldest first: the node's number of each connection, and how old it is.
+    /// The clients' commits that have not been answered for `time`, by node, the oldest first: the node's connection id, and the age.
     pub fn commits(&self, time: Duration) -> BTreeMap<NodeId, Vec<(u32, Duration)>> {
         let mut commits: BTreeMap<NodeId, Vec<(u32, Duration)>> = BTreeMap::new();
         self.with(|state| {
@@ -176,7 +176,7 @@ impl Registry {
         commits
     }
 
-    /// The sessions that keep a lane busy that is to become quiet, or have done the same for long; the longest first.
+    /// The sessions that keep a lane from becoming quiet, or have been doing the same for long; the longest first.
     pub fn busy(&self) -> Vec<Busy> {
         let mut busy: Vec<Busy> = self.with(|state| {
             state
@@ -198,7 +198,7 @@ impl Registry {
 }
 
 impl Entry {
-    /// Where its statement runs, or would.
+    /// The place where its statement runs, or would run.
     fn now(&self) -> Option<&SessionLocation> {
         self.aside.as_ref().or(self.place.as_ref())
     }

@@ -1,10 +1,9 @@
-//! An answer on its way from a node to a client: streamed, never collected, counted packet by packet.
+//! Forwards an answer from a node to a client: it is streamed and never collected, and parsed packet by packet.
 //!
-//! Whole packets go out together, as many as one read brought. A packet larger than the buffer is passed on in pieces. What
-//! is kept back: the first packet until it is known not to be an error that speaks of the node, so that the client never
-//! sees the reason for a retry.
+//! Whole packets are sent together, as many as one read returned. A packet larger than the buffer is sent in parts. Only the first packet
+//! is held back until it is known not to be an error about the node itself, so that the client never sees the reason for a retry.
 //!
-//! While the node is silent the client is watched, and while the client does not read the node is.
+//! While the node is silent, the client is watched; while the client does not read, the node is.
 
 mod older;
 
@@ -29,31 +28,31 @@ use crate::frontend::Client;
 use crate::unread::Unread;
 use older::{EOF_LEN, Older, put_eof_packet};
 
-/// While a client does not read, its node is looked at after this long, and then ever more seldom.
+/// While a client does not read, its node is checked after this long, and then less and less often.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
 const LOOK_MAX: Duration = Duration::from_secs(30);
-/// Bytes of an answer that cannot be followed which are shown in the log.
+/// This many bytes of an answer that violates the protocol are shown in the log.
 const SHOWN: usize = 4;
 
-/// Of what no EOF packet can tell a client, so much waits for an OK packet.
+/// At most this much session tracking, which an EOF packet cannot carry, waits for the next OK packet.
 const UNTOLD_BYTES_MAX: usize = 64 * 1024;
-/// A buffer of this many bytes at the most is kept from one answer to the next.
+/// A buffer of at most this many bytes is kept from one answer to the next.
 const MADE_KEPT_MAX: usize = 4 * 1024;
 
 /// How a relay ended.
 pub enum Relayed {
-    /// The whole answer was given to the client.
+    /// The whole answer was sent to the client.
     Ended(End),
-    /// The first packet was an error that speaks of the node; nothing was given to the client.
+    /// The first packet was an error about the node; nothing was sent to the client.
     Refused(NodeError),
     /// The node was lost.
     Lost {
-        /// How.
+        /// How it was lost.
         how: ConnectFailure,
         /// What the client has.
         delivered: Delivered,
     },
-    /// The answer cannot be followed.
+    /// The answer violates the protocol.
     NotFollowed {
         /// What the client has.
         delivered: Delivered,
@@ -67,41 +66,41 @@ pub enum Relayed {
     ClientGone,
 }
 
-/// One answer under way.
+/// An answer that is being forwarded.
 pub struct Relay<'a> {
-    /// From.
+    /// The node.
     pub backend: &'a mut Backend,
-    /// To.
+    /// The client.
     pub client: &'a mut Client,
-    /// Whose.
+    /// Its session.
     pub session: &'a mut Session,
-    /// To what.
+    /// The command that is answered.
     pub flight: &'a InFlight,
-    /// For those who look on.
+    /// Shows others what the session is doing.
     pub card: &'a Card,
-    /// How much of the client's buffer is the command itself.
+    /// How many bytes of the client's buffer are the command itself.
     pub retained: usize,
-    /// Any error that comes first is kept from the client, not only one that speaks of the node.
+    /// Any error that comes first is held back, and not only one about the node.
     pub keeps_errors: bool,
     /// How many rows the answer had.
     pub rows: u64,
 }
 
-/// Where the relay stands.
+/// The progress of the relay.
 struct At {
     answer: Answer,
     delivered: Delivered,
-    /// Not the node's own packets, and what stood between them: to be passed on first.
+    /// Packets that are not the node's own, and those between them: to be sent first.
     made: Vec<u8>,
-    /// Bytes at the front of the backend's buffer that are to be passed on as they are.
+    /// Bytes at the front of the backend's buffer that are to be sent unchanged.
     ready: usize,
-    /// The client reads EOF packets, and the node says OK in their place.
+    /// The client reads EOF packets, and the node sends OK packets instead.
     older: Option<Older>,
 }
 
-/// What a client is told in place of an OK packet.
+/// What a client gets in place of an OK packet.
 enum Instead {
-    /// Just that.
+    /// The packet itself.
     AsItIs,
     /// An EOF packet.
     Eof,
@@ -109,24 +108,24 @@ enum Instead {
     Packet(Vec<u8>),
 }
 
-/// What an answer cannot go on without.
+/// What is needed to continue.
 enum Wants {
     /// More bytes from the node.
     More,
-    /// All of a packet of so many bytes.
+    /// All of a packet of this many bytes.
     Whole { len: usize },
-    /// A packet of `len` bytes, at the front of what is ready, is to be passed on in pieces. It may be the answer's `end`.
+    /// A packet of `len` bytes, at the front of what is ready, must be sent in parts. It may be the answer's `end`.
     Large { len: usize, end: Option<End>, seq: u8 },
     /// The client's file for the node.
     File,
-    /// Nothing: it has ended.
+    /// Nothing: the answer has ended.
     End(End),
 }
 
 type Passed = Result<(), Relayed>;
 
 impl Relay<'_> {
-    /// Passes the whole answer on.
+    /// Forwards the whole answer.
     pub async fn run(&mut self) -> Relayed {
         let command = self.flight.command;
         let caps = self.backend.link.caps;
@@ -162,7 +161,7 @@ impl Relay<'_> {
                 }
                 Wants::Large { len, end, seq } => {
                     self.pass_large(at, len).await?;
-                    // The last column of a prepared statement, or a long text: neither says anything of the session.
+                    // It is the last column of a prepared statement, or a long text: neither reports anything about the session.
                     if let Some(end) = end {
                         self.ended(&end, 0..0);
                         self.end_older_form(at, seq);
@@ -184,7 +183,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Deals with the packets that are there, up to what it cannot go on without.
+    /// Handles the packets in the buffer, until something else is needed.
     fn packets(&mut self, at: &mut At) -> Result<Wants, Relayed> {
         loop {
             let bytes = self.backend.link.buffer.bytes();
@@ -199,7 +198,7 @@ impl Relay<'_> {
                 if at.answer.need(head.len, first) == Need::Whole {
                     return Ok(Wants::Whole { len });
                 }
-                // What is larger than the buffer is not waited for.
+                // A packet larger than the buffer is not waited for.
                 if !self.backend.link.buffer.is_large() {
                     return Ok(Wants::More);
                 }
@@ -224,7 +223,7 @@ impl Relay<'_> {
                 }
             };
             if is_first && first == Some(OK) && self.flight.command == Command::STMT_PREPARE {
-                // The node's number for the statement becomes the session's own, which stays when the node does not.
+                // The node's statement id is replaced by the session's own, which stays valid on other nodes.
                 let id = self.session.wanted.next_statement().to_le_bytes();
                 self.backend.link.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
             }
@@ -237,7 +236,7 @@ impl Relay<'_> {
                 }
                 Step::More | Step::Auth => at.ready += len,
                 Step::Part { status, warnings, .. } => {
-                    // Of each part, since the last one may be an error, which carries no status.
+                    // For each part, since the last one may be an error, which carries no status.
                     let Backend { standing, link, .. } = &mut *self.backend;
                     self.session.server_status(standing, status);
                     self.session.part(standing, self.flight, &link.buffer.bytes()[payload], link.caps);
@@ -261,7 +260,7 @@ impl Relay<'_> {
         }
     }
 
-    /// What the client is told in place of the OK packet `payload` with these status flags.
+    /// What the client gets in place of the OK packet `payload` with these status flags.
     fn instead(
         &mut self,
         payload: std::ops::Range<usize>,
@@ -303,7 +302,7 @@ impl Relay<'_> {
         self.session.ended(standing, self.flight, end, &link.buffer.bytes()[payload], text, link.caps);
     }
 
-    /// What an unread result is cut at.
+    /// The kind of cut that ends an unread result.
     fn cut_at(&self) -> Cut {
         if self.flight.can_be_cut() { Cut::Stalled } else { Cut::All }
     }
@@ -326,7 +325,7 @@ impl Relay<'_> {
 
     // ---- to the client
 
-    /// Writes the ready packets to the client, and notes what it has then.
+    /// Writes the ready packets to the client, and notes what the client has then.
     async fn flush(&mut self, at: &mut At) -> Passed {
         self.write(at, true).await
     }
@@ -354,8 +353,8 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Makes the OK packet at hand (of `len` bytes) ready, or what the client is told instead of it: without what only the proxy asked for,
-    /// or as an EOF. `told`: its status flags, and how many warnings.
+    /// Makes the present OK packet (of `len` bytes) ready, or what the client gets instead: without what only the proxy asked for, or as an
+    /// EOF packet. `told`: its status flags, and the number of warnings.
     fn pass_or_replace(&mut self, at: &mut At, len: usize, told: (u16, u16), seq: u8) -> Passed {
         let (flags, warnings) = told;
         let payload = at.ready + HEADER_LEN..at.ready + len;
@@ -381,7 +380,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// What is ready in the backend's buffer goes behind what was made, before something else that is made.
+    /// Moves what is ready in the backend's buffer behind the packets that were made, before another one is made.
     fn make_ready(&mut self, at: &mut At) {
         let buffer = &mut self.backend.link.buffer;
         at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
@@ -389,7 +388,7 @@ impl Relay<'_> {
         at.ready = 0;
     }
 
-    /// Passes on what is ready, and behind it a packet (of `len` bytes) that does not fit the buffer, piece by piece.
+    /// Sends what is ready, and after it, in parts, a packet (of `len` bytes) that does not fit the buffer.
     async fn pass_large(&mut self, at: &mut At, len: usize) -> Passed {
         if !at.made.is_empty() {
             self.flush(at).await?;
@@ -418,8 +417,8 @@ impl Relay<'_> {
 
     // ---- from the client to the node
 
-    /// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one. When the node is lost, what is left of the file
-    /// must never be taken for commands. Gives the sequence number of what follows the file.
+    /// LOAD DATA LOCAL: forwards the client's file, packet by packet, up to and including the empty one. If the node is lost, the rest of
+    /// the file must never be taken for commands. Returns the sequence number of what follows the file.
     async fn pass_file(&mut self) -> Result<u8, Relayed> {
         self.backend.begin_sending();
         let mut seq = 0;
@@ -461,14 +460,14 @@ impl Relay<'_> {
         }
     }
 
-    /// The number that follows is known when the rest has been read, see [`Client::drop_command`].
+    /// The next sequence number is known when the rest has been read, see [`Client::drop_command`].
     fn file_lost(&mut self, how: ConnectFailure, unread: Unread) -> Relayed {
         self.client.unread = Some(unread);
         Relayed::Lost { how, delivered: Delivered::Packets { next_seq: 0 } }
     }
 }
 
-/// Gives bytes to the client. While it does not take them, the node's link is watched, and the lane: a client that reads nothing must not
+/// Writes bytes to the client. While it does not read them, the node's link and the lane are watched: a client that reads nothing must not
 /// keep a node from becoming quiet.
 async fn write(
     client: &mut Client,
@@ -523,7 +522,7 @@ async fn write(
     }
 }
 
-/// What the client has after `packets`, all whole.
+/// What the client has after `packets`, all of which are whole.
 fn after(packets: &[u8], before: Delivered) -> Delivered {
     let mut at = 0;
     let mut now = before;
@@ -538,7 +537,7 @@ fn after(packets: &[u8], before: Delivered) -> Delivered {
     now
 }
 
-/// The client has not taken all of `bytes`: what is left goes before whatever it is told next. Gives what it then has.
+/// The client has not read all of `bytes`: the rest is sent before whatever it gets next. Returns what it then has.
 fn left_behind(client: &mut Client, bytes: &[u8], written: usize, before: Delivered) -> Delivered {
     if before == Delivered::PartOfPacket {
         return before;
@@ -547,7 +546,7 @@ fn left_behind(client: &mut Client, bytes: &[u8], written: usize, before: Delive
     after(bytes, before)
 }
 
-/// Logs what of an answer was not understood: its shape, never its contents beyond the first bytes.
+/// Logs which part of an answer violated the protocol: its form, and never more of its contents than the first bytes.
 fn tell_shape(command: Command, malformed: &Malformed, len: usize, payload: &[u8]) {
     let first: Vec<String> = payload.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
     tracing::error!(
@@ -557,7 +556,7 @@ fn tell_shape(command: Command, malformed: &Malformed, len: usize, payload: &[u8
     );
 }
 
-/// Whether an error speaks of the node, not of the statement; of some the message decides.
+/// Whether an error is about the node and not about the statement; for some codes the message decides.
 pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
     match code {
         errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => errno::is_read_only(code, message),
@@ -566,7 +565,7 @@ pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
     }
 }
 
-/// An error that speaks of the node, not of the statement; with `any`, whichever.
+/// An error about the node and not about the statement; with `any`, any error.
 fn node_refused(payload: &[u8], any: bool) -> Option<NodeError> {
     let err = ErrPacket::parse(payload).ok()?;
     (any || speaks_of_the_node(err.code, err.message)).then(|| NodeError {

@@ -1,4 +1,4 @@
-//! A command on its way to the node: in the node's terms, whole or streamed.
+//! Sends a command to the node: with the node's statement id, whole or streamed.
 
 use protocol::command::Command;
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
@@ -14,18 +14,18 @@ use crate::feed::{self, Unfed};
 use crate::frontend::Client;
 use crate::unread::Unread;
 
-/// A command in the node's terms.
+/// A command with the node's ids.
 pub enum Localised {
-    /// As it stands in the client's buffer.
+    /// Unchanged, as it is in the client's buffer.
     AsItIs,
-    /// This packet in its place.
+    /// This packet instead.
     Rebuilt(Vec<u8>),
-    /// It leaves out what only the former node knows.
+    /// It leaves out values that only the former node has.
     Unknown,
 }
 
-/// Exchanges the client's statement id for the node's, in place; rebuilds the command when the node must be told the
-/// parameter types that the client told its former node. `packet` is as much of it as is at hand.
+/// Replaces the client's statement id by the node's, in place. Rebuilds the command if the node must be sent the parameter types that the
+/// client sent to its former node. `packet` is as much of the command as was received.
 pub fn localise(
     wanted: &Wanted,
     link: &mut Standing,
@@ -47,7 +47,7 @@ fn in_its_terms(
     let statement = wanted.statements.get(&id)?;
     let on_node = link.statement(id)?;
     packet.get_mut(HEADER_LEN + 1..HEADER_LEN + 5)?.copy_from_slice(&on_node.id.to_le_bytes());
-    // Where the flag stands, what it says when types follow, and where they do.
+    // The offset of the flag, its value when types follow, and their offset.
     let types_at = HEADER_LEN + types_at(flight.command, statement.params);
     let (flag_at, flag) = match flight.command {
         Command::STMT_EXECUTE if statement.params > 0 => (types_at - 1, 1),
@@ -65,7 +65,7 @@ fn in_its_terms(
         return Some(Localised::Unknown);
     }
     if statement.types.is_empty() {
-        return None; // never told to any node: its own word on that is right
+        return None; // never sent to any node: its own error for that is right
     }
     link.change(id, |on_node| on_node.types_told = true);
     let mut payload = packet.get(HEADER_LEN..types_at)?.to_vec();
@@ -77,20 +77,20 @@ fn in_its_terms(
     Some(Localised::Rebuilt(out))
 }
 
-/// How a streamed command went.
+/// How streaming a command ended.
 pub enum Streamed {
     /// The node has all of it.
     Whole,
-    /// The link broke before; what the client has still to send of it is left unread.
+    /// The link broke before; the rest that the client still has to send is left unread.
     Lost(ConnectFailure, Unread),
-    /// The lane is to become quiet, or is shut. As above.
+    /// The lane is to become quiet, or is shut; the rest is left unread, too.
     Cut(Unread),
     /// The client went away in the middle of it.
     ClientGone,
 }
 
-/// Passes a command on that is not kept: packet by packet until one is shorter than the greatest. It has not run before its last byte is
-/// sent, so it is given up for a planned move, unless a transaction would be lost with it.
+/// Forwards a command that is not kept, packet by packet, until one is shorter than the greatest. The command has not run before its last
+/// byte is sent, so it is given up for a planned move, unless a transaction would be lost with it.
 pub async fn stream_command(
     client: &mut Client,
     backend: &mut Backend,
@@ -109,7 +109,7 @@ pub async fn stream_command(
                 break head;
             }
             if let Err(unfed) = feed::more(client, backend, card, cut).await {
-                // The packet that is awaited is one that continues the command, so nothing of another is passed over.
+                // The packet that is awaited continues the command, so no part of another command is skipped.
                 return ended(unfed, Unread::Command { left: 0, goes_on: true });
             }
         };

@@ -305,7 +305,7 @@ impl Shared {
         Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape }
     }
 
-    /// The board, once it knows what to announce; `None` after `within`.
+    /// The server greeting for clients, once it is known; `None` after `within`.
     pub async fn greeting(&self, within: Duration) -> Option<Arc<ServerGreeting>> {
         let mut lane_tables = self.door.watch();
         let known =

@@ -1,8 +1,8 @@
-//! One port for both: reads outside transactions go to replicas. What all its sessions share: the replicas' lanes, what is known of how far
-//! each has come, and the counts.
+//! Reads outside transactions that run on replicas, on the same port as writes. Here is what all sessions share: the replicas' lanes, the
+//! known position of each replica, and the counts.
 //!
-//! The lanes are those of the port for reads (`topology::readers`), followed by a door of their own: nothing of the primary's is touched by
-//! them. A replica that failed, or was waited for in vain, is left alone for a while by every session.
+//! The lanes are those of the port for reads (`topology::readers`), with a door of their own, separate from the primary's. A replica that
+//! failed, or did not reach a position in time, is not used by any session for a while.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,82 +21,84 @@ use topology::routes::Routes;
 use crate::door::Door;
 use crate::lane::{Lane, Lease};
 
-/// What a proxy is connected to that sends reads to replicas.
+/// The inputs of a proxy that sends reads to replicas.
 #[derive(Clone)]
 pub struct Split {
-    /// Who takes reads; the newest value wins.
+    /// Which nodes take reads; the newest value counts.
     pub routes: watch::Receiver<Arc<Routes>>,
     /// The longest that a read waits on a replica for what its session has written or seen.
     pub wait_max: Duration,
 }
 
-/// So long a replica that failed is left alone, at least.
+/// A replica that failed is not used for at least this long.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
-/// How often it is said that a replica has other settings.
+/// How often it is logged that a replica's settings differ.
 const UNLIKE_SAID: Duration = Duration::from_secs(60);
 
-/// The lists of names are read anew a second after such a statement, which may take 20 s, and may have been under way before; else every 30 s.
+/// The lists of names are read again a second after such a statement, which may take 20 s, and such a reading may have been in progress
+/// before; otherwise every 30 s.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(60);
-/// A statement whose end nobody saw has ended by then.
+/// A statement whose end was not seen has ended by then.
 const MAKING_MAX: Duration = Duration::from_secs(3600);
 
-/// How far a replica has come, for certain.
+/// A position that a replica has certainly reached.
 #[derive(Clone, Copy)]
 struct Reached {
-    /// Of the replica's lane.
+    /// The epoch of the replica's lane.
     epoch: u64,
     /// The primary's lane: its node and epoch.
     primary: (NodeId, u64),
     gtid: Gtid,
 }
 
-/// Why a replica is left alone.
+/// Why a replica is not used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// It had not come far enough in time: nobody waits there, and nobody new goes there.
+    /// It did not reach a position in time: no session waits there, and no new link is made.
     Late,
-    /// A link to it broke, or was not made: nobody new goes there. Links that stand may be well, and show it themselves when they end.
+    /// A link to it broke, or could not be made: no new link is made. Existing links may work, and show by themselves when they do not.
     Broke,
-    /// It did not answer: nobody uses a link to it.
+    /// It did not answer: no session uses a link to it.
     Silent,
-    /// It has other settings than the primary, for every session: nobody new goes there.
+    /// Its settings differ from the primary's for every session: no new link is made.
     Unlike,
 }
 
-/// A replica that is left alone.
+/// A replica that is not used for a time.
 #[derive(Clone, Copy)]
 struct Alone {
     until: Instant,
     why: Why,
 }
 
-/// See the head of this file.
+/// What all sessions share about the replicas. See the head of this file.
 pub struct Replicas {
     door: Door,
     facts: mpsc::Sender<Fact>,
     /// See [`Split::wait_max`].
     pub wait_max: Duration,
     left_alone: Mutex<HashMap<NodeId, Alone>>,
-    /// A GTID that each replica has applied, and of which primary: the next may give the same number to something else.
+    /// A GTID that each replica has applied, and the primary that assigned it: the next primary may use the same number for another transaction.
     reached: Mutex<HashMap<NodeId, Reached>>,
-    /// The replicas that refuse an account, and until when that is believed.
+    /// The replicas that refused an account, and until when that is assumed.
     refused: Mutex<HashMap<(NodeId, String), Instant>>,
-    /// That a replica has other settings than the primary, of each.
+    /// For each replica, the log limit of the message that its settings differ.
     unlike: Mutex<HashMap<NodeId, LogLimit>>,
-    /// The only domain in the primary's last known position, and one more; 0: none is known, or there are several.
+    /// The only domain in the primary's last known position, plus one; 0: not known, or there are several.
     domain: AtomicU64,
-    /// Names that a statement has just given to what the lists of names do not have yet: until when they are taken for it.
+    /// Names that a statement has just created and that the lists of names do not contain yet, each with the time until which it is
+    /// excluded from replicas.
     made: RwLock<Made>,
-    /// How many statements went where.
+    /// Where statements ran.
     pub counts: SplitCounts,
 }
 
 #[derive(Default)]
 struct Made {
     names: HashMap<String, Instant>,
-    /// When the last of them is over.
+    /// When the last of them expires.
     until: Option<Instant>,
-    /// When those that are over were last thrown out.
+    /// When the expired ones were last removed.
     cleaned: Option<Instant>,
 }
 
@@ -105,35 +107,35 @@ struct Made {
 pub struct SplitCounts {
     /// Answered by a replica.
     pub replicas: AtomicU64,
-    /// Sent to the primary for what they are.
+    /// Sent to the primary because of what they are.
     pub primary: AtomicU64,
     /// Reads for a replica that went to the primary: no replica took reads, or none that this session could use.
     pub nobody: AtomicU64,
-    /// The same, because the replica had not come so far in time.
+    /// The same, because the replica did not reach the position in time.
     pub behind: AtomicU64,
     /// The same, because the replica failed or answered with an error.
     pub failed: AtomicU64,
 }
 
-/// How many statements went where.
+/// Where statements ran.
 #[derive(Clone, Debug, Serialize)]
 pub struct SplitStats {
     /// Answered by a replica.
     pub replicas: u64,
-    /// Sent to the primary for what they are.
+    /// Sent to the primary because of what they are.
     pub primary: u64,
     /// Reads for a replica that went to the primary, since no replica took them.
     pub primary_nobody: u64,
-    /// The same, since the replica had not come so far in time.
+    /// The same, because the replica did not reach the position in time.
     pub primary_behind: u64,
-    /// The same, since the replica failed or answered with an error.
+    /// The same, because the replica failed or answered with an error.
     pub primary_failed: u64,
     /// Sessions with a link to a replica, by node.
     pub lanes: Vec<(String, u32)>,
 }
 
 impl Replicas {
-    /// Over the lanes that `door` follows.
+    /// Uses the lanes that `door` follows.
     pub fn new(door: Door, facts: mpsc::Sender<Fact>, wait_max: Duration) -> Self {
         Self {
             door,
@@ -163,27 +165,27 @@ impl Replicas {
         lanes.into_iter().find_map(Lane::lease)
     }
 
-    /// It was waited for in vain: nobody waits there for a while.
+    /// It did not reach a position in time: no session waits there for a while.
     pub fn found_late(&self, node: NodeId) {
         self.leave_alone(node, Why::Late, LEFT_ALONE.max(self.wait_max));
     }
 
-    /// Nobody waits there now.
+    /// Whether no session waits there now.
     pub fn is_late(&self, node: NodeId) -> bool {
         self.alone(node) == Some(Why::Late)
     }
 
-    /// Nobody uses a link to it now.
+    /// Whether no session uses a link to it now.
     pub fn is_silent(&self, node: NodeId) -> bool {
         self.alone(node) == Some(Why::Silent)
     }
 
-    /// No session can be set up there as it is on the primary: none tries, for so long.
+    /// No session can be set up there as on the primary: none tries for `time`.
     pub fn is_unlike(&self, node: NodeId, time: Duration) {
         self.leave_alone(node, Why::Unlike, time);
     }
 
-    /// It refuses this account: nobody of that name tries, for so long.
+    /// It refuses this account: no session of that account tries for `time`.
     pub fn refuses(&self, node: NodeId, user: &str, time: Duration) {
         let now = Instant::now();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +204,7 @@ impl Replicas {
     fn leave_alone(&self, node: NodeId, why: Why, time: Duration) {
         let until = Instant::now() + time;
         let mut left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that does not answer is left by those who have a link there, whatever else is known of it.
+        // A replica that does not answer is abandoned by the sessions that have a link to it, whatever else is known.
         let is_shorter = |known: &Alone| known.until > until && why != Why::Silent;
         if !left_alone.get(&node).is_some_and(is_shorter) {
             left_alone.insert(node, Alone { until, why });
@@ -214,12 +216,12 @@ impl Replicas {
         left_alone.get(&node).filter(|alone| alone.until > Instant::now()).map(|alone| alone.why)
     }
 
-    /// The primary's position was this.
+    /// The primary has reported this position.
     pub fn saw_position(&self, position: &str) {
         self.domain.store(only_domain(position).map_or(0, |domain| u64::from(domain) + 1), Relaxed);
     }
 
-    /// The domain of all that the primary has, if it is but one.
+    /// The domain of the primary's position, if it has only one.
     pub fn only_domain(&self) -> Option<u32> {
         self.domain.load(Relaxed).checked_sub(1).and_then(|domain| u32::try_from(domain).ok())
     }
@@ -234,17 +236,18 @@ impl Replicas {
         if how == ConnectFailure::TimedOut {
             return; // slow, and asked often enough by the manager itself
         }
-        // Number 0: nobody waits for the answer.
+        // Alarm 0: no session waits for the answer.
         let fact = Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
         self.tell(fact);
     }
 
-    /// Tells the manager, as a word about the lanes for reads.
+    /// Sends a fact about the lanes for reads to the manager.
     pub fn tell(&self, fact: Fact) {
         let _ = self.facts.try_send(fact);
     }
 
-    /// A statement makes views, or tables of an engine that it names: `runs` while it does, then until the lists of names have them for certain.
+    /// A statement creates views, or tables of an engine that it names: with `runs` while it runs, otherwise until the lists of names
+    /// certainly contain them.
     pub fn makes(&self, names: &[String], runs: bool) {
         let now = Instant::now();
         let until = now + if runs { MAKING_MAX } else { LISTS_AGE_MAX };
@@ -254,14 +257,14 @@ impl Replicas {
             made.cleaned = Some(now);
         }
         made.names.extend(names.iter().map(|name| (name.clone(), until)));
-        // Of very many it may be said too late: then reads are looked at for nothing.
+        // With very many names this may be too late, which only costs lookups.
         made.until = match made.names.len() {
             0..1000 => made.names.values().copied().max(),
             _ => made.until.max(Some(until)),
         };
     }
 
-    /// Whether a text names one of those.
+    /// Whether a text contains one of those names.
     pub fn names_just_made(&self, text: &[u8], status: u16) -> bool {
         let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = made.until else { return false };
@@ -269,7 +272,7 @@ impl Replicas {
         until > now && names_any(text, status, |name| made.names.get(name).is_some_and(|until| *until > now))
     }
 
-    /// Says in the log why sessions are not set up there as they are on the primary, now and then.
+    /// Logs why sessions cannot be set up there as on the primary, at a limited rate.
     pub fn say_unlike(&self, lane: &Lane, why: &str) {
         let mut unlike = self.unlike.lock().unwrap_or_else(PoisonError::into_inner);
         let said = unlike.entry(lane.node).or_insert_with(|| LogLimit::new(UNLIKE_SAID));
@@ -281,7 +284,7 @@ impl Replicas {
         }
     }
 
-    /// Whether the replica is known to have applied `gtid`, which `primary` gave.
+    /// Whether the replica is known to have applied `gtid`, which `primary` assigned.
     pub fn has_reached(&self, lane: &Lane, primary: &Lane, gtid: Gtid) -> bool {
         let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         reached.get(&lane.node).is_some_and(|known| {
@@ -291,7 +294,7 @@ impl Replicas {
         })
     }
 
-    /// It has applied `gtid`, which `primary` gave.
+    /// It has applied `gtid`, which `primary` assigned.
     pub fn reached(&self, lane: &Lane, primary: &Lane, gtid: Gtid) {
         if self.has_reached(lane, primary, gtid) {
             return;
@@ -300,7 +303,7 @@ impl Replicas {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner).insert(lane.node, known);
     }
 
-    /// The picture.
+    /// The counts and lanes now.
     pub fn stats(&self) -> SplitStats {
         let counts = &self.counts;
         let lanes = self

@@ -1,4 +1,4 @@
-//! What happened so far: counters that every client task raises, and the picture made of them.
+//! Counters that every client task raises, and the snapshot made from them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,7 +11,7 @@ use crate::activity::Busy;
 use crate::error_reply::{self, ErrorReply};
 use crate::split::SplitStats;
 
-/// Bounds of the histogram of waits in the hold.
+/// Bounds of the histogram of waits in the hold queue.
 const HOLD_BOUNDS: &[Duration] = &[
     Duration::from_millis(1),
     Duration::from_millis(5),
@@ -36,15 +36,15 @@ pub struct Counts {
     pub clients: AtomicU64,
     /// Clients ever accepted.
     pub clients_total: AtomicU64,
-    /// Links made to nodes.
+    /// Links opened to nodes.
     pub links_total: AtomicU64,
-    /// Sessions rebuilt on another node.
+    /// Sessions set up on another node.
     pub moved: AtomicU64,
     /// Statements sent again after a loss.
     pub again: AtomicU64,
-    /// Sessions that could not be moved now.
+    /// Sessions that cannot be moved now.
     pub pinned: AtomicU64,
-    /// How long statements waited in the hold; of those whose client did not leave before the end.
+    /// How long statements waited in the hold queue, except for those whose client left before the end.
     pub held_for: Histogram,
     errors: [AtomicU64; error_reply::ALL.len()],
 }
@@ -67,14 +67,14 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// One error of the proxy's own was given.
+    /// The proxy sent one of its own errors.
     pub fn error(&self, error_reply: ErrorReply) {
         if let Some(at) = error_reply::ALL.iter().position(|known| *known == error_reply) {
             self.errors[at].fetch_add(1, Relaxed);
         }
     }
 
-    /// A link was made; `moved`: for a session that was on another.
+    /// A link was opened; `moved`: for a session that was on another.
     pub fn link_made(&self, moved: bool) {
         self.links_total.fetch_add(1, Relaxed);
         if moved {
@@ -96,7 +96,7 @@ impl Counts {
         }
     }
 
-    /// Errors given so far, by name.
+    /// How often each error was sent.
     pub fn errors(&self) -> Vec<ErrorCount> {
         let count = |at: usize| self.errors[at].load(Relaxed);
         error_reply::ALL
@@ -111,7 +111,7 @@ impl Counts {
     }
 }
 
-/// How often one of the proxy's errors was given.
+/// How often one of the proxy's errors was sent.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorCount {
     /// See [`ErrorReply::code`].
@@ -122,26 +122,26 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// The hold, with the numbers of its law: `held = resumed + evicted + expired + gone + waiting`.
+/// The hold queue; `held = resumed + evicted + expired + gone + waiting`.
 #[derive(Clone, Debug, Serialize)]
 pub struct HoldStats {
     /// Statements that ever had to wait.
     pub held: u64,
-    /// Went on.
+    /// Those that continued.
     pub resumed: u64,
-    /// Thrown out to make room (error 9103).
+    /// Those that were removed to make room (error 9103).
     pub evicted: u64,
-    /// Waited their whole time (error 9102).
+    /// Those whose time was over (error 9102).
     pub expired: u64,
-    /// Their client went away.
+    /// Those whose client went away.
     pub gone: u64,
-    /// Waiting now.
+    /// Those that wait now.
     pub waiting: u64,
-    /// Bytes waiting now.
+    /// Their bytes.
     pub waiting_bytes: u64,
-    /// The most that ever waited at once.
+    /// The most that ever waited at the same time.
     pub waiting_max: u64,
-    /// Whether the law holds.
+    /// Whether the equation holds.
     pub lawful: bool,
     /// How long they waited.
     #[serde(skip)]
@@ -159,11 +159,11 @@ pub struct LaneStats {
     pub sessions: u32,
     /// Transactions (or statements outside one) running on it.
     pub running: usize,
-    /// Those ever begun on it.
+    /// Those begun on it so far.
     pub begun_total: u64,
 }
 
-/// The picture of the proxy.
+/// A snapshot of the proxy's counters.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
     /// The term of the routes in force.
@@ -172,15 +172,15 @@ pub struct Stats {
     pub clients: u64,
     /// Clients ever accepted.
     pub clients_total: u64,
-    /// Links made to nodes.
+    /// Links opened to nodes.
     pub links_total: u64,
-    /// Sessions rebuilt on another node.
+    /// Sessions set up on another node.
     pub sessions_moved: u64,
-    /// Sessions that hold something no other node has, and so cannot move now.
+    /// Sessions with state that no other node can have, so that they cannot move now.
     pub sessions_pinned: u64,
     /// Statements sent again after a loss.
     pub statements_again: u64,
-    /// The hold.
+    /// The hold queue.
     pub hold: HoldStats,
     /// The nodes.
     pub lanes: Vec<LaneStats>,
@@ -188,7 +188,7 @@ pub struct Stats {
     pub errors: Vec<ErrorCount>,
     /// Sessions that keep a node's lane busy, the longest first.
     pub busy: Vec<Busy>,
-    /// Which statements went to replicas; nothing where none may.
+    /// Where reads ran; `None` if none may run on replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitStats>,
 }

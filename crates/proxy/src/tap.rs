@@ -1,16 +1,16 @@
-//! Reads that clients have their answers of, given to whoever listens: to warm another server with them.
+//! The tap: reads whose clients have their answers are copied to listeners, which use them to warm another server.
 //!
 //! ```text
-//!   driver: an answer is with the client ──> is anybody there? (one relaxed load) ──no──> done
+//!   driver: an answer was sent to the client ──> is there a listener? (one relaxed load) ──no──> done
 //!                                                  │ yes
 //!                                                  v
-//!             ear: one session's share of the work: a read? wanted, by its share? room in the queue? ──> copied, offered
+//!             recorder: for each session: is it a read? wanted, by the share? room in the queue? ──> copied and queued
 //! ```
 //!
-//! Invariant: no client waits for a listener. What is not wanted, or has no room, is never copied.
+//! Invariant: no client waits for a listener. A read that is not wanted, or has no room, is never copied.
 
-mod ear;
 mod long;
+mod recorder;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,18 +19,18 @@ use session::finished::{Counts, Offered, Room};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use ear::{Ear, Heard, Teller};
+pub(crate) use recorder::{AnsweredCommand, Connection, ReadRecorder};
 
-/// What a listener wants of the reads that end from now on, and how much may wait for it.
+/// What a listener wants of the reads from now on, and how much may wait for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wish {
-    /// The share of all reads, over 0 and up to 1. Chosen by chance.
+    /// The share of all reads, above 0 and up to 1; chosen at random.
     pub share: f64,
-    /// The share is of sessions: all reads of one that is chosen, none of the others.
+    /// The share is one of sessions: all reads of a chosen session, and none of the others.
     pub by_session: bool,
     /// Reads that may wait in the queue.
     pub reads_max: usize,
-    /// Bytes of SQL that may wait in the queue, and with whoever took them out and has not dropped their room yet.
+    /// Bytes of SQL that may wait in the queue, including reads that were taken out and whose room was not dropped yet.
     pub bytes_max: usize,
     /// A text larger than this is left out.
     pub sql_bytes_max: usize,
@@ -48,13 +48,13 @@ impl Default for Wish {
     }
 }
 
-/// Where to listen. Cheap to clone; all clones are the same.
+/// Where listeners register. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Tap(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Grows with each change of `listeners`, and is 0 while there are none.
+    /// Grows with each change of `listeners`; 0 while there are none.
     edition: AtomicU64,
     listeners: Mutex<Listeners>,
 }
@@ -65,27 +65,27 @@ struct Listeners {
     all: Arc<[Arc<Listener>]>,
 }
 
-/// One that listens.
+/// A listener.
 #[derive(Debug)]
 struct Listener {
     wish: Wish,
-    /// Of 2^32 numbers so many are wanted.
+    /// A random number of 32 bits below this is a hit.
     chance: u64,
     one_in: u64,
     queue: mpsc::Sender<Offered>,
     used_bytes: Arc<AtomicUsize>,
     counts: Arc<Counts>,
-    /// Whoever waits for the listener's end waits no longer than it is here.
+    /// Tells the task that waits for the listener's end when this is dropped.
     _here: oneshot::Sender<()>,
 }
 
 impl Listener {
-    /// A place for a text of so many bytes.
+    /// Room for a text of this many bytes.
     fn room(&self, bytes: usize) -> Option<Room> {
         Room::take(&self.used_bytes, bytes, self.wish.bytes_max)
     }
 
-    /// There is none.
+    /// A read is left out because there is no room.
     fn drops(&self, bytes: usize) {
         self.counts.dropped.fetch_add(1, Relaxed);
         self.counts.dropped_bytes.fetch_add(bytes as u64, Relaxed);
@@ -93,8 +93,7 @@ impl Listener {
 }
 
 impl Tap {
-    /// Begins to listen. Dropping the receiver ends it: at once when this was called on a runtime, otherwise with the next read that it would have
-    /// been told.
+    /// Registers a listener. Dropping the receiver removes it: at once if this was called on a runtime, otherwise with the next read.
     pub fn listen(&self, wish: Wish) -> (mpsc::Receiver<Offered>, Arc<Counts>) {
         let (queue, receiver) = mpsc::channel(wish.reads_max.max(1));
         let (here, gone) = oneshot::channel();
@@ -106,7 +105,8 @@ impl Tap {
         let listener = Listener {
             wish,
             chance: (share * 2f64.powi(32)) as u64,
-            // Of a share that is no whole part it is the next smaller one: 70 % are not all. (1 / (1 / 3) is a little more than 3.)
+            // For a share that is not the inverse of a whole number, the next smaller share is used: 70 % are not all. (1 / (1 / 3) is
+            // slightly more than 3.)
             one_in: (1.0 / share - 1e-9).ceil() as u64,
             queue,
             used_bytes: Arc::default(),
@@ -117,13 +117,13 @@ impl Tap {
         (receiver, counts)
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a listener.
     #[inline]
     pub fn is_heard(&self) -> bool {
         self.edition() != 0
     }
 
-    /// Grows with each change of who listens; 0: nobody does.
+    /// Grows with each change of the listeners; 0: there is none.
     #[inline]
     fn edition(&self) -> u64 {
         self.0.edition.load(Relaxed)
@@ -134,7 +134,7 @@ impl Tap {
         (self.edition(), Arc::clone(&listeners.all))
     }
 
-    /// Those that went away are forgotten.
+    /// Removes the listeners that went away.
     fn forget_gone(&self) {
         self.change(|all| all.retain(|listener| !listener.queue.is_closed()));
     }
@@ -150,7 +150,7 @@ impl Tap {
     }
 }
 
-/// Without this, the proxy's sessions would go on looking for reads that nobody takes.
+/// Without this, the sessions would continue to examine reads that nobody receives.
 async fn forget_when_gone(tap: Weak<Inner>, queue: mpsc::Sender<Offered>, gone: oneshot::Receiver<()>) {
     tokio::select! {
         () = queue.closed() => {}

@@ -1,7 +1,7 @@
-//! A prepared statement with its parameters as one text: what a slow log would have, so that it can be run elsewhere without them.
+//! Writes a prepared statement with its parameters as one text, as a slow log has it, so that it can be run elsewhere without parameters.
 //!
-//! Enters: the statement, the command that runs it, what was sent for it before. Leaves: its text, each parameter a literal of the same type
-//! and value; or nothing, where none is known that surely is.
+//! Enters: the statement, the command that runs it, and the long data that was sent for it. Leaves: its text, with each parameter as a
+//! literal of the same type and value; or nothing, where that is not certainly possible.
 
 use std::borrow::Cow;
 use std::fmt::Write; // into a String it cannot fail
@@ -16,23 +16,23 @@ use crate::wanted::Prepared;
 /// Why there is no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoText {
-    /// It would be larger than the bound.
+    /// It would be larger than the limit.
     TooLarge,
-    /// No literal, or no place for it, is known.
+    /// A parameter has no literal, or its position in the text is not known.
     NotExpressible,
 }
 
-/// What a session's strings are made of.
+/// The character set of a session's strings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charset<'a> {
-    /// Its `character_set_client`, where it is known.
+    /// Its `character_set_client`, if that is known.
     pub name: Option<&'a str>,
-    /// Its `character_set_connection` is another: a parameter is converted, and a string with its character set in front is not.
+    /// Its `character_set_connection` differs: a parameter is then converted, but a string with an introducer is not.
     pub is_converted: bool,
 }
 
-/// The text of `statement` as `payload` (a COM_STMT_EXECUTE) runs it. `long`: what was sent for a parameter by COM_STMT_SEND_LONG_DATA.
-/// `status`: the flags of the session's last answer.
+/// The text of `statement` as `payload` (a COM_STMT_EXECUTE) runs it. `long`: the data that was sent for a parameter by
+/// COM_STMT_SEND_LONG_DATA. `status`: the status bits of the session's last answer.
 pub fn as_text<'a>(
     statement: &'a Prepared,
     payload: &'a [u8],
@@ -58,7 +58,7 @@ pub fn as_text<'a>(
     for (place, value) in places.iter().zip(&values) {
         text.extend_from_slice(&statement.sql[from..place.at]);
         from = place.at + 1;
-        // Two signs before a blank begin a comment, and strings that follow one another are one string, also with a comment between them.
+        // Two minus signs before a space begin a comment, and adjacent strings are one string, even with a comment between them.
         let next = statement.sql[from..].trim_ascii_start();
         let is_comment = [&b"/*"[..], b"#", b"--"].iter().any(|begin| next.starts_with(begin));
         if text.ends_with(b"--") || is_comment || matches!(next.first(), Some(b'\'' | b'"')) {
@@ -82,7 +82,7 @@ pub fn as_text<'a>(
     if text.len() > bytes_max { Err(NoText::TooLarge) } else { Ok(text) }
 }
 
-/// What a LIMIT may say: servers take a text of digits as a parameter there, and not as a literal.
+/// The argument of a LIMIT: servers accept a string of digits as a parameter there, but not as a literal.
 fn put_limit(out: &mut Vec<u8>, value: &Parameter<'_>) -> Result<(), NoText> {
     let digits: Cow<'_, [u8]> = match *value {
         Parameter::Signed(number) => number.to_string().into_bytes().into(),
@@ -113,13 +113,13 @@ fn put(out: &mut Vec<u8>, value: &Parameter<'_>, charset: Charset<'_>, status: u
             }
             return Ok(());
         }
-        // What is no day of the calendar is a parameter all the same, and an error as a literal.
+        // A date that does not exist is valid as a parameter, but an error as a literal.
         Parameter::Date { year, month, day } | Parameter::DateTime { year, month, day, .. }
             if day > days_of(year, month) =>
         {
             return Err(NoText::NotExpressible);
         }
-        // A moment with a zero in it is no literal of its type under every sql_mode, and compares the same as a text.
+        // A date with a zero in it is not a literal of its type under every sql_mode. As a string it compares the same.
         Parameter::Date { year, month, day } => {
             let word = if month == 0 || day == 0 { "" } else { "DATE" };
             write!(text, "{word}'{year:04}-{month:02}-{day:02}'")
@@ -144,7 +144,7 @@ fn put(out: &mut Vec<u8>, value: &Parameter<'_>, charset: Charset<'_>, status: u
     Ok(())
 }
 
-/// How many days a month has; in month 0, which servers take for "not known", as many as any.
+/// The number of days in a month. Month 0, which servers accept as unknown, has the most.
 fn days_of(year: u16, month: u8) -> u8 {
     let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
@@ -154,7 +154,7 @@ fn days_of(year: u16, month: u8) -> u8 {
     }
 }
 
-/// Microseconds behind a point; nothing when there are none.
+/// Microseconds after a decimal point; empty when zero.
 struct Fraction(u32);
 
 impl std::fmt::Display for Fraction {
@@ -163,16 +163,16 @@ impl std::fmt::Display for Fraction {
     }
 }
 
-/// Character sets in which each byte is a letter, and the bytes of ASCII are ASCII's letters.
+/// Character sets in which each byte is a character, and the bytes of ASCII are ASCII's characters.
 #[rustfmt::skip] // as a block, it is read at one glance
 const SINGLE_BYTE: [&str; 20] = [
     "armscii8", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "dec8", "geostd8",
     "greek", "hebrew", "koi8r", "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman",
 ];
 
-/// A string of the session's character set: in quotes where it is certain which bytes are letters, so that it has the collation that a parameter has;
-/// otherwise as hexadecimal digits. Where `status` gives backslashes or double quotes another meaning than they have in the session that runs the text
-/// elsewhere, there are none in the text.
+/// A string in the session's character set. It is quoted where the bytes are certainly valid characters, so that it has the collation of a
+/// parameter; otherwise it is written in hexadecimal. If `status` changes the meaning of backslashes or double quotes, the text contains
+/// none, since the session that runs it elsewhere may differ.
 fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Charset<'_>, status: u16) -> Result<(), NoText> {
     let is_usual = status & (NO_BACKSLASH_ESCAPES | ANSI_QUOTES) == 0;
     let is_plain = value.iter().all(|&c| !c.is_ascii_control() && !matches!(c, b'\\' | b'"'));
@@ -180,7 +180,7 @@ fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Charset<'_>, status: u16
     let is_letters = value.is_ascii()
         || (is_utf8 && std::str::from_utf8(value).is_ok())
         || charset.name.is_some_and(|name| SINGLE_BYTE.contains(&name));
-    // Who looks at the text and knows no character set may take a backslash behind such a byte for the second half of a letter.
+    // A parser without knowledge of the character set may take a backslash after such a byte for the second half of a character.
     let is_clear =
         !value.windows(2).any(|two| !two[0].is_ascii() && matches!(two[1], b'\\' | 0 | b'\n' | b'\r'));
     if is_letters && is_clear && (is_usual || is_plain) {
@@ -198,7 +198,7 @@ fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Charset<'_>, status: u16
         out.push(b'\'');
         return Ok(());
     }
-    // What is no text of its character set is a parameter all the same, and an error as a literal.
+    // Bytes that are invalid in their character set are accepted as a parameter, but are an error as a literal.
     if (is_utf8 && !is_letters) || charset.is_converted {
         return Err(NoText::NotExpressible);
     }
@@ -212,7 +212,7 @@ fn put_hex(out: &mut Vec<u8>, charset: &str, value: &[u8]) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The name of a character set by its number at a login, of those that clients mostly have.
+/// The name of a character set by its number in a login; only those that clients usually have.
 pub fn charset_of_login(number: u16) -> Option<&'static str> {
     Some(match number {
         5 | 8 | 15 | 31 | 47..=49 | 94 => "latin1",

@@ -1,5 +1,6 @@
-//! What a server fixes when it prepares a statement: the schema that names without one mean, and the variables that decide how the text is
-//! read. The client may change them afterwards; the statement keeps them. So it must be prepared elsewhere under the same ones.
+//! The settings that a server fixes for a statement when it prepares it: the default schema, and the variables that determine how the text
+//! is parsed. The client may change them afterwards, and the statement keeps the old ones. On another node it must therefore be prepared
+//! under the same settings.
 //!
 //! Which variables: those that MariaDB's and MySQL's parsers read (`sql_mode`, `old_mode`, the character sets and collation of the text and
 //! its literals, `character_set_filesystem` for file names, `default_week_format`, which becomes an argument of WEEK()).
@@ -8,14 +9,14 @@ use std::fmt::Write; // into a String it cannot fail
 
 use crate::value::put_value;
 
-/// The variables that are fixed, besides [`CHARSETS`].
+/// The variables that are fixed, in addition to [`CHARSETS`].
 pub const BOUND: [&str; 4] = ["sql_mode", "old_mode", "character_set_filesystem", "default_week_format"];
 
-/// The variables that SET NAMES sets. They go together: each may change another.
+/// The variables that SET NAMES sets. They are set together, since each may change another.
 pub const CHARSETS: [&str; 4] =
     ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
 
-/// Asks for [`BOUND`] and [`CHARSETS`] as rows of name and value; a server that lacks one of them simply does not say it.
+/// Asks for [`BOUND`] and [`CHARSETS`] as rows of name and value. A server leaves out those that it does not have.
 pub const ASK: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN ('sql_mode','old_mode','character_set_filesystem',\
                        'default_week_format','character_set_client','character_set_results','character_set_connection',\
                        'collation_connection')";
@@ -23,7 +24,7 @@ pub const ASK: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN ('sql_mode'
 /// Values in the order of [`BOUND`]; `None` for one that the session has not changed since its login.
 type Values = [Option<Box<[u8]>>; BOUND.len()];
 
-/// What a fresh link has before the session is set up on it.
+/// The values on a new link before the session is set up on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     values: Values,
@@ -31,7 +32,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// From a way to look a variable up by its name.
+    /// Made with a function that finds a variable by its name.
     pub fn of<'a>(value: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
         let mut charsets = String::from("SET ");
         for name in CHARSETS {
@@ -43,26 +44,26 @@ impl Baseline {
     }
 }
 
-/// What was in force when a statement was prepared.
+/// The settings in force when a statement was prepared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     /// The default schema, if there was one.
     pub schema: Option<Box<[u8]>>,
     values: Values,
-    /// What makes the character sets of a fresh link the session's; none when it has not changed them.
+    /// The statements that set the session's character sets on a new link; none if it has not changed them.
     charsets: Vec<String>,
 }
 
-/// What to say around a PREPARE.
+/// What to send before and after a PREPARE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     /// Before it.
     pub before: Vec<Say>,
-    /// After it, whether it went well or not.
+    /// After it, whether it succeeded or not.
     pub after: Vec<Say>,
 }
 
-/// One thing to say to a node.
+/// A command for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Say {
     /// A statement.
@@ -72,7 +73,7 @@ pub enum Say {
 }
 
 impl Bound {
-    /// What is in force in a session with this schema, these changed variables, and what sets its character sets.
+    /// The settings of a session with this schema, these changed variables, and these statements for its character sets.
     pub fn new<'a>(
         schema: Option<&[u8]>,
         changed: impl Fn(&str) -> Option<&'a [u8]>,
@@ -85,13 +86,13 @@ impl Bound {
         }
     }
 
-    /// Whether a text means the same under `other`, but for the names that stand without a schema.
+    /// Whether a text means the same under `other`, apart from names without a schema.
     pub fn reads_as(&self, other: &Bound) -> bool {
         self.values == other.values && self.charsets == other.charsets
     }
 
-    /// What makes a link that stands under `now` prepare under this, and stand under `now` again. `None` when that cannot be said: the
-    /// link's values at its login are not known, or one of the two has no schema, which no statement takes away.
+    /// The statements that let a link with the settings `now` prepare a statement under these, and set it back to `now`. `None` when that
+    /// is not possible: the link's values at its login are not known, or one of the two has no schema, since no statement removes a schema.
     pub fn around(&self, now: &Bound, baseline: Option<&Baseline>) -> Option<Around> {
         let mut around = Around::default();
         if self == now {
@@ -104,7 +105,7 @@ impl Bound {
         if self.charsets != now.charsets {
             let baseline = baseline?;
             for (from, say) in [(self, &mut around.before), (now, &mut around.after)] {
-                // From the ground up: a collation that nobody told is that of its character set.
+                // All character sets are set anew: a collation that was not named is the default of its character set.
                 say.push(Say::Sql(baseline.charsets.clone()));
                 say.extend(from.charsets.iter().cloned().map(Say::Sql));
             }
@@ -118,7 +119,7 @@ impl Bound {
     }
 }
 
-/// SET of those that differ.
+/// A SET of those that differ.
 fn set(to: &Values, from: &Values, baseline: &Baseline) -> Option<String> {
     let mut text = String::from("SET ");
     for (at, name) in BOUND.iter().enumerate() {
@@ -129,7 +130,7 @@ fn set(to: &Values, from: &Values, baseline: &Baseline) -> Option<String> {
     Some(text)
 }
 
-/// Adds one to a SET.
+/// Adds an assignment to a SET.
 fn put(text: &mut String, name: &str, value: &[u8]) {
     let comma = if text.ends_with(' ') { "" } else { "," };
     let _ = write!(text, "{comma}`{name}`=");

@@ -1,5 +1,4 @@
-//! One command of the client as far as it must be understood before it is sent: what it is, what it may leave behind, and what a loss of
-//! it would mean.
+//! One command of the client before it is sent: what it is, what it may leave on the node, and what its loss would mean.
 
 use std::collections::BTreeSet;
 
@@ -10,43 +9,43 @@ use crate::names::{List, Lists};
 use crate::retry::Circumstances;
 use crate::wanted::Unnamed;
 
-/// A command on its way.
+/// A command and what is known of it.
 #[derive(Clone, Debug)]
 pub struct InFlight {
-    /// Which.
+    /// The command.
     pub command: Command,
-    /// The client's id of the prepared statement it speaks of.
+    /// The client's id of the prepared statement that it is about.
     pub statement: Option<u32>,
-    /// What the scanner says of its text; `None` for commands without text.
+    /// The scanner's result for its text; `None` for commands without text.
     pub(crate) scanned: Option<Statement>,
-    /// What it is, as far as sending it again goes.
+    /// The properties that decide whether it is sent again after a loss.
     pub(crate) what: Circumstances,
-    /// What it asks of that which earlier statements left on the node.
+    /// What it asks for that earlier statements left on the node.
     pub(crate) recalls: Recalls,
     /// Several statements may run before its first answer.
     pub(crate) several: bool,
     /// It runs code that its text does not show.
     pub(crate) calls: bool,
-    /// It may leave a new transaction behind the one it ends.
+    /// It may begin a new transaction after the one that it ends.
     pub(crate) chains: bool,
     /// The client asked for a cursor, so that the rows come when they are fetched.
     pub(crate) asks_cursor: bool,
-    /// It ends this very connection: KILL CONNECTION_ID().
+    /// It ends its own connection: KILL CONNECTION_ID().
     pub(crate) kills_itself: bool,
-    /// It may make or change a table without transactions.
+    /// It may create or change a table without transactions.
     pub(crate) changes_tables: bool,
-    /// It only reads and waits.
+    /// It only reads, waits and takes locks.
     pub(crate) leaves_no_trace: bool,
-    /// The sequences that it surely draws from.
+    /// The sequences that it certainly draws from.
     pub(crate) draws: BTreeSet<String>,
-    /// The sequences whose last value it asks for; `None` where that cannot be told.
+    /// The sequences whose last value it asks for; `None` where that is not known.
     pub(crate) asks_sequences: Option<BTreeSet<String>>,
     /// Code that is not in its text may run and set variables: a stored function, a view, a trigger.
     pub(crate) may_run_stored: bool,
 }
 
 impl InFlight {
-    /// Of a command whose text is not understood yet: a write that may do anything.
+    /// For a command whose text is not understood yet: it counts as a write that may do anything.
     pub(crate) fn new(command: Command, in_transaction: bool, autocommit: bool) -> Self {
         Self {
             command,
@@ -73,17 +72,17 @@ impl InFlight {
         }
     }
 
-    /// What it is, as far as sending it again goes.
+    /// What kind of statement it is.
     pub fn kind(&self) -> Kind {
         self.what.kind
     }
 
-    /// What the scanner says of its text; nothing for a command without one of its own.
+    /// The scanner's result for its text; `None` for a command without one.
     pub fn scanned(&self) -> Option<&Statement> {
         self.scanned.as_ref()
     }
 
-    /// It asks what an earlier statement left on the node (FOUND_ROWS(), SHOW WARNINGS, ...) and no other node knows.
+    /// It asks for something that an earlier statement left on the node (FOUND_ROWS(), SHOW WARNINGS, ...) and that no other node knows.
     pub fn recalls(&self) -> Recalls {
         self.recalls
     }
@@ -98,28 +97,28 @@ impl InFlight {
         self.calls
     }
 
-    /// Its answer may hold the OUT parameters of a procedure, as a result of one row.
+    /// Its answer may contain the OUT parameters of a procedure, as a result with one row.
     pub fn may_give_parameters(&self) -> bool {
         self.calls && matches!(self.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
     }
 
-    /// It is a SET and nothing else, which leaves a ROW_COUNT() of 0.
+    /// It is a SET and nothing else, after which ROW_COUNT() is 0.
     pub fn sets_alone(&self) -> bool {
         self.scanned.is_some_and(|scanned| scanned.alone && scanned.sets != Sets::NONE)
             && self.what.kind == Kind::SessionOnly
     }
 
-    /// It ends this very connection: KILL CONNECTION_ID().
+    /// It ends its own connection: KILL CONNECTION_ID().
     pub fn kills_itself(&self) -> bool {
         self.kills_itself
     }
 
-    /// It may make or change a table without transactions, so that what is known of tables is old when it has run.
+    /// It may create or change a table without transactions, so that the lists of tables must be read again after it.
     pub fn changes_tables(&self) -> bool {
         self.changes_tables
     }
 
-    /// Ending it where it runs changes nothing that would not be rolled back: a read, or a part of a transaction that stays uncommitted.
+    /// Aborting it leaves no change that is not rolled back: it is a read, or part of a transaction that stays uncommitted.
     pub fn ends_without_trace(&self) -> bool {
         match self.what.kind {
             Kind::Read | Kind::SessionOnly => true,
@@ -128,17 +127,17 @@ impl InFlight {
         }
     }
 
-    /// Outside a transaction, and all that it does is to wait and to lock: not to be run again, and nothing is left of it.
+    /// It is outside a transaction and only waits and takes locks: it must not be repeated, but leaves nothing behind.
     pub fn only_waits(&self) -> bool {
         self.leaves_no_trace && !self.what.in_transaction
     }
 
-    /// Breaking off its answer changes nothing: a read that is no part of a transaction.
+    /// Aborting its answer changes nothing: it is a read outside a transaction.
     pub fn can_be_cut(&self) -> bool {
         self.what.kind == Kind::Read && !self.what.in_transaction && self.what.autocommit
     }
 
-    /// What breaking it off now would cost the client.
+    /// What aborting it now would cost the client.
     pub fn cost(&self) -> Cost {
         match self.what.kind {
             Kind::Read if !self.what.in_transaction => Cost::CutShort,
@@ -147,8 +146,8 @@ impl InFlight {
         }
     }
 
-    /// Its answer comes when something was committed: a COMMIT, or a change outside a transaction. None that may wait for something else first, such
-    /// as a change of a table.
+    /// Its answer means that something was committed: it is a COMMIT, or a change outside a transaction. Not one that may first wait for
+    /// something else, such as a change of a table's structure.
     pub fn commits(&self) -> bool {
         match self.what.kind {
             Kind::Commit => true,
@@ -159,7 +158,7 @@ impl InFlight {
         }
     }
 
-    /// The same as long as its last byte is not sent.
+    /// The same for as long as its last byte is not sent.
     pub fn cost_unsent(&self) -> Cost {
         if self.what.in_transaction { Cost::RolledBack } else { Cost::NotRun }
     }
@@ -176,7 +175,7 @@ impl InFlight {
         self.may_run_stored = scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS);
     }
 
-    /// What the names in its text tell beyond the text: a read that may write is a write, whatever becomes of it.
+    /// Looks up the names in its text: a read that may write counts as a write.
     pub(crate) fn look_up(&mut self, text: &[u8], status: u16, names: Lists<'_>) {
         let looks_harmless = matches!(self.what.kind, Kind::Read | Kind::SessionOnly) || self.leaves_no_trace;
         if looks_harmless && names(List::WritingReads).any_read_in(text, status) {
@@ -192,10 +191,10 @@ impl InFlight {
         self.what.may_commit = false;
     }
 
-    /// What an unnamed change of the session means for this command.
+    /// What "state changed" without a name means for this command.
     pub(crate) fn unnamed(&self) -> Unnamed {
         match &self.scanned {
-            // What sets variables here, it is not the text: a function, a view or a trigger.
+            // A function, a view or a trigger may have set variables that the text does not show.
             _ if self.calls || self.may_run_stored => Unnamed::Never,
             Some(scanned)
                 if !scanned.pins.is_empty()
@@ -217,11 +216,11 @@ impl InFlight {
     }
 }
 
-/// What it costs a client when what it does is broken off.
+/// What it costs a client when its command is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cost {
-    /// A result is cut short; nothing was changed.
+    /// A result ends early; nothing was changed.
     CutShort = 0,
     /// The outcome of a statement is unknown.
     Unknown = 1,
@@ -238,9 +237,9 @@ pub enum Next {
     Forward(InFlight),
     /// Answer OK here; no node is needed.
     AnswerOk,
-    /// Something was lost since the last answer, and this command is told.
+    /// Something was lost since the last answer: this command gets the error.
     Tell(Owed),
-    /// It asks for something the proxy cannot do; the name of it.
+    /// It asks for something that the proxy does not support; the text names it.
     Refuse(&'static str),
     /// No such prepared statement (1243).
     UnknownStatement(u32),
@@ -248,37 +247,37 @@ pub enum Next {
     Reset,
     /// A new login on the same connection.
     ChangeUser,
-    /// End a statement or a connection; the scanner's word on KILL.
+    /// KILL of a statement or a connection, as the scanner read it.
     Kill {
         /// Only its running statement.
         query_only: bool,
         /// The connection id.
         id: u64,
-        /// Forward this when the id is not one of the proxy's own.
+        /// What to forward when the id is not one of the proxy's own.
         otherwise: InFlight,
     },
     /// Nothing to send and nothing to answer.
     Nothing,
-    /// The client says goodbye.
+    /// COM_QUIT.
     Quit,
 }
 
-/// What the client has to be told by its next command, because it happened while nothing of its was on the way.
+/// An error that the client's next command gets, because its cause came while no command was running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owed {
-    /// Its transaction was lost with its node, and is surely rolled back.
+    /// The transaction was lost with its node, and is certainly rolled back.
     RolledBack,
-    /// The same, but the transaction had changed a table that is not rolled back.
+    /// The same, but the transaction had changed a table that cannot be rolled back.
     Unknown,
-    /// What tied the session to its node was lost with it; what.
+    /// Something that tied the session to its node was lost with the node; the text names it.
     SessionLost(String),
 }
 
-/// In the low byte of a BULK_EXECUTE's flags: the parameters' types follow.
+/// In the low byte of the flags of COM_STMT_BULK_EXECUTE: the parameter types follow.
 pub const BULK_SENDS_TYPES: u8 = 128;
 
-/// Where the parameter types stand in a COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE payload. In the former, the byte before tells
-/// whether they do.
+/// The offset of the parameter types in a COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE payload. In the former, the byte before says whether
+/// there are any.
 pub fn types_at(command: Command, params: u16) -> usize {
     match command {
         Command::STMT_BULK_EXECUTE => 7,
@@ -286,12 +285,12 @@ pub fn types_at(command: Command, params: u16) -> usize {
     }
 }
 
-/// Whether a text begins with a statement that writes rows and nothing else, in plain words: a server that takes one statement in
-/// a text runs this one, whatever follows.
+/// Whether a text begins with a statement that writes rows and does nothing else. A server that accepts only one statement in a text runs
+/// this one, whatever follows.
 pub(crate) fn begins_with_one_write(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let word = text.iter().position(|c| !c.is_ascii_alphabetic()).unwrap_or(text.len());
-    // Behind the word: a gap, so that it is one.
+    // White space must follow, so that it is a whole word.
     text.get(word).is_some_and(u8::is_ascii_whitespace)
         && [&b"INSERT"[..], b"REPLACE", b"UPDATE", b"DELETE"]
             .iter()

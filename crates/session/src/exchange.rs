@@ -1,19 +1,20 @@
-//! One command of the client, from its arrival until the client has its answer: what is to be done next, whatever happens.
+//! One command of the client, from its arrival until the client has its answer: decides the next operation after each event.
 //!
-//! A core: the driver does one operation ([`Op`]) at a time and tells what came of it ([`Event`]); nothing here waits or sends.
+//! A core: the driver carries out one operation ([`Op`]) at a time and reports its result ([`Event`]). Nothing here waits or sends.
 //!
 //! ```text
 //!            ┌──────────────────────────── Retry <───────────────────────────────────┐
 //!            v                                                                       │ the manager gave the node up,
-//!   Begin ─> Lease ─> Attach ─> Prepare ─> Send ─┬─ Answered ─> Ask ─> Finish        │ and it may be sent again
-//!              │        (where the session does  ├─ Refused ──> AwaitLook ─┬─────────┤
-//!              │         not stand already)      └─ Lost ─────> AwaitLook ─┘         │
-//!              └─ a lease is held already: a transaction is open                     └─ else: an error says what is known
+//!   Begin ─> Lease ─> Attach ─> Prepare ─> Send ─┬─ Answered ─> Ask ─> Finish        │ the manager gave the node up,
+//!              │        (if the session has no   ├─ Refused ──> AwaitLook ─┬─────────┤ and it may be sent again
+//!              │         link on that lane yet)  └─ Lost ─────> AwaitLook ─┘         │
+//!              └─ a lease is held already: a transaction is open                     └─ otherwise: an error that says what is known
 //! ```
 //!
-//! Invariants: what may have run is never sent again unless it changes nothing; what was sent and lost is sent again
-//! [`Limits::resends_max`] times at the most, what nodes have refused [`REFUSALS_MAX`] times in all; a statement of an open transaction is
-//! never sent on a link that the transaction is not open on; from the second try on there is a pause before each, and the pauses grow.
+//! Invariants: what may have run is never sent again unless it changes nothing. What was sent and lost is sent again at most
+//! [`Limits::resends_max`] times. A command that nodes have refused [`REFUSALS_MAX`] times in all is not sent again. A statement of an open
+//! transaction is sent only on the link on which the transaction is open. From the second try on there is a pause before each, and the
+//! pauses grow.
 
 use std::time::Duration;
 
@@ -26,21 +27,21 @@ use crate::retry::{LossDecision, Progress};
 use crate::session::Session;
 use crate::standing::Standing;
 
-/// Between two tries: the manager needs a moment to see what the session saw. Each pause is twice as long as the one before, less up to a
-/// half of it by chance, so that many sessions that failed together do not try again together.
+/// The pause between two tries; the manager needs a moment to see what the session saw. Each pause is twice as long as the one before, less
+/// a random part of up to a half, so that many sessions that failed together do not try again together.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// From the second refusal on the pauses are longer than that, and grow faster: 1.5 s in all before the last try.
+/// From the second refusal on the pauses are longer, and grow faster: 1.5 s in all before the last try.
 const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(50);
 const REFUSED_PAUSE_FACTOR: u32 = 5;
-/// So many pauses end early when the routes say that waiting is over. Later ones do not: routes that change all the time (each refusal that a
-/// client makes a node say changes them) must not make a statement go round without a pause.
+/// This many pauses end early when the routes show a node to try. Later ones do not: the routes may change all the time (each refusal that
+/// a client provokes on a node changes them), and a statement must not be repeated without a pause because of that.
 const EARLY_ENDS_MAX: u32 = 8;
-/// A statement that so many nodes, or one so often, have refused with a word about themselves is not tried again: its client hears the last
-/// refusal. Any client can make a node say such a word (SIGNAL), and a node that says so of itself as well may be right or not.
+/// The number of refusals by nodes, with an error about themselves, after which a statement is not tried again: its client gets the last of
+/// these errors. Any client can make a node answer with such an error (SIGNAL), so it does not prove that the node cannot serve.
 pub const REFUSALS_MAX: u32 = 5;
 
-/// The server's own word to a client whose connection was killed.
+/// The server's message to a client whose connection was killed.
 pub const KILLED: &str = "Connection was killed";
 
 /// What an operator may set.
@@ -52,33 +53,33 @@ pub struct Limits {
     pub resends_max: u32,
 }
 
-/// How much of the answer the client has.
+/// How much of the answer was sent to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered {
     /// Nothing.
     Nothing,
-    /// Whole packets; an error with the next sequence number can end it.
+    /// Whole packets; an error packet with the next sequence number can follow.
     Packets {
         /// That number.
         next_seq: u8,
     },
-    /// A part of a packet: nothing sensible can follow.
+    /// A part of a packet: nothing can follow it.
     PartOfPacket,
 }
 
-/// An error in a node's words.
+/// An error as a node sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeError {
-    /// The error's number.
+    /// The error number.
     pub code: u16,
     /// SQLSTATE.
     pub state: [u8; 5],
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
 
 impl NodeError {
-    /// What a server says to a client whose connection was killed while a statement ran.
+    /// The error of a server whose client's connection was killed during a statement.
     pub fn killed() -> Self {
         Self { code: errno::CONNECTION_KILLED, state: *b"70100", message: KILLED.to_owned() }
     }
@@ -88,99 +89,99 @@ impl NodeError {
     }
 }
 
-/// Why no lease was had.
+/// Why there is no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoLease {
-    /// The hold's time is over.
+    /// The hold time is over.
     Expired,
-    /// Thrown out of the hold to make room, or too large for it.
+    /// Removed from the hold queue to make room, or too large for it.
     Evicted,
-    /// Another node takes statements, but the session is tied to one that has not done so for the hold's time.
+    /// Another node takes statements, but the session is tied to one that has not taken any for the hold time.
     Tied,
-    /// The client is gone, or the proxy goes down.
+    /// The client is gone, or the proxy shuts down.
     Over,
 }
 
-/// Why no link was had.
+/// Why there is no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoLink {
-    /// The node could not be reached, was shut meanwhile, lags, or this host lacks something: to be tried again.
+    /// The node could not be reached, was shut meanwhile, or lags, or this host lacks a resource: tried again later.
     NotNow,
-    /// The node has no connection left, in its own words: to be tried again. When the hold's time is over the client is told that.
+    /// The node has no free connection and says so with this error: tried again later. When the hold time is over, the client gets the error.
     Full(NodeError),
     /// The node refused this account or schema.
     Refused(NodeError),
-    /// The session cannot be set up on this node: why.
+    /// The session's state cannot be set up on this node; the text says why.
     NotRebuilt(String),
 }
 
-/// What the manager's look at the node came to.
+/// The result of the manager's check of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// The node was asked after the alarm, and said that it is well.
+    /// The node was asked after the alarm, and reported that it is well.
     Well,
     /// The manager has given the node up.
     Gone,
-    /// The node was asked after the alarm, and said itself that it does not serve.
+    /// The node was asked after the alarm, and reported that it does not serve.
     Unfit,
-    /// Neither within the time that one waits for it.
+    /// Neither was known within the time limit.
     NoWord,
 }
 
-/// What came of the last operation.
+/// The result of the last operation.
 #[derive(Debug)]
 pub enum Event {
-    /// The command has arrived. `leased`: a lease is held, since the last command left a transaction open.
+    /// The command has arrived. `leased`: a lease is held, because the last command left a transaction open.
     Begin {
         /// See above.
         leased: bool,
     },
-    /// A lease is held; `here`: on the lane that the session's link stands on.
+    /// A lease is held; `here`: on the lane of the session's link.
     Leased {
         /// See above.
         here: bool,
     },
-    /// No lease.
+    /// There is no lease.
     NotLeased(NoLease),
-    /// The session stands on the leased lane.
+    /// The session has a link on the leased lane.
     Attached,
-    /// It does not.
+    /// It has none.
     NotAttached(NoLink),
-    /// The statement at hand is prepared on the node.
+    /// The prepared statement exists on the node.
     Prepared,
-    /// The node does not prepare it.
+    /// The node refused to prepare it.
     NotPrepared(NodeError),
-    /// What it was bound to cannot be set up there: why.
+    /// The settings it was prepared under cannot be set up there; the text says why.
     NotBound(String),
-    /// The command leaves out what only a former node knows: what.
+    /// The command leaves out values that only a former node has; the text says which.
     NotTellable(String),
-    /// The whole answer was given to the client.
+    /// The whole answer was sent to the client.
     Answered(End),
-    /// The first packet of the answer was an error that speaks of the node; the client has seen nothing.
+    /// The first packet of the answer was an error about the node; the client has got nothing.
     Refused(NodeError),
     /// The link broke.
     Lost(Loss),
-    /// The answer cannot be followed; the link is of no more use.
+    /// The answer violates the protocol, and the link cannot be used any more.
     NotFollowed {
-        /// What of it the client has.
+        /// How much of it the client has.
         delivered: Delivered,
     },
-    /// The client reads nothing, and the lane is to become quiet.
+    /// The client does not read its result, and the lane is to become quiet.
     Stalled {
-        /// What of the answer it has.
+        /// How much of the answer it has.
         delivered: Delivered,
     },
     /// The client is gone.
     ClientGone,
-    /// What the manager saw.
+    /// The manager's check has a result.
     Looked(Look),
-    /// The node's status bits, to [`Ask::Status`].
+    /// The node's status bits: the answer to [`Ask::Status`].
     Status(u16),
-    /// Done what was asked for by [`Ask::Track`] or [`Ask::Variables`].
+    /// [`Ask::Track`] or [`Ask::Variables`] is done.
     Asked,
-    /// The link broke when it was asked something.
+    /// The link broke during such a question.
     AskLost,
-    /// How the routes stand, to [`Op::Retry`].
+    /// The state of the routes: the answer to [`Op::Retry`].
     Routes(RoutesNow),
     /// A pause is over.
     Paused,
@@ -189,11 +190,11 @@ pub enum Event {
 /// A link that broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The last byte of the command was given to the kernel.
+    /// The last byte of the command was handed to the kernel.
     pub sent: bool,
-    /// What of the answer the client has.
+    /// How much of the answer the client has.
     pub delivered: Delivered,
-    /// The node had ended the link before it saw the command, since it was idle for too long.
+    /// The node had closed the idle link before it could read the command.
     pub unread: bool,
     /// The lane was shut: the manager has given the node up already.
     pub given_up: bool,
@@ -202,88 +203,88 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Of a command that was not wholly sent.
+    /// For a command that was not wholly sent.
     pub fn unsent() -> Self {
         Self { sent: false, delivered: Delivered::Nothing, unread: false, given_up: false, killed: false }
     }
 }
 
-/// How the routes stand when something is to be tried again.
+/// The state of the routes when a command is to be tried again.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutesNow {
     /// Time since the proxy started.
     pub now: Duration,
-    /// When the statement was first held, or first lost.
+    /// When the command was first held, or first lost.
     pub since: Duration,
-    /// A number by chance, by which a pause is shortened.
+    /// A random number, by which a pause is shortened.
     pub chance: u8,
     /// The lane that the statement failed on takes transactions.
     pub lane_open: bool,
-    /// Another one does.
+    /// Another lane does.
     pub elsewhere: bool,
 }
 
-/// A question of the proxy's own on the session's link.
+/// A question that the proxy asks on the session's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Whether a transaction is open.
     Status,
-    /// To report the session's changes again.
+    /// That the server track the session's changes again.
     Track,
-    /// For variables that no answer told.
+    /// The values of variables that no answer reported.
     Variables,
 }
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Take a lease, waiting in the hold if need be. `avoid`: not on the lane it just failed on, if another is open.
+    /// Take a lease, waiting in the hold queue if necessary. `avoid`: not on the lane on which it just failed, if another is open.
     Lease {
         /// See above.
         avoid: bool,
     },
-    /// Make the session stand on the leased lane.
+    /// Give the session a link on the leased lane.
     Attach,
-    /// Prepare the statement at hand there.
+    /// Prepare the command's statement there.
     Prepare,
-    /// Send the command, relay the answer.
+    /// Send the command, and relay the answer.
     Send,
-    /// Wait for the manager's look at the node.
+    /// Wait for the manager's check of the node.
     AwaitLook,
     /// Ask the node.
     Ask(Ask),
-    /// Look at the routes: it is to be tried again.
+    /// Report the state of the routes: the command is to be tried again.
     Retry,
     /// Wait.
     Pause {
-        /// At most so long.
+        /// At most this long.
         time: Duration,
-        /// Less, if the lane that the statement failed on takes no transactions any more, or another does.
+        /// Shorter, if the lane on which the command failed takes no more transactions, or another one does.
         ends_early: bool,
     },
-    /// The end of it.
+    /// The command is finished.
     Finish(Finish),
 }
 
-/// What the session lets go of before an operation.
+/// What the session releases before an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetGo {
     /// Nothing.
     Nothing,
     /// The lease.
     Lease,
-    /// The link, and the lease that is on its lane.
+    /// The link, and the lease on its lane.
     Link,
     /// The link; the lease is on another lane.
     OldLink,
 }
 
-/// The next step: first let go, then do.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
-    /// First.
+    /// What to release first.
     pub let_go: LetGo,
-    /// Then.
+    /// What to do then.
     pub op: Op,
 }
 
@@ -292,97 +293,97 @@ pub struct Step {
 pub enum Finish {
     /// The client has its answer, or expects none.
     Answered,
-    /// It is told OK: it is as if the command had succeeded.
+    /// The client gets an OK packet, as if the command had succeeded.
     Ok,
-    /// It is told an error of the proxy's own.
+    /// The client gets an error of the proxy's own.
     Fail {
         /// Which.
         failure: Failure,
-        /// More about it.
+        /// A detail for its message.
         detail: String,
-        /// What of the answer the client has.
+        /// How much of the answer the client has.
         delivered: Delivered,
     },
-    /// It is told an error in a node's words.
+    /// The client gets an error as a node sent it.
     NodeError {
         /// Which.
         error: NodeError,
-        /// The connection ends with it.
+        /// Whether the connection ends with it.
         closes: bool,
     },
-    /// Nothing can be told: the connection ends.
+    /// Nothing can be sent to the client: the connection ends.
     Close,
 }
 
-/// The errors of the proxy's own that a command may end with.
+/// The proxy's own errors that a command may end with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The transaction is surely rolled back.
+    /// The transaction is certainly rolled back.
     RolledBack,
     /// It may have been committed or not.
     OutcomeUnknown,
-    /// No node took it for the whole hold time.
+    /// No node took it during the hold time.
     HoldExpired,
-    /// Too many were waiting.
+    /// Too many statements were waiting.
     HoldFull,
     /// What tied the session to its node is lost.
     SessionLost,
-    /// A result that changes nothing was broken off.
+    /// A result was aborted; nothing was changed.
     CutShort,
-    /// It asks for what only a former node knew.
+    /// It asks for something that only a former node knew.
     Forgotten,
-    /// The session could not be set up.
+    /// The session's state could not be set up.
     NotRebuilt,
-    /// Not executed, and too large to have been kept.
+    /// It was not executed, and was too large to be kept.
     TooLargeToRepeat,
-    /// It was sent as often as it may be, and each time its node was lost.
+    /// It was sent as often as is allowed, and its node was lost each time.
     LostAgain,
-    /// The answer cannot be followed.
+    /// The node's answer violated the protocol.
     NotFollowed,
 }
 
-/// Where a command is.
+/// The state of a command.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// Before it was sent for the first time, or again.
+    /// It was not sent yet, or is to be sent again.
     OnItsWay,
     /// Sent; the answer is awaited.
     Sent,
-    /// The link broke; the manager's look is awaited before anything is concluded.
+    /// The link broke; the manager's check is awaited before anything is concluded.
     AfterLoss {
-        /// What was lost with the link.
+        /// What of the session existed on that link only.
         pins: Pins,
-        /// What follows if the node is lost.
-        verdict: LossDecision,
+        /// The decision if the node is lost.
+        decision: LossDecision,
     },
-    /// The node refused it; the manager's look is awaited.
+    /// The node refused it; the manager's check is awaited.
     AfterRefusal(NodeError),
-    /// The answer has ended; the node is asked what the answer left open, then the client is told `error`, if there is one.
+    /// The answer has ended. The node is asked for what the answer left open, then the client gets `error`, if there is one.
     Ending { error: Option<NodeError> },
 }
 
-/// See the head of this file.
+/// One command. See the head of this file.
 #[derive(Debug)]
 pub struct Exchange {
     flight: InFlight,
     limits: Limits,
     state: State,
-    /// It is not in memory any more: it was streamed.
+    /// It is not in memory any more, because it was streamed.
     is_gone: bool,
     /// How often it was sent and lost.
     losses: u32,
-    /// How often a node has refused it with a word about itself.
+    /// How often a node has refused it with an error about itself.
     refusals: u32,
     /// How often it was to be tried again, for whatever reason.
     tries: u32,
     /// The last pause.
     pause: Duration,
-    /// The last try found a node without a free connection.
+    /// The last try found a node without a free connection: its error.
     full: Option<NodeError>,
 }
 
 impl Exchange {
-    /// A command that arrived.
+    /// A command that has arrived.
     pub fn new(flight: InFlight, limits: Limits) -> Self {
         let state = State::OnItsWay;
         Self {
@@ -403,21 +404,21 @@ impl Exchange {
         &self.flight
     }
 
-    /// The command has been streamed, or consumed: it cannot be sent again.
+    /// The command was streamed, or consumed: it cannot be sent again.
     pub fn is_streamed(&mut self) {
         self.is_gone = true;
     }
 
-    /// A node was lost with it before, and it is sent again: that counts.
+    /// Another node was lost while it ran this command, which counts.
     pub fn was_lost_elsewhere(&mut self) {
         self.losses += 1;
     }
 
-    /// Takes in what came of the last operation. `link`: what stands on the session's link, if there is one.
+    /// Handles the result of the last operation. `link`: the state of the session's link, if there is one.
     pub fn on(&mut self, event: Event, session: &mut Session, link: Option<&mut Standing>) -> Step {
         match event {
             Event::Begin { leased } => match link {
-                // Never without its lease: the lane would be called quiet while the transaction runs. The node rolls it back.
+                // Without a lease the lane would count as quiet while the transaction is open. The link is closed, and the node rolls it back.
                 Some(link) if !leased && link.in_transaction() => {
                     step(LetGo::Link, Op::Finish(rolled_back(link)))
                 }
@@ -448,7 +449,7 @@ impl Exchange {
             Event::NotAttached(NoLink::Refused(error)) => finish(Finish::NodeError { error, closes: true }),
             Event::NotAttached(NoLink::NotRebuilt(why)) => finish(fail(Failure::NotRebuilt, &why)),
             Event::Prepared => self.send(),
-            // The statement is not what it was (its table is gone, a right is missing): the client hears the node.
+            // The statement cannot be prepared any more (its table is gone, or a privilege is missing): the client gets the node's error.
             Event::NotPrepared(error) => finish(Finish::NodeError { error, closes: false }),
             Event::NotBound(why) => finish(fail(Failure::NotRebuilt, &why)),
             Event::NotTellable(what) => finish(fail(Failure::SessionLost, &what)),
@@ -492,11 +493,11 @@ impl Exchange {
 
     // ---- on the way
 
-    /// The session stands on the leased lane: prepare the statement there, or send it.
+    /// The session has a link on the leased lane: prepare the statement there, or send it.
     fn stand(&mut self, link: Option<&mut Standing>) -> Step {
         let Some(link) = link else { return step(LetGo::Lease, Op::Retry) };
         let unprepared = self.flight.statement.is_some_and(|id| link.statement(id).is_none());
-        // To prepare it anew is a statement of its own, which leaves nothing to recall.
+        // Preparing it again is a statement of its own, which clears what the client could ask for.
         let forgets = unprepared && !self.flight.recalls().without(Recalls::INSERT_ID).is_empty();
         if forgets || !Session::forgotten(link, &self.flight).is_empty() {
             return finish(fail(Failure::Forgotten, ""));
@@ -514,7 +515,7 @@ impl Exchange {
     fn answered(&mut self, end: End, session: &Session, link: Option<&mut Standing>) -> Step {
         self.state = State::Ending { error: None };
         if end == (End::Err { code: errno::CONNECTION_KILLED }) {
-            // The last of several statements that have told something: the server closes behind it.
+            // The last of several results was an error that the server closes the connection after.
             return step(LetGo::Link, Op::Finish(Finish::Close));
         }
         let Some(link) = link else { return finish(Finish::Answered) };
@@ -527,7 +528,7 @@ impl Exchange {
         self.ask_more(link)
     }
 
-    /// What an answer has made necessary to ask, one question after the other.
+    /// Asks what the answer made necessary to ask, one question after the other.
     fn ask_more(&mut self, link: &mut Standing) -> Step {
         if link.take_must_track() {
             return step(LetGo::Nothing, Op::Ask(Ask::Track));
@@ -563,25 +564,25 @@ impl Exchange {
         let none = Standing::default();
         let link = link.map_or(&none, |link| &*link);
         let progress = Progress { sent: loss.sent, delivered: loss.delivered != Delivered::Nothing };
-        let verdict = match session.lost(link, &self.flight, progress) {
-            // It waits or locks, and is not run again; but there is nothing that it may have done.
+        let decision = match session.lost(link, &self.flight, progress) {
+            // It only waits or takes locks, and is not repeated; but it cannot have changed anything.
             LossDecision::Unknown if self.flight.only_waits() => LossDecision::CutShort,
-            verdict => verdict,
+            decision => decision,
         };
-        let changes_nothing = matches!(verdict, LossDecision::Again | LossDecision::CutShort);
+        let changes_nothing = matches!(decision, LossDecision::Again | LossDecision::CutShort);
         let is_told = loss.delivered != Delivered::Nothing;
         let may_be_killed = changes_nothing && !is_told && loss.sent && !loss.unread && !loss.given_up;
         if may_be_killed {
-            self.state = State::AfterLoss { pins: link.pins(), verdict };
+            self.state = State::AfterLoss { pins: link.pins(), decision };
             return step(LetGo::Link, Op::AwaitLook);
         }
         if loss.sent && !loss.unread {
             self.losses += 1;
         }
-        self.conclude(verdict, loss.delivered, session, link.pins())
+        self.conclude(decision, loss.delivered, session, link.pins())
     }
 
-    /// The node says that it cannot. Any client can make a node say so (SIGNAL): the manager's look decides.
+    /// The node says that it cannot serve. Any client can make a node say so (SIGNAL), so the manager's check decides.
     fn refused(&mut self, error: NodeError) -> Step {
         if error.speaks_of_a_kill() && self.flight.kills_itself() {
             return step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true }));
@@ -597,11 +598,11 @@ impl Exchange {
             State::AfterLoss { .. } if look == Look::Well => {
                 finish(Finish::NodeError { error: NodeError::killed(), closes: true })
             }
-            State::AfterLoss { pins, verdict } => {
+            State::AfterLoss { pins, decision } => {
                 self.losses += 1;
-                self.conclude(verdict, Delivered::Nothing, session, pins)
+                self.conclude(decision, Delivered::Nothing, session, pins)
             }
-            // It does not serve for the moment, by its own word, and the link stands: the statement waits, there or elsewhere.
+            // The node reports that it does not serve at present, and the link is intact: the statement waits, for this node or another.
             State::AfterRefusal(error)
                 if look == Look::Unfit
                     && self.refusals < REFUSALS_MAX
@@ -613,7 +614,7 @@ impl Exchange {
                 let none = Standing::default();
                 let link = link.map_or(&none, |link| &*link);
                 match session.refused(link, &self.flight, error.code) {
-                    // It would be sent again, and has been often enough: the nodes' word is the answer. The link is cut with its lane.
+                    // It could be sent again, but was refused often enough: the client gets the node's error. The link is cut with its lane.
                     LossDecision::Again
                         if self.refusals >= REFUSALS_MAX
                             && link.pins().is_empty()
@@ -621,13 +622,13 @@ impl Exchange {
                     {
                         step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: false }))
                     }
-                    verdict => self.conclude(verdict, Delivered::Nothing, session, link.pins()),
+                    decision => self.conclude(decision, Delivered::Nothing, session, link.pins()),
                 }
             }
             State::AfterRefusal(error) if error.speaks_of_a_kill() => {
                 step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true }))
             }
-            // The node is well by its own later word, or gives none, or this cannot wait: the client hears what the node said.
+            // The node reported later that it is well, or nothing is known, or the command cannot wait: the client gets the node's error.
             State::AfterRefusal(error) => {
                 let end = End::Err { code: error.code };
                 self.state = State::Ending { error: Some(error) };
@@ -645,7 +646,7 @@ impl Exchange {
         }
     }
 
-    /// Refused by a node that does not serve for the moment, the statement has not run, and can be said again on the same link.
+    /// Whether a statement that was refused by a node that does not serve at present has not run, and can be sent again on the same link.
     fn may_wait(&self, session: &mut Session, link: Option<&Standing>, code: u16) -> bool {
         let Some(link) = link.filter(|link| !link.in_transaction()) else { return false };
         !self.is_gone && session.refused(link, &self.flight, code) == LossDecision::Again
@@ -655,16 +656,16 @@ impl Exchange {
     fn stalled(&mut self, delivered: Delivered, session: &mut Session, link: Option<&mut Standing>) -> Step {
         let none = Standing::default();
         let link = link.map_or(&none, |link| &*link);
-        let verdict = session.lost(link, &self.flight, Progress { sent: true, delivered: true });
-        // Never again: a part of the answer was given.
-        let verdict = if verdict == LossDecision::Again { LossDecision::CutShort } else { verdict };
-        self.conclude(verdict, delivered, session, link.pins())
+        let decision = session.lost(link, &self.flight, Progress { sent: true, delivered: true });
+        // Not sent again, since a part of the answer was sent to the client.
+        let decision = if decision == LossDecision::Again { LossDecision::CutShort } else { decision };
+        self.conclude(decision, delivered, session, link.pins())
     }
 
-    /// What follows from a loss, the link being of no more use.
+    /// Carries out the decision after a loss; the link cannot be used any more.
     fn conclude(
         &mut self,
-        verdict: LossDecision,
+        decision: LossDecision,
         delivered: Delivered,
         session: &mut Session,
         pins: Pins,
@@ -673,7 +674,7 @@ impl Exchange {
         let is_pinned = !pins.is_empty();
         let names = pins.names().join(", ");
         if !self.flight.command.answers() {
-            // Nobody waits for an answer, so nobody can be told: the next command is told.
+            // A command without an answer cannot report an error: the next command gets it.
             session.owe(Owed::SessionLost("data sent for a prepared statement".into()));
             return step(LetGo::Link, Op::Finish(Finish::Answered));
         }
@@ -681,7 +682,7 @@ impl Exchange {
             return step(LetGo::Link, Op::Finish(Finish::Close));
         }
         let end = |failure, detail: &str| step(LetGo::Link, Op::Finish(failed(failure, detail, delivered)));
-        match verdict {
+        match decision {
             LossDecision::Unknown => {
                 if is_pinned {
                     session.owe(Owed::SessionLost(names));
@@ -698,7 +699,7 @@ impl Exchange {
         }
     }
 
-    /// The first time at once, where the routes say so; else after a pause, since the manager may not have seen it yet.
+    /// The first time at once, if the routes show another node; otherwise after a pause, since the manager may not have seen the loss yet.
     fn retry(&mut self, routes: RoutesNow) -> Step {
         if routes.now.saturating_sub(routes.since) >= self.limits.hold_time {
             return finish(self.expired());
@@ -718,7 +719,7 @@ impl Exchange {
         step(LetGo::Nothing, Op::Pause { time, ends_early })
     }
 
-    /// The hold's time is over.
+    /// The hold time is over.
     fn expired(&mut self) -> Finish {
         match self.full.take() {
             Some(error) => Finish::NodeError { error, closes: false },
@@ -727,7 +728,7 @@ impl Exchange {
     }
 }
 
-/// A lease on another lane than the link's: the session moves, if nothing ties it.
+/// The lease is on another lane than the link: the session moves, if nothing ties it to the node.
 fn leave_for_lease(link: Option<&Standing>, session: &mut Session) -> Step {
     let Some(link) = link else { return step(LetGo::Nothing, Op::Attach) };
     if link.in_transaction() {

@@ -1,21 +1,21 @@
-//! The hold: statements that wait for a node, in order, within limits.
+//! The hold queue: statements that wait for an open lane, in order, within limits.
 //!
-//! Enters: a statement that found no open lane, with its size. Leaves: one [`WaitEnd`] for each. The owner task in the proxy
-//! feeds it the time; nothing here waits by itself.
+//! Enters: a statement that found no open lane, with its size. Leaves: one [`WaitEnd`] for each. The task in the proxy that owns the queue
+//! passes the time with each call; nothing here waits by itself.
 //!
 //! ```text
 //!            enter        open, and a slot free, or its time is over
-//!   ────────────────────> waiting ───────────────────────────> resumed (holds a slot until `finished`, SLOT_TIME_MAX at most)
+//!   ────────────────────> waiting ───────────────────────────> resumed (holds a slot until `finished`, for at most SLOT_TIME_MAX)
 //!       │                  │ │ └── closed, its time is over ─> expired
-//!       │                  │ └──── the hold is full, oldest ─> evicted
+//!       │                  │ └──── queue full, it is oldest ─> evicted
 //!       │                  └────── its client went away ─────> gone
-//!       └── closed, larger than the whole hold ──────────────> evicted
+//!       └── closed, larger than the whole queue ─────────────> evicted
 //! ```
 //!
-//! The ramp (slots) keeps a new writer from being flooded; it must not become a second outage: slow statements give their slot
-//! back after [`SLOT_TIME_MAX`], and nothing expires while a node takes statements.
+//! Statements are released gradually (in slots), so that a new writer is not flooded. That must not itself become an outage: a slow
+//! statement loses its slot after [`SLOT_TIME_MAX`], and no wait expires while a node takes statements.
 //!
-//! Law, true after every call: `held = resumed + evicted + expired + gone + waiting`.
+//! Invariant after every call: `held = resumed + evicted + expired + gone + waiting`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,61 +23,61 @@ use std::time::Duration;
 /// Time since the program started, monotonic.
 pub type Now = Duration;
 
-/// The longest that a released statement keeps its slot in the ramp: what takes longer is slow by itself, and those behind it
-/// must not wait for its end.
+/// The longest time for which a released statement keeps its slot. A statement that takes longer is slow by itself, and others must not
+/// wait for its end.
 pub const SLOT_TIME_MAX: Duration = Duration::from_millis(250);
 
-/// How much the hold may hold.
+/// The limits of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest that one statement waits, counted from the first time it was held.
+    /// The longest that one statement waits, counted from the first time that it was held.
     pub time: Duration,
-    /// Statements waiting at once.
+    /// Statements that wait at the same time.
     pub statements_max: usize,
-    /// Bytes of waiting statements at once.
+    /// Bytes of the statements that wait at the same time.
     pub bytes_max: usize,
-    /// Released statements that may hold a slot at once before the next is released: a new writer is not flooded.
+    /// Slots: released statements that may run at the same time before the next one is released.
     pub release_at_once: usize,
 }
 
-/// Names one waiting statement. Grows with each entry, so its order is the order of arrival.
+/// Identifies a waiting statement. Tickets grow, so their order is the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// Go on. The slot is taken until [`HoldQueue::finished`], or for [`SLOT_TIME_MAX`].
+    /// It may continue. Its slot is taken until [`HoldQueue::finished`], or for [`SLOT_TIME_MAX`].
     Resumed,
-    /// Thrown out: as the oldest, to make room, or because it is larger than the whole hold.
+    /// Removed: as the oldest, to make room, or because it is larger than the whole queue.
     Evicted,
-    /// Waited its whole time.
+    /// Its time is over.
     Expired,
 }
 
-/// What happened so far; the numbers of the law.
+/// The counters in the invariant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Entered.
+    /// Statements that entered.
     pub held: u64,
-    /// Went on.
+    /// Those that continued.
     pub resumed: u64,
-    /// Thrown out to make room.
+    /// Those that were removed to make room.
     pub evicted: u64,
-    /// Waited their whole time.
+    /// Those whose time was over.
     pub expired: u64,
-    /// Their client went away.
+    /// Those whose client went away.
     pub gone: u64,
-    /// Waiting now.
+    /// Those that wait now.
     pub waiting: u64,
-    /// Bytes waiting now.
+    /// Their bytes.
     pub waiting_bytes: u64,
-    /// The most that ever waited at once.
+    /// The most that ever waited at the same time.
     pub waiting_max: u64,
 }
 
 impl Counters {
-    /// The law of the hold.
+    /// Whether the invariant holds.
     pub fn lawful(&self) -> bool {
         self.held == self.resumed + self.evicted + self.expired + self.gone + self.waiting
     }
@@ -88,7 +88,7 @@ struct Waiter {
     bytes: usize,
 }
 
-/// The hold of one service.
+/// The hold queue of one port.
 pub struct HoldQueue {
     limits: Limits,
     open: bool,
@@ -96,14 +96,14 @@ pub struct HoldQueue {
     waiting: BTreeMap<Ticket, Waiter>,
     deadlines: BTreeSet<(Now, Ticket)>,
     bytes: usize,
-    /// The slots in use, with their ends; and the same by their ends.
+    /// The slots in use by ticket, with the end of each; and the same ordered by end.
     slots: BTreeMap<Ticket, Now>,
     slot_ends: BTreeSet<(Now, Ticket)>,
     counters: Counters,
 }
 
 impl HoldQueue {
-    /// A closed hold queue, nobody waiting.
+    /// A closed queue in which no statement waits.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -118,7 +118,7 @@ impl HoldQueue {
         }
     }
 
-    /// The numbers of the law, now.
+    /// The counters now.
     pub fn counters(&self) -> Counters {
         Counters { waiting: self.waiting.len() as u64, waiting_bytes: self.bytes as u64, ..self.counters }
     }
@@ -128,14 +128,14 @@ impl HoldQueue {
         self.limits
     }
 
-    /// A statement of `bytes` wants to wait; `since` is when it was first held (`now` for a new one). Verdicts that follow at
-    /// once, its own included, are pushed to `out`.
+    /// A statement of `bytes` begins to wait; `since` is when it was first held (`now` for a new one). Waits that end at once, possibly its
+    /// own, are pushed to `out`.
     pub fn enter(&mut self, now: Now, since: Now, bytes: usize, out: &mut Vec<(Ticket, WaitEnd)>) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
         self.counters.held += 1;
         if bytes > self.limits.bytes_max {
-            // Room for it cannot be made, and those who wait stay: it goes on now, or never.
+            // No room can be made for it, and those that wait are not removed: it continues now, or is evicted.
             self.waiting.insert(ticket, Waiter { deadline: now, bytes: 0 });
             if self.open {
                 self.resume(now, ticket, out);
@@ -158,7 +158,7 @@ impl HoldQueue {
         ticket
     }
 
-    /// The client of a waiting statement went away. False when it was not waiting any more (a verdict is on its way).
+    /// The client of a waiting statement went away. False when it was not waiting any more (its wait has just ended).
     pub fn gone(&mut self, ticket: Ticket) -> bool {
         let found = self.take(ticket);
         if found {
@@ -167,7 +167,7 @@ impl HoldQueue {
         found
     }
 
-    /// A released statement has ended, whatever came of it: its slot is free, unless it was given on already.
+    /// A released statement has ended, with whatever result: its slot is free.
     pub fn finished(&mut self, now: Now, ticket: Ticket, out: &mut Vec<(Ticket, WaitEnd)>) {
         if let Some(end) = self.slots.remove(&ticket) {
             self.slot_ends.remove(&(end, ticket));
@@ -175,14 +175,14 @@ impl HoldQueue {
         self.release(now, out);
     }
 
-    /// Says whether a node takes statements now.
+    /// Sets whether a node takes statements now.
     pub fn set_open(&mut self, now: Now, open: bool, out: &mut Vec<(Ticket, WaitEnd)>) {
         self.open = open;
         self.release(now, out);
     }
 
-    /// Ends every wait whose time is over, and takes back every slot that was held too long. A wait whose time is over while a
-    /// node takes statements goes on, over the ramp's limit if need be: an error would help nobody.
+    /// Ends every wait whose time is over, and frees every slot that was held too long. If a node takes statements, a wait whose time is
+    /// over continues, even beyond the number of slots: an error would be of no use.
     pub fn expire(&mut self, now: Now, out: &mut Vec<(Ticket, WaitEnd)>) {
         while let Some(&(end, ticket)) = self.slot_ends.first()
             && end <= now
@@ -202,7 +202,7 @@ impl HoldQueue {
         self.release(now, out);
     }
 
-    /// When [`HoldQueue::expire`] has work next. A slot's end is work only for somebody who waits.
+    /// When [`HoldQueue::expire`] has to be called next. The end of a slot counts only if a statement waits.
     pub fn next_deadline(&self) -> Option<Now> {
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline)?;
         let slot_end = self.slot_ends.first().map(|&(end, _)| end);
@@ -223,14 +223,14 @@ impl HoldQueue {
         self.end(ticket, WaitEnd::Resumed, out);
     }
 
-    fn end(&mut self, ticket: Ticket, verdict: WaitEnd, out: &mut Vec<(Ticket, WaitEnd)>) {
+    fn end(&mut self, ticket: Ticket, end: WaitEnd, out: &mut Vec<(Ticket, WaitEnd)>) {
         if self.take(ticket) {
-            match verdict {
+            match end {
                 WaitEnd::Resumed => self.counters.resumed += 1,
                 WaitEnd::Evicted => self.counters.evicted += 1,
                 WaitEnd::Expired => self.counters.expired += 1,
             }
-            out.push((ticket, verdict));
+            out.push((ticket, end));
         }
     }
 

@@ -1,19 +1,19 @@
-//! One client's session, as the proxy must know it to hand it from one node to another.
+//! A client's session, with all that is needed to move it from one node to another.
 //!
-//! A core: no sockets, no clock. The driver in the `proxy` crate moves the bytes; this crate decides.
+//! A core: it has no sockets and no clock. The driver in the `proxy` crate moves the bytes, and this crate decides.
 //!
 //! ```text
 //!   a command ──> session::command ──> Next: forward it, answer it here, or end
 //!                      │
 //!                      v
-//!                 exchange: one operation after the other until the client has its answer; a loss asks retry
+//!                 exchange: one operation after the other, until the client has its answer; a loss is decided by retry
 //!                      │
-//!   an answer ──> session::ended ──> wanted (what the client wants, whatever node it stands on)
-//!                      └──────────> standing (what this one link has, and no other)
-//!   a fresh link <── wanted::restore, bound (what a prepared statement was prepared under)
-//!   a link that is left in good order ──> saving (what it alone knows is read from it first)
-//!   a read that has ended ──> finished, as_text (told to whoever warms another server)
-//!   no node ──> hold queue ──> wait, in order, within limits
+//!   an answer ──> session::ended ──> wanted (the session's state as the client wants it, on whichever node)
+//!                      └──────────> standing (the state that exists on this link only)
+//!   a new link <── wanted::restore, bound (the settings under which a statement was prepared)
+//!   a link that is left while its node works ──> saving (reads from it what only it knows)
+//!   a read that has ended ──> finished, as_text (a copy for the warming of other servers)
+//!   no node ──> hold queue ──> waits, in order, within limits
 //! ```
 
 pub mod as_text;

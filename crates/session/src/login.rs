@@ -1,9 +1,9 @@
-//! Who is the client? The verification of a login, from the account table the manager learned.
+//! Verifies a client's login with the account table that the manager read from the database.
 //!
 //! ```text
-//!   LoginRequest ──> check ──┬─> Accept (the client's SHA1(password) comes out of its own answer: enough to log in to a node)
+//!   LoginRequest ──> check ──┬─> Accept (the client's SHA1(password) follows from its answer, and suffices to log in to a node)
 //!                            ├─> AskAgain (another plugin was used: ask for mysql_native_password) ──> check
-//!                            └─> Deny (what the server itself would say)
+//!                            └─> Deny (with the server's own error)
 //! ```
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use protocol::native::{self, Sha1};
 use topology::account::{Accounts, Proof};
 
-/// The one authentication plugin this version speaks.
+/// The only authentication plugin that this version supports.
 pub const NATIVE: &str = "mysql_native_password";
 
 /// How the proxy logs in to a node in the client's name.
@@ -32,25 +32,25 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// What came of one look at the client's answer.
+/// The result of checking the client's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// It is who it says.
+    /// The login is correct.
     Accept(Credential),
     /// It answered for another plugin; ask for [`NATIVE`].
     AskAgain,
-    /// No such account from there; perhaps it is new and the table is to be read again.
+    /// No such account from that address. It may be new, so the table is read again.
     Unknown,
     /// The password is wrong, or the account is locked.
     Denied,
-    /// The account exists but proves itself by a plugin this version does not speak.
+    /// The account uses a plugin that this version does not support.
     Unsupported {
         /// The plugin's name.
         plugin: String,
     },
 }
 
-/// Checks `answer`, given under `plugin` (`None`: an old client that never names one) for `salt`.
+/// Checks `answer`, which was given under `plugin` (`None`: an old client that names none) for `salt`.
 pub fn check(
     accounts: &Accounts,
     user: &str,

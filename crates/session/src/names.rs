@@ -1,41 +1,41 @@
-//! Names in a statement that mean more than its text shows: what they are looked up in, and when.
+//! Names that change what a statement may do without showing in its text, and the lists in which they are looked up.
 //!
 //! Enters: a text, and the lists that were read from the database. Leaves: whether it may write although it looks like a read, and whether
-//! it may write what no server rolls back. Only names that stand in the text can be looked up; what calls code that the text does not show
-//! is a write anyway.
+//! it may write to a table that cannot be rolled back. Only names in the text can be looked up; a statement that calls code counts as a
+//! write in any case.
 
 use std::sync::Arc;
 
 use protocol::statement::names_any;
 use topology::catalogue::Catalogue;
 
-/// Which names are asked for.
+/// The lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Of what is not rolled back for certain: [`Catalogue::untransactional`].
+    /// Names of what may not be rolled back: [`Catalogue::untransactional`].
     Untransactional,
-    /// Of what may write when it is read: [`Catalogue::writing_reads`].
+    /// Names that may write when they are read: [`Catalogue::writing_reads`].
     WritingReads,
-    /// Of all views: [`Catalogue::views`].
+    /// The names of all views: [`Catalogue::views`].
     Views,
 }
 
-/// The present lists, asked for when a statement needs one.
+/// Returns the present lists; called when a statement needs one.
 pub type Lists<'a> = &'a dyn Fn(List) -> Names;
 
-/// What is known of one list.
+/// The content of one list.
 #[derive(Clone, Debug)]
 pub enum Names {
-    /// It has not been read: any name may be on it.
+    /// It was not read yet: any name may be in it.
     Unknown,
-    /// Nothing is on it.
+    /// It is empty.
     Nothing,
-    /// These are.
+    /// It has names.
     Of(Arc<Catalogue>, List),
 }
 
 impl Names {
-    /// One list of what has been read. Of a list with nothing on it no more is taken along than that.
+    /// One list of the catalogue; an empty one does not keep the catalogue alive.
     pub fn of(catalogue: Option<&Arc<Catalogue>>, list: List) -> Self {
         let Some(catalogue) = catalogue else { return Self::Unknown };
         let is_empty = match list {
@@ -46,7 +46,7 @@ impl Names {
         if is_empty { Self::Nothing } else { Self::Of(Arc::clone(catalogue), list) }
     }
 
-    /// A write may change what is not rolled back.
+    /// Whether the text contains a name of this list. True for all texts while the list is unknown.
     pub(crate) fn any_in(&self, text: &[u8], status: u16) -> bool {
         match self {
             Self::Unknown => true,
@@ -62,8 +62,8 @@ impl Names {
         }
     }
 
-    /// What looks like a read may write. While the list is unknown that is so of whatever may name a table, in which `FROM` or `TABLE`
-    /// stands.
+    /// The same for a list of names whose reads may write. While it is unknown, true for a text that may name a table, which contains
+    /// `FROM` or `TABLE`.
     pub(crate) fn any_read_in(&self, text: &[u8], status: u16) -> bool {
         match self {
             Self::Unknown => names_any(text, status, |name| matches!(name, "from" | "table")),

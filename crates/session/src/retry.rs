@@ -1,4 +1,4 @@
-//! May a statement be sent again, after its node was lost? A table, nothing else.
+//! Decides whether a statement may be sent again after its node was lost. A table, and nothing else.
 //!
 //! | the statement                                      | not wholly sent | sent, no byte of the answer given | some bytes given |
 //! |----------------------------------------------------|-----------------|-----------------------------------|------------------|
@@ -10,28 +10,28 @@
 //! | inside, cannot commit                              | rolled back     | rolled back                       | rolled back      |
 //! | inside, COMMIT or anything that may commit         | rolled back     | **unknown**                       | **unknown**      |
 //!
-//! "Rolled back" is certain: a server that lost the connection, or was cut from its group, rolls back what was not
-//! committed. A statement whose last byte was never sent cannot have run: servers execute whole packets only. But no server rolls back
-//! what was done to a table without transactions (MyISAM, Aria, MEMORY): where the statement or its transaction may have touched one,
-//! "rolled back", and "again" of what was sent with autocommit off, become **unknown**.
+//! "Rolled back" is certain: a server that lost the connection, or was cut from its group, rolls back what was not committed. A statement
+//! whose last byte was never sent cannot have run, since servers execute only whole packets. But no server rolls back what was written to a
+//! table without transactions (MyISAM, Aria, MEMORY): where the statement or its transaction may have written to one, "rolled back" becomes
+//! **unknown**, and so does "again" for what was sent with autocommit off.
 
 use protocol::statement::Kind;
 
 /// How far a statement had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The last byte of the command was given to the kernel.
+    /// The last byte of the command was handed to the kernel.
     pub sent: bool,
-    /// At least one byte of the answer was given to the client.
+    /// At least one byte of the answer was sent to the client.
     pub delivered: bool,
 }
 
-/// What a statement is, as far as sending it again goes.
+/// The properties of a statement that decide whether it is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Circumstances {
-    /// From the scanner (for a prepared statement: of its text).
+    /// From the scanner; for a prepared statement, of its text.
     pub kind: Kind,
-    /// It may commit an open transaction: COMMIT, BEGIN, DDL, CALL, whatever is not understood.
+    /// It may commit an open transaction: COMMIT, BEGIN, DDL, CALL, or any text that is not understood.
     pub may_commit: bool,
     /// A transaction was open before it.
     pub in_transaction: bool,
@@ -41,23 +41,23 @@ pub struct Circumstances {
     pub untransactional: bool,
 }
 
-/// What follows from a loss.
+/// What to do after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDecision {
-    /// Send it again, on whatever node serves next.
+    /// Send it again, to whichever node serves next.
     Again,
-    /// It is as if it had succeeded (a ROLLBACK whose node died).
+    /// Answer as if it had succeeded: a ROLLBACK whose node was lost.
     Done,
-    /// Its transaction is surely rolled back: 1213, which applications retry.
+    /// Its transaction is certainly rolled back: error 1213, upon which applications retry.
     RolledBack,
-    /// It may have been committed or not; it is never sent again.
+    /// It may have been committed or not, and is never sent again.
     Unknown,
-    /// A read whose answer was partly given: nothing was changed, but it cannot be continued.
+    /// A read of whose answer a part was sent to the client: nothing was changed, but it cannot be continued.
     CutShort,
 }
 
 /// The table above.
-pub fn verdict(what: Circumstances, progress: Progress) -> LossDecision {
+pub fn decide(what: Circumstances, progress: Progress) -> LossDecision {
     let Progress { sent, delivered } = progress;
     if what.in_transaction {
         return match what.kind {
@@ -106,22 +106,22 @@ mod tests {
     fn nothing_that_may_have_committed_is_ever_sent_again() {
         for kind in [Kind::Write, Kind::Commit, Kind::Begin, Kind::SessionOnly] {
             for progress in [SENT, GIVEN] {
-                assert_eq!(verdict(inside(kind, true), progress), LossDecision::Unknown, "{kind:?} inside");
+                assert_eq!(decide(inside(kind, true), progress), LossDecision::Unknown, "{kind:?} inside");
             }
         }
         for may_commit in [false, true] {
             for progress in [SENT, GIVEN] {
-                assert_eq!(verdict(outside(Kind::Write, may_commit), progress), LossDecision::Unknown);
+                assert_eq!(decide(outside(Kind::Write, may_commit), progress), LossDecision::Unknown);
             }
         }
     }
 
     #[test]
     fn what_surely_did_not_happen_is_told_so() {
-        assert_eq!(verdict(inside(Kind::Commit, true), UNSENT), LossDecision::RolledBack);
-        assert_eq!(verdict(inside(Kind::Write, false), SENT), LossDecision::RolledBack);
-        assert_eq!(verdict(inside(Kind::Read, false), GIVEN), LossDecision::RolledBack);
-        assert_eq!(verdict(inside(Kind::Rollback, false), SENT), LossDecision::Done);
+        assert_eq!(decide(inside(Kind::Commit, true), UNSENT), LossDecision::RolledBack);
+        assert_eq!(decide(inside(Kind::Write, false), SENT), LossDecision::RolledBack);
+        assert_eq!(decide(inside(Kind::Read, false), GIVEN), LossDecision::RolledBack);
+        assert_eq!(decide(inside(Kind::Rollback, false), SENT), LossDecision::Done);
     }
 
     #[test]
@@ -129,23 +129,23 @@ mod tests {
         for kind in [Kind::Write, Kind::Read, Kind::Savepoint] {
             for progress in [UNSENT, SENT, GIVEN] {
                 let what = Circumstances { untransactional: true, ..inside(kind, false) };
-                assert_eq!(verdict(what, progress), LossDecision::Unknown, "{kind:?} {progress:?}");
+                assert_eq!(decide(what, progress), LossDecision::Unknown, "{kind:?} {progress:?}");
             }
         }
     }
 
     #[test]
     fn reads_and_the_unsent_go_again() {
-        assert_eq!(verdict(outside(Kind::Write, true), UNSENT), LossDecision::Again);
-        assert_eq!(verdict(outside(Kind::Read, false), SENT), LossDecision::Again);
-        assert_eq!(verdict(outside(Kind::Read, false), GIVEN), LossDecision::CutShort);
-        assert_eq!(verdict(outside(Kind::Begin, true), SENT), LossDecision::Again);
+        assert_eq!(decide(outside(Kind::Write, true), UNSENT), LossDecision::Again);
+        assert_eq!(decide(outside(Kind::Read, false), SENT), LossDecision::Again);
+        assert_eq!(decide(outside(Kind::Read, false), GIVEN), LossDecision::CutShort);
+        assert_eq!(decide(outside(Kind::Begin, true), SENT), LossDecision::Again);
         let first_of_a_transaction = Circumstances { autocommit: false, ..outside(Kind::Write, false) };
-        assert_eq!(verdict(first_of_a_transaction, SENT), LossDecision::Again);
+        assert_eq!(decide(first_of_a_transaction, SENT), LossDecision::Again);
         let untransactional = Circumstances { untransactional: true, ..first_of_a_transaction };
-        assert_eq!(verdict(untransactional, SENT), LossDecision::Unknown);
-        assert_eq!(verdict(untransactional, UNSENT), LossDecision::Again);
+        assert_eq!(decide(untransactional, SENT), LossDecision::Unknown);
+        assert_eq!(decide(untransactional, UNSENT), LossDecision::Again);
         let ddl = Circumstances { autocommit: false, ..outside(Kind::Write, true) };
-        assert_eq!(verdict(ddl, SENT), LossDecision::Unknown);
+        assert_eq!(decide(ddl, SENT), LossDecision::Unknown);
     }
 }

@@ -1,15 +1,15 @@
-//! What only the node knows of a session, read from it before the session leaves it in good order: the values of user variables that were
-//! set by expressions, the id of the last insert, the variables that code may have changed before it failed, and whether it holds locks.
+//! State of a session that only its node knows, and that is read from it before a planned move: the values of user variables that were set
+//! by expressions, the id of the last insert, the variables that code may have changed before it failed, and whether the session holds
+//! locks.
 //!
-//! Enters: the node's answers as rows of text. Leaves: statements that set the same on another node. Where that cannot be said for certain
-//! (a name that is not ASCII, too much of it), nothing is said, and the session stays tied to its node.
+//! Enters: the node's answers as rows of text. Leaves: statements that set the same on another node. Where that is not certainly possible
+//! (a name that is not ASCII, too many values), there are none, and the session stays tied to its node.
 //!
-//! A session may have made itself blind (`sql_select_limit = 0`): each question has a LIMIT of its own, which overrules that. (SET STATEMENT
-//! would, too; but then the variables are those of that statement.)
+//! The session itself may have a `sql_select_limit` of 0. Each question therefore has a LIMIT of its own, which takes precedence. (SET
+//! STATEMENT would, too, but then the variables read are those of that statement.)
 //!
-//! To ask is a statement of its own: afterwards the node no longer knows what an earlier statement left behind, see [`LOSES`].
-//! Measured on MariaDB 10.11.19: a variable's value comes back with its type, character set and collation; a double as text reads back as the
-//! same double.
+//! Each question is a statement of its own, after which the node no longer knows what an earlier statement left; see [`LOSES`]. Measured on
+//! MariaDB 10.11.19: a variable set to its value as text has the same type, character set and collation, and a double has the same value.
 
 use std::fmt::Write; // into a String it cannot fail
 
@@ -26,20 +26,20 @@ pub const NAMES: &str = "SELECT HEX(VARIABLE_NAME), VARIABLE_TYPE FROM informati
 /// The role in force.
 pub const ROLE: &str = "SELECT CURRENT_ROLE() LIMIT 1";
 
-/// How often the session has done what ties it to its node; in a procedure, too. Other than 0, it may have such a thing.
+/// How often the session created something that ties it to its node, also inside a procedure. If not 0, it may still have it.
 pub const TIES: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS \
     WHERE VARIABLE_NAME IN ('Com_create_temporary_table','Com_prepare_sql') LIMIT 18446744073709551615";
 
-/// How many locks by name (GET_LOCK) the session holds: one row, one column. MariaDB says so where its plugin metadata_lock_info is loaded;
-/// without it the server refuses, and nobody can tell.
+/// How many named locks (GET_LOCK) the session holds: one row, one column. MariaDB reports them if its plugin metadata_lock_info is loaded;
+/// without it the server refuses, and the number is unknown.
 pub const LOCKS: &str = "SELECT COUNT(*) FROM information_schema.METADATA_LOCK_INFO \
     WHERE THREAD_ID = CONNECTION_ID() AND LOCK_TYPE = 'User lock' LIMIT 1";
 
-/// Asks for the variables that are other than a fresh session's would be, by name and value, and for those of `names` in any case. MariaDB has
-/// the table since 10.1. Not the character sets: of a login that is no default of the server's, they are other than a global value, and no SET
-/// comes to the same.
+/// Asks for the variables whose values differ from those of a new session, by name and value, and for those of `names` in any case. MariaDB
+/// has the table since 10.1. The character sets are left out: after a login with a character set other than the server's default, they
+/// differ from the global values, and no SET has the same effect.
 pub fn variables_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    // Those that follow others: where they are as usual again, that must be said, too.
+    // These follow other variables: they must be set even where they have their usual values again.
     let mut list = String::from("'sql_big_selects','collation_server'");
     for name in names {
         let _ = write!(list, ",'{}'", name.replace('\'', "''"));
@@ -53,16 +53,16 @@ pub fn variables_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
     )
 }
 
-/// What the node cannot answer any more once it has been asked.
+/// What the node does not know any more after it was asked.
 pub const LOSES: Recalls =
     Recalls::ROW_COUNT.union(Recalls::FOUND_ROWS).union(Recalls::WARNINGS).union(Recalls::PROFILE);
 
-/// The most that is carried over of one session, in bytes of SQL.
+/// The most that is transferred for one session, in bytes of SQL.
 const BYTES_MAX: usize = 256 * 1024;
-/// The most variables asked for.
+/// The most variables that are asked for.
 const VARIABLES_MAX: usize = 512;
 
-/// One row as a server gives it.
+/// A row of a server's answer.
 pub type Row = [Option<Vec<u8>>];
 
 /// A user variable whose value is asked for.
@@ -101,7 +101,7 @@ impl Variable {
     }
 }
 
-/// The variables in the answer to [`NAMES`]; `None` when one of them cannot be carried over.
+/// The variables in the answer to [`NAMES`]; `None` when one of them cannot be transferred.
 pub fn variables<'a>(rows: impl ExactSizeIterator<Item = &'a Row>) -> Option<Vec<Variable>> {
     if rows.len() > VARIABLES_MAX {
         return None;
@@ -109,7 +109,7 @@ pub fn variables<'a>(rows: impl ExactSizeIterator<Item = &'a Row>) -> Option<Vec
     rows.map(Variable::of).collect()
 }
 
-/// Asks for their values: one row with three columns for each, value, character set and collation. `None` when there are none.
+/// A statement that asks for their values: one row with three columns for each: value, character set, collation. `None` when there are none.
 pub fn values(variables: &[Variable]) -> Option<String> {
     if variables.is_empty() {
         return None;
@@ -125,7 +125,7 @@ pub fn values(variables: &[Variable]) -> Option<String> {
     Some(text)
 }
 
-/// The statements that set what the answer to [`values`] says; `None` when that cannot be said, or is too much.
+/// The statements that set the values in the answer to [`values`]; `None` when that is not possible, or there are too many.
 pub fn texts(variables: &[Variable], row: &Row) -> Option<Vec<String>> {
     let mut text = String::from("SET ");
     for (at, variable) in variables.iter().enumerate() {

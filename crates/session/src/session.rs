@@ -1,8 +1,8 @@
-//! The only door: one client's session, from its login to its end.
+//! The interface of this crate: one client's session, from its login to its end.
 //!
-//! The driver shows each command ([`Session::command`]) and each end of an answer ([`Session::part`], [`Session::ended`]), and asks what
-//! a loss means ([`Session::lost`]). Bytes stay with the driver. What must survive a node is kept here ([`Wanted`]); what is of one link
-//! only is handed in with each call ([`Standing`]).
+//! The driver passes each command ([`Session::command`]) and each end of an answer ([`Session::part`], [`Session::ended`]), and asks what
+//! to do after a loss ([`Session::lost`]). The driver keeps the bytes. The state that must survive a node is kept here ([`Wanted`]); the
+//! state that one link has is passed with each call ([`Standing`]).
 
 use protocol::capability::Caps;
 use protocol::command::{self, Command, LAST_PREPARED};
@@ -20,16 +20,16 @@ use crate::retry::{self, Circumstances, LossDecision, Progress};
 use crate::standing::Standing;
 use crate::wanted::{Prepared, Wanted};
 
-/// See the head of this file.
+/// One client's session. See the head of this file.
 #[derive(Debug)]
 pub struct Session {
-    /// What must be set up again on another node.
+    /// The state that must be set up again on another node.
     pub wanted: Wanted,
     /// The node's status bits as of the last answer that the client saw.
     status: u16,
-    /// What the client's next command is told.
+    /// The error that the client's next command gets.
     owed: Option<Owed>,
-    /// Of the answer at hand, one part has ended already.
+    /// The current answer consists of several results, and one of them has ended.
     saw_part: bool,
 }
 
@@ -43,22 +43,22 @@ impl Session {
         self.status & ok::status::AUTOCOMMIT != 0
     }
 
-    /// The status bits a locally made OK carries.
+    /// The status bits of an OK packet that the proxy makes itself.
     pub fn status(&self) -> u16 {
         self.status & (ok::status::AUTOCOMMIT | ok::status::NO_BACKSLASH_ESCAPES)
     }
 
-    /// The flags of the last answer, which say how a text is meant.
+    /// The status bits of the last answer, which determine how a text is parsed.
     pub fn flags(&self) -> u16 {
         self.status
     }
 
-    /// What the client is yet to be told.
+    /// The error that the client has not been told yet.
     pub fn owed(&self) -> Option<&Owed> {
         self.owed.as_ref()
     }
 
-    /// Has the next command told this; the gravest wins.
+    /// The next command will get this error, unless a more serious one is waiting already.
     pub fn owe(&mut self, owed: Owed) {
         let has_graver = match &self.owed {
             Some(Owed::SessionLost(_)) => true,
@@ -72,8 +72,8 @@ impl Session {
 
     // ---- a command
 
-    /// A command of the client. `payload` is all of it, or as much as is at hand when it is larger than the proxy keeps
-    /// (`whole` false): a text that is cut off is taken for a write. `link`: what stands on the present link, if there is one.
+    /// Decides about a command of the client. `payload` is all of it, or, with `whole` false, as much as was received of one that is larger
+    /// than the proxy keeps; such a text counts as a write. `link`: the state of the present link, if there is one.
     pub fn command(
         &mut self,
         payload: &[u8],
@@ -91,18 +91,18 @@ impl Session {
         if self.owed.is_some() { self.tell(next) } else { next }
     }
 
-    /// What a command comes to when something is owed.
+    /// What becomes of a command while an error is waiting for the client.
     fn tell(&mut self, next: Next) -> Next {
         let is_session = matches!(self.owed, Some(Owed::SessionLost(_)));
         match next {
-            // The client is told by its next statement: this says nothing of a transaction.
+            // The client gets the error with its next statement; an answer to this says nothing about a transaction.
             Next::Forward(flight) if flight.command == Command::PING && !is_session => Next::AnswerOk,
-            // What was lost is rolled back: exactly what is asked for. (A new transaction behind it is not.)
+            // The transaction is rolled back, which is what the client asks for. (Not if it also begins a new one.)
             Next::Forward(flight) if flight.kind() == Kind::Rollback && !flight.chains && !is_session => {
                 self.owed = None;
                 Next::AnswerOk
             }
-            // Nobody waits for an answer: the next command that does is told. (Long data: the EXECUTE that follows is refused.)
+            // These commands have no answer, so the next one that has gets the error. (After long data, the EXECUTE is refused.)
             Next::Forward(flight) if !flight.command.answers() => {
                 if flight.command == Command::STMT_CLOSE
                     && let Some(id) = flight.statement
@@ -141,7 +141,7 @@ impl Session {
                 };
                 let mut scanned = Statement::under(text, self.status);
                 if !whole {
-                    // What follows may be anything, another statement included.
+                    // The rest may be anything, including another statement.
                     scanned = cut_off(scanned);
                 }
                 if !caps.has(Caps::MULTI_STATEMENTS) && begins_with_one_write(text) {
@@ -187,7 +187,7 @@ impl Session {
                 };
                 return match id {
                     Some(id) => self.plan_prepared(flight, id, payload, link, names),
-                    // Its number means nothing to the node, or means another statement there.
+                    // The node does not know this id, or knows it as another statement.
                     None if command.answers() => {
                         Next::UnknownStatement(command::statement_id(payload).unwrap_or_default())
                     }
@@ -199,7 +199,7 @@ impl Session {
         Next::Forward(flight)
     }
 
-    /// Which sequences a text draws from, and asks for.
+    /// Notes the sequences that a text draws from or asks for.
     fn note_sequences(&self, flight: &mut InFlight, text: &[u8], kind: Kind) {
         let (draws, asks) = (kind == Kind::Write && draws(text), flight.recalls.has(Recalls::SEQUENCE));
         if !draws && !asks {
@@ -214,7 +214,7 @@ impl Session {
         }
     }
 
-    /// A ROLLBACK that begins a new transaction is not done by being lost.
+    /// A ROLLBACK that also begins a new transaction is not complete when its node is lost.
     fn mark_chain(&self, flight: &mut InFlight, scanned: Statement) {
         if !matches!(scanned.kind, Kind::Commit | Kind::Rollback) {
             return;
@@ -237,7 +237,7 @@ impl Session {
     ) -> Next {
         flight.statement = Some(id);
         match flight.command {
-            // Closed on its node, when it has been prepared on one; its number is gone for the client either way.
+            // It is closed on the node only if it was prepared there. The client cannot use its id any more either way.
             Command::STMT_CLOSE if link.statement(id).is_none() => {
                 self.wanted.close(id);
                 return Next::Nothing;
@@ -247,7 +247,7 @@ impl Session {
                     return Next::UnknownStatement(id);
                 };
                 if remember_types(statement, flight.command, payload) {
-                    // New ones: the node's are old until this command has reached it.
+                    // The types are new, and unknown to the node until this command has reached it.
                     link.change(id, |on_node| on_node.types_told = false);
                 }
                 let scanned = statement.scanned;
@@ -257,9 +257,9 @@ impl Session {
                 flight.look_up(&statement.sql, self.status, names);
                 flight.what.untransactional |= statement.sql.is_empty();
                 self.mark_chain(&mut flight, scanned);
-                // Of a CALL servers send the results as they come, whatever was asked for.
+                // Servers send the results of a CALL directly, even if a cursor was asked for.
                 flight.asks_cursor = command::asks_for_cursor(payload) && !scanned.calls;
-                // Once for each set of parameters.
+                // It runs once for each set of parameters.
                 flight.several |= flight.command == Command::STMT_BULK_EXECUTE;
             }
             Command::STMT_FETCH => flight.is_harmless(Kind::Read),
@@ -271,7 +271,7 @@ impl Session {
 
     // ---- its answer
 
-    /// One part of a chain of results ended, and more follow: what it reports counts already. `payload` is its OK or EOF packet.
+    /// A part of an answer with several results ended, and more follow; what it reports counts already. `payload` is its OK or EOF packet.
     pub fn part(&mut self, link: &mut Standing, flight: &InFlight, payload: &[u8], caps: Caps) {
         if let Some(status) = short_eof(payload) {
             self.ended_by_eof(link, flight, status);
@@ -285,8 +285,7 @@ impl Session {
         }
     }
 
-    /// The answer ended. `payload` is its last packet, `text` the command's payload as the client sent it (empty when it was
-    /// not kept).
+    /// The answer ended. `payload` is its last packet, and `text` the command's payload as the client sent it (empty when it was not kept).
     pub fn ended(
         &mut self,
         link: &mut Standing,
@@ -298,7 +297,7 @@ impl Session {
     ) {
         match end {
             End::Ok { status, changed, warnings } => {
-                // The hot path: most answers report nothing of the session and make no id.
+                // The hot path: most answers report no change of the session and no insert id.
                 let mut good = GoodEnd {
                     id: 0,
                     has_rows: payload.first() == Some(&ok::EOF),
@@ -326,7 +325,7 @@ impl Session {
             End::Err { code } => self.answered_by_error(link, flight, *code),
             End::Text => {}
             End::Prepared { id, params, .. } => {
-                // Empty when it was too long to be kept: then nothing is known of it.
+                // Empty if it was too long to be kept; then nothing is known about it.
                 let sql = text.get(1..).unwrap_or_default();
                 let scanned = Statement::under(sql, self.status);
                 let scanned = if sql.is_empty() { cut_off(scanned) } else { scanned };
@@ -344,22 +343,22 @@ impl Session {
         }
     }
 
-    /// Rows ended, in the form that cannot say what changed.
+    /// A result ended with an EOF packet, which cannot report what changed.
     fn ended_by_eof(&mut self, link: &mut Standing, flight: &InFlight, status: u16) {
         if status & ok::status::SESSION_STATE_CHANGED != 0
             && let Some(scanned) = flight.scanned.or_else(|| self.executed(flight))
         {
-            self.wanted.changed_untold(&scanned, link);
+            self.wanted.changed_without_name(&scanned, link);
         }
     }
 
-    /// Several servers roll back the whole transaction on some errors, and an error carries no status: the driver asks for it
-    /// ([`Session::unsure`]).
+    /// Handles an error. Several servers roll back the whole transaction on some errors, and an error packet carries no status. The driver
+    /// therefore asks the server for it ([`Session::unsure`]).
     fn answered_by_error(&mut self, link: &mut Standing, flight: &InFlight, code: u16) {
         let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) else { return };
-        // What it left behind is the error, which the present node knows.
+        // The error itself is in the diagnostics area of the present node.
         link.remembers(Recalls::WARNINGS.union(Recalls::ROW_COUNT));
-        // A text that cannot be parsed has done nothing, unless it is the second of several.
+        // A text that cannot be parsed has changed nothing, unless it is not the first of several statements.
         let several = self.saw_part || flight.several;
         if code != errno::PARSE_ERROR || several {
             let runs_several = scanned.runs_several || several;
@@ -367,7 +366,7 @@ impl Session {
         }
     }
 
-    /// A command that no server answers has reached the node.
+    /// A command without an answer has reached the node.
     pub fn sent(link: &mut Standing, flight: &InFlight) {
         if flight.command == Command::STMT_SEND_LONG_DATA
             && let Some(id) = flight.statement
@@ -376,25 +375,25 @@ impl Session {
         }
     }
 
-    /// True when only the server knows whether a transaction is open: after an error, when one was or may have been begun.
+    /// Whether only the server knows if a transaction is open: after an error, when one was or may have been open.
     pub fn unsure(&self, link: &Standing, flight: &InFlight, end: &End) -> bool {
         matches!(end, End::Err { .. })
             && (link.in_transaction() || !self.autocommit() || flight.what.may_commit || self.saw_part)
     }
 
-    /// What the server's status bits say, from any OK or EOF.
+    /// Takes the server's status bits from any OK or EOF packet.
     pub fn server_status(&mut self, link: &mut Standing, status: u16) {
         self.status = status;
         self.saw_part |= status & ok::status::MORE_RESULTS != 0;
         link.set_transaction(status & ok::status::IN_TRANS != 0);
     }
 
-    /// A fresh link stands, with these status bits; it was never in a transaction.
+    /// A new link was opened, with these status bits; it has no transaction.
     pub fn attached(&mut self, status: u16) {
         self.status = status & !ok::status::IN_TRANS;
     }
 
-    /// The prepared statement that `flight` runs, as the scanner sees it.
+    /// The scanner's result for the prepared statement that `flight` runs.
     fn executed(&self, flight: &InFlight) -> Option<Statement> {
         matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
             .then_some(flight.statement)
@@ -415,7 +414,7 @@ impl Session {
             );
         } else if let Some(scanned) = self.executed(flight) {
             let statement = flight.statement.and_then(|id| self.wanted.statements.get(&id));
-            // Run again elsewhere, its text alone would lack the parameters. Copied for those few of which it is kept.
+            // Repeated on another node, the text alone would lack the parameters. The text is copied only for the few statements that need it.
             let is_kept = scanned.literal_user_variables || scanned.sets != Sets::NONE;
             let text = statement
                 .filter(|statement| is_kept && statement.params == 0)
@@ -425,7 +424,7 @@ impl Session {
             self.wanted.succeeded(text.as_deref().unwrap_or_default(), &executed, link);
             self.wanted.note_insert_id(&scanned, end.id, |_| true, link);
         } else {
-            return; // PING and the like leave nothing to recall
+            return; // PING and the like leave nothing in the session
         }
         let renews =
             flight.scanned.or_else(|| self.executed(flight)).map_or(Recalls::NONE, |scanned| scanned.renews);
@@ -447,7 +446,7 @@ impl Session {
 
     // ---- what becomes of a link
 
-    /// A STMT_CLOSE was sent, or needs no sending.
+    /// A STMT_CLOSE was sent, or did not have to be.
     pub fn closed(&mut self, link: Option<&mut Standing>, statement: u32) {
         self.wanted.close(statement);
         if let Some(link) = link {
@@ -455,19 +454,19 @@ impl Session {
         }
     }
 
-    /// COM_RESET_CONNECTION: all is as after the login but the schema, on the node too, or no link stands.
+    /// COM_RESET_CONNECTION: the session is as after the login except for the schema. The same was done on the node, or there is no link.
     pub fn reset(&mut self) {
         self.wanted.reset();
         self.owed = None;
         self.status = ok::status::AUTOCOMMIT;
     }
 
-    /// What a fresh link of this session has; `has_moved`: the session ran statements on another.
+    /// The state of a new link of this session. `has_moved`: the session has run statements on another node.
     pub fn standing(&self, has_moved: bool) -> Standing {
         if has_moved { Standing::after_move(self.wanted.insert_id().is_some()) } else { Standing::default() }
     }
 
-    /// An EXECUTE was answered here: true when long data waits for it on the node, which the next one must not find.
+    /// An EXECUTE was answered by the proxy. `true` when long data for it is on the node, which the next EXECUTE must not use.
     pub fn left_long_data(link: &mut Standing, flight: &InFlight) -> bool {
         let Some(id) = flight.statement else { return false };
         let left = matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
@@ -476,28 +475,28 @@ impl Session {
         left
     }
 
-    /// The node was lost with this command on its way; `link` is what stood on it.
+    /// The node was lost during this command. `link` is the state that the link had.
     pub fn lost(&mut self, link: &Standing, flight: &InFlight, progress: Progress) -> LossDecision {
-        // It was looked at before it had this node, on which autocommit may be another.
+        // The circumstances were determined before the session had this node, whose autocommit may differ.
         let autocommit = flight.what.autocommit || self.autocommit();
         let untransactional = (progress.sent && flight.what.untransactional) || link.wrote_untransactional();
         if flight.what.in_transaction {
             let owed = if link.wrote_untransactional() { Owed::Unknown } else { Owed::RolledBack };
             match flight.command {
-                // Answered as if nothing had happened, as those who ask so expect; the next statement is told.
+                // Answered as if nothing had happened, since clients expect that of them; the next statement gets the error.
                 Command::PING | Command::STMT_RESET => {
                     self.owe(owed);
                     return LossDecision::Done;
                 }
-                // Nobody looks for the end of a transaction in the answer to these.
+                // Clients do not look for the end of a transaction in the answer to these.
                 Command::STATISTICS | Command::SET_OPTION => self.owe(owed),
                 _ => {}
             }
         }
-        retry::verdict(Circumstances { autocommit, untransactional, ..flight.what }, progress)
+        retry::decide(Circumstances { autocommit, untransactional, ..flight.what }, progress)
     }
 
-    /// The node was lost, or let go of, while nothing was on its way; `link` is what stood on it.
+    /// The node was lost or left while no command was running. `link` is the state that the link had.
     pub fn lost_idle(&mut self, link: &Standing) {
         if link.in_transaction() {
             self.owe(if link.wrote_untransactional() { Owed::Unknown } else { Owed::RolledBack });
@@ -508,8 +507,8 @@ impl Session {
         }
     }
 
-    /// The node was lost when it was to say whether a transaction is open after `flight` had failed. Where nobody knows, the
-    /// client is told that it is lost; one statement that failed under autocommit has left none.
+    /// The node was lost when it was asked whether a transaction is open after `flight` had failed. If that is not certain, the client is
+    /// told that its transaction is lost. A single statement that failed with autocommit on leaves none open.
     pub fn lost_unsure(&mut self, link: &Standing, flight: &InFlight) {
         let has_none = !link.in_transaction()
             && flight.what.autocommit
@@ -533,8 +532,8 @@ impl Session {
         }
     }
 
-    /// The node refused the command with an error that speaks of the node. Such an answer means that it did not run, but for
-    /// errors that may come after the work was done: those count as a loss.
+    /// The node refused the command with an error about itself. Such an error means that the command did not run, except for those that may
+    /// also come after the work was done; these count as a loss.
     pub fn refused(&mut self, link: &Standing, flight: &InFlight, code: u16) -> LossDecision {
         let ran = !matches!(
             code,
@@ -544,12 +543,12 @@ impl Session {
         self.lost(link, flight, Progress { sent: ran, delivered: false })
     }
 
-    /// Whether the node alone knows what LAST_INSERT_ID() is.
+    /// Whether only the node knows the value of LAST_INSERT_ID().
     pub fn has_insert_id_to_save(&self, link: &Standing) -> bool {
         self.wanted.insert_id().is_none() && link.forgotten(Recalls::INSERT_ID).is_empty()
     }
 
-    /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
+    /// Whether only the node knows some of the session's state, and it can be read before the session leaves.
     pub fn has_to_save(&self, link: &Standing) -> bool {
         let pins = link.pins();
         self.has_insert_id_to_save(link)
@@ -559,16 +558,16 @@ impl Session {
     }
 }
 
-/// What the last packet of an answer says, where it is no error.
+/// What the last packet of a successful answer says.
 #[derive(Clone, Copy)]
 struct GoodEnd {
     /// The insert id.
     id: u64,
-    /// It ends rows.
+    /// It ends a result set.
     has_rows: bool,
-    /// It counts warnings of this statement.
+    /// It reports warnings of this statement.
     warns: bool,
-    /// Rows were changed, and are committed.
+    /// Rows were changed and committed.
     wrote: bool,
 }
 
@@ -589,7 +588,7 @@ fn note_cursor(link: &mut Standing, flight: &InFlight, status: u16) {
     }
 }
 
-/// Of a text of which only the beginning is at hand: what follows may be anything, another statement included.
+/// For a text of which only the beginning was kept: the rest may be anything, including another statement.
 fn cut_off(scanned: Statement) -> Statement {
     Statement {
         kind: Kind::Write,
@@ -597,33 +596,33 @@ fn cut_off(scanned: Statement) -> Statement {
         runs_several: true,
         alone: false,
         literal_user_variables: false,
-        insert_id: InsertId::Untold,
+        insert_id: InsertId::Unknown,
         touches_engines: true,
         ..scanned
     }
 }
 
-/// Whether a text draws a number from a sequence, for all that it shows.
+/// Whether a text may draw a number from a sequence.
 fn draws(text: &[u8]) -> bool {
     has(text, b"nextval") || has(text, b"next value")
 }
 
-/// Whether a text names the variable that LAST_INSERT_ID() is.
+/// Whether a text names one of the variables for LAST_INSERT_ID().
 fn names_insert_id(text: &[u8]) -> bool {
     has(text, b"last_insert_id") || has(text, b"identity")
 }
 
-/// Whether a text has a word anywhere, in letters of either case.
+/// Whether a text contains a word, in either case.
 fn has(text: &[u8], what: &[u8]) -> bool {
     text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what))
 }
 
-/// Whether an OK packet may tell an insert id: behind a number of rows of one byte, a zero tells none.
+/// Whether an OK packet may carry an insert id: after a one-byte row count, a zero means none.
 fn tells_an_id(payload: &[u8]) -> bool {
     !matches!(payload, [_, 0..=250, 0, ..])
 }
 
-/// The status flags of an EOF packet of the old form.
+/// The status flags of an EOF packet.
 fn short_eof(payload: &[u8]) -> Option<u16> {
     if payload.first() != Some(&ok::EOF) || payload.len() > 5 {
         return None;
@@ -632,8 +631,8 @@ fn short_eof(payload: &[u8]) -> Option<u16> {
     fields.u8().and_then(|_| fields.u16()).and_then(|_| fields.u16()).ok()
 }
 
-/// Keeps the parameter types of an EXECUTE that binds them anew, and tells whether it does: id(4) flags(1) iterations(4), NULL bitmap, "new
-/// types" flag, types (two bytes each); or of a BULK_EXECUTE: id(4) flags(2), types. `payload` may be the beginning of it.
+/// Keeps the parameter types of an EXECUTE that sends new ones, and returns whether it does: id(4) flags(1) iterations(4), NULL bitmap,
+/// "new types" flag, types (two bytes each); or of a BULK_EXECUTE: id(4) flags(2), types. `payload` may be only the beginning of it.
 fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) -> bool {
     if statement.params == 0 {
         return false;

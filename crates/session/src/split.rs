@@ -1,7 +1,7 @@
-//! Reads that may run on a replica while the session stands on the primary: which they are, and up to where a replica must be for it.
+//! Decides which reads may run on a replica while the session is on the primary, and which position the replica must have reached.
 //!
-//! Enters: a command, the session, what stands on its link to the primary, and the lists of names. Leaves: [`RunsOn`], and [`Need`]. Whatever is
-//! in doubt belongs to the primary, which is never wrong.
+//! Enters: a command, the session, the state of its link to the primary, and the lists of names. Leaves: [`RunsOn`], and [`Need`]. If
+//! anything is uncertain, the command runs on the primary, which is always correct.
 
 use protocol::command::Command;
 use protocol::statement::{Kind, Pins, Recalls, Sets, is_of_the_server, only_recalls, reads_rows_only};
@@ -12,10 +12,10 @@ use crate::session::Session;
 use crate::standing::Standing;
 use crate::wanted::Wanted;
 
-/// What a read leaves on the link that it ran on, and nowhere else.
+/// What a read leaves for later statements, on the link on which it ran.
 pub const LEFT: Recalls = Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::FOUND_ROWS);
 
-/// What ties a session to the primary and means nothing for a read that names none of it.
+/// Reasons that tie a session to the primary and are irrelevant for a read that uses none of them.
 const WITHOUT_MEANING: Pins = Pins::USER_VARIABLE
     .union(Pins::GET_LOCK)
     .union(Pins::HANDLER)
@@ -24,22 +24,22 @@ const WITHOUT_MEANING: Pins = Pins::USER_VARIABLE
     .union(Pins::CURSOR)
     .union(Pins::LONG_STATEMENT);
 
-/// Once one of these was set, what the session reads, or what it has written, may be on the primary alone.
+/// If one of these was set, the data that the session reads or has written may exist on the primary only.
 const ON_THE_PRIMARY: [&str; 5] =
     ["sql_log_bin", "skip_replication", "profiling", "sql_auto_is_null", "gtid_domain_id"];
 
-/// Where a command runs.
+/// The node that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsOn {
     /// On the primary.
     Primary,
-    /// On a replica that has what the session needs.
+    /// A replica that has what the session needs.
     Replica,
-    /// On the replica that ran the last read: only that knows the answer.
+    /// The replica that ran the last read: only it knows the answer.
     LastReplica,
 }
 
-/// Where `flight` with this text runs. `link`: to the primary.
+/// Where `flight` with this text runs. `link`: the link to the primary.
 pub fn runs_on(
     flight: &InFlight,
     text: &[u8],
@@ -64,7 +64,7 @@ pub fn runs_on(
     }
     let status = session.flags();
     if !flight.recalls.is_empty() {
-        // Of several, all must have been left in the same place.
+        // If it asks for several things, all must have been left on the same link.
         let is_elsewhere = LEFT.has(flight.recalls) && link.forgotten(flight.recalls) == flight.recalls;
         let is_pure = is_elsewhere && flight.leaves_no_trace && only_recalls(text, status);
         return if is_pure { RunsOn::LastReplica } else { RunsOn::Primary };
@@ -79,7 +79,7 @@ pub fn runs_on(
     if is_plain { RunsOn::Replica } else { RunsOn::Primary }
 }
 
-/// Whether all that the session has set and that bears on a read can be said on a replica.
+/// Whether all of the session's settings that affect a read can be set on a replica.
 fn is_the_same_elsewhere(wanted: &Wanted, link: &Standing) -> bool {
     link.pins().without(WITHOUT_MEANING).is_empty()
         && !link.must_ask_all()
@@ -88,40 +88,41 @@ fn is_the_same_elsewhere(wanted: &Wanted, link: &Standing) -> bool {
         && ON_THE_PRIMARY.iter().all(|name| wanted.changed(name).is_none())
 }
 
-/// Up to where a replica must be before the session may read there.
+/// The position that a replica must have before the session may read there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Need {
-    /// Up to where the primary is now: it has to be asked.
+    /// The primary's present position: the primary has to be asked.
     #[default]
     Unknown,
-    /// Up to this GTID, the session's last.
+    /// This GTID, the session's last one.
     Gtid(Box<str>),
-    /// The replica that was read from last has all.
+    /// The replica of the last read has everything.
     Nothing,
 }
 
 impl Need {
-    /// After a command that ran on the primary; `gtid`: what it wrote under, by the server's word; `domain`: the only one of all that the
-    /// primary had when it was last asked. Where there are several, one GTID does not stand behind what was seen in the others.
+    /// After a command that ran on the primary. `gtid`: the GTID that the server reported for its write. `domain`: the only domain in the
+    /// primary's last position. Where there are several domains, the session may have seen transactions of the others, which one GTID does
+    /// not cover.
     pub fn after(&mut self, flight: &InFlight, gtid: Option<Box<str>>, domain: Option<u32>) {
-        // Of several statements, one that failed may have committed more than was told.
+        // If one of several statements failed, others may have committed without a report.
         let is_one = !flight.several && flight.scanned.is_none_or(|scanned| scanned.alone);
         let writes = matches!(flight.kind(), Kind::Write | Kind::Commit) && is_one;
         *self = match gtid {
-            // It stands behind whatever the session had seen of the primary by then.
+            // It comes after everything that the session had seen on the primary by then.
             Some(gtid)
                 if writes && domain.is_some() && Gtid::parse(&gtid).map(|gtid| gtid.domain) == domain =>
             {
                 Need::Gtid(gtid)
             }
             None if is_of_the_session(flight) => return,
-            // It may have seen what others wrote, or written what nobody told.
+            // It may have read what others wrote, or written something without a report.
             _ => Need::Unknown,
         };
     }
 }
 
-/// Neither reads nor writes anything but the session.
+/// Whether it neither reads nor writes anything except the session's settings.
 fn is_of_the_session(flight: &InFlight) -> bool {
     let is_set = flight.scanned.is_none_or(|scanned| scanned.alone && !scanned.calls_stored);
     matches!(flight.kind(), Kind::SessionOnly) && is_set && !flight.what.may_commit && !flight.several
@@ -132,7 +133,7 @@ fn is_of_the_session(flight: &InFlight) -> bool {
 pub struct Gtid {
     /// Its domain.
     pub domain: u32,
-    /// Its number there.
+    /// Its sequence number there.
     pub number: u64,
 }
 
@@ -149,14 +150,14 @@ impl Gtid {
     }
 }
 
-/// The domain of a position that has but one.
+/// The domain of a position that has only one.
 pub fn only_domain(position: &str) -> Option<u32> {
     let mut domains = position.split(',').map(|gtid| Gtid::parse(gtid).map(|gtid| gtid.domain));
     let first = domains.next()??;
     domains.next().is_none().then_some(first)
 }
 
-/// Whether a position is a list of GTIDs of MariaDB's, and not empty.
+/// Whether a position is a non-empty list of MariaDB GTIDs.
 pub fn is_position(text: &str) -> bool {
     text.split(',').all(|gtid| Gtid::parse(gtid).is_some())
 }

@@ -1,7 +1,7 @@
-//! What one link has of a session and no other link has: the numbers of its prepared statements, an open transaction, and whatever ties
-//! the session to its node. It is made with the link, owned beside it, and gone with it.
+//! The part of a session's state that exists on one link only: the node's ids of its prepared statements, an open transaction, and whatever
+//! ties the session to its node. It is created with the link, owned beside it, and dropped with it.
 //!
-//! Invariant: nothing in here is needed to set the session up on another link; that is [`crate::wanted::Wanted`]'s.
+//! Invariant: nothing in here is needed to set up the session on another link; that state is in [`crate::wanted::Wanted`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use protocol::statement::{Pins, Recalls};
 
 use crate::bound::Baseline;
 
-/// All that an earlier statement may have left.
+/// Everything that an earlier statement may have left on the node for a later one to ask for.
 const ALL: Recalls = Recalls::INSERT_ID
     .union(Recalls::ROW_COUNT)
     .union(Recalls::FOUND_ROWS)
@@ -18,17 +18,17 @@ const ALL: Recalls = Recalls::INSERT_ID
     .union(Recalls::PROFILE)
     .union(Recalls::LAST_GTID);
 
-/// Sequences remembered of a session that has moved; of more, the last value is not asked of the node.
+/// The number of sequences remembered for a session that has moved. The last values of any others are not asked of the node.
 const DRAWN_MAX: usize = 64;
 
-/// A prepared statement as it stands on the node.
+/// A prepared statement on the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnNode {
-    /// Its number there.
+    /// Its id there.
     pub id: u32,
-    /// The node has been told the parameters' types that are in force.
+    /// The node has received the parameter types that are in force.
     pub types_told: bool,
-    /// Long data was sent for it and not yet used.
+    /// Long data was sent for it and has not been used yet.
     pub long_data: bool,
     /// A cursor is open on it.
     pub cursor: bool,
@@ -52,46 +52,46 @@ impl OnNode {
     }
 }
 
-/// What code that the text does not show (a procedure, a function, a trigger, a block) has done to variables.
+/// What is not known about variables after code ran that the text does not show (a procedure, a function, a trigger, a block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doubt {
-    /// It failed: it may have set some before, and the server tells with some later answer.
+pub enum UnreportedChange {
+    /// It failed. It may have set some variables before, which the server reports with a later answer.
     MayHaveSet,
-    /// The server said that something changed, and not what.
+    /// The server reported that something changed, but not what.
     HasSet,
 }
 
-/// See the head of this file.
+/// The state of one link. See the head of this file.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// By the number that the client knows.
+    /// By the id that the client uses.
     statements: BTreeMap<u32, OnNode>,
     /// Those of them that tie the session to this link.
     tied: BTreeSet<u32>,
     pins: Pins,
     transaction: bool,
-    /// The open transaction has changed what no ROLLBACK takes back.
+    /// The open transaction has changed something that no ROLLBACK undoes.
     wrote_untransactional: bool,
-    /// What earlier statements of the session left behind on another link.
+    /// What earlier statements left on a former link, so that this node does not know it.
     forgotten: Recalls,
-    /// The sequences that the session has drawn from on this link, as far as they are remembered.
+    /// The sequences from which the session has drawn on this link, as far as they are remembered.
     drawn: BTreeSet<String>,
-    /// The node must be asked to report the session's changes again.
+    /// The node must be told again to track the session's changes.
     must_track: bool,
-    /// Variables that were changed to what no answer told.
+    /// Variables that were changed to a value that no answer reported.
     must_ask: BTreeSet<String>,
-    /// The node has been asked for some, and has not answered yet.
+    /// The node was asked for such values, and has not answered yet.
     is_asked: bool,
-    /// What code that the text does not show may have set.
-    doubt: Option<Doubt>,
-    /// Code has run that the text called and does not show. It may have set what no server reports, which can be asked for.
+    /// Code that the text does not show may have set variables.
+    unreported: Option<UnreportedChange>,
+    /// Code that the text does not show has run. It may have set variables without a report; they can be asked for.
     ran_code: bool,
-    /// What the login gave, when it was asked for.
+    /// The values after the login, if they were asked for.
     pub baseline: Option<Baseline>,
 }
 
 impl Standing {
-    /// Of a fresh link for a session that has been on another: that one's answers cannot be recalled here.
+    /// The state of a new link for a session that was on another node: what its statements left there is not known here.
     pub fn after_move(insert_id_known: bool) -> Self {
         let forgotten = if insert_id_known { ALL.without(Recalls::INSERT_ID) } else { ALL };
         Self { forgotten, ..Self::default() }
@@ -99,35 +99,35 @@ impl Standing {
 
     // ---- the transaction
 
-    /// A transaction is open on this link.
+    /// Whether a transaction is open on this link.
     pub fn in_transaction(&self) -> bool {
         self.transaction
     }
 
-    /// The node said whether one is.
+    /// Takes over the node's report of whether one is.
     pub fn set_transaction(&mut self, open: bool) {
         self.transaction = open;
         self.wrote_untransactional &= open;
     }
 
-    /// The open transaction has changed a table that is not transactional.
+    /// The open transaction has changed a table without transactions.
     pub fn note_untransactional(&mut self) {
         self.wrote_untransactional = true;
     }
 
-    /// Whether a ROLLBACK of the open transaction would leave something done.
+    /// Whether a ROLLBACK of the open transaction would leave some of its changes.
     pub fn wrote_untransactional(&self) -> bool {
         self.wrote_untransactional
     }
 
     // ---- prepared statements
 
-    /// How the client's statement `id` stands on the node; `None` until it is prepared there.
+    /// The client's statement `id` on the node; `None` until it is prepared there.
     pub fn statement(&self, id: u32) -> Option<OnNode> {
         self.statements.get(&id).copied()
     }
 
-    /// The statement is prepared on this node now, under `on_node`. `unkept`: its text is not known.
+    /// The statement was prepared on this node, with the id `on_node`. `unkept`: its text is not known.
     pub fn prepared(&mut self, id: u32, on_node: u32, unkept: bool) {
         self.statements.insert(id, OnNode { id: on_node, unkept, ..OnNode::default() });
         self.note_tie(id);
@@ -139,7 +139,7 @@ impl Standing {
         self.tied.remove(&id);
     }
 
-    /// Changes how a statement stands; nothing happens to one that is not prepared here.
+    /// Changes the state of a statement; no effect if it is not prepared here.
     pub fn change(&mut self, id: u32, change: impl FnOnce(&mut OnNode)) {
         if let Some(statement) = self.statements.get_mut(&id) {
             change(statement);
@@ -157,29 +157,29 @@ impl Standing {
 
     // ---- what ties the session to this link
 
-    /// What stands in the way of moving the session, by name; empty when it can move.
+    /// What prevents the session from moving, by name; empty when it can move.
     pub fn pins(&self) -> Pins {
-        let is_untold = self.doubt.is_some() || self.is_asked || self.has_to_ask();
-        let own = if is_untold { self.pins.union(Pins::UNNAMED) } else { self.pins };
+        let is_unknown = self.unreported.is_some() || self.is_asked || self.has_to_ask();
+        let own = if is_unknown { self.pins.union(Pins::UNNAMED) } else { self.pins };
         self.tied
             .iter()
             .filter_map(|id| self.statement(*id))
             .fold(own, |pins, statement| pins.union(statement.pins()))
     }
 
-    /// Something more ties it.
+    /// Adds reasons that tie it.
     pub fn pin(&mut self, pins: Pins) {
         self.pins = self.pins.union(pins);
     }
 
-    /// Something ties it no longer.
+    /// Removes reasons that tie it.
     pub fn unpin(&mut self, pins: Pins) {
         self.pins = self.pins.without(pins);
     }
 
     // ---- what an earlier statement left
 
-    /// What the node cannot answer of `recalls`, because the statements before ran elsewhere.
+    /// The part of `recalls` that the node does not know, because the earlier statements ran elsewhere.
     pub fn forgotten(&self, recalls: Recalls) -> Recalls {
         recalls.without(recalls.without(self.forgotten))
     }
@@ -194,88 +194,88 @@ impl Standing {
         self.forgotten = self.forgotten.without(what);
     }
 
-    /// The session has drawn from these sequences here.
+    /// The session has drawn from these sequences on this link.
     pub fn drew(&mut self, sequences: &BTreeSet<String>) {
-        // On its first link a session has drawn from no sequence elsewhere.
+        // On its first link, a session has drawn from no sequence elsewhere.
         if self.forgotten.has(Recalls::SEQUENCE) && self.drawn.len() < DRAWN_MAX {
             self.drawn.extend(sequences.iter().cloned());
         }
     }
 
-    /// Whether the node knows the last value of each of these.
+    /// Whether the node knows the last value of each of these sequences.
     pub fn has_drawn(&self, sequences: &BTreeSet<String>) -> bool {
         sequences.is_subset(&self.drawn)
     }
 
     // ---- questions to the node that an answer has made necessary
 
-    /// The client changed what the node reports.
+    /// The client changed what the node tracks.
     pub fn must_track(&mut self) {
         self.must_track = true;
     }
 
-    /// The node is to be asked to report changes again. Asked once, it is taken for done.
+    /// Whether the node must be told again to track changes. Resets the flag.
     pub fn take_must_track(&mut self) -> bool {
         std::mem::take(&mut self.must_track)
     }
 
-    /// A variable has another value, and no answer told which.
+    /// A variable has a new value that no answer reported.
     pub fn must_ask(&mut self, name: &str) {
         self.must_ask.insert(name.to_owned());
     }
 
-    /// The variables that the node is to be asked for. Until it has answered ([`Standing::has_told`]) nobody else knows them: a client that has
-    /// its answer already, and loses the node now, is told so.
+    /// The variables that the node must be asked for. Until it has answered ([`Standing::has_answered`]), only the node knows them: if it is
+    /// lost now, the client is told so, even if it has its answer already.
     pub fn take_must_ask(&mut self) -> BTreeSet<String> {
         self.is_asked = true;
         std::mem::take(&mut self.must_ask)
     }
 
-    /// It has answered.
-    pub fn has_told(&mut self) {
+    /// The node has answered.
+    pub fn has_answered(&mut self) {
         self.is_asked = false;
     }
 
-    /// The node is to be asked for variables.
+    /// Whether the node must be asked for variables.
     pub fn has_to_ask(&self) -> bool {
         !self.must_ask.is_empty()
     }
 
-    /// It is asked for already, or known otherwise.
+    /// The variable is being asked for, or known in another way.
     pub fn need_not_ask(&mut self, name: &str) {
         self.must_ask.remove(name);
     }
 
-    /// Code that the text does not show has run; the graver doubt stays.
-    pub fn doubt(&mut self, doubt: Doubt) {
-        self.doubt = self.doubt.max(Some(doubt));
+    /// Code that the text does not show has run. The more serious kind of change is kept.
+    pub fn note_unreported(&mut self, change: UnreportedChange) {
+        self.unreported = self.unreported.max(Some(change));
     }
 
-    /// Code that the text does not show has run, and ended well. What it has set without the server's telling (`SET @@x`, `SELECT ... INTO
-    /// @x`) is read before the session leaves in good order; a lost node takes it along.
+    /// Code that the text does not show has run successfully. What it may have set without a report (`SET @@x`, `SELECT ... INTO @x`) is
+    /// read before the session leaves the node in a planned move, and lost with a lost node.
     pub fn ran_code(&mut self) {
         self.ran_code = true;
     }
 
-    /// The node is to be asked for all variables before the session leaves it.
+    /// Whether the node must be asked for all variables before the session leaves it.
     pub fn must_ask_all(&self) -> bool {
-        self.ran_code || self.is_in_doubt()
+        self.ran_code || self.may_have_unreported()
     }
 
-    /// The server has told what was set, if anything was: code that failed has set nothing else.
-    pub fn settle_doubt(&mut self) {
-        self.doubt = self.doubt.filter(|doubt| *doubt == Doubt::HasSet);
+    /// The server has reported what was set, so failed code has set nothing else.
+    pub fn has_reported_all(&mut self) {
+        self.unreported = self.unreported.filter(|change| *change == UnreportedChange::HasSet);
     }
 
-    /// The node has been asked for all that may have been set.
+    /// The node was asked for everything that may have been set.
     pub fn has_asked_all(&mut self) {
-        self.doubt = None;
+        self.unreported = None;
         self.ran_code = false;
     }
 
-    /// The node may have variables that it did not report.
-    pub fn is_in_doubt(&self) -> bool {
-        self.doubt.is_some()
+    /// Whether the node may have variables that it did not report.
+    pub fn may_have_unreported(&self) -> bool {
+        self.unreported.is_some()
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
         assert!(link.pins().has(Pins::UNNAMED));
         assert_eq!(link.take_must_ask().len(), 1);
         assert!(link.pins().has(Pins::UNNAMED), "asked for, and not answered");
-        link.has_told();
+        link.has_answered();
         assert!(link.pins().is_empty());
     }
 

@@ -1,55 +1,55 @@
-//! Which statements may have cost a node: those that ran when a node was lost, and have not been seen to end well since.
+//! Statements that may have crashed a node: those that ran when a node was lost, and have not succeeded since.
 //!
-//! One loss says nothing: whatever ran at that moment is here, and almost all of it is innocent. What runs again and ends well is struck
-//! off; what was running at a second loss, and never ended well between the two, is refused for a time, so that it does not take the next
-//! node as well. Empty but for the time after a loss.
+//! A single loss says little: it counts all statements that ran at that moment, and almost all are harmless. A statement that runs again
+//! and succeeds is removed. One that ran at two losses, and never succeeded in between, is refused for a time, so that it does not crash
+//! the next node as well. The list is empty except for a time after a loss.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use topology::NodeId;
 
-/// Losses of nodes under one statement, without a good end in between, after which it is refused.
+/// Losses of nodes during one statement, without a success in between, after which it is refused.
 const LOSSES_REFUSED: u32 = 2;
-/// Statements kept at once; after a loss under more different ones, the rest is not watched.
+/// Statements kept at the same time; if more were running, the rest is not counted.
 const STATEMENTS_MAX: usize = 4096;
 
-/// A node as it was until it was lost: it comes back under another epoch.
+/// A node until it is lost; it comes back in another epoch.
 pub type Life = (NodeId, u64);
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     losses: u32,
     last: Duration,
-    /// The loss that was counted last: many sessions run the same statement, and all of them tell of the same loss.
+    /// The loss that was counted last. Many sessions may run the same statement and report the same loss.
     life: Life,
 }
 
-/// See the head of this file. A statement is known by its digest.
+/// The statements under suspicion, each identified by its digest. See the head of this file.
 #[derive(Debug)]
 pub struct Suspects {
     statements: HashMap<u64, Entry>,
-    /// How long a statement is refused, and how long one loss is remembered; zero: never, not at all.
+    /// For how long a statement is refused, and a single loss is remembered; zero: nothing is refused.
     time: Duration,
 }
 
 impl Suspects {
-    /// Remembers, and refuses, for `time`.
+    /// Remembers losses, and refuses statements, for `time`.
     pub fn new(time: Duration) -> Self {
         Self { statements: HashMap::new(), time }
     }
 
-    /// How many are under suspicion.
+    /// How many statements are under suspicion.
     pub fn len(&self) -> usize {
         self.statements.len()
     }
 
-    /// None is.
+    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.statements.is_empty()
     }
 
-    /// Its node was lost, in this life, while it ran.
+    /// Its node, in this epoch, was lost while it ran.
     pub fn lost(&mut self, now: Duration, digest: u64, life: Life) {
         if self.time.is_zero() {
             return;
@@ -64,12 +64,12 @@ impl Suspects {
         }
     }
 
-    /// It was answered.
+    /// It succeeded.
     pub fn ended_well(&mut self, digest: u64) {
         self.statements.remove(&digest);
     }
 
-    /// Whether it is refused now, and for how long still.
+    /// The time for which it is still refused; `None` when it is not.
     pub fn refused(&mut self, now: Duration, digest: u64) -> Option<Duration> {
         self.expire(now);
         let entry = self.statements.get(&digest).filter(|entry| entry.losses >= LOSSES_REFUSED)?;

@@ -1,14 +1,15 @@
-//! The statements by which a session set user variables, to be said again on another node.
+//! The statements by which a session set user variables, to be repeated on another node.
 //!
-//! Invariant: said in turn, they leave the variables as the session has them, but for those that were set in other ways since (which pin).
+//! Invariant: repeated in order, they give the variables the session's values, except for variables that were set in other ways since
+//! (which tie the session to its node).
 
 use protocol::statement::assigned_user_variables;
 
-/// As many statements are kept, and so many bytes of them.
+/// How many statements are kept, and how many bytes of them.
 pub(crate) const TEXTS_MAX: usize = 128;
 const BYTES_MAX: usize = 64 * 1024;
 
-/// See the head of this file.
+/// The statements that are kept. See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct UserVariables(Vec<Said>);
 
@@ -20,7 +21,7 @@ struct Said {
 }
 
 impl Said {
-    /// Whether nothing is left of what this one set, once `later` has been said.
+    /// Whether everything that this statement set is set again by `later`.
     fn is_overruled_by(&self, later: &Said) -> bool {
         match (&self.names, &later.names) {
             (Some(own), Some(others)) => own.iter().all(|name| others.contains(name)),
@@ -30,16 +31,16 @@ impl Said {
 }
 
 impl UserVariables {
-    /// What was read from a node, as statements: as much as there is.
+    /// The statements that were made from a node's answer, without a limit.
     pub(crate) fn read(texts: Vec<String>) -> Self {
         Self(texts.into_iter().map(|text| Said { text, names: None }).collect())
     }
 
-    /// Keeps a text that sets user variables to plain values, in place of those that set no others; false when there is no more room.
+    /// Keeps a statement that sets user variables to plain values, and drops those that set no other variables. False when there is no more room.
     pub(crate) fn keep(&mut self, text: &str) -> bool {
         let said = Said { text: text.to_owned(), names: assigned_user_variables(text.as_bytes(), 0) };
         self.0.retain(|known| !known.is_overruled_by(&said));
-        // What was read from a node is one text, as large as it is.
+        // What was read from a node is one text of any size.
         let of_client = self.0.iter().filter(|known| known.names.is_some());
         let used: usize = of_client.map(|known| known.text.len()).sum();
         let has_room = self.0.len() < TEXTS_MAX && used + text.len() <= BYTES_MAX;
@@ -49,12 +50,12 @@ impl UserVariables {
         has_room
     }
 
-    /// Whether there are strings in them, which another character set would read otherwise.
+    /// Whether they contain strings, which another character set would change.
     pub(crate) fn have_strings(&self) -> bool {
         self.0.iter().any(|known| known.text.contains('\''))
     }
 
-    /// In the order in which they are to be said.
+    /// In the order in which they are to be sent.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|known| known.text.as_str())
     }

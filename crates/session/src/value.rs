@@ -1,10 +1,10 @@
-//! Values that a server reported, written so that another server takes them for the same.
+//! Reported values written as SQL, so that another server gets the same values.
 
 use std::fmt::Write; // into a String it cannot fail
 
-/// Writes a reported value as SQL. Numbers go bare, since numeric variables refuse quoted ones; an empty character set or engine is NULL;
-/// text goes as hexadecimal, which is right under any sql_mode and character set, with an introducer, because a bare
-/// hexadecimal literal counts as a number for some variables.
+/// Writes a reported value as SQL. Numbers are not quoted, since numeric variables refuse quoted ones. An empty character set or engine is
+/// NULL. Text is written in hexadecimal, which does not depend on sql_mode and character set, with an introducer, since some variables take
+/// a bare hexadecimal literal for a number.
 pub fn put_value(out: &mut String, name: &str, value: &[u8]) {
     if value.is_empty() {
         let is_null = name.starts_with("character_set_") || name == "enforce_storage_engine";
@@ -16,7 +16,7 @@ pub fn put_value(out: &mut String, name: &str, value: &[u8]) {
     }
 }
 
-/// Writes text of a character set as a literal that means the same under any sql_mode and character set.
+/// Writes text of a character set as a literal that does not depend on sql_mode and character set.
 pub fn put_text(out: &mut String, charset: &str, text: &[u8]) {
     if text.is_empty() {
         let _ = write!(out, "_{charset} ''"); // 0x alone is no literal
@@ -28,7 +28,7 @@ pub fn put_text(out: &mut String, charset: &str, text: &[u8]) {
     }
 }
 
-/// Whether it is a number as servers write them.
+/// Whether it is a number in the form that servers write.
 pub fn is_number(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     let mut dots = 0;

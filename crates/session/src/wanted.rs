@@ -1,11 +1,11 @@
-//! What the client wants of its session, whatever node it stands on: schema, variables, user variables, prepared statements.
+//! The session's state as the client wants it, on whichever node: schema, variables, user variables, prepared statements.
 //!
-//! Enters: what the server itself reports with each OK packet (session tracking), and for the few things that no server reports, the
-//! scanner's word. Leaves: the statements that set the session up on a fresh link ([`Wanted::restore`]). What cannot be said again is noted
-//! on the link ([`Standing::pin`]), since that link alone has it.
+//! Enters: what the server reports with each OK packet (session tracking), and for the few things that no server reports, the scanner's
+//! result. Leaves: the statements that set up the session on a new link ([`Wanted::restore`]). What cannot be set up by a statement is
+//! noted on the link ([`Standing::pin`]), since only that link has it.
 //!
-//! Invariant: a session whose link has no pins, set up anew by [`Wanted::restore`] and by preparing its statements under what they were
-//! bound to, cannot be told from the one before by any statement the proxy's documentation promises.
+//! Invariant: a session whose link has no pins can be set up by [`Wanted::restore`], and by preparing its statements under the settings
+//! they were bound to, so that no statement covered by the proxy's documentation shows a difference.
 
 mod read_state;
 
@@ -19,28 +19,28 @@ use protocol::statement::{
 };
 
 use crate::bound::{BOUND, Bound, CHARSETS};
-use crate::standing::{Doubt, Standing};
+use crate::standing::{Standing, UnreportedChange};
 use crate::user_variables::UserVariables;
 use crate::value::put_value;
 
 pub use read_state::Tokens;
 
-/// Of texts that set what the server reports: as many are kept, and each so long. Beyond this the session is pinned instead.
+/// How many SET texts are kept that change what the server tracks, and how long each may be. Beyond this the session is pinned.
 const SET_TEXTS_MAX: usize = 8;
 const SET_BYTES_MAX: usize = 16 * 1024;
 
-/// Always said first on a node: have it report what the session changes.
+/// The first statement on a node: track what the session changes.
 pub const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1,\
                          session_track_transaction_info='CHARACTERISTICS'";
 
-/// Reported with each write where there is a binary log; only the server sets it.
+/// Reported with each write where there is a binary log. Only the server sets it.
 const LAST_GTID: &[u8] = b"last_gtid";
 
-/// They follow from the schema, unless the client has set them by themselves, until the next schema.
+/// They follow from the schema, unless the client has set them itself since it chose the schema.
 const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
 
-/// Setting the first sets the second, too, and the server reports only what was said. The second is set behind the first, in whatever order
-/// they were reported: the values are those at the statement's end.
+/// Setting the first variable also sets the second, and the server reports only the one that was named. The second is therefore set after
+/// the first, in whichever order they were reported: the values are those at the end of the statement.
 const LED: [(&str, &str); 4] = [
     ("character_set_connection", "collation_connection"),
     ("character_set_server", "collation_server"),
@@ -48,9 +48,9 @@ const LED: [(&str, &str); 4] = [
     ("max_join_size", "sql_big_selects"),
 ];
 
-/// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
-/// statement and is gone when it was used, what each RAND() moves on; the node's number of the connection; and a moment that is told in the
-/// time zone of then, and not at all (`DEFAULT`) in a form that can be set.
+/// Variables whose reported value is not the session's present value: a time that was fixed or set back to the clock; a value that holds
+/// for one statement only; the seeds, which each RAND() changes; the node's connection id; and a time that is reported in a former time
+/// zone, or as `DEFAULT`, in which form it cannot be set.
 const NOT_KEPT: [&str; 7] = [
     "timestamp",
     "insert_id",
@@ -61,14 +61,14 @@ const NOT_KEPT: [&str; 7] = [
     "system_versioning_asof",
 ];
 
-/// What a "state changed" without a name means for the statement that caused it.
+/// What "state changed" without a name means for the statement that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unnamed {
-    /// The scanner can name what the statement changed.
+    /// The scanner knows what the statement changed.
     Expected,
-    /// It is what the same answer names, if it names anything.
+    /// It is what the same answer reports by name, if anything.
     UnlessNamed,
-    /// A procedure ran: what is named need not be all.
+    /// A procedure ran, so there may be more than what is reported by name.
     Never,
 }
 
@@ -77,44 +77,44 @@ pub enum Unnamed {
 pub struct Prepared {
     /// Its text, to prepare it again elsewhere.
     pub sql: Box<[u8]>,
-    /// What it is.
+    /// The scanner's result for the text.
     pub scanned: Statement,
     /// Number of parameters.
     pub params: u16,
-    /// What was in force when it was prepared.
+    /// The settings in force when it was prepared.
     pub bound: Arc<Bound>,
     /// The parameter types that were last bound (two bytes each); servers remember them between executions.
     pub types: Vec<u8>,
-    /// Types were bound, and could not be seen: they stood too far behind in a command that was not kept.
+    /// New types were sent and could not be read, since they were too far behind in a command that was not kept.
     pub types_unseen: bool,
 }
 
-/// See the head of this file.
+/// A session's state. See the head of this file.
 #[derive(Debug)]
 pub struct Wanted {
     schema: Option<Box<[u8]>>,
-    /// By name: the value, and when it was last reported. One that stands for another (an alias, a character set and its collation) is
-    /// overruled by the later one.
+    /// By name: the value, and when it was reported. Where two variables change each other (an alias, a character set and its collation),
+    /// the later one counts.
     variables: BTreeMap<String, (u64, Box<[u8]>)>,
-    /// Counts on with each report, and with each change of what [`Wanted::read_state`] says.
+    /// A counter of the reports, and of the changes to what [`Wanted::read_state`] returns.
     reports: u64,
-    /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
+    /// SET NAMES or the like, as the client sent it, and when. Only this statement sets the collation in the answers' metadata, too.
     names: Option<(u64, String)>,
     user_variables: UserVariables,
-    /// SET TRANSACTION for the next one, as the server reports it: one text, or none.
+    /// SET TRANSACTION for the next transaction, as the server reports it; empty if there is none.
     next_transaction: String,
-    /// SET session_track_..., as the client said them.
+    /// SET session_track_..., as the client sent them.
     tracking: Vec<String>,
     role: Option<String>,
-    /// What LAST_INSERT_ID() is; `None` when only the node knows.
+    /// The value of LAST_INSERT_ID(); `None` when only the node knows it.
     insert_id: Option<u64>,
-    /// What a statement that is prepared now is bound to; made when it is asked for.
+    /// The settings that a statement would be bound to now; made on demand.
     bound: Option<Arc<Bound>>,
     /// The client's prepared statements by the id the client knows.
     pub statements: BTreeMap<u32, Prepared>,
     last_statement: u32,
     last_prepared: Option<u32>,
-    /// The last GTID that the session wrote under is kept.
+    /// Whether the GTID of the session's last write is kept.
     keeps_gtid: bool,
     last_gtid: Option<Box<str>>,
 }
@@ -141,22 +141,22 @@ impl Wanted {
         }
     }
 
-    /// From now on the last GTID that the session wrote under is kept for [`Wanted::take_last_gtid`].
+    /// From now on the GTID of the session's last write is kept for [`Wanted::take_last_gtid`].
     pub fn keep_gtid(&mut self) {
         self.keeps_gtid = true;
     }
 
-    /// The last GTID that the session wrote under, if the server has told one since this was asked.
+    /// The GTID of the session's last write, if the server has reported one since this was last called.
     pub fn take_last_gtid(&mut self) -> Option<Box<str>> {
         self.last_gtid.take()
     }
 
-    /// Something is set that holds for one transaction, or that changes what answers tell.
+    /// Whether something is set that holds for one transaction, or that changes what answers report.
     pub fn has_terms_of_its_own(&self) -> bool {
         !self.next_transaction.is_empty() || !self.tracking.is_empty()
     }
 
-    /// What a read depends on, but for the schema, as it is to be said on a fresh link.
+    /// The statements that set up a new link for reads; they do not include the schema.
     pub fn restore_for_reads(&self) -> Vec<String> {
         let mut statements: Vec<String> = self.role.iter().cloned().collect();
         statements.extend(self.charsets());
@@ -169,23 +169,23 @@ impl Wanted {
         self.schema.as_deref()
     }
 
-    /// What LAST_INSERT_ID() is; `None` when only the node knows.
+    /// The value of LAST_INSERT_ID(); `None` when only the node knows it.
     pub fn insert_id(&self) -> Option<u64> {
         self.insert_id
     }
 
-    /// What LAST_INSERT_ID() is, as the node said.
+    /// The node was asked for LAST_INSERT_ID().
     pub fn learned_insert_id(&mut self, id: u64) {
         self.insert_id = Some(id);
     }
 
-    /// The values of all user variables, as the node said, in statements that set them.
+    /// The node was asked for the values of all user variables; `texts` are statements that set them.
     pub fn learned_user_variables(&mut self, texts: Vec<String>) {
         self.user_variables = UserVariables::read(texts);
         self.reports += 1;
     }
 
-    /// The value of a variable, as the node said when it was asked.
+    /// The node was asked for the value of a variable.
     pub fn learned_variable(&mut self, name: &str, value: &[u8], link: &mut Standing) {
         if self.changed(name) == Some(value) {
             return;
@@ -193,23 +193,23 @@ impl Wanted {
         self.variable(name.as_bytes(), value, Sets::NONE, link);
     }
 
-    /// The role, as the node said; `None` for none.
+    /// The node was asked for the role; `None`: there is none.
     pub fn learned_role(&mut self, role: Option<&str>, link: &mut Standing) {
         let role = match role {
             None => "NONE".to_owned(),
             Some(role) if role.bytes().all(|c| c.is_ascii_graphic() && c != b'`') => format!("`{role}`"),
-            // In whatever character set the session has its answers.
+            // It may be in any character set that the session has for its answers.
             Some(_) => return link.pin(Pins::ROLE),
         };
         self.role = Some(format!("SET ROLE {role}"));
     }
 
-    /// The names of the variables that the session has set, but for the character sets.
+    /// The names of the variables that the session has set, except for the character sets.
     pub fn variable_names(&self) -> impl Iterator<Item = &str> {
         self.variables.keys().map(String::as_str).filter(|name| !CHARSETS.contains(name))
     }
 
-    /// What a statement prepared now is bound to.
+    /// The settings that a statement would be bound to if it were prepared now.
     pub fn bound(&mut self) -> Arc<Bound> {
         if let Some(bound) = &self.bound {
             return bound.clone();
@@ -220,8 +220,8 @@ impl Wanted {
         bound
     }
 
-    /// LAST_INSERT_ID() after a statement that succeeded, with `ok_id` in its OK packet. `gives`: whether its text, or its parameters, may have
-    /// given that number.
+    /// Updates LAST_INSERT_ID() after a statement that succeeded with `ok_id` in its OK packet. `gives`: whether its text, or its
+    /// parameters, may have supplied that number.
     pub fn note_insert_id(
         &mut self,
         statement: &Statement,
@@ -237,7 +237,7 @@ impl Wanted {
         }
     }
 
-    /// The scanner saw a statement that succeeded: what it ties to the link, and what it lets go.
+    /// A statement succeeded: takes over what it set, and what ties the session to the link or no longer does.
     pub fn succeeded(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         let mut pins = statement.pins;
         if statement.literal_user_variables {
@@ -268,12 +268,12 @@ impl Wanted {
         }
     }
 
-    /// Keeps the texts of what no server reports.
+    /// Keeps the texts of settings that no server reports.
     fn set(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         if statement.sets == Sets::NONE {
             return;
         }
-        // Alone in its text: what stood beside it must not run a second time.
+        // It must be alone in its text: a second statement must not run again.
         let again = (statement.alone && statement.kind == Kind::SessionOnly && means_the_same_anywhere(text))
             .then(|| std::str::from_utf8(text).ok())
             .flatten()
@@ -298,26 +298,26 @@ impl Wanted {
         }
     }
 
-    /// Keeps what a text says of names, and of nothing else: the rest of it is reported, and must not be set a second time.
+    /// Keeps the part of a text that sets names. The rest is reported, and must not be set twice.
     fn names(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         match names_said(text, 0) {
             NamesSaid::Only(said) if statement.alone && statement.kind == Kind::SessionOnly => {
                 self.bound = None;
                 self.reports += 1;
-                // SET CHARACTER SET takes the collation from the schema of the moment: said again, it may be another.
+                // SET CHARACTER SET takes the collation from the present schema, which may differ when it is sent again.
                 if said.starts_with("SET NAMES") {
                     link.need_not_ask("collation_connection");
                 }
                 self.names = Some((self.reports, said));
             }
-            // The answers' metadata has the collation, too, and only this very statement says so.
+            // The answers' metadata has the collation, too, which only this very statement sets.
             _ if statement.sets.has(Sets::COLLATION) && mentions_names(text) => link.pin(Pins::UNNAMED),
             _ => {}
         }
     }
 
-    /// The scanner saw a statement that failed: it may have come far enough to pin. Of one statement alone, only what is done
-    /// row by row: a table or a lock that it could not have is not held.
+    /// A statement failed: it may have come far enough to tie the session. Of a single statement, only what is done row by row counts,
+    /// since it does not hold a table or a lock that it could not get.
     pub fn failed(&mut self, statement: &Statement, link: &mut Standing) {
         const ROW_BY_ROW: Pins = Pins::GET_LOCK.union(Pins::USER_VARIABLE);
         let pins = statement.pins;
@@ -325,7 +325,7 @@ impl Wanted {
         if !statement.literal_user_variables {
             link.pin(if is_one { pins.without(pins.without(ROW_BY_ROW)) } else { pins });
         }
-        // A failed INSERT may have made an id before it failed; an error tells none.
+        // A failed INSERT may have generated an id before it failed, and an error packet does not report one.
         self.insert_id = statement.insert_id.after_error(self.insert_id);
         if !statement.alone {
             if statement.sets.has(Sets::TRACKING) {
@@ -341,12 +341,12 @@ impl Wanted {
             || (!statement.alone && statement.sets != Sets::NONE)
             || !self.next_transaction.is_empty()
         {
-            // What it set before it failed stays, and no error tells.
-            link.doubt(Doubt::MayHaveSet);
+            // What it set before it failed remains, and an error packet does not report it.
+            link.note_unreported(UnreportedChange::MayHaveSet);
         }
     }
 
-    /// Takes up what an OK packet reports of a statement that sets `sets`.
+    /// Takes over what an OK packet reports about a statement that sets `sets`.
     pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
         let (mut named, mut unnamed) = (false, false);
         let (mut leads, mut led) = ([false; LED.len()], [false; LED.len()]);
@@ -359,7 +359,7 @@ impl Wanted {
                     self.bound = None;
                     self.schema = (!name.is_empty()).then(|| name.into());
                 }
-                // What it set is set back with the statement's end, and told with the next answer.
+                // The value is reset at the end of the statement, and reported with the next answer.
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
                 Ok(Change::Variable { name, value }) => {
                     named = true;
@@ -368,7 +368,7 @@ impl Wanted {
                         led[at] |= name == second.as_bytes();
                     }
                     if name == b"character_set_results" && meaning == Unnamed::Never {
-                        // By a SET NAMES, perhaps with a collation, which the answers' metadata has then.
+                        // A SET NAMES inside the procedure, perhaps with a collation, which the answers' metadata then has.
                         link.pin(Pins::UNNAMED);
                     }
                     match OF_SCHEMA.iter().find(|known| known.as_bytes() == name) {
@@ -377,13 +377,13 @@ impl Wanted {
                     }
                 }
                 Ok(Change::StateChanged(true)) => unnamed = true,
-                // The fourth letter: a table without transactions was written.
+                // The fourth letter: a table without transactions was written to.
                 Ok(Change::TransactionState(state)) if state.get(3) == Some(&b'w') => {
                     link.note_untransactional()
                 }
                 Ok(Change::Characteristics(text)) => self.transaction_to_come(text, link),
                 Ok(_) => {}
-                // A report we cannot read may hide anything.
+                // A report that cannot be read may be about anything.
                 Err(_) => link.pin(Pins::UNNAMED),
             }
         }
@@ -396,10 +396,10 @@ impl Wanted {
         }
         for (at, (first, second)) in LED.iter().enumerate() {
             if leads[at] && !led[at] && !(schema && OF_SCHEMA.contains(first)) {
-                // It has changed with the first, and no server says to which.
+                // It has changed together with the first, and no server reports its new value.
                 self.variables.remove(*second);
                 self.bound = None;
-                // A character set that was named brings its default.
+                // A character set that was named by SET NAMES brings its default collation.
                 if sets != Sets::NAMES || *second != "collation_connection" {
                     link.must_ask(second);
                 }
@@ -410,33 +410,33 @@ impl Wanted {
             Unnamed::UnlessNamed => !named,
             Unnamed::Never => true,
         };
-        // Told only now, it may be what failed code did before.
-        if unnamed && (is_unknown || link.is_in_doubt()) {
-            link.doubt(Doubt::HasSet);
+        // As it is reported only now, it may be from failed code before.
+        if unnamed && (is_unknown || link.may_have_unreported()) {
+            link.note_unreported(UnreportedChange::HasSet);
         } else if !unnamed && (named || ok.changes().next().is_some()) {
-            // It would have said so by now.
-            link.settle_doubt();
+            // It would have been reported by now.
+            link.has_reported_all();
         }
     }
 
-    /// SET TRANSACTION as the server would have it said elsewhere; it is used up when one begins.
+    /// SET TRANSACTION as the server would have it sent to another one; used up when a transaction begins.
     fn transaction_to_come(&mut self, text: &[u8], link: &mut Standing) {
         self.next_transaction.clear();
         match std::str::from_utf8(text) {
             Ok(text) if text.contains("START TRANSACTION") || text.contains("XA START") => {}
             Ok(text) if is_set_transaction(text) => self.next_transaction.push_str(text),
-            // It would be said on another node: nothing else is.
+            // It would be sent to another node, so it must be nothing else.
             _ => link.pin(Pins::UNNAMED),
         }
     }
 
-    /// The answer of `statement` ended with rows, in the old form that says only that something changed; a later answer says what.
-    pub fn changed_untold(&self, statement: &Statement, link: &mut Standing) {
+    /// The answer of `statement` ended with rows and an EOF packet, which reports only that something changed; a later answer reports what.
+    pub fn changed_without_name(&self, statement: &Statement, link: &mut Standing) {
         if statement.calls_stored {
-            link.doubt(Doubt::HasSet);
+            link.note_unreported(UnreportedChange::HasSet);
         } else if !self.next_transaction.is_empty() {
-            // Perhaps it has begun.
-            link.doubt(Doubt::MayHaveSet);
+            // A transaction may have begun.
+            link.note_unreported(UnreportedChange::MayHaveSet);
         }
     }
 
@@ -448,7 +448,7 @@ impl Wanted {
             | b"session_track_transaction_info" => {
                 let is_ours =
                     value == b"*" || value == b"CHARACTERISTICS" || value.eq_ignore_ascii_case(b"ON");
-                // A text that says so is kept, see `set`; what did it in any other way cannot be said again.
+                // A text that sets it is kept, see `set`. What set it in any other way cannot be repeated.
                 if !is_ours && !sets.has(Sets::TRACKING) {
                     link.must_track();
                     link.pin(Pins::TRACKING);
@@ -472,7 +472,7 @@ impl Wanted {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
                     self.put(name, value, link);
                 }
-                // No server names a variable so: nothing that could be set again.
+                // No server variable has such a name, so it could not be set again.
                 _ => link.pin(Pins::UNNAMED),
             },
         }
@@ -483,7 +483,7 @@ impl Wanted {
             self.bound = None;
         }
         if CHARSETS.contains(&name) && self.user_variables.have_strings() {
-            // Said again under another character set, their texts would be other texts: the node knows what they are.
+            // Under another character set their texts would mean other strings. Only the node knows them now.
             self.user_variables = UserVariables::default();
             link.pin(Pins::USER_VARIABLE);
         }
@@ -494,15 +494,16 @@ impl Wanted {
         }
     }
 
-    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on `link`. Not the role; of the clock, and of
-    /// what nobody can name, that is not known.
+    /// Whether COM_RESET_CONNECTION undoes on the node everything that this session did on `link`. Not the role; and it is not known for
+    /// the clock, and for changes without a name.
     pub fn is_undone_by_reset(&self, link: &Standing) -> bool {
         const DOUBTFUL: Pins = Pins::ROLE.union(Pins::TIMESTAMP).union(Pins::UNNAMED);
         let pins = link.pins();
         self.role.is_none() && pins.without(DOUBTFUL) == pins
     }
 
-    /// COM_RESET_CONNECTION: all is as after the login but the schema. The role, too, which MariaDB leaves to whoever has the connection next.
+    /// COM_RESET_CONNECTION: the session is as after the login except for the schema. That includes the role, which MariaDB leaves for the
+    /// next user of the connection.
     pub fn reset(&mut self) {
         let schema = self.schema.take().map(Vec::from);
         *self = Self {
@@ -518,7 +519,7 @@ impl Wanted {
         self.last_statement.wrapping_add(1)
     }
 
-    /// Remembers a statement the node just prepared, under [`Wanted::next_statement`], which is given back.
+    /// Adds a statement that the node has prepared, under the id [`Wanted::next_statement`], which is returned.
     pub fn prepared(&mut self, sql: &[u8], scanned: Statement, params: u16) -> u32 {
         self.last_statement = self.next_statement();
         let bound = self.bound();
@@ -529,17 +530,17 @@ impl Wanted {
         self.last_statement
     }
 
-    /// A preparation begins: until it has ended well, no statement is the one prepared last.
+    /// A preparation begins: until it has succeeded, no statement counts as the last prepared one.
     pub fn preparing(&mut self) {
         self.last_prepared = None;
     }
 
-    /// The id of the statement prepared last (MariaDB clients may name it 0xFFFFFFFF), if that went well and it is not closed.
+    /// The id of the last prepared statement (MariaDB clients may call it 0xFFFFFFFF), if that succeeded and it was not closed.
     pub fn last_prepared(&self) -> Option<u32> {
         self.last_prepared
     }
 
-    /// Forgets a statement that the client closed.
+    /// Removes a statement that the client closed.
     pub fn close(&mut self, id: u32) {
         self.statements.remove(&id);
         if self.last_prepared == Some(id) {
@@ -552,8 +553,8 @@ impl Wanted {
         self.variables.get(name).map(|(_, value)| &**value)
     }
 
-    /// Statements that were prepared without a default schema, while the session has one now: no statement takes a schema away, so they are
-    /// prepared before the session takes its own.
+    /// Statements that were prepared without a default schema, when the session has one now. No statement removes a schema, so they must be
+    /// prepared before the session's schema is set.
     pub fn without_schema(&self) -> impl Iterator<Item = (u32, &Prepared)> {
         let has_schema = self.schema.is_some();
         self.statements
@@ -564,7 +565,7 @@ impl Wanted {
             .map(|(&id, statement)| (id, statement))
     }
 
-    /// What makes the character sets of a fresh link the session's.
+    /// The statements that set the session's character sets on a new link.
     fn charsets(&self) -> Vec<String> {
         let names_at = self.names.as_ref().map_or(0, |(at, _)| *at);
         let mut later: Vec<_> = CHARSETS
@@ -586,7 +587,7 @@ impl Wanted {
         statements
     }
 
-    /// What to say on a fresh link, in order, before the client's first statement. The schema is part of the login.
+    /// The statements for a new link, in order, before the client's first one. The schema is part of the login.
     pub fn restore(&self) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
         let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
@@ -596,8 +597,8 @@ impl Wanted {
             let _ = write!(set, ",last_insert_id={id}");
         }
         let set = self.set_variables(set);
-        // Variables behind: a SET NAMES may have set some of them, too, which were changed since. And behind what the client said of
-        // tracking, with the values that came of it.
+        // The variables follow last: a SET NAMES may have set some of them, too, which were changed later. They also follow the client's
+        // tracking statements, with the resulting values.
         statements.extend(self.charsets());
         statements.push(set);
         statements.extend(self.user_variables.texts().map(str::to_owned));
@@ -606,7 +607,7 @@ impl Wanted {
         statements
     }
 
-    /// Adds the variables that the session has set to a SET, but for the character sets.
+    /// Adds the variables that the session has set to a SET, except for the character sets.
     fn set_variables(&self, mut set: String) -> String {
         let mut variables: Vec<_> = self.variables.iter().collect();
         variables.sort_by_key(|(name, (report, _))| (is_led(name), *report));
@@ -620,7 +621,7 @@ impl Wanted {
     }
 }
 
-/// Whether it is one SET TRANSACTION behind the other, and nothing else.
+/// Whether it is a list of SET TRANSACTION statements and nothing else.
 fn is_set_transaction(text: &str) -> bool {
     text.split(';').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
         let seen = Statement::of(part.as_bytes());
@@ -628,18 +629,18 @@ fn is_set_transaction(text: &str) -> bool {
     })
 }
 
-/// Whether a variable is to be set behind others: see [`LED`].
+/// Whether a variable is to be set after others: see [`LED`].
 fn is_led(name: &str) -> bool {
     LED.iter().any(|(_, led)| *led == name)
 }
 
-/// Whether a text may say NAMES or CHARACTER SET, which sets everything that the connection has of the kind; one that was not kept may.
+/// Whether a text may contain NAMES or CHARACTER SET, which sets all character sets of the connection. True for a text that was not kept.
 fn mentions_names(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|found| found.eq_ignore_ascii_case(word));
     text.is_empty() || has(b"NAMES") || has(b"CHARSET") || has(b"CHARACTER SET")
 }
 
-/// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.
+/// Adds a text after the others, in the order of last use. False when there is no more room.
 fn keep(texts: &mut Vec<String>, text: &str) -> bool {
     texts.retain(|known| known != text);
     let has_room = texts.len() < SET_TEXTS_MAX;
@@ -649,8 +650,8 @@ fn keep(texts: &mut Vec<String>, text: &str) -> bool {
     has_room
 }
 
-/// Whether a text's strings end at the same place under any sql_mode: it may be said again after the mode has changed, and on
-/// another node the mode is restored first. (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide the rest.)
+/// Whether a text's strings end at the same place under any sql_mode, so that it can be sent again after the mode has changed.
+/// (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide otherwise.)
 fn means_the_same_anywhere(text: &[u8]) -> bool {
     !text.contains(&b'\\') && !text.contains(&b'"')
 }

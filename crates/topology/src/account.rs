@@ -3,14 +3,14 @@
 
 use std::net::IpAddr;
 
-/// How an account proves who it is.
+/// How an account authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// mysql_native_password with this SHA1(SHA1(password)), as the server stores it (`*HEX`).
     Native([u8; 20]),
     /// mysql_native_password with no password.
     Empty,
-    /// A plugin this version cannot speak; its name, for the error text.
+    /// A plugin that the proxy does not support; its name, for the error message.
     Other(String),
 }
 
@@ -21,7 +21,7 @@ pub struct Account {
     pub user: String,
     /// Host pattern as the server keeps it: `%`, `10.0.0.%`, `localhost`, `10.0.0.0/255.255.255.0`.
     pub host: String,
-    /// How it proves itself.
+    /// How it authenticates.
     pub proof: Proof,
     /// `ACCOUNT LOCK`.
     pub locked: bool,
@@ -53,8 +53,8 @@ impl Accounts {
         self.rows.is_empty()
     }
 
-    /// The account that speaks for `user` coming from `from`, if any. `localhost` means any loopback address, since through
-    /// a proxy nobody comes by unix socket.
+    /// The account that matches `user` connecting from `from`. `localhost` matches any loopback address, since nobody connects through a
+    /// proxy by unix socket.
     pub fn find(&self, user: &str, from: IpAddr) -> Option<&Account> {
         self.rows.iter().find(|row| row.user == user && host_matches(&row.host, from))
     }

@@ -1,5 +1,5 @@
-//! What the brain asks the shell to do. Each action is carried out in the order given, without waiting for the one before
-//! (a barrier, an eviction and a write to disk run side by side), and what comes of it is told as a fact.
+//! What the brain asks the shell to do. Actions are started in the order given, without waiting for the one before (a barrier, an eviction
+//! and a write to disk run side by side). The result of each arrives as a fact.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::replication::action as replication;
 use crate::routes::Routes;
 use crate::{NodeId, Term};
 
-/// A wish of the brain.
+/// An action that the brain asks for.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Connect to the node afresh, now; answered by `LinkUp` and a `Status`, or by `ConnectFailed`.
+    /// Open a new connection to the node now; answered by `LinkUp` and a `Status`, or by `ConnectFailed`.
     Confirm {
         /// Which node.
         node: NodeId,
@@ -26,7 +26,7 @@ pub enum Action {
     },
     /// Write this to disk; answered by `Persisted` or `PersistFailed`.
     Persist {
-        /// Comes back with the answer.
+        /// Repeated in the answer.
         number: u64,
         /// The number of the decision; published only when it is on disk.
         term: Term,
@@ -34,7 +34,7 @@ pub enum Action {
         writer: Option<NodeId>,
         /// Of each node: the limit of its sessions.
         sessions_max: Vec<Option<u32>>,
-        /// How long ago the last automatic failover was decided on, where the next one has to wait for a time.
+        /// How long ago the last automatic failover was decided, if the next one has to wait.
         failed_over_ago: Option<Duration>,
     },
     /// Something to do to a Galera cluster.
@@ -47,8 +47,8 @@ pub enum Action {
         node: NodeId,
         /// The decision it belongs to.
         term: Term,
-        /// Who was lost with its traffic. As long as the group still counts on it, a node may answer from memory, without what the lost one
-        /// wrote last: its word counts when its view is without it.
+        /// The node that was lost with its traffic. While the group still counts it as a member, another node may not have received its
+        /// last writes. The answer counts only from a view without the lost node.
         lost: Option<NodeId>,
         /// Give up after this long.
         within: Duration,
@@ -58,33 +58,33 @@ pub enum Action {
         /// From which node.
         node: NodeId,
     },
-    /// Read which names mean more than a statement's text shows; answered by `Catalogue`, or by nothing.
+    /// Read the names that change what a statement may do; answered by `Catalogue`, or by nothing.
     ReadTables {
         /// From which node.
         node: NodeId,
     },
-    /// Tell the data plane.
+    /// Send the routes to the proxy.
     Publish(Arc<Routes>),
-    /// Tell the part of the data plane that serves the port for reads.
+    /// Send the routes of the port for reads to the proxy.
     PublishReads(Arc<Routes>),
-    /// The same: up to where the primary was.
+    /// Send the primary's position for the port for reads.
     Reached(Arc<Reached>),
-    /// Tell the operator.
+    /// Answer an operator's order.
     Answer {
         /// Which order.
         id: OrderId,
-        /// What came of it.
+        /// The result.
         reply: OrderReply,
     },
-    /// Log it, and write it in the journal.
+    /// Log it, and write it to the journal.
     Say(Sentence),
 }
 
-/// How grave a sentence is.
+/// The severity of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// Normal operation.
     Info,
     /// Something was lost or moved.
     Warn,
@@ -103,10 +103,10 @@ impl Level {
     }
 }
 
-/// A decision, and its because.
+/// A decision and its reason, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// How grave.
+    /// Its severity.
     pub level: Level,
     /// The sentence.
     pub text: String,

@@ -87,7 +87,7 @@ pub(crate) struct Belief {
     pub shut_out_why: String,
     /// When it was first seen not to answer, or to be lost; `None` while it is well.
     pub lost_at: Option<Now>,
-    /// Since when it is stopping in good order, by its own word (error 1053, or a status that says that it left the Primary component).
+    /// Since when it has been shutting down, by its own report (error 1053, or a status that shows that it left the Primary component).
     pub leaving_since: Option<Now>,
     pub doubt: Option<Doubt>,
     pub doubt_cleared: Option<Now>,

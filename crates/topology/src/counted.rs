@@ -1,4 +1,4 @@
-//! The status variables of any server of which a sample is kept each second, as text for a statement. They decide nothing.
+//! The status variables that are sampled each second on any server, as text for a statement. No decision depends on them.
 
 /// Quoted, with commas between.
 macro_rules! counted {

@@ -1,8 +1,8 @@
-//! What is on disk, and what is on its way there. The store writes in the order in which it is asked. Each write has a number, and so
-//! has its answer: several may be on their way under one term, and one that was given up may be answered late.
+//! What is on disk, and what is being written. The store writes in the order of the requests. Each request has a number that its answer
+//! repeats: several may be in progress under one term, and an answer may arrive after its request was given up.
 //!
-//! Invariants: [`Disk::written`] only grows, and no term above it is ever published. A term has one writer: whatever is written anew
-//! under it (limits of sessions, a write that failed) names that one.
+//! Invariants: [`Disk::written`] only grows, and no term above it is published. A term has one writer: what is written again under it
+//! (session limits, a write that failed) names the same one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use crate::fact::Now;
 use crate::{NodeId, Term};
 
-/// Numbers a wish to write, so that an order can wait for its own.
+/// The number of a request to write, so that an order can wait for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(pub u64);
 
-/// How a write stands.
+/// The state of such a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Pending,
@@ -30,11 +30,11 @@ pub(crate) struct Disk {
     failed: Option<(Ticket, String)>,
     /// The highest term known to be on disk.
     pub written: Term,
-    /// The newest decision that was ever asked to be written; the next one takes one term more.
+    /// The newest decision that a write was requested for; the next one gets the following term.
     pub choice: Choice,
 }
 
-/// A term, and the writer that was decided on with it.
+/// A term, and the writer chosen for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub term: Term,
@@ -48,7 +48,7 @@ impl Disk {
         Self { waiting: VecDeque::new(), next: 0, done: None, failed: None, written, choice }
     }
 
-    /// The newest decision is being written.
+    /// Requests that the newest decision be written.
     pub fn ask(&mut self, now: Now) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -69,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// Gives up the oldest write when it has taken too long; its late answer is ignored.
+    /// Gives up the oldest request when it has taken too long. A late answer to it is ignored.
     pub fn expire(&mut self, now: Now, deadline: Duration) -> bool {
         let late = self.waiting.front().is_some_and(|(_, _, at)| now.saturating_sub(*at) > deadline);
         if late && let Some((ticket, _, _)) = self.waiting.pop_front() {
@@ -78,7 +78,7 @@ impl Disk {
         late
     }
 
-    /// How the write of that ticket stands, and why it failed.
+    /// The state of the request, and why it failed.
     pub fn state(&self, ticket: Ticket) -> (Written, &str) {
         if self.waiting.iter().any(|(waiting, _, _)| *waiting == ticket) {
             return (Written::Pending, "");

@@ -1,11 +1,11 @@
-//! Who becomes writer: the one that writes already, if it may; else by priority, then by the configuration's order. The same
-//! beliefs always elect the same node.
+//! Which node becomes the writer: the present one, if it may; otherwise by priority, then by the configuration's order. The same beliefs
+//! always elect the same node.
 
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::finding::Serves;
 
-/// The best of the nodes that may be chosen and that `allowed` lets pass.
+/// The best of the nodes that are eligible and that `allowed` accepts.
 pub(crate) fn elect(
     nodes: &[Belief],
     sitting: Option<NodeId>,
@@ -23,8 +23,8 @@ pub(crate) fn elect(
     })
 }
 
-/// The best of those that work at all: better a donor or a node in maintenance than nobody. A drained node takes no sessions and
-/// is never taken.
+/// The best of the nodes that work at all: a donor or a node in maintenance is better than none. A drained node takes no sessions and is
+/// never chosen.
 pub(crate) fn elect_any(nodes: &[Belief], allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let node = |id: &NodeId| &nodes[usize::from(id.0)];
     ids(nodes)

@@ -158,7 +158,7 @@ pub enum Outcome {
     Galera(galera::Outcome),
     /// Of an action that only a primary with replicas has.
     Replication(replication::Outcome),
-    /// [`crate::action::Action::Barrier`]: by its own word the node is writable and has applied everything that the cluster had when it was
+    /// [`crate::action::Action::Barrier`]: the node reports that it is writable and has applied everything that the cluster had when it was
     /// asked. Its lane may be opened, as soon as `term` is on disk, too.
     BarrierPassed { node: NodeId, term: Term },
     /// It is not, or did not say so within the deadline. The next candidate is tried, or the switchover is undone.

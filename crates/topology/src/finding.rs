@@ -64,7 +64,7 @@ pub enum Serves {
     No,
 }
 
-/// What speaks against a node.
+/// Why a node may not be used, or only in part.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     /// The rule's name: `non_primary`, `donor`, ...

@@ -1,11 +1,11 @@
-//! Every statement that differs between MariaDB and MySQL's family, in one place; what a kind of cluster needs beside them stands
-//! with that kind ([`crate::galera::sql`]).
+//! The statements that differ between MariaDB and MySQL's family. Those that only one kind of cluster needs are with that kind
+//! ([`crate::galera::sql`]).
 //!
 //! Pure text: the shell sends it.
 
 use protocol::gtid::Family;
 
-/// Which family a server belongs to, told from the version string of its greeting.
+/// Which family a server belongs to, by the version string in its greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
     /// MariaDB 10.4 and later.
@@ -39,10 +39,10 @@ impl Flavor {
     }
 }
 
-/// How a server wants the statements of replication said. MySQL renamed them all at once, in two steps.
+/// Which form of the replication statements a server takes. MySQL renamed them in two steps.
 ///
-/// Sources: MySQL's release notes for 8.0.4, 8.0.22, 8.0.23 and 8.4.0 (which removed the old ones); what each statement is, and the page of the
-/// manual that says so, stands with [`crate::replication::sql`].
+/// Sources: MySQL's release notes for 8.0.4, 8.0.22, 8.0.23 and 8.4.0 (which removed the old forms). [`crate::replication::sql`] names the
+/// page of the manual for each statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// MariaDB.
@@ -57,7 +57,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// By the version of a greeting, or of the variable `version`.
+    /// From the version in a greeting, or from the variable `version`.
     pub fn of(version: &str) -> Self {
         match (Flavor::of(version), number(version)) {
             (Flavor::MariaDb, _) => Self::MariaDb,
@@ -67,10 +67,10 @@ impl Dialect {
         }
     }
 
-    /// Why replication on such a server is not spoken here.
+    /// The dialect of a server, if Understudy supports replication on it.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that says why not.
     pub fn admit(version: &str) -> Result<Self, String> {
         match (Self::of(version), number(version)) {
             (Self::MySql57, Some(number)) if number < [5, 7, 8] => Err(format!(
@@ -80,7 +80,7 @@ impl Dialect {
         }
     }
 
-    /// Whose GTIDs.
+    /// The family of its GTIDs.
     pub fn family(self) -> Family {
         match self {
             Self::MariaDb => Family::MariaDb,
@@ -89,7 +89,7 @@ impl Dialect {
     }
 }
 
-/// `8.0.36-28.1` as its three numbers.
+/// The three numbers of a version such as `8.0.36-28.1`.
 fn number(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split(|character: char| !character.is_ascii_digit());
     let mut part = || parts.next()?.parse().ok();

@@ -5,9 +5,9 @@
 //! `match` with one arm for [`crate::galera`] and one for [`crate::replication`].
 //!
 //! ```text
-//!   brain:  take in ──> judge ───────────────────────────────> plan ──────────> act ──> ask ──> publish
-//!   kind:     heard      look_around, against, is_out, judged    start, heir,     act     is_unclear
-//!             linked                                             strike, change
+//!   brain:  take in ──> judge ───────────────────────────────> plan ───────────────────> act ──> ask ──> publish
+//!   kind:     heard      look_around, against, is_out, judged    start, heir,              act     is_unclear
+//!             linked                                             evict_if_allowed, change
 //! ```
 
 use std::time::Duration;
@@ -37,33 +37,33 @@ pub(crate) enum Way {
     Wait,
     /// Something stands in the way.
     Blocked(String),
-    /// Another is to take over by now.
+    /// Another node is to take over instead; the text says why.
     Outrun(String),
 }
 
-/// Who is to write.
+/// The result of a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heir {
-    /// Whom the general election chooses.
+    /// The general election decides.
     Any,
-    /// This one.
+    /// This node.
     This(NodeId),
-    /// It will be clear in a moment.
+    /// It will be decided in a moment; the text says what is waited for.
     Soon(String),
-    /// Nobody; traffic is held.
+    /// No node; traffic is held.
     Nobody(String),
-    /// The writer is not lost. `serves`: whoever is connected to it is served.
+    /// The writer is not lost. `serves`: clients that are connected to it are served.
     Stay { why: String, serves: bool },
 }
 
 /// Whether a writer that does not commit may be given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Relief {
-    /// Another takes over.
+    /// It may; another takes over.
     Clear,
-    /// It will be clear in a moment.
+    /// It will be decided in a moment.
     Soon,
-    /// It stays.
+    /// It stays; the text says why.
     None(String),
 }
 
@@ -72,9 +72,9 @@ pub(crate) enum Relief {
 pub(crate) enum Reads {
     /// No.
     No,
-    /// As far as its age allows.
+    /// If its data is recent enough.
     ByAge,
-    /// Yes: whoever must see what others wrote can wait there until it has it.
+    /// Yes: a session that must see what others wrote can wait there until the node has it.
     Current,
 }
 
@@ -86,17 +86,17 @@ impl Group {
         }
     }
 
-    /// The node said this; its belief still has what it said before.
+    /// The node has reported this status; its belief still has the one before.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status, asked: Now) {
         match (self, status) {
             (Self::Galera(group), Status::Galera(status)) => group.heard(core, id, status),
             (Self::Replication(group), Status::Replication(status)) => group.heard(core, id, status, asked),
-            // It is not what the cluster is said to be, which is for the rules to say.
+            // It is not of the configured kind of cluster, which the rules report.
             (Self::Galera(_), Status::Replication(_)) | (Self::Replication(_), Status::Galera(_)) => {}
         }
     }
 
-    /// The node's link stands anew.
+    /// The node's link was opened anew.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
         match self {
             Self::Galera(_) => {}
@@ -104,7 +104,7 @@ impl Group {
         }
     }
 
-    /// This process did not run for `gap`. `true`: what a new writer said before that does not count any more.
+    /// This process did not run for `gap`. `true`: what a new writer reported before that does not count any more.
     pub fn slept(&mut self, gap: Duration) -> bool {
         match self {
             Self::Galera(_) => false,
@@ -115,7 +115,7 @@ impl Group {
         }
     }
 
-    /// Its word alone does not end the doubt about it.
+    /// Whether the node's own report is not enough to end the suspicion against it.
     pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
         match self {
             Self::Galera(_) => false,
@@ -155,7 +155,7 @@ impl Group {
         }
     }
 
-    /// What an operator should put right about a node, though it may be used meanwhile.
+    /// Advice: what an operator should correct about a node that is usable meanwhile.
     pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
         match self {
             Self::Galera(group) => group.not_revived(core, id).into_iter().collect(),
@@ -179,7 +179,7 @@ impl Group {
         }
     }
 
-    /// The group has certainly gone on without this node, which must not be used. Its own view of things does not count any more.
+    /// Whether the group has certainly gone on without this node, which must then not be used. Its own view does not count any more.
     pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
         match self {
             Self::Galera(group) => group.is_out(core, id),
@@ -236,7 +236,7 @@ impl Group {
         }
     }
 
-    /// As above.
+    /// The same for a primary with replicas.
     pub fn replication_outcome(&mut self, core: &mut Core, outcome: replication::Outcome) {
         if let Self::Replication(group) = self {
             group.outcome(core, outcome);
@@ -245,7 +245,7 @@ impl Group {
 
     // ---- who is to write
 
-    /// Who writes when this process has just started. `time_up`: whoever has not been heard by now is not waited for.
+    /// Who writes when this process has just started. `time_up`: servers that have not answered by now are not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
         match self {
             Self::Galera(_) => Heir::Any,
@@ -253,11 +253,11 @@ impl Group {
         }
     }
 
-    /// Whether a lane may be opened again to a writer against which nothing speaks any more.
+    /// Whether the lane of a writer without findings may be opened again.
     pub fn may_open(&self, core: &Core, writer: NodeId) -> bool {
         match self {
             Self::Galera(_) => true,
-            // That its silence does not count is no sign of life: it may have ended, and begun again without what it had.
+            // That its silence does not count is no sign of life: it may have ended, and restarted without some of what it had.
             Self::Replication(_) => core.node(writer).lost_at.is_none(),
         }
     }
@@ -283,21 +283,21 @@ impl Group {
         }
     }
 
-    /// After a writer that did not commit was given up, the next one is not before this: what keeps all from committing is not helped by
-    /// moving on.
+    /// The least time between giving up a writer that does not commit and giving up the next one. If all nodes cannot commit, moving on
+    /// does not help.
     pub fn relief_gap(&self) -> Duration {
         match self {
             Self::Galera(_) => Duration::from_secs(60),
-            // It is a failover, and has its own.
+            // It is a failover, which has its own gap.
             Self::Replication(_) => Duration::ZERO,
         }
     }
 
-    /// Who is asked whether it commits, beside the writer that does not.
+    /// Whether the standbys get heartbeats, too, while the writer does not commit.
     pub fn beats_others(&self) -> bool {
         match self {
             Self::Galera(_) => true,
-            // They write nothing of their own.
+            // Replicas write nothing of their own.
             Self::Replication(_) => false,
         }
     }
@@ -307,7 +307,7 @@ impl Group {
         match (self, lost) {
             (Self::Galera(_), _) => Heir::Any,
             (Self::Replication(group), Some(writer)) => match group.replaced(core).unwrap_or(writer) {
-                // It was to go on writing: another in its place is a failover like any other.
+                // It was to continue as the writer: another in its place is a failover as any other.
                 lost if lost == failed => group.heir(core, lost, false),
                 lost => group.choose(core, lost, Some(failed)),
             },
@@ -329,7 +329,7 @@ impl Group {
         }
     }
 
-    /// A writer that does not commit is left by an order as one that is lost is: its commits are not waited for.
+    /// Whether an order leaves a writer that does not commit without waiting for its commits, as if it were lost.
     pub fn leaves_without_waiting(&self) -> bool {
         match self {
             Self::Galera(_) => false,
@@ -337,7 +337,7 @@ impl Group {
         }
     }
 
-    /// A writer that works is left for a better one, though nobody has ordered it.
+    /// Whether a writer that works is left for a better one without an order.
     pub fn hands_over(&self, core: &Core) -> bool {
         let settings = &core.settings.replication;
         match self {
@@ -346,7 +346,7 @@ impl Group {
         }
     }
 
-    /// Another program moves the writer: it is followed, and not moved.
+    /// Whether another program moves the writer, so that it is followed and not moved.
     pub fn follows(&self, core: &Core) -> bool {
         match self {
             Self::Galera(_) => false,
@@ -354,14 +354,14 @@ impl Group {
         }
     }
 
-    /// An operator said that another program is about to move the writer, or that is over.
+    /// An operator announces that another program is about to move the writer, or the end of that.
     pub fn announce(&mut self, announced: bool) {
         if let Self::Replication(group) = self {
             group.announce(announced);
         }
     }
 
-    /// What is lost when `to` takes over from `lost`, to follow a sentence.
+    /// What may be lost when `to` takes over from `lost`: a clause to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
         match self {
             Self::Galera(_) => String::new(),
@@ -371,7 +371,7 @@ impl Group {
 
     // ---- a change of the writer
 
-    /// A change to `to` begins. `failover`: nobody ordered it. Before its decision is written, so that this is written with it.
+    /// A change to `to` begins. `failover`: without an order. Called before its decision is written, so that this is written with it.
     pub fn begin(&mut self, core: &mut Core, to: NodeId, term: Term, failover: bool) {
         if let Self::Replication(group) = self {
             group.begin(core, to, term);
@@ -381,8 +381,8 @@ impl Group {
         }
     }
 
-    /// Whether `to` may be asked to take over from `from`, whose lane is quiet or shut. Brings it about where it can; what has to be done
-    /// first may take at the most `within`.
+    /// Whether `to` may be asked to take over from `from`, whose lane is quiet or shut. Starts what has to be done before; `within` limits
+    /// each part of it.
     pub fn clear_the_way(
         &mut self,
         core: &mut Core,
@@ -392,13 +392,13 @@ impl Group {
         within: Duration,
     ) -> Way {
         match self {
-            // Whoever has applied all may write, beside whomever.
+            // A node that has applied everything may write beside any other.
             Self::Galera(_) => Way::Clear,
             Self::Replication(group) => group.clear_the_way(core, from, to, term, within),
         }
     }
 
-    /// What a change still waits for before the new writer is asked, to begin a sentence.
+    /// What a change still waits for before the new writer is asked; begins a sentence.
     pub fn awaited(&self, core: &Core) -> Option<String> {
         match self {
             Self::Galera(_) => None,
@@ -406,8 +406,8 @@ impl Group {
         }
     }
 
-    /// Has `to` take over, in at the most `within` where that can be said; answered as a barrier is, unless this is `true`: then it has
-    /// already. `lost`: who was lost with its traffic.
+    /// Orders `to` to take over, within `within` where that can be limited. Answered as a barrier is, unless this returns `true`: then it
+    /// has taken over already. `lost`: the node that was lost with its traffic.
     pub fn take_over(
         &mut self,
         core: &mut Core,
@@ -425,21 +425,21 @@ impl Group {
         }
     }
 
-    /// It has answered.
+    /// The new writer has answered.
     pub fn barrier_answered(&mut self, to: NodeId, term: Term) {
         if let Self::Replication(group) = self {
             group.promote_answered(to, term);
         }
     }
 
-    /// The change to `to` has ended well.
+    /// The change to `to` has succeeded.
     pub fn taken_over(&mut self, core: &Core, to: NodeId) {
         if let Self::Replication(group) = self {
             group.taken_over(core, to);
         }
     }
 
-    /// A planned change is not gone on with. `true` when the old writer has to take over from itself: it may not be writable by now.
+    /// A switchover is abandoned. `true` when the old writer has to take over from itself, since it may not be writable any more.
     pub fn is_fenced(&mut self) -> bool {
         match self {
             Self::Galera(_) => false,
@@ -447,7 +447,7 @@ impl Group {
         }
     }
 
-    /// Time passed.
+    /// Time has passed.
     pub fn tick(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.tick(core),

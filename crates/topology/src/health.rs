@@ -1,9 +1,10 @@
-//! May a node take traffic, by its own words: what may be asked, what may be found, and the answer that the proxy, the health endpoint
-//! and the check command share.
+//! Whether a node may take traffic, by its own status: the questions, the findings, and the answer that the proxy, the health endpoint and
+//! the check command share.
 //!
-//! Enters: what a node said. Leaves: the first thing that speaks against it, and how gravely; or nothing. Each kind of cluster has a
-//! table of rules ([`crate::galera::words`]). `crate::problem` puts in front of it what others say of the node (it refuses, is silent,
-//! was drained); whoever only asks one node has this alone. What clustercheck lets its user choose is a [`Rules`].
+//! Enters: a node's status. Leaves: the first finding against it, and how serious that is; or nothing. Each kind of cluster has a table of
+//! rules ([`crate::galera::words`]). Before these, `crate::problem` applies the findings that do not come from the node itself (it refuses
+//! connections, is silent, was drained). Whoever asks a single node has only the tables. What clustercheck lets its user choose is a
+//! [`Rules`].
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::galera::status::GaleraStatus;
 use crate::galera::words::{admit, is_member};
 use crate::replication::Channel;
 
-/// What may be asked about a node.
+/// A question about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// May it take traffic, as a member of a Galera cluster?
@@ -20,26 +21,26 @@ pub enum Question {
     /// May it take writes? A Galera member that is synced and not read only; a server of a primary-replica setup that is not read
     /// only.
     Writer,
-    /// Does it replicate, and is it at most so far behind? `None`: however far, as long as both threads run.
+    /// Does it replicate, and is it no further behind than this? `None`: any lag, as long as both threads run.
     Replica {
-        /// The greatest lag that is allowed. Servers tell it in whole seconds.
+        /// The greatest lag that is allowed. Servers report it in whole seconds.
         lag_max: Option<Duration>,
     },
 }
 
-/// All that one server said of itself.
+/// All that one server reported of itself.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Word {
     /// Status and variables; on a server without Galera only what such a server has.
     pub status: GaleraStatus,
-    /// Its sources, or why it does not tell them.
+    /// Its channels, or why it does not report them.
     pub replication: Result<Vec<Channel>, String>,
 }
 
-/// Answers a question about a server from its own words.
+/// Answers a question about a server from its own status.
 ///
 /// # Errors
-/// What speaks against it.
+/// The finding against it.
 pub fn ask(word: &Word, question: Question) -> Result<(), Finding> {
     match question {
         Question::Member(rules) => admit(&word.status, rules),
@@ -60,7 +61,7 @@ pub fn ask(word: &Word, question: Question) -> Result<(), Finding> {
     }
 }
 
-/// Whether one source is followed closely enough.
+/// Whether one channel's lag is within the limit.
 fn follows(channel: &Channel, lag_max: Option<Duration>) -> Result<(), Finding> {
     let source = &channel.source;
     if !channel.io_running || !channel.sql_running {

@@ -1,14 +1,15 @@
-//! Does a node that answers commit? A heartbeat, one small row a second on the writer, and what its server says of the sessions while one is
-//! waited for.
+//! Whether a node that answers also commits. The sign is a heartbeat: one small row that is committed on the writer every second. While one
+//! is not answered, the server's list of sessions shows the reason.
 //!
 //! ```text
-//!   Committed ──> nothing is known against it
-//!   Waits, Failed ──> since the first of them, as long as the reason is one that stops every commit ──> age
-//!   Untold ──> nothing is known at all
+//!   Committed ──> nothing is known against the node
+//!   Waits, Failed ──> the time since the first of them, as long as the reason stops every commit ──> an age
+//!   Unknown ──> nothing is known
 //! ```
 //!
-//! Enters: [`Beat`]s. Leaves: for how long the node has not committed, and why. Invariant: what stops the heartbeat alone, what somebody else
-//! is the cause of (a replica that does not acknowledge), and what is under way (a large commit being written) is never an age.
+//! Enters: [`Beat`]s. Leaves: for how long the node has not committed, and why. Invariant: three things never count towards that age: what
+//! stops only the heartbeat, what another server causes (a replica that does not acknowledge), and work in progress (a large commit that is
+//! being written).
 
 pub mod sql;
 
@@ -17,14 +18,14 @@ use std::time::Duration;
 use crate::fact::Now;
 use crate::problem::seconds;
 
-/// What may be set about it.
+/// Settings of the heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Between two heartbeats; zero: none.
+    /// The time between two heartbeats; zero means that none are sent.
     pub interval: Duration,
     /// The schema of its table.
     pub schema: String,
-    /// A node that has not committed for so long is given up, if another can write.
+    /// A node that has not committed for this long is replaced, if another node can write.
     pub stuck_max: Duration,
 }
 
@@ -38,7 +39,7 @@ impl Default for Settings {
     }
 }
 
-/// What came of a heartbeat, or is known of one that is out.
+/// The result of a heartbeat, or the state of one that was not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beat {
     /// The row that was sent at `asked` is committed.
@@ -46,37 +47,37 @@ pub enum Beat {
         /// When it was sent.
         asked: Now,
     },
-    /// The one that was sent at `asked` is not answered yet. Told again and again.
+    /// The row that was sent at `asked` is not committed yet. Reported repeatedly.
     Waits {
         /// When it was sent.
         asked: Now,
-        /// What it waits for, by the server's own word.
+        /// What it waits for, as the server shows it.
         stall: Stall,
     },
-    /// The server could not write it, since there is no space left.
+    /// The server could not write it, because its disk is full.
     Failed {
         /// When it was sent.
         asked: Now,
     },
-    /// None is out, or nothing can be learned of it.
-    Untold,
+    /// No heartbeat is waited for, or nothing can be learned about it.
+    Unknown,
 }
 
 /// A client's commit that a node has not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The node's number of the connection.
+    /// The node's id of the connection.
     pub connection: u32,
     /// When it was sent.
     pub asked: Now,
 }
 
-/// What is to be learned of a node's commits.
+/// What the manager shall find out about a node's commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// It is to get heartbeats.
+    /// Whether it gets heartbeats.
     pub beats: bool,
-    /// The clients' commits there that are not answered, the oldest first: where no heartbeat can be had, these stand for it.
+    /// The clients' commits there that were not answered, the oldest first. They replace the heartbeat where none can be written.
     pub commits: Vec<Commit>,
 }
 
@@ -86,11 +87,11 @@ pub struct Wish {
 pub enum Stall {
     /// Commits wait for space on a full disk.
     Space,
-    /// A session holds FLUSH TABLES WITH READ LOCK, or the like of it.
+    /// A session holds FLUSH TABLES WITH READ LOCK, or a lock with the same effect.
     GlobalLock,
     /// Commits do not end, and nothing is being written.
     Stuck,
-    /// Commits wait for a replica to acknowledge: it is not this server that is slow.
+    /// Commits wait for a replica's acknowledgement: this server is not the cause.
     Acknowledgement,
     /// Only the heartbeat's own table cannot be locked.
     OwnTable,
@@ -125,12 +126,12 @@ impl Stall {
         }
     }
 
-    /// It stops every commit there, and the cause is the server's own.
+    /// Whether this stops every commit on the node, by a cause on the node itself.
     pub fn counts(self) -> bool {
         matches!(self, Self::Space | Self::GlobalLock | Self::Stuck)
     }
 
-    /// To end a sentence.
+    /// A clause to end a sentence.
     fn clause(self) -> &'static str {
         match self {
             Self::Space => "its commits wait for space on a full disk",
@@ -144,8 +145,8 @@ impl Stall {
     }
 }
 
-/// So a session's state begins whose commit is under way, or whose change waits for a lock on everything. The last three are MySQL's (its manual,
-/// "General Thread States").
+/// How the states of sessions begin whose commit is in progress, or whose change waits for a global lock. The last three are MySQL's (its
+/// manual, "General Thread States").
 const AT_COMMIT: &[&str] = &[
     "Commit",
     "Waiting for backup lock",
@@ -158,30 +159,30 @@ const AT_COMMIT: &[&str] = &[
     "waiting for handler commit",
 ];
 
-/// Whether a client's session that has sent a change or a COMMIT has come to its commit, by its state.
+/// Whether a client's session that has sent a change or a COMMIT is at its commit, judged by its state.
 pub fn is_at_commit(state: &str) -> bool {
     AT_COMMIT.iter().any(|text| state.starts_with(text))
 }
 
-/// What a server shows of its sessions while a heartbeat waits.
+/// What a server shows of its sessions while a heartbeat is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
     /// The state of the heartbeat's own session.
     pub own: String,
-    /// Where that waits for a lock on everything: a statement that changes rows would wait, too. Many such locks stop only table changes and
-    /// LOCK TABLES, as that of a backup does for minutes (BACKUP STAGE BLOCK_DDL).
+    /// If that session waits for a global lock: whether a statement that changes rows would wait, too. Many such locks stop only table
+    /// changes and LOCK TABLES, as a backup's does for minutes (BACKUP STAGE BLOCK_DDL).
     pub changes_wait: bool,
-    /// The states of others that wait at a commit, of any account.
+    /// The states of the other sessions that wait at a commit, of any account.
     pub others: Vec<String>,
-    /// Bytes that went to its logs: grows while anything is being written.
+    /// Bytes written to its logs: grows while anything is being written.
     pub written: u64,
-    /// Galera: the commit of a transaction of many rows waits for the group. All others on this node wait until it is sent, and on the others
-    /// until it is applied there.
+    /// Galera: a transaction of many rows is being committed. All other commits on this node wait until it is sent to the group, and those
+    /// on other nodes until it is applied there.
     pub is_large: bool,
 }
 
 impl Sessions {
-    /// The heartbeat waits for a lock on everything.
+    /// Whether the heartbeat waits for a global lock.
     pub fn waits_for_everything(&self) -> bool {
         ["Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock"]
             .iter()
@@ -189,10 +190,10 @@ impl Sessions {
     }
 }
 
-/// So long a large transaction may take to be sent to a Galera group before it counts as one that hangs like the others.
+/// A large transaction may take this long to be sent to a Galera group. After that it counts as a commit that hangs, as any other.
 const LARGE_FOR: Duration = Duration::from_secs(30);
 
-/// Why a heartbeat of a Galera node waits, where none has been answered for `time`. Whether it is the whole group that waits, another member's commit will show.
+/// Why a heartbeat of a Galera node waits when none has been answered for `time`. Whether the whole group waits is seen from another member's commit.
 pub fn stall_of_member(seen: &Sessions, before: Option<&Sessions>, time: Duration) -> Stall {
     match stall(seen, before) {
         Stall::Unknown | Stall::Writing | Stall::Stuck if seen.is_large && time < LARGE_FOR => Stall::Writing,
@@ -201,7 +202,7 @@ pub fn stall_of_member(seen: &Sessions, before: Option<&Sessions>, time: Duratio
     }
 }
 
-/// Why a heartbeat waits; `before`: what was seen a moment ago of the same heartbeat.
+/// Why a heartbeat waits. `before`: what was seen a moment ago while waiting for the same heartbeat.
 pub fn stall(seen: &Sessions, before: Option<&Sessions>) -> Stall {
     let says =
         |text: &str| seen.own.starts_with(text) || seen.others.iter().any(|state| state.starts_with(text));
@@ -223,30 +224,30 @@ pub fn stall(seen: &Sessions, before: Option<&Sessions>) -> Stall {
 }
 
 /// A report that is older than this says nothing.
-const TOLD_FOR: Duration = Duration::from_secs(4);
-/// Nor does one of the clients' commits, which comes twice a second.
-const COMMITS_TOLD_FOR: Duration = Duration::from_secs(2);
+const REPORT_VALID_FOR: Duration = Duration::from_secs(4);
+/// The same for reports of the clients' commits, which come twice a second.
+const COMMITS_REPORT_VALID_FOR: Duration = Duration::from_secs(2);
 
-/// What is held true of a node's commits.
+/// What is known of a node's commits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pulse {
-    /// When the last heartbeat that ended well was sent.
+    /// When the last heartbeat that succeeded was sent.
     pub committed: Option<Now>,
     waits: Option<Waits>,
-    /// The clients' commits that were not answered, and when that was told.
+    /// The clients' commits that were not answered, and when that was reported.
     commits: Option<(Now, Vec<Commit>)>,
-    /// When it was last told that one waits.
+    /// When a waiting heartbeat was last reported.
     waited: Option<Now>,
-    /// This process did not run before that: nothing is older.
+    /// This process did not run before that time, so no wait is counted from an earlier one.
     awake_since: Now,
-    /// It is given up, for this: another can write.
+    /// It was given up for this reason, and another node writes in its place.
     given_up: Option<(String, Stall)>,
 }
 
 #[derive(Clone, Debug)]
 struct Waits {
     since: Now,
-    told: Now,
+    reported: Now,
     stall: Stall,
 }
 
@@ -263,25 +264,25 @@ impl Pulse {
                 };
                 return;
             }
-            Beat::Untold => {
+            Beat::Unknown => {
                 self.waits = None;
                 return;
             }
             Beat::Waits { asked, stall } => (asked, stall),
             Beat::Failed { asked } => (asked, Stall::Space),
         };
-        let before = self.waits.take().filter(|waits| now.saturating_sub(waits.told) < TOLD_FOR);
+        let before = self.waits.take().filter(|waits| now.saturating_sub(waits.reported) < REPORT_VALID_FOR);
         let since = match &before {
-            // What did not count until now does not make it older.
+            // A wait that did not count until now starts to count now.
             Some(waits) if stall.counts() && !waits.stall.counts() && waits.stall != Stall::Unknown => now,
             Some(waits) => waits.since,
             None => asked.max(self.awake_since),
         };
         self.waited = Some(now);
-        self.waits = Some(Waits { since, told: now, stall });
+        self.waits = Some(Waits { since, reported: now, stall });
     }
 
-    /// These commits of clients, each with its age, are not answered.
+    /// These commits of clients are not answered; each has its age.
     pub fn commits_wait(&mut self, now: Now, commits: &[(u32, Duration)]) {
         let commits = commits.iter().map(|&(connection, age)| Commit {
             connection,
@@ -290,10 +291,11 @@ impl Pulse {
         self.commits = Some((now, commits.collect()));
     }
 
-    /// The clients' commits that are not answered, as far as is known.
+    /// The clients' commits that are not answered, as last reported.
     pub fn commits(&self, now: Now) -> &[Commit] {
-        let told = self.commits.as_ref().filter(|(told, _)| now.saturating_sub(*told) < COMMITS_TOLD_FOR);
-        told.map_or(&[], |(_, commits)| commits)
+        let report =
+            self.commits.as_ref().filter(|(at, _)| now.saturating_sub(*at) < COMMITS_REPORT_VALID_FOR);
+        report.map_or(&[], |(_, commits)| commits)
     }
 
     /// This process did not run until `now`.
@@ -303,50 +305,51 @@ impl Pulse {
         self.awake_since = now;
     }
 
-    /// Another is to write in its place.
+    /// The node is given up: another one is to write in its place.
     pub fn give_up(&mut self, now: Now) {
         let stall = self.waits(now).map_or(Stall::Unknown, |(_, stall)| stall);
         self.given_up = Some((self.sentence(now), stall));
     }
 
-    /// It stays.
+    /// The node stays the writer.
     pub fn keep(&mut self) {
         self.given_up = None;
     }
 
-    /// Another is to write in its place, and it has not committed since.
+    /// Whether the node was given up and has not committed since.
     pub fn is_given_up(&self) -> bool {
         self.given_up.is_some()
     }
 
-    /// For how long it has not committed, and why; nothing when the last word is too old.
+    /// For how long it has not committed, and why; `None` when the last report is too old.
     pub fn waits(&self, now: Now) -> Option<(Duration, Stall)> {
-        let waits = self.waits.as_ref().filter(|waits| now.saturating_sub(waits.told) < TOLD_FOR)?;
-        Some((waits.told.saturating_sub(waits.since), waits.stall))
+        let waits =
+            self.waits.as_ref().filter(|waits| now.saturating_sub(waits.reported) < REPORT_VALID_FOR)?;
+        Some((waits.reported.saturating_sub(waits.since), waits.stall))
     }
 
-    /// It does not commit, and nobody else is the cause.
+    /// Whether it has not committed for `most`, and is itself the cause.
     pub fn is_stuck(&self, now: Now, most: Duration) -> bool {
         self.waits(now).is_some_and(|(age, stall)| age >= most && stall.counts())
     }
 
-    /// It has committed what was sent after `moment`.
+    /// Whether a heartbeat that was sent after `moment` has been committed.
     pub fn committed_since(&self, moment: Now) -> bool {
         self.committed.is_some_and(|at| at > moment)
     }
 
-    /// It has waited for a commit since `moment`, less than `calm` ago.
+    /// Whether a heartbeat had to wait since `moment`, and less than `calm` ago.
     pub fn waited_since(&self, moment: Now, calm: Duration, now: Now) -> bool {
         self.waited.is_some_and(|at| at > moment && now.saturating_sub(at) < calm)
     }
 
-    /// It was given up in the middle of writing: the newest transactions that it counts may be in part on its disk, and nowhere else, and were
-    /// told to nobody. (MariaDB counts the GTID of one whose write has failed for a lack of space.)
+    /// It was given up in the middle of a commit. Its newest transactions, by its own count, may be partly on its disk and on no other, and
+    /// no client was told of them. (MariaDB counts the GTID of a transaction whose write has failed on a full disk.)
     pub fn has_broken_off(&self) -> bool {
         self.given_up.as_ref().is_some_and(|(_, stall)| *stall != Stall::GlobalLock)
     }
 
-    /// To follow a node's name.
+    /// A clause to follow the node's name.
     pub fn sentence(&self, now: Now) -> String {
         match (&self.given_up, self.waits(now)) {
             (Some((said, _)), _) => said.clone(),
@@ -386,7 +389,7 @@ mod tests {
         let of = |own, others: &[&str]| stall(&seen(own, others, 7), Some(&seen("", &[], 7)));
         let locked = Sessions { changes_wait: true, ..seen("Waiting for backup lock", &[], 7) };
         assert_eq!(stall(&locked, None), Stall::GlobalLock);
-        // A backup, which lets rows be changed.
+        // A backup lets rows be changed.
         assert_eq!(of("Waiting for backup lock", &[]), Stall::OwnTable);
         assert_eq!(of("Commit", &["Waiting for someone to free space"]), Stall::Space);
         assert_eq!(of("Commit", &["Waiting for semi-sync ACK from slave"]), Stall::Acknowledgement);
@@ -423,7 +426,7 @@ mod tests {
             pulse.sentence(5 * S),
             "answers and does not commit, 3.000 s: its commits do not end, and nothing is written"
         );
-        // A report that is old, or a commit, ends it.
+        // An old report, or a commit, ends the wait.
         assert!(!pulse.is_stuck(9 * S, 3 * S));
         pulse.beat(9 * S, &Beat::Committed { asked: 5 * S });
         assert!(pulse.waits(9 * S).is_none() && pulse.committed_since(4 * S));
@@ -451,7 +454,7 @@ mod tests {
         assert!(pulse.is_stuck(4 * S, 3 * S));
         pulse.slept(4 * S);
         assert!(!pulse.is_stuck(4 * S, 3 * S));
-        // Nor does time in which nobody looked.
+        // Time in which this process did not run does not count.
         pulse.beat(5 * S, &Beat::Waits { asked: S, stall: Stall::Space });
         assert!(!pulse.is_stuck(5 * S, 3 * S));
     }

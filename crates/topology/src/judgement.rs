@@ -52,9 +52,9 @@ fn name_lost_statements(core: &mut Core) {
         let now = core.now;
         let node = core.node_mut(id);
         if node.assessment.state == NodeState::Dead
-            && let Some(told) = node.lost.tell(now)
+            && let Some(report) = node.lost.report(now)
         {
-            let text = format!("{} {told}", node.name);
+            let text = format!("{} {report}", node.name);
             core.say(Level::Warn, text);
         }
     }

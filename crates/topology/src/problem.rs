@@ -129,7 +129,7 @@ const WANING: &[Problem] = &[
     },
 ];
 
-/// What `node` is, and why. `cluster`: what the other nodes say against it; `well`: what is said of it when nothing speaks against it.
+/// The state of `node`, and why. `cluster`: the finding from its own status or the other nodes; `well`: the sentence when there is none.
 pub(crate) fn judge(
     node: &Belief,
     settings: &Settings,

@@ -169,7 +169,7 @@ impl Readers {
         self.publish(core, common);
     }
 
-    /// What speaks against a node that is not the primary.
+    /// Why a node that is not the primary takes no reads; `None` when it may.
     fn unfit(&self, core: &Core, group: &Group, id: NodeId) -> Option<Unfit> {
         let node = core.node(id);
         if let Some(doubt) = &node.doubt {

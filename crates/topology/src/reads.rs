@@ -1,7 +1,7 @@
-//! The port for reads: what may be set about it, and what it is told beside its routes.
+//! The port for reads: its settings, and what the proxy needs for it besides its routes.
 //!
-//! Its lanes are those of [`crate::routes::Routes`] with epochs of their own: they say nothing of who is written, and the plans that move the
-//! writer neither wait for them nor know them. `crate::readers` decides them.
+//! Its lanes are published as [`crate::routes::Routes`] of their own, with their own epochs. They are independent of which node is the
+//! writer, and the plans that move the writer do not wait for them. `crate::readers` decides about them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::NodeId;
 use crate::fact::Now;
 use crate::routes::LaneState;
 
-/// What may be set.
+/// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// There is a port for reads.
     pub on: bool,
     /// A replica whose data may be older than this takes no reads.
     pub lag_max: Duration,
-    /// When no replica is fit, the primary takes them.
+    /// When no replica qualifies, the primary takes the reads.
     pub fallback: bool,
 }
 
@@ -27,35 +27,35 @@ impl Default for Settings {
     }
 }
 
-/// Up to where the primary was, and who could be written.
+/// The primary's position, and which servers may be writable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Who has everything; `None` with a kind of cluster where each node can be asked to catch up.
+    /// The server with all data; `None` in a kind of cluster where any node can be asked to catch up.
     pub primary: Option<NodeId>,
-    /// All that the primary had, by its word asked for at `asked`: whatever any server had shown by then is in it. Empty while it is not
-    /// known.
+    /// All that the primary had by its report, asked for at `asked`: it contains whatever any server had shown before then. Empty while it
+    /// is not known.
     pub position: Arc<str>,
     /// See `position`.
     pub asked: Now,
-    /// Of each node: it may take writes of an ordinary account, for all that is known.
+    /// For each node: whether it may accept writes of an ordinary account, as far as is known.
     pub writable: Vec<bool>,
 }
 
 impl Reached {
-    /// Whether a server may take writes of an ordinary account. One of which nothing is known may.
+    /// Whether a server may accept writes of an ordinary account. True if nothing is known of it.
     pub fn is_writable(&self, node: NodeId) -> bool {
         self.writable.get(usize::from(node.0)).copied().unwrap_or(true)
     }
 }
 
-/// A node as the port for reads uses it.
+/// How the port for reads uses a node.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct View {
-    /// Whether it takes reads; nothing when there is no such port.
+    /// Whether it takes reads; `None` when there is no such port.
     pub lane: Option<LaneState>,
     /// The epoch of that lane.
     pub epoch: u64,
-    /// It had, that many milliseconds ago, all that the primary had then; nothing while that is not known, and of the primary.
+    /// That many milliseconds ago, the primary had no more than this node has now; `None` while that is not known, and for the primary itself.
     pub age_ms: Option<u64>,
     /// The greatest age with which it takes reads.
     pub age_max_ms: u64,

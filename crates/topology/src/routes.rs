@@ -1,7 +1,7 @@
 //! What the control plane tells the data plane: which nodes take statements now, under which term.
 //!
-//! One value, replaced whole; the newest wins and a reader may skip any number of older ones. Therefore everything a
-//! reader must not miss is kept as a number that only grows: [`Routes::term`], [`Lane::epoch`].
+//! One value that is replaced as a whole. The newest one counts, and a reader may miss any number of older ones. What a reader must not
+//! miss is therefore a number that only grows: [`Routes::term`], [`Lane::epoch`].
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::account::Accounts;
 use crate::catalogue::Catalogue;
 use crate::{NodeId, Term};
 
-/// Who may be spoken to, now.
+/// Which nodes take statements now.
 #[derive(Clone, Debug)]
 pub struct Routes {
     /// Grows by one with each published value.
@@ -20,15 +20,15 @@ pub struct Routes {
     pub lanes: Vec<Lane>,
     /// When no lane is open: why, as one sentence for errors, logs and status ("db2 is being confirmed as writer").
     pub hold_because: Option<Arc<str>>,
-    /// What to announce to a client that connects; `None` until a node has been seen.
+    /// The server greeting for clients; `None` until a node has been reached.
     pub greeting: Option<Arc<ServerGreeting>>,
     /// The client accounts, as learned from the database.
     pub accounts: Arc<Accounts>,
-    /// Names that mean more than a statement's text shows; `None` while they have not been read: until then any name may be among them.
+    /// Names that change what a statement may do; `None` while they have not been read. Until then any name may be one of them.
     pub catalogue: Option<Arc<Catalogue>>,
 }
 
-/// The way to one node.
+/// The lane of a node: whether, and how, sessions may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
     /// Which node.
@@ -39,33 +39,33 @@ pub struct Lane {
     pub address: Arc<str>,
     /// Whether it takes statements.
     pub state: LaneState,
-    /// Grows each time the lane is shut. A link made in an older epoch is cut, also by a reader that never saw the lane shut.
+    /// Grows each time the lane is shut. A link made in an older epoch is cut, even if the proxy never saw the value in which the lane was shut.
     pub epoch: u64,
     /// At most this many sessions at once (`None`: no limit). 0 drains.
     pub sessions_max: Option<u32>,
-    /// The highest alarm of this epoch ([`crate::fact::Fact::TrafficLost`], [`crate::fact::Fact::TrafficRefused`]) after which the node
-    /// was asked, and said that it is well. A session that raised an alarm and sees the lane open with `looked` at its number
-    /// knows that the node is not gone; one that sees the lane shut, or of another epoch, knows that it is given up.
+    /// The highest alarm of this epoch ([`crate::fact::Fact::TrafficLost`], [`crate::fact::Fact::TrafficRefused`]) after which the node was
+    /// asked and reported that it is well. A session that raised an alarm, and sees the lane open with `looked` at its number, knows that
+    /// the node is not lost. If it sees the lane shut, or in another epoch, it knows that the node was given up.
     pub looked: u64,
-    /// The same for the node's word that it does not serve: a session that raised the alarm knows that the node cannot take its statement,
-    /// though nobody has given it up.
+    /// The same for a node that was asked and reported that it does not serve. The session that raised the alarm knows that the node cannot
+    /// take its statement, although it was not given up.
     pub refused: u64,
-    /// The last epoch that ended since the node was lost: dead, silent, or out of its group. After a handover, an epoch ends without that.
+    /// The last epoch that ended because the node was lost: dead, silent, or out of its group. A switchover ends an epoch without setting this.
     pub lost_epoch: Option<u64>,
-    /// What of that which still runs is to be broken off. Means something only while the lane drains.
+    /// Which running statements are to be aborted. Has a meaning only while the lane drains.
     pub cut: Cut,
 }
 
-/// What of that which still runs on a draining lane is to be broken off, now.
+/// Which running statements on a draining lane are to be aborted now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cut {
-    /// Nothing: it may end by itself.
+    /// None: all may end by themselves.
     #[default]
     Nothing,
-    /// Whatever is broken off without changing anything: a result whose client does not read it.
+    /// Those that can be aborted without changing anything: results that the client does not read.
     Stalled,
-    /// Everything: an operator said so.
+    /// All: an operator ordered it.
     All,
 }
 
@@ -75,14 +75,13 @@ pub enum Cut {
 pub enum LaneState {
     /// New transactions may start here.
     Open,
-    /// Running transactions may end here, no new one may start. When none runs any more, the proxy says
-    /// [`crate::fact::Fact::Quiesced`].
+    /// Running transactions may end here, and no new one may start. When none is left, the proxy reports [`crate::fact::Fact::Quiesced`].
     Draining,
-    /// Every link is cut now, whatever it is doing.
+    /// Every link is cut at once, whatever runs on it.
     Shut,
 }
 
-/// What the nodes announce, narrowed to what all of them can do.
+/// The server greeting for clients, reduced to what all nodes can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerGreeting {
     /// The version string a node sent in its own greeting, verbatim (MariaDB 10 writes `5.5.5-10.11...`).

@@ -1,8 +1,7 @@
-//! What an operator may set about a cluster, with every default stated once, here.
+//! The settings of a cluster, and the default of each.
 //!
-//! Nothing enters but the configuration; the same value is given to the brain and to the shell that works for it.
-//! Invariant: a `Settings` that passed [`Settings::check`] has at least one node, distinct names and addresses, and no zero
-//! where a zero would mean "for ever" or "never".
+//! Only the configuration is read. The brain and the shell that works for it get the same value. Invariant: a `Settings` that passed
+//! [`Settings::check`] has at least one node, distinct names and addresses, and no zero where zero would mean "for ever" or "never".
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::replication::settings as replication;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Writers {
-    /// One sticky writer, the others stand by.
+    /// One writer, which stays the writer until it is moved; the others are standbys.
     One,
     /// Every healthy node.
     All,
@@ -31,24 +30,24 @@ pub struct NodeSettings {
     pub name: String,
     /// `host:port`.
     pub address: String,
-    /// Higher writes first; equal ones in the configuration's order.
+    /// The node with the highest priority writes; among equals, the first in the configuration.
     pub priority: u32,
 }
 
-/// All that can be set about how a cluster is watched and moved.
+/// All settings that concern how a cluster is monitored and moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The cluster's name, for people.
     pub cluster: String,
-    /// What holds its nodes together.
+    /// How its nodes replicate.
     pub kind: Kind,
     /// Who takes writes.
     pub writers: Writers,
-    /// The nodes; a [`NodeId`] is a place in this list.
+    /// The nodes. A [`NodeId`] is an index into this list.
     pub nodes: Vec<NodeSettings>,
-    /// What concerns a Galera cluster only.
+    /// Settings of a Galera cluster.
     pub galera: galera::Settings,
-    /// What concerns a primary with replicas only.
+    /// Settings of a primary with replicas.
     pub replication: replication::Settings,
     /// The port for reads.
     pub reads: reads::Settings,
@@ -57,30 +56,30 @@ pub struct Settings {
     pub probe_interval: Duration,
     /// Missed probes in a row that make a node silent.
     pub misses_max: u32,
-    /// Whether events count at once: a link that ends, a connection that is refused, a statement that breaks. Without them only
-    /// missed probes count, and a refused one is a missed one: the arithmetic of a load balancer's checks, to compare with.
+    /// Whether events count at once: a link that ends, a connection that is refused, a statement that breaks. Without them only missed
+    /// probes count, and a refused connection is a missed probe. That is how a load balancer checks, and is meant for comparisons.
     pub events: bool,
-    /// Whether the writer commits.
+    /// The heartbeat.
     pub heartbeat: heartbeat::Settings,
     /// Refused or reset connections in a row that make a node dead.
     pub refusals_max: u32,
-    /// How long one try of the barrier (the new writer's own word that it has applied everything) may take.
+    /// The time limit of one barrier: the new writer's confirmation that it is writable and has applied everything.
     pub barrier_deadline: Duration,
-    /// Wait after a failed barrier; doubles with each, up to [`Settings::BACKOFF_MAX`].
+    /// The pause after a failed barrier; it doubles with each failure, up to [`Settings::BACKOFF_MAX`].
     pub barrier_backoff: Duration,
     /// Time between two readings of the account table.
     pub accounts_interval: Duration,
-    /// Shortest time between two readings that unknown account names may cause.
+    /// The least time between two readings that are caused by unknown account names.
     pub accounts_gap_min: Duration,
     /// How long the store may take to write a decision.
     pub persist_deadline: Duration,
 }
 
 impl Settings {
-    /// The longest wait between two tries of anything.
+    /// The longest pause between two tries of anything.
     pub const BACKOFF_MAX: Duration = Duration::from_secs(2);
-    /// Transactions get this long to end when a node leaves without an operator's budget (its own maintenance mode, or an
-    /// order that carries none).
+    /// Transactions get this long to end when a node leaves without a budget from an operator: by its own maintenance mode, or by an order
+    /// that carries none.
     pub const HANDOVER_BUDGET: Duration = Duration::from_secs(10);
 
     /// The defaults.
@@ -106,7 +105,7 @@ impl Settings {
         }
     }
 
-    /// The first thing that is wrong, as one sentence that says what is allowed.
+    /// The first error in the settings, as a sentence that says what is allowed.
     pub fn check(&self) -> Result<(), String> {
         if self.nodes.is_empty() {
             return Err("the cluster has no node: give at least one [[cluster.node]]".into());

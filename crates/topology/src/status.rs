@@ -1,17 +1,17 @@
-//! What a node said of itself when it was asked, whatever kind of cluster it is of.
+//! A node's status report, for either kind of cluster.
 
 use crate::finding::{Finding, Rules, Serves};
 use crate::galera::status::GaleraStatus;
 use crate::galera::words;
 use crate::replication::{self, ReplicationStatus};
 
-/// What a node said of itself when it was asked.
+/// A node's answer to the status query.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]
 pub enum Status {
-    /// As a member of a Galera cluster.
+    /// Of a member of a Galera cluster.
     Galera(Box<GaleraStatus>),
-    /// As a server of a primary-replica setup.
+    /// Of a server of a primary-replica setup.
     Replication(Box<ReplicationStatus>),
 }
 
@@ -28,7 +28,7 @@ impl From<ReplicationStatus> for Status {
 }
 
 impl Status {
-    /// The word of a Galera member.
+    /// The report of a Galera member.
     pub fn galera(&self) -> Option<&GaleraStatus> {
         match self {
             Self::Galera(status) => Some(status),
@@ -36,7 +36,7 @@ impl Status {
         }
     }
 
-    /// The word of a server of a primary-replica setup.
+    /// The report of a server of a primary-replica setup.
     pub fn replication(&self) -> Option<&ReplicationStatus> {
         match self {
             Self::Replication(status) => Some(status),
@@ -44,16 +44,16 @@ impl Status {
         }
     }
 
-    /// It is a full part of its cluster, and not on its way out of it.
+    /// Whether the node is a full member of its cluster, and not about to leave it.
     pub fn is_whole(&self) -> bool {
         match self {
             Self::Galera(status) => status.is_whole(),
-            // There is no group that it could be on its way out of.
+            // There is no group that it could be leaving.
             Self::Replication(_) => true,
         }
     }
 
-    /// The first thing that it says against itself.
+    /// The first problem that it reports itself.
     pub fn examine(&self) -> Option<Finding> {
         match self {
             Self::Galera(status) => words::examine(status),
@@ -61,22 +61,22 @@ impl Status {
         }
     }
 
-    /// It may take statements, by its own word.
+    /// Whether it may take statements, by its own report.
     pub fn serves(&self) -> bool {
-        // A server that is read only refuses what writes, and another hand may have made it so.
+        // A read-only server refuses writes, and an administrator may have made it so.
         let is_read_only = self.replication().is_some_and(|status| status.read_only);
         !is_read_only && self.serves_reads()
     }
 
-    /// It may take statements that only read, by its own word.
+    /// Whether it may take statements that only read, by its own report.
     pub fn serves_reads(&self) -> bool {
         self.examine().is_none_or(|finding| finding.serves != Serves::No)
     }
 
-    /// The first thing that it says against itself, less what `rules` forgive.
+    /// The first problem that it reports itself, except for those that `rules` forgive.
     ///
     /// # Errors
-    /// That.
+    /// The problem.
     pub fn admit(&self, rules: Rules) -> Result<(), Finding> {
         match self {
             Self::Galera(status) => words::admit(status, rules),

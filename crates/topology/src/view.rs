@@ -1,8 +1,7 @@
-//! What `status`, the dashboard, the metrics and the health endpoint see: one snapshot of everything the brain holds true, ready to
-//! be serialised.
+//! What `status`, the dashboard, the metrics and the health endpoint show: a snapshot of all that the brain knows, ready to be serialised.
 //!
-//! Made by [`crate::brain::Brain::view`]. The brain decides nothing from it; whoever else wants to know whether a node may take
-//! traffic asks [`ClusterView::ask`], which knows what the brain knows and asks the same table.
+//! Made by [`crate::brain::Brain::view`]. The brain decides nothing from it. Whoever asks whether a node may take traffic uses
+//! [`ClusterView::ask`], which applies the brain's table of rules to the same knowledge.
 
 use std::time::Duration;
 
@@ -31,11 +30,11 @@ pub struct ClusterView {
     pub version: u64,
     /// The writer's name (`writers = "one"`); also while its lane is held.
     pub writer: Option<String>,
-    /// Whom a switchover to nobody in particular would choose (`writers = "one"`).
+    /// The node that a switchover without a named target would choose (`writers = "one"`).
     pub candidate: Option<String>,
     /// Whether any lane is open.
     pub gate: TrafficFlow,
-    /// When the gate is held: why.
+    /// When no lane is open: why.
     pub hold_because: Option<String>,
     /// The order or move in progress, as one sentence.
     pub order: Option<String>,
@@ -56,21 +55,21 @@ pub struct ClusterView {
 /// Decisions by their result, since the program started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// The writer was lost, and another was chosen to follow it.
+    /// The writer was lost, and the choice of another began.
     pub failovers_begun: u64,
-    /// Another one writes since.
+    /// Another node took over as the writer.
     pub failovers_done: u64,
     /// The writer was handed over while it worked.
     pub switchovers_done: u64,
-    /// A handover that was broken off: the old writer went on.
+    /// A switchover that was abandoned: the old writer continued.
     pub switchovers_undone: u64,
-    /// The old writer was lost in the middle of a handover, which went on as a failover.
+    /// The old writer was lost during a switchover, which continued as a failover.
     pub switchovers_became_failovers: u64,
     /// Members evicted from a Galera group.
     pub evictions_done: u64,
     /// Evictions that failed, and are tried again.
     pub evictions_failed: u64,
-    /// Members that were to be evicted and turned out to be alive to the group.
+    /// Members that were to be evicted, and were found to be still connected to the group.
     pub evictions_spared: u64,
 }
 
@@ -93,33 +92,33 @@ pub struct NodeView {
     pub name: String,
     /// `host:port`.
     pub address: String,
-    /// What it is.
+    /// Its state.
     pub state: NodeState,
     /// Why, as one sentence.
     pub reason: String,
-    /// What may be done with it, doubts aside.
+    /// What it may be used for, suspicions aside.
     pub serves: Serves,
-    /// The name of what speaks against it: `dead`, `donor`, ...; nothing when it is well.
+    /// The name of the problem with it: `dead`, `donor`, ...; nothing when it is well.
     pub problem: Option<&'static str>,
-    /// What happened that may mean its end; nothing new is sent there until it has been asked.
+    /// A suspicion: something happened that may mean its end. No new statement is sent there until it has answered a question about it.
     pub doubt: Option<String>,
-    /// What speaks against it beside its own words: it does not answer, was drained, ...
+    /// A finding that does not come from its own status: it does not answer, was drained, ...
     pub others: Option<Finding>,
-    /// How long it has been that, in milliseconds.
+    /// For how long it has been in that state, in milliseconds.
     pub since_ms: u64,
     /// Whether it takes statements.
     pub lane: LaneState,
     /// The epoch of its lane.
     pub epoch: u64,
-    /// No session has a link of an earlier epoch any more: what it was doing there can do nothing more.
+    /// No session has a link of an earlier epoch any more, so nothing that was sent on one can still take effect.
     pub links_gone: bool,
-    /// At most this many sessions; 0 is drained.
+    /// The limit of its sessions; 0 is drained.
     pub sessions_max: Option<u32>,
     /// It is the writer (`writers = "one"`).
     pub writer: bool,
     /// Its priority in elections.
     pub priority: u32,
-    /// The kept-open link stands.
+    /// The permanently open link to it is connected.
     pub linked: bool,
     /// How the port for reads uses it.
     pub reads: reads::View,
@@ -145,11 +144,11 @@ pub struct Stuck {
 }
 
 impl ClusterView {
-    /// Answers a question about a node from all that is held true of it; `None` when there is no such node.
+    /// Answers a question about a node from all that is known of it; `None` when there is no such node.
     ///
-    /// The same table as [`crate::health::ask`], behind what others say of the node: one that is dead, silent, left, drained, shut out or
-    /// in doubt is not good, whatever it said last. The writer is the one in force, with `writers = "all"` each node that takes
-    /// transactions.
+    /// Uses the same table as [`crate::health::ask`], after the findings that do not come from the node itself: a node that is dead,
+    /// silent, has left, was drained, was shut out or is under suspicion is not good, whatever it reported last. The writer is the one in
+    /// force; with `writers = "all"`, each node that takes transactions.
     pub fn ask(&self, name: &str, question: Question) -> Option<Result<(), Finding>> {
         let node = self.nodes.iter().find(|node| node.name == name)?;
         Some(match question {
@@ -159,7 +158,7 @@ impl ClusterView {
         })
     }
 
-    /// Whether statements that write have somewhere to go, now.
+    /// Whether some node takes writes now.
     ///
     /// # Errors
     /// Why they wait.
@@ -185,7 +184,7 @@ impl ClusterView {
                     self.writer.as_deref().map_or_else(|| "nobody is".into(), |name| format!("{name} is"));
                 Err(refused("not_writer", format!("is not the writer: {who}")))
             }
-            // Its transactions may end; new ones go elsewhere.
+            // Transactions on it may end; new ones go to other nodes.
             Writers::All if node.serves == Serves::Leaves => node.finding().map_or(Ok(()), Err),
             _ if node.lane == LaneState::Shut => {
                 let why = self.hold_because.as_deref().unwrap_or("it has not been let in yet");
@@ -197,7 +196,7 @@ impl ClusterView {
 }
 
 impl NodeView {
-    /// What the rules find, less what `rules` forgive, behind what others say.
+    /// The findings about the node, except for what `rules` forgive. Those from elsewhere come before those of its own status.
     fn admit(&self, rules: finding::Rules) -> Result<(), Finding> {
         if let Some(doubt) = self.doubted() {
             return Err(doubt);
@@ -208,7 +207,7 @@ impl NodeView {
         finding::graver(others, own).map_or(Ok(()), Err)
     }
 
-    /// Whether it follows the primary closely enough: by the age of what it has, not by Seconds_Behind_Master.
+    /// Whether its data is recent enough. Judged by the age of the data, not by Seconds_Behind_Master.
     fn replicates(&self, lag_max: Option<Duration>) -> Result<(), Finding> {
         let is_server = self.facts.as_ref().is_some_and(|facts| facts.replication().is_some());
         if let Some(finding) = self.finding()
@@ -235,7 +234,7 @@ impl NodeView {
         }
     }
 
-    /// What the brain found, nothing forgiven.
+    /// The brain's finding, with nothing forgiven.
     fn finding(&self) -> Option<Finding> {
         self.doubted().or_else(|| {
             let (problem, sentence) = (self.problem?, self.reason.clone());
@@ -254,12 +253,12 @@ impl NodeView {
     }
 }
 
-/// A sentence and when it was said.
+/// A decision as a sentence, and its time.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Decision {
     /// Milliseconds since 1970 (from the brain itself: since the program started; the shell adds its start).
     pub at_unix_ms: u64,
-    /// How grave.
+    /// Its severity.
     pub level: Level,
     /// The sentence.
     pub text: String,

@@ -1,16 +1,17 @@
-//! `bootstrap = "proven"` against a modelled group: whatever dies, is cut off, is started again and is seen or not seen by the manager, there are never
-//! two Primary components, and no acknowledged write is lost by an order of ours.
+//! `bootstrap = "proven"` with a modelled group: whatever dies, is cut off, is restarted, and is seen or not seen by the manager, there are
+//! never two Primary components, and no acknowledged write is lost by one of the manager's orders.
 //!
 //! ```text
 //!   World: processes, networks (group and clients apart), views, disks ── what can be seen ──> Brain
 //!                                          <── Prove (truth at the moment it is answered), Bootstrap ──┘
 //! ```
 //!
-//! The model of Galera, as measured on MariaDB 10.11.19 / Galera 26.4.23: a component is Primary with more than half of the last Primary view, or
-//! when all members of the newest saved view are there; each Primary view takes a number in the history; a write needs every member of the
-//! view; in the moment of a death, who delivered a write may be the only one that has it; views are numbered in the members' memory, so that the numbers begin
-//! anew when all were down. Proofs are answered one by one, with any time between them. In one thing it is kinder than Galera, so that only our own
-//! orders are judged: members that come together by themselves go on with the newest history among them.
+//! The model of Galera, as measured on MariaDB 10.11.19 / Galera 26.4.23: a component is Primary with more than half of the last Primary
+//! view, or when all members of the newest saved view are there; each Primary view takes a number in the history; a write needs every
+//! member of the view; at the moment of a death, a member that applied a write may be the only one that has it; views are numbered in the
+//! members' memory, so that the numbers start again when all were down. Proofs are answered one by one, with any time between them. In one
+//! respect the model is kinder than Galera, so that only the manager's orders are judged: members that come together by themselves continue
+//! with the newest history among them.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
@@ -34,29 +35,29 @@ const OTHER_UUID: &str = "7f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 const PROOF_AGE_MAX: Duration = Duration::from_secs(5);
 /// Random histories.
 const CASES: u32 = 1500;
-/// Between two looks at the nodes.
+/// The time between two status queries.
 const STEP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Time passes; the manager looks at every node.
+    /// Time passes; the manager asks every node.
     Wait(u8),
     /// kill -9.
     Kill(usize),
-    /// systemd, or an operator.
+    /// A start by systemd, or by an operator.
     Start(usize),
-    /// Who can reach whom at the group's port: equal numbers.
+    /// Which nodes can reach each other at the group's port: those with equal numbers.
     Networks([u8; NODES]),
-    /// Whom the manager reaches; `true` at the end: what it cannot reach resets instead of being silent.
+    /// Which nodes the manager reaches; `true` at the end: the others reset its connections instead of being silent.
     Reach([bool; NODES], bool),
     /// The group agrees on its views.
     Settle,
     Write(usize),
-    /// The first writes, delivers and acknowledges, and all but the second die in that moment.
+    /// The first node writes, applies and acknowledges, and all but the second die at that moment.
     LastWord(usize, usize),
-    /// So many of the proofs that were asked for are answered, and orders carried out.
+    /// This many of the requested proofs are answered, and orders carried out.
     Answer(u8),
-    /// When all are down: a person begins the cluster anew on the node that has most, and starts the others.
+    /// When all are down: an operator starts the cluster on the node that has most, and then the others.
     Begin,
 }
 
@@ -82,14 +83,14 @@ fn event() -> impl Strategy<Value = Event> {
 #[derive(Clone, Debug)]
 struct Node {
     alive: bool,
-    /// It grows with each start: part of its name in the group.
+    /// Grows with each start: part of its gcomm uuid.
     start: u32,
     /// The last number that it has; on disk at once (innodb_flush_log_at_trx_commit = 1).
     seqno: u64,
     primary: bool,
-    /// Its last Primary view, the newer the higher, and that view's members; kept on disk.
+    /// The number of its last Primary view, and that view's members; kept on disk.
     view: (u64, BTreeSet<usize>),
-    /// That view's number as the server tells it; gone with the process.
+    /// That view's number as the server reports it; lost with the process.
     conf_id: u64,
     uuid: &'static str,
     /// Members of the component that it is in now.
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// The manager looks at every node so often.
+    /// How often the manager asks every node.
     fn wait(&mut self, steps: u8) {
         for _ in 0..steps {
             self.now += STEP;
@@ -233,12 +234,12 @@ impl World {
         }
     }
 
-    /// Kept over a crash (gvwstate.dat), as far as the views are concerned.
+    /// The part of a node's state that survives a crash (gvwstate.dat).
     fn gcomm_uuid(&self, number: usize) -> String {
         format!("a-{number}-{}", self.nodes[number].start)
     }
 
-    /// Those that can talk to each other, and run.
+    /// The running nodes that can reach each other.
     fn networks(&self) -> Vec<BTreeSet<usize>> {
         let numbers: BTreeSet<u8> = self.networks.into_iter().collect();
         let running = |net: u8| {
@@ -276,7 +277,7 @@ impl World {
         assert!(primaries.len() <= 1, "two Primary components: {primaries:?}");
     }
 
-    /// All members of its component are there: only then it can commit.
+    /// Whether all members of its component are there, so that it can commit.
     fn is_whole(&self, number: usize) -> bool {
         let component = &self.nodes[number].component;
         component.iter().all(|other| {

@@ -1,4 +1,4 @@
-//! The brain and the health rules cannot disagree: random words of nodes, random events, and both asked.
+//! The brain and the health rules cannot disagree: random reports of nodes and random events, and the same question to both.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
@@ -22,7 +22,7 @@ use topology::view::{ClusterView, NodeView};
 const STRICT: Rules = Rules::STRICT;
 const KIND: Rules = Rules { donor: true, read_only: true, ..Rules::STRICT };
 
-/// Tells a fact, and does at once what is to be done: the disk writes, every node has applied everything.
+/// Passes a fact to the brain, and carries out its actions at once: disk writes succeed, and every node has applied everything.
 fn tell(brain: &mut Brain, now: Duration, fact: Fact) {
     let mut facts = VecDeque::from([fact]);
     while let Some(fact) = facts.pop_front() {
@@ -65,7 +65,7 @@ fn good() -> GaleraStatus {
     }
 }
 
-/// All that the rules look at, in every combination; mostly only a little is wrong, or few would ever be good.
+/// Every combination of what the rules examine; mostly only a little is wrong, since few nodes would be good otherwise.
 fn word() -> impl Strategy<Value = GaleraStatus> {
     let rarely = || proptest::bool::weighted(0.1);
     (
@@ -96,7 +96,7 @@ fn word() -> impl Strategy<Value = GaleraStatus> {
         })
 }
 
-/// What else may happen to a node.
+/// Other events of a node.
 #[derive(Clone, Debug)]
 enum Event {
     Said(u8, GaleraStatus),
@@ -135,7 +135,7 @@ fn admitted(view: &ClusterView, node: &NodeView, rules: Rules) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing but their own words speaks for or against them.
+    /// Only their own reports count for or against them.
     #[test]
     fn of_a_node_that_only_speaks_for_itself(all in any::<bool>(), words in proptest::collection::vec(word(), 3)) {
         let mut brain = brain(if all { Writers::All } else { Writers::One });
@@ -155,7 +155,8 @@ proptest! {
         }
     }
 
-    /// Whatever happens: what the proxy would choose is good, what it would not choose is not, and nobody is forgiven what others say.
+    /// Whatever happens: a node that the proxy would choose is good, one that it would not choose is not, and findings from other nodes are
+    /// never forgiven.
     #[test]
     fn whatever_happens(all in any::<bool>(), events in proptest::collection::vec(event(), 1..60)) {
         let mut brain = brain(if all { Writers::All } else { Writers::One });
@@ -210,7 +211,7 @@ fn a_drained_node_is_not_good_however_kind_the_asker() {
     assert!(view.ask("db9", Question::Writer).is_none());
 }
 
-/// Also while nobody can take over: a balancer must not believe that writes have somewhere to go.
+/// Also while no node can take over: a balancer must not assume that writes have somewhere to go.
 #[test]
 fn a_writer_that_does_not_commit_is_no_writer() {
     let mut brain = brain(Writers::One);

@@ -1,4 +1,4 @@
-//! Random facts in random order, against what must hold whatever comes.
+//! Random facts in random order, against the invariants that must always hold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -21,7 +21,7 @@ use topology::{NodeId, Term};
 
 const NODES: u8 = 3;
 
-/// One thing that happens.
+/// One event.
 #[derive(Clone, Debug)]
 enum Event {
     Wait(u64),
@@ -41,7 +41,7 @@ enum Event {
     Slow(u8),
     /// A heartbeat was committed, has not been for some seconds, or nothing is known of it.
     Beat(u8, u8),
-    /// What comes of a hurry; 0: every member is told.
+    /// The end of a hurry; 0: every member was set.
     Hurry(u8),
     Barrier(u8, bool),
     Order(u8, u8, u64, bool),
@@ -73,7 +73,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The world as the test knows it, and what it demands of each action.
+/// The state of the world as the test knows it, and the invariants for each action.
 struct World {
     brain: Brain,
     writers: Writers,
@@ -87,7 +87,7 @@ struct World {
     /// Of each node: the epoch in which alarms were raised last, and how many.
     alarms: BTreeMap<u8, (u64, u64)>,
     /// What the nodes are asked, for the time in which they answer.
-    /// When each node was last held to serve, whatever its lane.
+    /// When each node last counted as serving, whatever its lane.
     served: [Duration; NODES as usize],
     asked: BTreeSet<u8>,
     connecting: BTreeSet<u8>,
@@ -95,7 +95,7 @@ struct World {
     chosen: BTreeMap<Term, Option<NodeId>>,
     persists: VecDeque<(u64, Term)>,
     evicts: VecDeque<NodeId>,
-    /// The one that runs: its number, when it was ordered, whether its end was ordered.
+    /// The hurry in progress: its number, when it was ordered, whether its end was ordered.
     hurry: Option<(u64, Duration, bool)>,
     barriers: BTreeMap<u8, Term>,
     ordered: u64,
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Whether the sessions on a node may be cut, where all nodes write: never for what may be over in a moment.
+    /// Whether the sessions on a node may be cut, where all nodes write: never because of something that may be over in a moment.
     fn may_be_cut(&self, node: u8) -> bool {
         let node = &self.brain.view(self.now).nodes[usize::from(node)];
         let since = self.now.saturating_sub(self.served[usize::from(node.id.0)]);
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// How many alarms were raised on that very lane.
+    /// How many alarms were raised on this lane.
     fn raised(&self, lane: &Lane) -> u64 {
         self.alarms.get(&lane.node.0).filter(|(epoch, _)| *epoch == lane.epoch).map_or(0, |(_, count)| *count)
     }
@@ -363,7 +363,7 @@ impl World {
                 let beat = match kind {
                     0 => Beat::Committed { asked: self.now },
                     1 => Beat::Waits { asked, stall: Stall::Stuck },
-                    _ => Beat::Untold,
+                    _ => Beat::Unknown,
                 };
                 Fact::Beat { node: NodeId(node), beat }
             }
@@ -407,8 +407,8 @@ impl World {
         self.tell(fact);
     }
 
-    /// Everything works again, for three seconds: each node answers what it is asked, the disk writes, barriers and evictions pass,
-    /// what drains is quiet.
+    /// Everything works again, for three seconds: each node answers, the disk writes, barriers and evictions succeed, and draining lanes
+    /// become quiet.
     fn recover(&mut self) {
         for round in 0..150 {
             self.now += Duration::from_millis(20);
@@ -436,7 +436,7 @@ impl World {
         }
     }
 
-    /// What must hold when everything has worked for a while.
+    /// The invariants after everything has worked for a while.
     fn demand_all_well(&self) {
         let view = self.brain.view(self.now);
         for (node, lane) in view.nodes.iter().zip(&self.lanes) {
@@ -455,7 +455,7 @@ impl World {
         assert!(open >= usize::from(may_write), "nobody writes: {:?}", view.hold_because);
     }
 
-    /// Nobody speaks any more; only time passes, and the test forgets evictions that are never answered, as the brain does.
+    /// No node answers any more; only time passes, and the test forgets evictions that are never answered, as the brain does.
     fn fall_silent(&mut self) {
         self.evicts.clear();
         for _ in 0..1500 {

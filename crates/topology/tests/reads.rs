@@ -1,4 +1,4 @@
-//! Who takes the reads of the port for reads: lanes of their own, by the age of what a replica has, and by what its traffic saw.
+//! Which nodes take reads on the port for reads: lanes of their own, by the age of a replica's data, and by what the traffic saw.
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
@@ -23,7 +23,7 @@ const NODES: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(2)];
 struct Story {
     brain: Brain,
     now: Duration,
-    /// What each has: a number in domain 0.
+    /// The position of each: a sequence number in domain 0.
     has: [u64; 3],
     silent: [bool; 3],
     routes: Option<Arc<Routes>>,
@@ -36,7 +36,7 @@ impl Story {
         Self::with(fallback, true)
     }
 
-    /// `events`: also what is not a check counts.
+    /// `events`: whether events count, in addition to checks.
     fn with(fallback: bool, events: bool) -> Self {
         let node =
             |name: &str| NodeSettings { name: name.into(), address: format!("{name}:3306"), priority: 0 };
@@ -84,7 +84,7 @@ impl Story {
         }
     }
 
-    /// So many milliseconds pass; each node is asked every 200 ms.
+    /// This many milliseconds pass; each node is asked every 200 ms.
     fn run(&mut self, time: u64) {
         for _ in 0..time / 20 {
             self.now += 20 * MS;

@@ -11,7 +11,7 @@ const FOR_A_CLIENT: u64 = 3;
 /// With `listen.split` it may have a second link, with a handle, too.
 const FOR_A_SPLIT_CLIENT: u64 = 5;
 /// Listeners, probes, the journal, the log, clients that are being refused.
-const FOR_THE_HOUSE: u64 = 100;
+const FOR_THE_PROGRAM: u64 = 100;
 /// Questions for health at once, and agent checks.
 const HEALTH_MAX: u64 = 512;
 const AGENT_MAX: u64 = health::server::ASIDE_MAX;
@@ -72,7 +72,7 @@ fn shares(limit: Option<u64>, wanted: &Wanted) -> Shares {
     };
     let health_max = part(HEALTH_MAX);
     let agent = if wanted.has_agent { part(AGENT_MAX) + health::server::BEYOND_MAX } else { 0 };
-    let kept = FOR_THE_HOUSE + api.connections_max as u64 + health_max + health::server::BEYOND_MAX + agent;
+    let kept = FOR_THE_PROGRAM + api.connections_max as u64 + health_max + health::server::BEYOND_MAX + agent;
     let clients_max = limit.map_or(wanted.clients_max, |limit| {
         let fit = limit.saturating_sub(kept) / (wanted.for_a_client * wanted.ports);
         wanted.clients_max.min(fit.max(1) as usize)
@@ -83,7 +83,7 @@ fn shares(limit: Option<u64>, wanted: &Wanted) -> Shares {
 /// The same for a health check, whose clients cost one descriptor each. Returns how many it may take, at most `wanted`.
 pub fn raise_for_check(wanted: u64) -> u64 {
     let now = raise_to_hard();
-    let fit = now.map_or(wanted, |now| now.saturating_sub(FOR_THE_HOUSE).clamp(1, wanted));
+    let fit = now.map_or(wanted, |now| now.saturating_sub(FOR_THE_PROGRAM).clamp(1, wanted));
     if fit < wanted {
         tracing::warn!(
             "the limit of open files ({}) suffices for about {fit} connections instead of {wanted}: raise LimitNOFILE= (systemd) or \
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn all_shares_together_leave_the_house_its_own() {
+    fn all_shares_together_leave_the_program_its_own() {
         for limit in [600, 1024, 4096, 20_000, 524_288] {
             for (ports, for_a_client) in [(1, 3), (2, 3), (1, 5)] {
                 let wanted = Wanted { for_a_client, ports, ..wanted(1_000_000) };
@@ -126,7 +126,7 @@ mod tests {
                 let doors =
                     shares.api.connections_max as u64 + shares.health_max + health::server::BEYOND_MAX;
                 let clients = shares.clients_max as u64 * for_a_client * ports;
-                assert!(clients + doors + agent + FOR_THE_HOUSE <= limit, "{limit}: {shares:?}");
+                assert!(clients + doors + agent + FOR_THE_PROGRAM <= limit, "{limit}: {shares:?}");
                 assert!(shares.clients_max > 10 && shares.api.per_address_max >= 16, "{limit}: {shares:?}");
             }
         }

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use health::answer::{Answer, Kind};
+use health::answer::{Answer, AnswerKind};
 use link::Endpoint;
 use sha1::{Digest, Sha1};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -224,7 +224,7 @@ fn query(question: Question) -> String {
 /// As [`health::style::json`] writes it.
 #[derive(serde::Deserialize)]
 struct Said {
-    kind: Kind,
+    kind: AnswerKind,
     reason: String,
     age_ms: u64,
 }
@@ -345,14 +345,17 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 200];
             let count = stream.read(&mut request).unwrap();
-            let body =
-                health::style::json(&Answer::new(Kind::ReadOnly, "is read only", Duration::from_millis(7)));
+            let body = health::style::json(&Answer::new(
+                AnswerKind::ReadOnly,
+                "is read only",
+                Duration::from_millis(7),
+            ));
             write!(stream, "HTTP/1.1 503 Service Unavailable\r\nX: y\r\n\r\n{body}").unwrap();
             String::from_utf8_lossy(&request[..count]).into_owned()
         });
         let answer = ask(&path, QUESTION, Duration::from_secs(5)).unwrap();
         let age = Duration::from_millis(7);
-        assert_eq!((answer.kind, &*answer.reason, answer.age), (Kind::ReadOnly, "is read only", age));
+        assert_eq!((answer.kind, &*answer.reason, answer.age), (AnswerKind::ReadOnly, "is read only", age));
         assert!(server.join().unwrap().starts_with("GET /answer?donor=1&readonly=0&drained=0 HTTP/1.1\r\n"));
         for nonsense in [&b"HTTP/1.1 200 OK\r\n\r\n{}"[..], b"", b"\r\n\r\n{\"kind\":\"fine\"}"] {
             assert!(understand(nonsense).is_none());

@@ -1,5 +1,6 @@
 //! What the program says, against its documentation: every command, every word of `status`, and that no page names a command that is not there.
-//! Settings, errors and metrics are compared where they are made: `settings`, `errors`, tests/metrics.rs.
+//! Settings, errors and metrics are compared where they are made: `settings`, `errors`, tests/metrics.rs. The terms of ARCHITECTURE.md's glossary are
+//! compared with the code, and names that were replaced by the field's terms must not come back.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -90,4 +91,82 @@ fn every_word_of_status_is_explained() {
     for column in ["FOR", "SESSIONS", "RUNNING", "LIMIT", "QUEUE", "BEHIND", "WHY"] {
         assert!(page.contains(column), "{column} is not explained");
     }
+}
+
+/// Names with a meaning that only this project knew; each has given way to a term of the field.
+const RETIRED: [&str; 16] = [
+    "athand",
+    "board",
+    "boards",
+    "brisk",
+    "desk",
+    "guilty",
+    "house",
+    "keeper",
+    "shaken",
+    "strike",
+    "strikes",
+    "struck",
+    "voice",
+    "voices",
+    "witness",
+    "witnesses",
+];
+
+/// The program's source files, in every crate.
+fn sources() -> Vec<(String, String)> {
+    let mut directories = vec![];
+    for member in std::fs::read_dir(root().join("crates")).unwrap() {
+        directories.push(member.unwrap().path().join("src"));
+    }
+    let mut files = vec![];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.push((path.display().to_string(), text));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn every_term_of_the_glossary_is_in_use() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let glossary = page.split("\n## Glossary\n").nth(1).expect("ARCHITECTURE.md has a glossary");
+    let terms: Vec<&str> =
+        glossary.lines().filter_map(|line| line.strip_prefix("| **")?.split("** |").next()).collect();
+    assert!(terms.len() > 15, "{terms:?}");
+    // An identifier has the words of a term with "_" between them.
+    let code: Vec<String> =
+        sources().into_iter().map(|(_, text)| text.to_lowercase().replace('_', " ")).collect();
+    for term in &terms {
+        let uses = code.iter().filter(|text| text.contains(term)).count();
+        assert!(uses > 0, "{term} is in the glossary, and no source file uses it");
+        assert_eq!(terms.iter().filter(|other| *other == term).count(), 1, "{term} is explained twice");
+    }
+}
+
+#[test]
+fn names_that_gave_way_to_the_fields_terms_do_not_come_back() {
+    let mut texts = sources();
+    assert!(texts.len() > 300, "{} files", texts.len());
+    texts.extend(pages());
+    let page = root().join("ARCHITECTURE.md");
+    texts.push((page.display().to_string(), std::fs::read_to_string(page).unwrap()));
+    let mut found = vec![];
+    for (path, text) in &texts {
+        for (at, line) in text.lines().enumerate() {
+            for word in line.split(|c: char| !c.is_ascii_alphabetic()) {
+                if RETIRED.contains(&word.to_lowercase().as_str()) {
+                    found.push(format!("{path}:{}: {word}", at + 1));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "say it in the field's terms: {found:#?}");
 }

@@ -1,8 +1,9 @@
-//! Who gets in: the accept loops, and how many connections each kind of door takes at once.
+//! The accept loops, and how many connections each kind of listener takes at the same time.
 //!
-//! Each kind of door has places of its own, so that no crowd at one shuts the others. Where they are all taken, the connection that has
-//! been silent for longest makes room, and so does who has asked nothing yet; a new client then has [`BEYOND_TIME_MAX`] to ask and is closed after its answer, [`BEYOND_MAX`]
-//! of those at once, and the others wait in the listener's queue.
+//! Each kind of listener has slots of its own, so that a crowd at one does not shut out the clients of the others. When all are taken, the
+//! connection that has been silent for longest makes room, and so does one that has asked nothing yet. A new client then has
+//! [`BEYOND_TIME_MAX`] to ask and is closed after its answer; there may be [`BEYOND_MAX`] of those at the same time, and the others wait in
+//! the listener's queue.
 //!
 //! [`BEYOND_TIME_MAX`]: super::BEYOND_TIME_MAX
 
@@ -19,23 +20,23 @@ use tokio::time::Instant;
 
 use super::respond::Responder;
 
-/// As many connections at once are enough.
+/// The greatest limit of connections.
 pub const CONNECTIONS_MAX: u64 = 16_384;
-/// And so many agent checks, and programs of this machine.
+/// The limit of agent checks, and of programs of this machine.
 pub const ASIDE_MAX: u64 = 256;
-/// And at each of these doors so many more, in a hurry.
+/// At each kind of listener, this many more are served, each within a short time.
 pub const BEYOND_MAX: u64 = 64;
-/// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
+/// When accepting fails because there are no file descriptors, the next attempt is made after this pause.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// And telling it now and then is better than telling it each time.
+/// Such failures are logged at most this often.
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
-/// One kind of door, and those who came through it.
+/// One kind of listener, and its connections.
 pub struct Entrance {
     pub responder: Arc<Responder>,
     open: AtomicU64,
     open_max: u64,
-    /// Whoever is silent on a kept connection waits for this, too: the place is wanted. Who waits longest hears it first.
+    /// Silent connections that are kept open wait for this, too: their slot is needed. The one that has waited longest is woken first.
     pub wanted: Notify,
 }
 
@@ -47,7 +48,7 @@ pub fn clients(
     Ok(move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream))
 }
 
-/// Accepts for ever, while there is room, and gives each client to `welcome`.
+/// Accepts repeatedly, while there is room, and passes each client to `welcome`.
 pub async fn take_in<S>(
     entrance: Arc<Entrance>,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
@@ -79,10 +80,10 @@ impl Trouble {
     }
 }
 
-/// One connection more, until it is dropped.
+/// One connection in the count, until it is dropped.
 pub struct ConnectionSlot {
     pub entrance: Arc<Entrance>,
-    /// All others are taken.
+    /// All regular slots are taken.
     pub is_beyond: bool,
 }
 
@@ -112,7 +113,7 @@ impl Entrance {
         Self { responder, open: AtomicU64::new(0), open_max, wanted: Notify::new() }
     }
 
-    /// Resolves when all places are taken, at the earliest after this time and as soon again.
+    /// Resolves when all slots are taken, after this time at the earliest and as often.
     pub async fn crowded(&self, after: Duration) {
         loop {
             tokio::time::sleep(after).await;
@@ -122,8 +123,7 @@ impl Entrance {
         }
     }
 
-    /// Waits while so many are being told that they are too many, that the program itself would be short of descriptors: a new client
-    /// then waits in the listener's queue.
+    /// Waits while so many clients are being refused that the program would run out of descriptors: a new client then waits in the listener's queue.
     async fn room(&self) {
         while self.open.load(Relaxed) >= self.open_max + BEYOND_MAX {
             tokio::time::sleep(ACCEPT_PAUSE).await;

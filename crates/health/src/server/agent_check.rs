@@ -27,7 +27,7 @@ pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
     });
 }
 
-/// One line in, one line out.
+/// Reads one line and writes one line.
 async fn agent_check(mut stream: Transport, responder: &Responder) {
     let mut line = Vec::new();
     let read = async {
@@ -38,9 +38,9 @@ async fn agent_check(mut stream: Transport, responder: &Responder) {
         }
         io::Result::Ok(())
     };
-    // A source for one node need not be told which, and HAProxy sends nothing when it is not told to.
+    // A source with one node needs no name, and HAProxy sends none unless it is configured to.
     let patience = if responder.several_nodes { SILENT_TIME_MAX } else { AGENT_SILENT_TIME_MAX };
-    // Half a name may be another node's whole one: without its end it counts only where there is one node anyway.
+    // A part of a name may be another node's whole name: an incomplete line counts only where there is one node.
     let is_whole = matches!(timeout(patience, read).await, Ok(Ok(()))) && line.len() < agent::LINE_BYTES_MAX;
     let name = String::from_utf8_lossy(&line);
     let name = name.lines().next().unwrap_or_default().trim();

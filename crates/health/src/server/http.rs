@@ -1,9 +1,9 @@
-//! One connection: its requests one after the other, and how long each part of it may take.
+//! One connection: its requests one after the other, and the time limits of each part.
 //!
-//! A connection costs a task and a kilobyte. It ends when its time is up: a head must be whole within [`HEAD_TIME_MAX`], a kept
-//! connection may be silent for [`IDLE_TIME_MAX`]. A client that says nothing at all gets the plain answer, as from the original script,
-//! which never read anything; where there is one node it need not wait for it ([`PLAIN_TIME_MAX`], [`LINE_TIME_MAX`]). While all places are taken, nobody
-//! has longer than [`BEYOND_TIME_MAX`] for a first question.
+//! A connection costs a task and a kilobyte. Its parts have time limits: a head must be complete within [`HEAD_TIME_MAX`], and a connection
+//! that is kept open may be silent for [`IDLE_TIME_MAX`]. A client that says nothing at all gets the plain answer, as from the original
+//! script, which never read anything; where there is one node it does not have to wait long for that ([`PLAIN_TIME_MAX`],
+//! [`LINE_TIME_MAX`]). While all slots are taken, no client has longer than [`BEYOND_TIME_MAX`] for its first question.
 
 use std::io;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use topology::health::{Question, Rules};
 use super::accept::{ConnectionSlot, Entrance};
 use super::reply::{linger, write};
 use super::respond::Responder;
-use crate::answer::{Answer, Kind};
+use crate::answer::{Answer, AnswerKind};
 use crate::request::{HEAD_BYTES_MAX, Request, Seen, see};
 
 /// How long a whole request head may take.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a client that says nothing waits for the plain answer, where it might name one of several nodes.
+/// How long a silent client waits for the plain answer where it might still name one of several nodes.
 pub const SILENT_TIME_MAX: Duration = Duration::from_secs(1);
-/// The same where there is one: there are checkers that send nothing, and wait for no more than their own interval of a second. Not
-/// sooner: a balancer that is busy for a moment between connecting and asking `/writer` would take this answer for that one's.
+/// The same where there is one node: some clients send nothing, and wait only for their own interval of a second. It must not be shorter,
+/// since a balancer that is busy for a moment between connecting and asking for `/writer` would take this answer for the answer to that.
 pub const PLAIN_TIME_MAX: Duration = Duration::from_millis(500);
-/// And how long the rest of a head may take then, once its first line says what is asked: there are checkers that send no more.
+/// The time for the rest of a head after its first line, which says what is asked: some clients send no more.
 pub const LINE_TIME_MAX: Duration = Duration::from_millis(200);
-/// How long a client beyond the limit has for its question.
+/// The time for the question of a client beyond the limit.
 pub const BEYOND_TIME_MAX: Duration = Duration::from_millis(250);
 /// How long a kept connection may be silent.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
-/// What a connection reads at once, in bytes.
+/// How much is read at once, in bytes.
 const READ_BYTES: usize = 1024;
 
 /// Serves a client that has just been accepted, on a task of its own.
@@ -47,7 +47,7 @@ pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
     });
 }
 
-/// Requests and answers until one side has had enough.
+/// Requests and answers until one side ends the connection.
 async fn converse(responder: &Responder, stream: &mut Transport, place: &ConnectionSlot) -> io::Result<()> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut out: Vec<u8> = Vec::new();
@@ -66,12 +66,12 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
                 if bytes.is_empty() {
                     return Ok(());
                 }
-                // Half a question has come, and is heard to its end.
+                // A part of a question has come, and the rest is read.
                 read_head(responder, stream, &mut bytes, deadline).await?
             }
-            // Who has asked nothing yet makes room, too.
+            // A client that has asked nothing yet makes room, too.
             () = place.entrance.crowded(BEYOND_TIME_MAX), if is_first => {
-                // Without waiting until it has read that: its place is for another.
+                // Without waiting until it has read that, since its slot is needed.
                 told_unheard(responder, stream).await?;
                 return Ok(());
             }
@@ -79,7 +79,7 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
         let request = match head {
             Head::Request(request) => request,
             Head::Silent if !is_first => return Ok(()),
-            // What is asked stands in the first line. Without that, it may be about any node.
+            // The first line says what is asked. Without it, the question may be about any node.
             Head::Part => match cut(&bytes, responder.rules) {
                 Some(request) => request,
                 None => {
@@ -88,7 +88,7 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
                 }
             },
             Head::Silent | Head::Raw => {
-                // One of none of ours may name a node all the same, and one who had little time may still be about to.
+                // An unknown path may still be meant as a name, and a client with little time may have been about to send one.
                 let may_name_one = bytes.contains(&b'/') || (bytes.is_empty() && place.is_beyond);
                 if may_name_one {
                     unheard(responder, stream).await;
@@ -118,14 +118,14 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
         }
         is_first = false;
         patience = IDLE_TIME_MAX;
-        // One answer, then the others': whoever sends requests without end must not keep them waiting.
+        // After one answer the others' requests come first: a client that sends requests continuously must not make them wait.
         if !bytes.is_empty() {
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Reads until a head is whole, or it is clear that none will be.
+/// Reads until a head is complete, or it is clear that none will be.
 async fn read_head(
     responder: &Responder,
     stream: &mut Transport,
@@ -152,7 +152,7 @@ async fn read_head(
         let was_empty = bytes.is_empty();
         bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
         match timeout_at(deadline, stream.read_buf(bytes)).await {
-            // Half a request, and no more of it: it gets what the original would have said.
+            // An incomplete request: it gets the answer that the original would have given.
             Err(_) if !bytes.is_empty() => return Ok(Head::Part),
             Err(_) => return Ok(Head::Silent),
             Ok(Ok(0)) if bytes.is_empty() => return Ok(Head::Silent),
@@ -164,7 +164,7 @@ async fn read_head(
     }
 }
 
-/// The plain answer to whoever did not ask in HTTP.
+/// The plain answer to a client that did not speak HTTP.
 async fn raw(responder: &Responder, stream: &mut Transport) {
     if told_plain(responder, stream).await.is_ok() {
         linger(stream).await;
@@ -179,8 +179,8 @@ async fn told_plain(responder: &Responder, stream: &mut Transport) -> io::Result
     write(stream, &responder.style.text(&answer)).await
 }
 
-/// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
-/// another's "yes" would be a lie.
+/// The plain answer to a client whose question was incomplete. Where there are several nodes, it is not known which one was meant, and
+/// another's "yes" would be wrong.
 async fn unheard(responder: &Responder, stream: &mut Transport) {
     if told_unheard(responder, stream).await.is_ok() {
         linger(stream).await;
@@ -191,7 +191,7 @@ async fn told_unheard(responder: &Responder, stream: &mut Transport) -> io::Resu
     if !responder.several_nodes {
         return told_plain(responder, stream).await;
     }
-    let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
+    let answer = Answer::new(AnswerKind::Unknown, "was not asked for to the end", Duration::ZERO);
     responder.count(&answer);
     write(stream, &responder.style.text(&answer)).await
 }
@@ -199,14 +199,14 @@ async fn told_unheard(responder: &Responder, stream: &mut Transport) -> io::Resu
 enum Head {
     Request(Request),
     Raw,
-    /// The beginning of a request, and no more of it.
+    /// The beginning of a request, and no more.
     Part,
     Bad(&'static str, String),
     /// Nothing came.
     Silent,
 }
 
-/// What the whole lines ask, when the rest never came. It may still come, as a body may, and then it is not read.
+/// The question in the complete lines of an incomplete request. The rest may still come, as a body may, and is then not read.
 fn cut(bytes: &[u8], rules: Rules) -> Option<Request> {
     let end = bytes.iter().rposition(|&byte| byte == b'\n')?;
     match see(&[&bytes[..=end], b"\r\n"].concat(), rules) {

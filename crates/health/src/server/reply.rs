@@ -1,4 +1,4 @@
-//! Writing an answer to a client that may be slow to take it, and may still be talking.
+//! Writes an answer to a client that may read slowly, and may still be sending.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use link::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// How long an answer may take to be taken.
+/// How long a client may take to read its answer.
 pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a client that sent more than was read may take to read its answer.
 const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
@@ -16,7 +16,7 @@ pub async fn write(stream: &mut Transport, bytes: &[u8]) -> io::Result<()> {
     timeout(WRITE_TIME_MAX, stream.write_all(bytes)).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Closing a socket with unread bytes sends a reset, which may overtake the answer: what is still coming is read away first.
+/// Closing a socket with unread bytes sends a reset, which may overtake the answer: what still arrives is therefore read and discarded first.
 pub async fn linger(stream: &mut Transport) {
     let drained = async {
         stream.shutdown().await?;
@@ -24,6 +24,6 @@ pub async fn linger(stream: &mut Transport) {
         while stream.read(&mut piece).await? > 0 {}
         io::Result::Ok(())
     };
-    // Whoever goes on sending has had its time.
+    // A client that continues to send has had its time.
     let _ = timeout(LINGER_TIME_MAX, drained).await;
 }

@@ -1,4 +1,4 @@
-//! What is answered to a request: no socket, no clock, so that the same request gets the same bytes from every server that takes one in.
+//! The answer to a request: no socket and no clock, so that the same request gets the same bytes from every server that receives one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::request::{Connection, Request, Seen, Wants, see};
 use crate::style::{self, Manner, Style};
 
-/// Answers requests that another server took in.
+/// Answers requests that another server received.
 #[derive(Clone)]
 pub struct Answerer(pub(super) Arc<Responder>);
 
@@ -48,7 +48,7 @@ impl Answerer {
 }
 
 impl Responder {
-    /// clustercheck closes every connection, and says so; only whoever asks for more gets more.
+    /// clustercheck closes every connection, and says so; only a client that asks to keep it open gets that.
     pub fn keeps(&self, request: &Request) -> bool {
         if request.has_body {
             return false;
@@ -56,7 +56,7 @@ impl Responder {
         let is_script = self.style != Style::Pyclustercheck && matches!(request.wants, Wants::Member(_));
         match request.connection {
             Connection::Close => false,
-            // Without a header that says so, a client of HTTP/1.0 waits for the end; pyclustercheck has no such header.
+            // Without a header that says so, an HTTP/1.0 client waits for the end; pyclustercheck sends no such header.
             Connection::Keep => request.is_http11 || self.style != Style::Pyclustercheck,
             Connection::Unsaid => request.is_http11 && !is_script,
         }
@@ -111,7 +111,7 @@ impl Responder {
         }
     }
 
-    /// What is written to a request that cannot be served, before its connection is closed.
+    /// The response to a request that cannot be served, after which its connection is closed.
     pub fn refuse(&self, status: &str, why: &str, head_only: bool, out: &mut Vec<u8>) {
         self.counts.refused.fetch_add(1, Relaxed);
         style::plain(status, &format!("{why}\r\n"), Manner { keep: false, head_only }, out);

@@ -8,14 +8,14 @@ use topology::health::Question;
 
 use super::*;
 use crate::agent;
-use crate::answer::{Answer, Kind};
+use crate::answer::{Answer, AnswerKind};
 
 /// Itself good, and its nodes not.
 struct Cluster;
 
 impl Source for Cluster {
     fn answer(&self, node: Option<&str>, _: Question) -> Option<Answer> {
-        let kind = if node.is_none() { Kind::Good } else { Kind::NotSynced };
+        let kind = if node.is_none() { AnswerKind::Good } else { AnswerKind::NotSynced };
         Some(Answer::new(kind, "", Duration::ZERO))
     }
 

@@ -105,7 +105,7 @@ pub async fn measure(
     let whole = (warm + settled).as_secs_f64();
     follow(&load, began + warm, whole, progress).await;
     let fault_at = began.elapsed();
-    let (order, stopped) = strike(stage, front, case, scope, &victim, began).await?;
+    let (order, stopped) = inject_fault(stage, front, case, scope, &victim, began).await?;
     follow(&load, began + fault_at + settled, whole, progress).await;
     wait_for_commits(&load, sysbench.as_ref()).await;
 
@@ -155,8 +155,8 @@ pub async fn measure(
     Ok(repetition_of(victim, &run, rate, fault_at, verdict, order, sysbench, heal_ms, undone, timeline))
 }
 
-/// Does to the node what the case says. Returns the graceful order, and when the server was told to stop.
-async fn strike(
+/// Injects the fault of the case into the node. Returns the graceful order, and when the server was told to stop.
+async fn inject_fault(
     stage: &Stage,
     front: &Front,
     case: Case,

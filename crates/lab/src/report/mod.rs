@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else, in light and dark, on a desk and on a phone.
+//! The report: one HTML file that needs nothing else, in light and dark, on a large screen and on a phone.
 //!
 //! The table in the seed's form stands first; below it each cell is drawn over time, HAProxy and Understudy on the same scales.
 //! Of several repetitions the worst one is drawn, and the page says so. Pure: a [`Report`] in, text out.
@@ -169,7 +169,7 @@ fn line_of(out: &mut String, class: &str, who: &str, figure: &str, bar: &str, sm
     put(
         out,
         format_args!(
-            "<div class=\"voice {class}\"><span class=\"who\">{}</span><span><b>{}</b>{bar}<small>{small}</small></span></div>",
+            "<div class=\"source {class}\"><span class=\"who\">{}</span><span><b>{}</b>{bar}<small>{small}</small></span></div>",
             escape(who),
             escape(figure),
         ),

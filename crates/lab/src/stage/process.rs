@@ -154,7 +154,7 @@ impl ProcessParent {
     pub fn new() -> anyhow::Result<Self> {
         let (orders, inbox) = mpsc::channel::<Order>();
         let thread = std::thread::Builder::new()
-            .name("lab-keeper".to_owned())
+            .name("lab-processes".to_owned())
             .spawn(move || {
                 for (mut command, answer) in inbox {
                     // Nobody waiting for the answer means nobody would ever wait for the child.

@@ -104,11 +104,11 @@ async fn one(
     if scenario == Scenario::Seed {
         seeds_check(scene, "HTTP/1.1 200 OK", 0, &mut notes, &mut wrong)?;
     }
-    // Checks and adverts come by their own clocks, and the scenario must not keep time with them: repetitions strike at all
+    // Checks and adverts have their own clocks, and the scenario must not be in step with them: the repetitions' faults come at all
     // points of the second between two checks.
     let point = (f64::from(repetition) + rand::random::<f64>()) / f64::from(plan.repetitions);
     tokio::time::sleep(CHECK_INTERVAL.mul_f64(point)).await;
-    let fault = strike(scene, scenario).await?;
+    let fault = inject_fault(scene, scenario).await?;
     let from = if scenario == Scenario::Return { holder(scene)? } else { VICTIM.to_owned() };
     let advert = Duration::from_millis(plan.advert_interval_ms.into());
     follow(scene, scenario, fault, &from, advert, &mut wrong).await?;
@@ -254,8 +254,8 @@ fn holder(scene: &Scene) -> anyhow::Result<String> {
     scene.observer.holders().nodes().into_iter().next().context("nobody has the address")
 }
 
-/// Does it; when it took effect.
-async fn strike(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<Instant> {
+/// Injects the fault of the scenario; returns when it took effect.
+async fn inject_fault(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<Instant> {
     let stage = &scene.stage;
     // For what keepalived notices by itself: it may have acted before the order that was given is known to be carried out.
     let before = Instant::now();

@@ -1,8 +1,8 @@
-//! Where a node gets no heartbeats (they are off, its account has not the rights, MySQL): the oldest of the clients' commits that is not answered
-//! stands for one.
+//! Where a node gets no heartbeats (they are off, the account lacks privileges, MySQL), the oldest unanswered commit of a client replaces them.
 //!
-//! A client's statement is late for many reasons, so only the server's word counts that its session has come to its commit. Nothing is changed
-//! there: the list of sessions is read, and how much goes to the logs. That needs PROCESS; without it nothing is known.
+//! A client's statement is late for many reasons, so it counts only after the server shows that its session has reached its commit. Nothing
+//! is changed on the server: the list of sessions is read, and the bytes written to the logs. That needs PROCESS; without it nothing is
+//! known.
 
 use std::convert::Infallible;
 
@@ -14,30 +14,30 @@ use topology::heartbeat::{Beat, Commit, Sessions, Stall, is_at_commit, sql};
 
 use super::{Heartbeat, LATE, LOOK_GAP, STEP, written};
 
-/// The commit that stands for a heartbeat.
+/// The commit that replaces a heartbeat.
 struct Watched {
     connection: u32,
     /// When its session was first seen at its commit, and last.
     since: Now,
     until: Now,
-    /// What was seen a moment ago.
+    /// The previous observation.
     seen: Option<Sessions>,
 }
 
 impl Watched {
-    /// Whether it is this one: the next of the same connection is sent after this one was answered.
+    /// Whether it is this commit: the next one on the same connection is sent after this one was answered.
     fn is(&self, commit: &Commit) -> bool {
         commit.connection == self.connection && commit.asked <= self.until
     }
 }
 
 impl Heartbeat {
-    /// Looks at the clients' commits for as long as nobody drops it.
+    /// Observes the clients' commits until it is dropped.
     pub(super) async fn by_traffic(&self) -> Infallible {
         let mut beside: Option<Link> = None;
         let mut watched: Option<Watched> = None;
         loop {
-            // Before it is asked: what is sent later is another.
+            // Taken before the question, so that a commit sent later is another one.
             let now = self.started.elapsed();
             let late = self.late(watched.as_ref());
             let seen = match &*late {
@@ -51,18 +51,19 @@ impl Heartbeat {
                 Ok(seen) => {
                     let goes_on =
                         |watched: &Watched| seen.as_ref().is_some_and(|(commit, _)| watched.is(commit));
-                    // One that has ended says that commits do end.
+                    // A commit that has ended shows that commits do end.
                     if watched.take_if(|watched| !goes_on(watched)).is_some() {
-                        self.tell(Beat::Untold).await;
+                        self.tell(Beat::Unknown).await;
                     }
                     if let Some((commit, seen)) = seen {
-                        // The statement may have run for long before it came to its commit.
+                        // The statement may have run for long before it reached its commit.
                         let since = watched.as_ref().map_or(now, |watched| watched.since);
                         let before = watched.as_ref().and_then(|watched| watched.seen.as_ref());
                         let stall = match self.stall(&seen, before, now.saturating_sub(since)) {
-                            // A client's statement locks no table of ours; and a backup may keep back changes of some engines' tables alone.
+                            // A client's statement does not lock the heartbeat's table; and a backup may block changes to tables of some
+                            // engines only.
                             Stall::OwnTable => Stall::Unknown,
-                            // What MySQL writes to its binlog no counter tells.
+                            // No counter shows what MySQL writes to its binlog.
                             Stall::Stuck if is_mysql(beside.as_ref()) => Stall::Unknown,
                             stall => stall,
                         };
@@ -87,7 +88,7 @@ impl Heartbeat {
         }
     }
 
-    /// The commits that have waited for long, the oldest first. The one that is watched is before all others, also when its client has left.
+    /// The commits that have waited for long, the oldest first. The one that is being watched comes first, even if its client has left.
     fn late(&self, watched: Option<&Watched>) -> Vec<Commit> {
         let now = self.started.elapsed();
         let is_late = |commit: &&Commit| now.saturating_sub(commit.asked) >= LATE;
@@ -103,7 +104,7 @@ impl Heartbeat {
             .collect()
     }
 
-    /// The oldest of these whose session has come to its commit, and what the server shows of it and of others.
+    /// The oldest of these whose session has reached its commit, and what the server shows of it and of others.
     async fn look_at(
         &self,
         beside: &mut Option<Link>,
@@ -135,7 +136,8 @@ impl Heartbeat {
             written: written(link).await?,
             ..Sessions::default()
         };
-        // It is a statement that changes rows, or its COMMIT, and no change of a table; where anything is written, others' are not kept back.
+        // It is a statement that changes rows, or its COMMIT, and not a change of a table's structure; while anything is written, others
+        // are not blocked.
         seen.changes_wait =
             before.is_some_and(|before| before.written == seen.written) && seen.waits_for_everything();
         seen.is_large = self.sends_large(link).await?;

@@ -1,4 +1,4 @@
-//! A setting of a member that was changed for a while, and how it is given back.
+//! A member's setting that was changed for a while, and how it is restored.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::act::Failed;
 
 const STEP: Duration = Duration::from_secs(1);
 
-/// As it is kept on disk, where it must make sense without any configuration.
+/// In the form on disk, which must be usable without any configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loan {
     /// The member's name in the configuration.
     pub node: String,
     /// `host:port`.
     pub address: String,
-    /// Its name in the group: another one means that it was started anew, and has its own value by itself.
+    /// Its gcomm uuid: another one means that it was restarted, and has its own value by itself.
     pub gcomm_uuid: String,
     /// Which option.
     pub option: String,
-    /// Its own value, as it said it.
+    /// Its own value, as it reported it.
     pub own: String,
-    /// What it may have been set to, with spaces between. Anything else was set by somebody else, and stays.
+    /// The values it may have been set to, separated by spaces. Any other value was set by somebody else, and is kept.
     pub lent: String,
 }
 
-/// All that may be changed on a member.
+/// Everything that may be changed on a member.
 pub(super) fn of(member: &Member) -> impl Iterator<Item = Loan> + use<'_> {
     let [quick, pressed] = [Mode::Quick, Mode::Pressed].map(|mode| move |option| member.own.at(mode, option));
     [SUSPECT, KEEPALIVE].into_iter().filter_map(move |option| {
@@ -45,7 +45,7 @@ pub(super) fn of(member: &Member) -> impl Iterator<Item = Loan> + use<'_> {
     })
 }
 
-/// One try, side by side. Gives those that could not be given back, and why.
+/// One try for all, in parallel. Returns those that could not be restored, and why.
 pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Option<String>)> {
     let mut tasks = JoinSet::new();
     let mut kept = loans.clone();
@@ -61,7 +61,7 @@ pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan,
         match joined {
             Ok((loan, Ok(_))) => kept.retain(|other| *other != loan),
             Ok((loan, Err(failed))) => why.push((loan, failed.why)),
-            // A task that broke has given nothing back.
+            // A task that panicked has restored nothing.
             Err(_) => {}
         }
     }
@@ -70,7 +70,7 @@ pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan,
 }
 
 impl Loan {
-    /// Tells whether there was something to give back.
+    /// Restores it; returns whether that was necessary.
     pub async fn give_back(&self, login: &Login) -> Result<bool, Failed> {
         let mut link = Link::connect(&self.address, login, STEP).await?;
         let done = self.give_back_over(&mut link).await;
@@ -78,10 +78,10 @@ impl Loan {
         done
     }
 
-    /// The same over a link to its node.
+    /// The same over an existing link to its node.
     pub async fn give_back_over(&self, link: &mut Link) -> Result<bool, Failed> {
-        let talk = link.query(sql::TALK, STEP).await?;
-        if talk.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid != self.gcomm_uuid) {
+        let view_state = link.query(sql::VIEW_STATE, STEP).await?;
+        if view_state.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid != self.gcomm_uuid) {
             return Ok(false);
         }
         let options = link.query(sql::PROVIDER_OPTIONS, STEP).await?;
@@ -92,12 +92,12 @@ impl Loan {
         set(link, &self.node, &self.option, &self.own).await.map(|()| true)
     }
 
-    /// It is that member's option.
+    /// Whether it is that member's option.
     pub fn is_of(&self, address: &str, gcomm_uuid: &str, option: &str) -> bool {
         self.address == address && self.gcomm_uuid == gcomm_uuid && self.option == option
     }
 
-    /// What an operator may run instead.
+    /// The statement that an operator may run instead.
     pub fn statement(&self) -> String {
         sql::set_period(&self.option, &self.own).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! One member while the group is hurried: a connection, what the member is set to by its owner, and how it stands.
+//! One member while the group is hurried: a connection, its own settings, and its state.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use topology::galera::timers::{Own, is_set};
 use super::Loan;
 use crate::act::Failed;
 
-/// For each step with a member: one that takes longer is no member to rely on in a hurry.
+/// The time limit of each step with a member: one that takes longer cannot be relied on.
 const STEP: Duration = Duration::from_millis(500);
 
 pub(super) struct Member {
@@ -21,8 +21,8 @@ pub(super) struct Member {
     pub gcomm_uuid: String,
     /// The number of its view.
     pub view: u64,
-    /// It talks with the others about their next view.
-    pub is_talking: bool,
+    /// It is agreeing with the others on their next view.
+    pub is_forming_view: bool,
     link: Link,
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn meet(
     members.sort_by_key(|(place, _)| *place);
     let mut members: Vec<Member> = members.into_iter().map(|(_, member)| member).collect();
     for member in &mut members {
-        // Not given back yet: what it says is not its own.
+        // It was not restored yet, so the value that it reports is not its own.
         for loan in
             loans.iter().filter(|loan| loan.node == member.name && loan.gcomm_uuid == member.gcomm_uuid)
         {
@@ -55,7 +55,7 @@ pub(super) async fn meet(
     Ok(members)
 }
 
-/// The same for every member, side by side: what is sent goes out to all of them at once. Gives the first failure, and whose it was.
+/// Does the same for every member in parallel: the statements are sent to all of them at once. Returns the first failure, and the member it is from.
 pub(super) async fn each<F>(
     members: &mut Vec<Member>,
     work: impl Fn(Member) -> F,
@@ -94,33 +94,33 @@ impl Member {
             .text(0, 0)
             .and_then(Own::read)
             .ok_or_else(|| Failed::because(format!("{name} does not say how its evs timers are set")))?;
-        let (view, is_talking, gcomm_uuid) = (0, false, String::new());
-        let mut member = Self { name, address, own, gcomm_uuid, view, is_talking, link };
+        let (view, is_forming_view, gcomm_uuid) = (0, false, String::new());
+        let mut member = Self { name, address, own, gcomm_uuid, view, is_forming_view, link };
         member.look().await?;
         Ok(member)
     }
 
-    /// How it stands now.
+    /// Updates its state.
     pub async fn look(&mut self) -> Result<(), Failed> {
-        let rows = self.link.query(sql::TALK, STEP).await?;
+        let rows = self.link.query(sql::VIEW_STATE, STEP).await?;
         self.view = rows.value_of("wsrep_cluster_conf_id").and_then(|view| view.parse().ok()).unwrap_or(0);
-        self.is_talking = rows.value_of("wsrep_evs_state").is_some_and(|state| state != "OPERATIONAL");
+        self.is_forming_view = rows.value_of("wsrep_evs_state").is_some_and(|state| state != "OPERATIONAL");
         rows.value_of("wsrep_gcomm_uuid").unwrap_or_default().clone_into(&mut self.gcomm_uuid);
         Ok(())
     }
 
-    /// Ends its connection.
+    /// Closes its connection.
     pub fn leave(&self) {
         self.link.quit();
     }
 
-    /// Sets one option, and makes sure that it is in force.
+    /// Sets one option, and checks that it is in force.
     pub async fn set(&mut self, option: &str, value: &str) -> Result<(), Failed> {
         set(&mut self.link, &self.name, option, value).await
     }
 }
 
-/// Sets one option of the node at the end of `link`, and makes sure that it is in force.
+/// Sets one option of the node at the end of `link`, and checks that it is in force.
 pub(super) async fn set(link: &mut Link, name: &str, option: &str, value: &str) -> Result<(), Failed> {
     let statement = sql::set_period(option, value)
         .ok_or_else(|| Failed::because(format!("{value:?} is no length of time")))?;

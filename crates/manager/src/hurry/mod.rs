@@ -1,5 +1,5 @@
-//! Shortens the timers of a group that waits for a silent member, and gives each member its own back; [`topology::galera::hurry`] says when
-//! and why, [`topology::galera::timers`] what and in which order.
+//! Shortens the timers of a group that waits for a silent member, and restores each member's own values. [`topology::galera::hurry`] says
+//! when and why, [`topology::galera::timers`] what is set and in which order.
 //!
 //! ```text
 //!            connect to all, and ask the group     own values on disk      set, read back      look each 5 ms         give back
@@ -8,9 +8,9 @@
 //!                 └──> end, nothing changed                                   └───────────────────┴──────────> give back
 //! ```
 //!
-//! One task. Enters: the newest wish, and what an earlier run had not given back. Leaves: SET GLOBAL on the members, facts, advice.
-//! Invariants: a value that is changed is on disk before; all members are in the next step before one is in the one after; what is on disk
-//! is given back, however long that takes, before this task forgets it.
+//! One task. Enters: the newest wish, and what an earlier run has not restored. Leaves: SET GLOBAL on the members, facts, advice.
+//! Invariants: a value is on disk before it is changed; all members are in the next step before one is in the step after it; what is on
+//! disk is restored, however long that takes, before this task forgets it.
 
 pub(crate) mod loan;
 mod member;
@@ -38,20 +38,20 @@ use crate::loans::Loans;
 use crate::probe::Note;
 use crate::question;
 
-/// A standstill of the group that is long enough here: what follows is undone when it turns out otherwise.
+/// A standstill of the group that is long enough here, since the change is undone when it turns out otherwise.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Between two looks at the members.
+/// The time between two observations of the members.
 const LOOK_GAP: Duration = Duration::from_millis(5);
-/// A group that agrees at once on its next view takes some 5 ms; one that talks for longer has stuck, see [`Mode::Pressed`].
+/// A group that agrees on its next view at once takes about 5 ms; one that takes longer is stuck, see [`Mode::Pressed`].
 const STUCK: Duration = Duration::from_millis(15);
-/// Two rounds of the members' own looking around, twice over.
+/// Twice the time of two rounds of the members' own checks for silent peers.
 const LIMIT: Duration = Duration::from_secs(4);
-/// Between two tries to give back.
+/// The pause between two tries to restore values.
 const BACK_GAP: Duration = Duration::from_millis(500);
-/// After so many tries the operator is told, and keepalive periods are given back although a suspect timeout could not be.
+/// After this many tries the operator is told, and keepalive periods are restored although a suspect timeout could not be.
 const BACK_TRIES: u32 = 10;
 
-/// What is wished for.
+/// The group that is to be hurried.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub number: u64,
@@ -65,14 +65,14 @@ pub(crate) struct Worker {
     pub turn: Arc<Semaphore>,
     pub notes: mpsc::Sender<Note>,
     pub wish: watch::Receiver<Option<Wish>>,
-    /// What has not been given back, as it is on disk. Outlives this task, should it break off.
+    /// What was not restored yet, as it is on disk. It outlives this task if the task panics.
     pub loans: Arc<Loans>,
-    /// Each node's name; a [`NodeId`] is a place in this list.
+    /// Each node's name; a [`NodeId`] is an index into this list.
     pub names: Vec<String>,
 }
 
 impl Worker {
-    /// Runs until nobody wishes any more.
+    /// Runs until its sender of wishes is gone.
     pub async fn run(mut self) {
         self.give_back_of_earlier().await;
         let mut tries = 0;
@@ -109,11 +109,11 @@ impl Worker {
             "an earlier run ended while evs timers were shortened: not every member can be given its own yet"
         };
         let sentence = Sentence { level: Level::Warn, text: text.to_owned() };
-        // A closed queue means that all of this ends; here and below.
+        // A closed queue means that the manager ends; here and below.
         let _ = self.notes.send(Note::Say(sentence)).await;
     }
 
-    /// From a wish to its end, with every member as it was, or known to be otherwise.
+    /// From a wish to its end: every member has its own values again, or is known not to have.
     async fn hurry(&self, wish: &Wish) -> HurryEnd {
         let mut members = match self.prepare(wish).await {
             Ok(members) => members,
@@ -129,7 +129,7 @@ impl Worker {
         end.unwrap_or(HurryEnd::TimeUp)
     }
 
-    /// Until something is to be changed, with its own value on disk.
+    /// The steps before anything is changed; ends with the members' own values on disk.
     async fn prepare(&self, wish: &Wish) -> Result<Vec<Member>, HurryEnd> {
         let Some((_, _, first)) = wish.members.first() else { return Err(HurryEnd::Unneeded) };
         let (met, answer) = tokio::join!(
@@ -139,7 +139,7 @@ impl Worker {
         let members = match met {
             Ok(members) => members,
             Err(failed) => {
-                // One that does not even answer now is slow, too: the brain will say whether it is silent.
+                // A member that does not answer here is slow, too: the brain decides whether it is silent.
                 tracing::debug!("nobody is hurried: {}", failed.why);
                 return Err(HurryEnd::Unneeded);
             }
@@ -164,7 +164,7 @@ impl Worker {
         Ok(members)
     }
 
-    /// Every member to a shorter mode, one option on all of them before the next. Gives the end when it came to one.
+    /// Sets every member to a shorter mode, one option on all of them before the next. Returns the end if there was one.
     async fn shorten(&self, members: &mut Vec<Member>, from: Mode, to: Mode) -> Option<HurryEnd> {
         for option in timers::order(from, to) {
             if self.is_withdrawn() {
@@ -181,7 +181,7 @@ impl Worker {
         None
     }
 
-    /// Looks at the members until the group has gone on.
+    /// Observes the members until the group has gone on.
     async fn wait(&self, members: &mut Vec<Member>, view: u64) -> HurryEnd {
         let began = Instant::now();
         let mut talking_since: Option<Instant> = None;
@@ -200,8 +200,8 @@ impl Worker {
             if members.iter().all(|member| member.view != view) {
                 return HurryEnd::GoesOn;
             }
-            let talking = members.iter().all(|member| member.is_talking);
-            let since = talking.then(|| *talking_since.get_or_insert_with(Instant::now));
+            let forming_view = members.iter().all(|member| member.is_forming_view);
+            let since = forming_view.then(|| *talking_since.get_or_insert_with(Instant::now));
             talking_since = since;
             if !pressed && since.is_some_and(|since| since.elapsed() >= STUCK) {
                 pressed = true;
@@ -214,8 +214,8 @@ impl Worker {
         HurryEnd::TimeUp
     }
 
-    /// One try to give back all that is lent. Suspect timeouts first; keepalive periods when no suspect timeout is short any more, or
-    /// when that has been waited for long enough.
+    /// One try to restore everything that was changed. Suspect timeouts come first; keepalive periods follow when no suspect timeout is
+    /// short any more, or when that was waited for long enough.
     async fn give_back(&self, tries: u32) {
         let mut lent = self.lent();
         let before = lent.len();
@@ -244,7 +244,7 @@ impl Worker {
         if lent.len() < before
             && let Err(why) = self.loans.replace_of_hurry(lent).await
         {
-            // It is tried again, and found to be given back.
+            // It is tried again, and then found to be restored.
             tracing::warn!("the store did not take that evs timers are given back: {why}");
         }
     }

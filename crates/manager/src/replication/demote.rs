@@ -1,4 +1,4 @@
-//! A server that takes no writes any more, and says where it stands.
+//! Makes a server read only, and returns its position.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::server::Server;
 use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE, kill};
 use crate::act::Failed;
 
-/// Between two ends of sessions that keep it from being read only.
+/// The pause between two rounds of ending sessions that keep it from becoming read only.
 const PIECE: Duration = Duration::from_millis(250);
-/// With less time left than this it is not tried again.
+/// With less time left than this, it is not tried again.
 const LAST: Duration = Duration::from_millis(50);
 
-/// Makes the server read only; gives all that it has written by then. Commits that are under way end first, and tables that are locked
-/// are waited for: when that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are
-/// ended by ending their sessions: a primary that was left by its replicas could never become read only otherwise. They are written there,
-/// and their clients are told nothing. `for_good`: so are those that wait for space on a full disk, which end with an error, and all that wait
+/// Makes the server read only; returns all that it has written by then. Commits in progress end first, and locked tables are waited for: if
+/// that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are ended by killing their
+/// sessions, since a primary without replicas could otherwise never become read only. They are committed there, and their clients are told
+/// nothing. `for_good`: sessions that wait for space on a full disk are killed, too, which ends them with an error, and all that wait
 /// behind them; see [`topology::replication::Action::Demote`] for what that costs.
 pub(super) async fn demote(server: &mut Server, for_good: bool) -> Result<Position, Failed> {
     read_only(server, for_good).await?;
@@ -28,9 +28,9 @@ pub(super) async fn demote(server: &mut Server, for_good: bool) -> Result<Positi
     Ok(standing.position)
 }
 
-/// Read only, and as one that follows others: it waits for nobody's acknowledgement.
+/// Makes it read only, and turns off waiting for acknowledgements, as on a replica.
 pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(), Failed> {
-    // Whoever waits for space would keep it from that for a minute, and so would the next one behind him.
+    // A session that waits for space would delay that by a minute, and so would the next one behind it.
     let is_full = for_good && end(server, WITHOUT_SPACE).await?;
     let mut limit = if is_full { PIECE } else { server.left() / 2 };
     loop {
@@ -49,7 +49,7 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
     server.wait_for_replicas(&semi_sync, false).await
 }
 
-/// Ends the sessions that `which` gives; whether there was one.
+/// Kills the sessions that `which` selects; returns whether there was one.
 async fn end(server: &mut Server, which: &str) -> Result<bool, Failed> {
     let waiting = server.ask(which).await?;
     for id in (0..waiting.len()).filter_map(|row| waiting.text(row, 0)?.parse().ok()) {

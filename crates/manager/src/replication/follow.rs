@@ -1,4 +1,4 @@
-//! A server that follows the primary.
+//! Makes a server follow the primary.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::server::Server;
 use crate::act::Failed;
 use crate::settings::Account;
 
-/// Between two looks at the threads.
+/// The time between two checks of the threads.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Makes the server read only, and has it follow `source` from where it stands; returns when both its threads run.
+/// Makes the server read only, and a replica of `source` from its present position; returns when both threads run.
 pub(super) async fn follow(server: &mut Server, source: &str, account: &Account) -> Result<(), Failed> {
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
@@ -43,7 +43,7 @@ pub(super) async fn follow(server: &mut Server, source: &str, account: &Account)
     until_running(server, source).await
 }
 
-/// Waits until both threads run; a failover may wait for this, so the first error ends it.
+/// Waits until both threads run. A failover may wait for this, so the first error ends it.
 async fn until_running(server: &mut Server, source: &str) -> Result<(), Failed> {
     loop {
         let channels = server.channels().await?;
@@ -59,7 +59,7 @@ async fn until_running(server: &mut Server, source: &str) -> Result<(), Failed> 
     }
 }
 
-/// In the server's own words, where it has some. It never tells a password.
+/// The server's own error, if there is one. Never contains a password.
 fn why_not(channel: &Channel, source: &str) -> String {
     let thread = if channel.io_running { "applying" } else { "fetching" };
     if channel.error.is_empty() {
@@ -69,7 +69,7 @@ fn why_not(channel: &Channel, source: &str) -> String {
     }
 }
 
-/// A server that does not understand a statement repeats the part of it.
+/// A server that does not understand a statement repeats a part of it.
 fn without(failed: Failed, password: &str) -> Failed {
     if failed.errno == 1064 || (!password.is_empty() && failed.why.contains(password)) {
         let why = format!("the server refused to be told its source with error {}", failed.errno);

@@ -1,17 +1,18 @@
-//! Orders to the servers of a primary-replica setup: each a task on a link of its own, with a deadline, and each ends in a word to the
-//! brain. What is asked of them, and how it is answered, [`topology::replication::action`] says.
+//! Orders to the servers of a primary-replica setup. Each is a task on a link of its own, with a deadline, and ends with a fact for the
+//! brain. [`topology::replication::action`] describes the orders and their outcomes.
 //!
 //! ```text
-//!   demote    read only ── nobody is waited for ── where it stands
-//!   promote   all applied ── source forgotten ── replicas are waited for (semi-sync) ── writable
-//!   follow    read only ── nobody is waited for ── stopped ── from where it stands ── another source ── both threads run
-//!   reconnect its connection to its source made anew ── it stands, or not
-//!   part      it fetches no more
+//!   demote    read only ── waits for no acknowledgement ── reports its position
+//!   promote   all applied ── source removed ── waits for replicas (semi-sync) ── writable
+//!   follow    read only ── waits for no acknowledgement ── stopped ── another source, from its position ── both threads run
+//!   reconnect its I/O thread restarted ── connected, or not
+//!   part      its I/O thread stopped
 //! ```
 //!
-//! An order that is given up must not take effect later: the server ends a statement itself when its time is over (max_statement_time; on MySQL what waits for locks, lock_wait_timeout), and
-//! to become writable is told with the moment up to which it may ([`topology::replication::sql::writable_before`]). An order under a later decision, to whomever, ends
-//! those under earlier ones before their next statement: a server that wakes up must not become writable beside another.
+//! An order that is given up must not take effect later. The server itself ends a statement when its time is over (max_statement_time; on
+//! MySQL, lock_wait_timeout for what waits for locks), and the statement that makes a server writable carries the time until which it is
+//! valid ([`topology::replication::sql::writable_before`]). An order under a later decision, to whichever server, ends those under earlier
+//! ones before their next statement: a server that was stopped and continues must not become writable beside another.
 
 mod demote;
 mod follow;
@@ -38,7 +39,7 @@ use server::Server;
 /// The server ends its statements itself; this is for one that does not.
 const SLACK: Duration = Duration::from_millis(200);
 
-/// What an order needs to know beside the order.
+/// What is needed to carry out an order.
 pub(crate) struct Means {
     /// The node's address.
     pub address: String,
@@ -48,7 +49,7 @@ pub(crate) struct Means {
     pub source: String,
     /// The account that replicas log in with there.
     pub account: Option<Account>,
-    /// The highest term that an order was given under, to whomever.
+    /// The highest term under which any server was given an order.
     pub newest: Arc<AtomicU64>,
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn source(action: &Action) -> Option<NodeId> {
     }
 }
 
-/// Carries an order out: what came of it, and the number of the error that it failed with.
+/// Carries out an order; returns its outcome, and the error number if it failed with one.
 pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<u16>) {
     let order_term = term(&action);
     match action {

@@ -1,12 +1,12 @@
-//! A replica that gets nothing more from a primary that is lost, until it is told whom to follow.
+//! Stops a replica from fetching from a lost primary, until it is given another source.
 
 use topology::replication::sql;
 
 use super::server::Server;
 use crate::act::Failed;
 
-/// Has the thread that fetches stop; what it has received is applied on. Only where the other thread runs: with GTIDs, the first thread to start
-/// throws away what was received.
+/// Stops the I/O thread; what was received is still applied. Only while the SQL thread runs: with GTIDs, the first thread to start deletes
+/// what was received.
 pub(super) async fn part(server: &mut Server) -> Result<(), Failed> {
     let channels = server.channels().await?;
     if channels.iter().any(|channel| !channel.sql_running) {

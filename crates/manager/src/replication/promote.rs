@@ -1,4 +1,4 @@
-//! A server that becomes the primary: only when it has applied all that it received, and all that the old one had.
+//! Makes a server the primary, only after it has applied all that it received, and all that the old primary had.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::server::Server;
 use super::sql::CLOCK;
 use crate::act::Failed;
 
-/// One wait for the applier; between two of them it is looked at, so that one that stopped and a server that vanished are noticed.
+/// The longest single wait for the applier; between two waits it is checked, so that a stopped applier and a vanished server are noticed.
 const PIECE: Duration = Duration::from_millis(250);
 
-/// Has the server apply all; then it follows nobody, waits for its replicas where it had acknowledged as one, and is writable, by its
-/// own word. `reach`: what the old primary had written. May be begun anew after it failed anywhere.
+/// Waits until the server has applied everything; then it follows no other, waits for its replicas if it acknowledged as one, and reports
+/// itself writable. `reach`: the position of the old primary. May be repeated after a failure at any step.
 pub(super) async fn promote(server: &mut Server, reach: Option<&Position>) -> Result<(), Failed> {
     if let Some(reach) = reach {
         // While it still fetches.

@@ -1,8 +1,9 @@
-//! A replica that is made to see whether its source still answers.
+//! Makes a replica test whether its source still answers.
 //!
-//! The thread that fetches is stopped and started, on MariaDB by one statement: whatever becomes of this order, and of this process, the
-//! server does both. (On MySQL by two; a thread that stays stopped is started by the next order to follow.) A replica that acknowledges says goodbye to its source when it stops, by a connection of its own, and waits for that: 1.0 to
-//! 1.5 s when the source is frozen, on MariaDB 10.11.19 with the least limit that there is. So a stop that hangs there is an answer, too.
+//! The I/O thread is stopped and started, on MariaDB by one statement: whatever becomes of this order, and of this process, the server does
+//! both. (On MySQL by two; a thread that stays stopped is started by the next order to follow.) When an acknowledging replica stops, it
+//! tells its source so by a connection of its own, and waits for that: 1.0 to 1.5 s when the source is frozen, on MariaDB 10.11.19 with the
+//! shortest limit that can be set. A stop that hangs there is therefore an answer, too.
 
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ use super::server::Server;
 use super::sql::goodbye;
 use crate::act::Failed;
 
-/// Between two looks at the thread.
+/// The time between two checks of the thread.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Has the thread that fetches from `source` connect anew; whether it is connected when the time is over. Only where the other thread runs:
-/// with GTIDs, the first thread to start throws away what was received (seen on MariaDB 10.11.19).
+/// Restarts the I/O thread that fetches from `source`; returns whether it is connected when the time is over. Only while the SQL thread
+/// runs: with GTIDs, the first thread to start deletes what was received (seen on MariaDB 10.11.19).
 pub(super) async fn reconnect(server: &mut Server, source: &str) -> Result<bool, Failed> {
     let [channel] = &*server.channels().await? else {
         return Err(Failed::because(format!("it does not follow {source}")));

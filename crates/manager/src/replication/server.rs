@@ -1,4 +1,4 @@
-//! A link to a server that is given an order, with the time that is left for it.
+//! A link to a server that carries out an order, with the time that is left for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -14,10 +14,10 @@ use topology::replication::{Channel, sql};
 use crate::act::Failed;
 use crate::reading;
 
-/// The server's own limit is exact to some milliseconds; the link gives up later, so that the server's word is heard.
+/// The server's own limit is exact to a few milliseconds; the link gives up later, so that the server's answer is read.
 const ANSWER_SLACK: Duration = Duration::from_millis(100);
 
-/// The least time that a server of this dialect can be given for a statement.
+/// The least time limit that a server of this dialect accepts for a statement.
 fn limit_min(dialect: Dialect) -> Duration {
     match dialect {
         Dialect::MariaDb => Duration::from_millis(1),
@@ -25,40 +25,40 @@ fn limit_min(dialect: Dialect) -> Duration {
     }
 }
 
-/// Between two looks at what it does.
+/// The time between two checks.
 const LOOK: Duration = Duration::from_millis(20);
-/// For putting back what was changed, when the time may be over.
+/// The time limit for undoing a change when the order's time may be over.
 const PUT_BACK: Duration = Duration::from_millis(100);
 
 pub(super) struct Server {
     link: Link,
-    /// Where it listens, for sentences.
+    /// Its address, for sentences.
     pub address: String,
-    /// How it wants its statements said.
+    /// Which statements it understands.
     pub dialect: Dialect,
     until: Instant,
-    /// The decision that the order belongs to, and the latest that any does.
+    /// The decision that the order belongs to, and the highest term that any order does.
     term: (Term, Arc<AtomicU64>),
 }
 
-/// What a server does in semi-synchronous replication.
+/// A server's settings of semi-synchronous replication.
 pub(super) struct SemiSync {
     /// As a replica.
     pub acknowledges: bool,
     /// As a primary.
     pub waits: bool,
-    /// The variable for that; it has none where it knows no such replication.
+    /// The variable for that; `None` where the server has no such replication.
     switch: Option<&'static str>,
 }
 
 impl SemiSync {
-    /// It acknowledges, and could not wait: MySQL has a plugin for each.
+    /// Whether it acknowledges but cannot wait: MySQL has a plugin for each.
     pub fn cannot_wait(&self) -> bool {
         self.acknowledges && self.switch.is_none()
     }
 }
 
-/// Where a server stands.
+/// A server's position, and whether it is read only.
 pub(super) struct Standing {
     pub read_only: bool,
     pub position: Position,
@@ -81,29 +81,29 @@ impl Server {
         Ok(server)
     }
 
-    /// What is left of the time.
+    /// The time that is left.
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// Asks.
+    /// Asks a question.
     pub async fn ask(&mut self, statement: &str) -> Result<Rows, Failed> {
         let left = self.left();
         self.ask_within(statement, left).await
     }
 
-    /// Asks, and waits so long for the answer.
+    /// Asks a question with a time limit.
     pub async fn ask_within(&mut self, statement: &str, within: Duration) -> Result<Rows, Failed> {
         Ok(self.link.query(statement, within + ANSWER_SLACK).await?)
     }
 
-    /// Has it do something that may take its time; the server itself gives it up when the time is over.
+    /// Runs a statement that may take long; the server itself ends it when the time is over.
     pub async fn order(&mut self, statement: &str) -> Result<(), Failed> {
         let left = self.left();
         self.order_within(statement, left).await
     }
 
-    /// As above, with less time.
+    /// The same, with less time.
     pub async fn order_within(&mut self, statement: &str, left: Duration) -> Result<(), Failed> {
         if left.is_zero() {
             return Err(Failed::because("the time was over before all was done"));
@@ -114,17 +114,17 @@ impl Server {
             return Err(Failed::because(format!("overtaken by the decision of term {newest}")));
         }
         self.ask(&sql::limit(self.dialect, left.as_secs_f64())).await?;
-        // Its own word is waited for.
+        // The server's own answer is waited for.
         let left = left.max(limit_min(self.dialect));
         self.ask_within(statement, left).await.map(drop)
     }
 
-    /// A statement has ended because its time was over.
+    /// Whether a statement has ended because its time was over.
     pub fn is_late(&self, failed: &Failed) -> bool {
         sql::is_limit_error(self.dialect, failed.errno)
     }
 
-    /// Has it stop threads that replicate; a source that is gone is waited for no longer than a second.
+    /// Stops replication threads; a source that is gone is waited for no longer than a second.
     pub async fn stop(&mut self, statement: &str) -> Result<(), Failed> {
         let own = self.goodbye_limit().await?;
         if own.is_some() {
@@ -137,15 +137,15 @@ impl Server {
         stopped
     }
 
-    /// How many seconds a replica that acknowledges waits when it tells its source, by a connection of its own, that it stops; `None` when
-    /// that is one at the most, or it knows nothing of it.
+    /// How many seconds an acknowledging replica waits when it tells its source, by a connection of its own, that it stops; `None` when
+    /// that is one second at most, or it has no such setting.
     pub async fn goodbye_limit(&mut self) -> Result<Option<u64>, Failed> {
         let limit = self.ask(super::sql::GOODBYE).await?;
         let limit = limit.value_of(super::sql::GOODBYE_LIMIT).and_then(|value| value.parse::<u64>().ok());
         Ok(limit.filter(|seconds| *seconds != 1))
     }
 
-    /// Waits until no earlier order is carried out any more: the server does not end a statement whose sender is gone.
+    /// Waits until no earlier order is being carried out: the server does not end a statement when its sender is gone.
     async fn until_alone(&mut self) -> Result<(), Failed> {
         while self.ask(super::sql::OTHER_ORDERS).await?.text(0, 0) != Some("0") {
             if self.left().is_zero() {
@@ -166,7 +166,7 @@ impl Server {
         Ok(Standing { read_only: rows.text(0, 0) != Some("0"), position })
     }
 
-    /// The sources that it follows.
+    /// Its replication channels.
     pub async fn channels(&mut self) -> Result<Vec<Channel>, Failed> {
         let left = self.left() + ANSWER_SLACK;
         let rows = reading::channel_rows(&mut self.link, left).await?;
@@ -185,8 +185,8 @@ impl Server {
         })
     }
 
-    /// Has its commits wait for a replica from then on, or for nobody. Needs REPLICATION MASTER ADMIN, MySQL's SYSTEM_VARIABLES_ADMIN. Never
-    /// on a server that applies: its applier would wait for acknowledgements that nobody gives it.
+    /// Makes its commits wait for a replica from now on, or not wait. Needs REPLICATION MASTER ADMIN, MySQL's SYSTEM_VARIABLES_ADMIN. Never
+    /// used on a replica: its applier would wait for acknowledgements that nobody sends.
     pub async fn wait_for_replicas(&mut self, semi_sync: &SemiSync, waits: bool) -> Result<(), Failed> {
         let Some(switch) = semi_sync.switch.filter(|_| semi_sync.waits != waits) else { return Ok(()) };
         self.order(&format!("SET GLOBAL {switch} = {}", if waits { "ON" } else { "OFF" })).await

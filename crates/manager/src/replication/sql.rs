@@ -1,22 +1,23 @@
-//! Statements of the orders that both families understand, beside those in [`topology::replication::sql`].
+//! Statements of the orders that both families understand, in addition to those in [`topology::replication::sql`].
 //!
 //! Pure text, for a session whose sql_mode is empty.
 
-/// The sessions whose commits wait for an acknowledgement ("... from slave", "... from replica"). Those of other accounts are shown only with PROCESS.
+/// The sessions whose commits wait for an acknowledgement ("... from slave", "... from replica"). Other accounts' sessions are shown only
+/// with PROCESS.
 pub const UNACKNOWLEDGED: &str =
     "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%'";
 
-/// The clients' sessions that wait for space on a full disk: each tries again after a minute, and all other commits behind it. The second name
-/// of it is MySQL's.
+/// The clients' sessions that wait for space on a full disk: each tries again after a minute, and all other commits wait behind it. The
+/// second state is MySQL's.
 pub const WITHOUT_SPACE: &str = "SELECT ID FROM information_schema.PROCESSLIST \
     WHERE (STATE LIKE 'Waiting for someone to free space%' OR STATE LIKE 'Waiting for disk space%') AND USER <> 'system user'";
 
-/// Ends a session. Its commit is not taken back. Needs CONNECTION ADMIN.
+/// Ends a session. Its commit is not undone. Needs CONNECTION ADMIN.
 pub fn kill(id: u64) -> String {
     format!("KILL {id}")
 }
 
-/// How long a replica that acknowledges may take to tell its source that it stops; one row, or none: MySQL has no such limit, and no such goodbye.
+/// How long an acknowledging replica may take to tell its source that it stops; one row, or none: MySQL has no such limit.
 pub const GOODBYE: &str = "SHOW GLOBAL VARIABLES LIKE 'rpl\\_semi\\_sync\\_slave\\_kill\\_conn\\_timeout'";
 
 /// The name in that row.
@@ -27,7 +28,7 @@ pub fn goodbye(seconds: u64) -> String {
     format!("SET GLOBAL {GOODBYE_LIMIT} = {seconds}")
 }
 
-/// How many orders are carried out in other sessions of this account; its questions are none.
+/// How many orders are being carried out in other sessions of this account; its questions do not count.
 pub const OTHER_ORDERS: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() \
     AND USER = SUBSTRING_INDEX(USER(), '@', 1) AND INFO REGEXP '^(STOP|START|CHANGE|RESET|SET GLOBAL|BEGIN)'";
 

@@ -18,7 +18,7 @@ impl Look<'_> {
     pub(super) fn analyze(&mut self) -> Statement {
         let what = self.next();
         let is_table = ["TABLE", "LOCAL", "NO_WRITE_TO_BINLOG"].iter().any(|word| is(what, word));
-        let insert_id = if is_table { InsertId::Kept } else { InsertId::Untold };
+        let insert_id = if is_table { InsertId::Kept } else { InsertId::Unknown };
         Statement { insert_id, ..self.write(true) }
     }
 

@@ -24,17 +24,17 @@ pub enum InsertId {
     #[default]
     Kept,
     /// An id in the OK packet is the new value.
-    Told {
+    Reported {
         /// The text runs LAST_INSERT_ID(n): an id of 0 may be its n, or mean that it stays.
         runs_argument: bool,
     },
-    /// An id in the OK packet is the new value, or one that the statement gave itself, and then the value stays.
-    ToldOrGiven {
-        /// As above.
+    /// An id in the OK packet is the new value, unless the statement supplied it itself: then the value stays.
+    ReportedOrGiven {
+        /// See above.
         runs_argument: bool,
     },
-    /// Nobody tells.
-    Untold,
+    /// The server does not report it.
+    Unknown,
 }
 
 impl InsertId {
@@ -43,19 +43,21 @@ impl InsertId {
     pub fn after(self, before: Option<u64>, ok_id: u64, may_give: impl FnOnce(u64) -> bool) -> Option<u64> {
         match self {
             InsertId::Kept => before,
-            InsertId::Told { runs_argument } | InsertId::ToldOrGiven { runs_argument } if ok_id == 0 => {
+            InsertId::Reported { runs_argument } | InsertId::ReportedOrGiven { runs_argument }
+                if ok_id == 0 =>
+            {
                 before.filter(|_| !runs_argument)
             }
-            InsertId::Told { .. } => Some(ok_id),
-            InsertId::ToldOrGiven { .. } if before == Some(ok_id) || !may_give(ok_id) => Some(ok_id),
-            InsertId::ToldOrGiven { .. } | InsertId::Untold => None,
+            InsertId::Reported { .. } => Some(ok_id),
+            InsertId::ReportedOrGiven { .. } if before == Some(ok_id) || !may_give(ok_id) => Some(ok_id),
+            InsertId::ReportedOrGiven { .. } | InsertId::Unknown => None,
         }
     }
 
     /// The value after an error, which tells nothing.
     pub fn after_error(self, before: Option<u64>) -> Option<u64> {
         match self {
-            InsertId::Kept | InsertId::Told { runs_argument: false } => before,
+            InsertId::Kept | InsertId::Reported { runs_argument: false } => before,
             _ => None,
         }
     }
@@ -63,9 +65,9 @@ impl InsertId {
     /// The same of a text that runs LAST_INSERT_ID(n) somewhere.
     pub(super) fn with_argument(self) -> InsertId {
         match self {
-            InsertId::Kept | InsertId::Untold => InsertId::Untold,
-            InsertId::Told { .. } => InsertId::Told { runs_argument: true },
-            InsertId::ToldOrGiven { .. } => InsertId::ToldOrGiven { runs_argument: true },
+            InsertId::Kept | InsertId::Unknown => InsertId::Unknown,
+            InsertId::Reported { .. } => InsertId::Reported { runs_argument: true },
+            InsertId::ReportedOrGiven { .. } => InsertId::ReportedOrGiven { runs_argument: true },
         }
     }
 }
@@ -80,9 +82,9 @@ mod tests {
         let gives = |_| true;
         let gives_not = |_| false;
         let (told, given) =
-            (InsertId::Told { runs_argument: false }, InsertId::ToldOrGiven { runs_argument: false });
+            (InsertId::Reported { runs_argument: false }, InsertId::ReportedOrGiven { runs_argument: false });
         assert_eq!(InsertId::Kept.after(Some(4), 0, gives), Some(4));
-        assert_eq!(InsertId::Untold.after(Some(4), 9, gives_not), None);
+        assert_eq!(InsertId::Unknown.after(Some(4), 9, gives_not), None);
         assert_eq!((told.after(Some(4), 9, gives), told.after(Some(4), 0, gives)), (Some(9), Some(4)));
         assert_eq!((given.after(None, 9, gives_not), given.after(Some(4), 0, gives)), (Some(9), Some(4)));
         assert_eq!((given.after(Some(4), 9, gives), given.after(Some(9), 9, gives)), (None, Some(9)));
@@ -90,53 +92,53 @@ mod tests {
             assert_eq!(kind.with_argument().after(Some(4), 0, gives_not), None);
             assert_eq!(kind.with_argument().after(Some(4), 9, gives_not), Some(9));
         }
-        assert_eq!(InsertId::Kept.with_argument(), InsertId::Untold);
+        assert_eq!(InsertId::Kept.with_argument(), InsertId::Unknown);
         assert_eq!((told.after_error(Some(4)), given.after_error(Some(4))), (Some(4), None));
     }
     #[test]
     fn what_becomes_of_the_insert_id() {
-        let told = |runs_argument| InsertId::Told { runs_argument };
-        let given = |runs_argument| InsertId::ToldOrGiven { runs_argument };
+        let told = |runs_argument| InsertId::Reported { runs_argument };
+        let given = |runs_argument| InsertId::ReportedOrGiven { runs_argument };
         for (sql, wanted) in [
             ("SELECT 1", InsertId::Kept),
             ("SELECT LAST_INSERT_ID()", InsertId::Kept),
-            ("SELECT LAST_INSERT_ID(5)", InsertId::Untold),
-            ("WITH a AS (SELECT last_insert_id (7) x) SELECT * FROM a", InsertId::Untold),
-            ("DO `LAST_INSERT_ID`(1)", InsertId::Untold),
-            ("SET @a = LAST_INSERT_ID(1)", InsertId::Untold),
+            ("SELECT LAST_INSERT_ID(5)", InsertId::Unknown),
+            ("WITH a AS (SELECT last_insert_id (7) x) SELECT * FROM a", InsertId::Unknown),
+            ("DO `LAST_INSERT_ID`(1)", InsertId::Unknown),
+            ("SET @a = LAST_INSERT_ID(1)", InsertId::Unknown),
             ("DELETE FROM t", InsertId::Kept),
-            ("DELETE FROM t WHERE a = LAST_INSERT_ID(5)", InsertId::Untold),
+            ("DELETE FROM t WHERE a = LAST_INSERT_ID(5)", InsertId::Unknown),
             ("UPDATE t SET a = 1", told(false)),
             ("UPDATE t SET a = LAST_INSERT_ID(a + 1)", told(true)),
             ("UPDATE t SET a = LAST_INSERT_ID()", told(false)),
             ("WITH x AS (SELECT 1) SELECT * FROM x", InsertId::Kept),
-            ("WITH x AS (SELECT 1) UPDATE t, x SET a = 1", InsertId::Untold),
+            ("WITH x AS (SELECT 1) UPDATE t, x SET a = 1", InsertId::Unknown),
             ("INSERT INTO t VALUES (1)", given(false)),
             ("REPLACE INTO t VALUES (1)", given(false)),
             ("INSERT INTO t SELECT * FROM u", given(false)),
             ("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = LAST_INSERT_ID(a)", given(true)),
-            ("INSERT INTO t VALUES (1) RETURNING a", InsertId::Untold),
+            ("INSERT INTO t VALUES (1) RETURNING a", InsertId::Unknown),
             ("DELETE FROM t RETURNING a", InsertId::Kept),
             ("SET STATEMENT max_statement_time = 1 FOR INSERT INTO t VALUES (1)", given(false)),
             ("CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY) SELECT 1", given(false)),
             ("CREATE TEMPORARY TABLE t (a INT AUTO_INCREMENT PRIMARY KEY) SELECT 1", given(false)),
             ("CREATE INDEX i ON t (a)", InsertId::Kept),
-            ("LOAD DATA INFILE 'f' INTO TABLE t", InsertId::Untold),
-            ("CALL p()", InsertId::Untold),
-            ("EXECUTE s", InsertId::Untold),
-            ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); END", InsertId::Untold),
-            ("ANALYZE INSERT INTO t VALUES (1)", InsertId::Untold),
+            ("LOAD DATA INFILE 'f' INTO TABLE t", InsertId::Unknown),
+            ("CALL p()", InsertId::Unknown),
+            ("EXECUTE s", InsertId::Unknown),
+            ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); END", InsertId::Unknown),
+            ("ANALYZE INSERT INTO t VALUES (1)", InsertId::Unknown),
             ("ANALYZE TABLE t", InsertId::Kept),
-            ("FROBNICATE", InsertId::Untold),
-            ("INSERT INTO t VALUES (1) /*! RETURNING a */", InsertId::Untold),
+            ("FROBNICATE", InsertId::Unknown),
+            ("INSERT INTO t VALUES (1) /*! RETURNING a */", InsertId::Unknown),
             ("SET last_insert_id = 5", InsertId::Kept),
             ("SET @@session.identity = 5", InsertId::Kept),
-            ("SET @@identity = 5", InsertId::Untold),
+            ("SET @@identity = 5", InsertId::Unknown),
             ("COMMIT", InsertId::Kept),
             ("ALTER TABLE t ADD a INT AUTO_INCREMENT PRIMARY KEY", InsertId::Kept),
             ("SELECT 1; INSERT INTO t VALUES (1)", given(false)),
             ("INSERT INTO t VALUES (1); UPDATE t SET a = LAST_INSERT_ID(0)", given(true)),
-            ("INSERT INTO t VALUES (1); CALL p()", InsertId::Untold),
+            ("INSERT INTO t VALUES (1); CALL p()", InsertId::Unknown),
         ] {
             assert_eq!(Statement::of(sql.as_bytes()).insert_id, wanted, "{sql}");
         }

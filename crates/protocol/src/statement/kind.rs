@@ -60,7 +60,7 @@ impl<'a> Look<'a> {
             b"CHECKSUM" => self.read(),
             b"INSERT" | b"REPLACE" => Statement { renews: Recalls::WARNINGS, ..self.numbering(false) },
             b"UPDATE" => {
-                let insert_id = InsertId::Told { runs_argument: false };
+                let insert_id = InsertId::Reported { runs_argument: false };
                 Statement { insert_id, renews: Recalls::WARNINGS, ..self.write(false) }
             }
             b"DELETE" => Statement { renews: Recalls::WARNINGS, ..self.write(false) },
@@ -146,13 +146,13 @@ impl<'a> Look<'a> {
     /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.
     fn with(&mut self) -> Statement {
         let found = self.read();
-        let insert_id = if found.kind == Kind::Read { InsertId::Kept } else { InsertId::Untold };
+        let insert_id = if found.kind == Kind::Read { InsertId::Kept } else { InsertId::Unknown };
         Statement { insert_id, ..found }
     }
 
     /// What may give its rows numbers, and tell the first.
     pub(super) fn numbering(&mut self, may_commit: bool) -> Statement {
-        Statement { insert_id: InsertId::ToldOrGiven { runs_argument: false }, ..self.write(may_commit) }
+        Statement { insert_id: InsertId::ReportedOrGiven { runs_argument: false }, ..self.write(may_commit) }
     }
 
     /// `(SELECT ...) UNION ...`: what stands in the innermost of the opening parentheses decides.
@@ -209,7 +209,7 @@ impl<'a> Look<'a> {
             }
             // Galera may commit a large file in pieces (wsrep_load_data_splitting), of which the last may fail.
             b"LOAD" => {
-                Statement { insert_id: InsertId::Untold, runs_several: true, ..Statement::write(true) }
+                Statement { insert_id: InsertId::Unknown, runs_several: true, ..Statement::write(true) }
             }
             // GET DIAGNOSTICS, of the statement before
             _ => {

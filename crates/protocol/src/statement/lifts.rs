@@ -1,5 +1,5 @@
-//! What a session that may only read must not say: words that would let it write, and maintenance that a read-only server carries out and
-//! writes to its binary log all the same.
+//! Statements that a session for reads only must not run: those that would let it write, and maintenance that even a read-only server
+//! carries out and writes to its binary log.
 
 use super::lexer::{Lexer, Token};
 

@@ -1,7 +1,7 @@
-//! The names that a text mentions, to be looked up in a set: which tables might it touch?
+//! The names in a text, to be looked up in a set: which tables it may use.
 //!
-//! Every bare word is taken for a name, keywords and columns too, and each part of `a.b` for itself: rather one too many. What
-//! stands in double quotes may be a name (the server family that has ANSI_QUOTES without saying so), and counts as one.
+//! Every bare word counts as a name, keywords and columns too, and each part of `a.b` by itself: rather too many than too few. A text in
+//! double quotes may be a name (in the server family that has ANSI_QUOTES without reporting it), and counts as one.
 
 use super::lexer::{Lexer, Token};
 

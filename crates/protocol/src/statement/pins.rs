@@ -25,13 +25,13 @@ impl Pins {
     pub const LONG_DATA: Pins = Pins(128);
     /// A cursor is open on a prepared statement (found by the session).
     pub const CURSOR: Pins = Pins(256);
-    /// The server reported a change of the session that nobody can name (found by the session).
+    /// The server reported a change of the session without its name (found by the session).
     pub const UNNAMED: Pins = Pins(512);
     /// The client changed what the server reports (found by the session).
     pub const TRACKING: Pins = Pins(1024);
     /// The session's clock, or the id of its next insert, was set (found by the session).
     pub const TIMESTAMP: Pins = Pins(2048);
-    /// SET ROLE in a text that cannot be said again (found by the session).
+    /// SET ROLE in a text that cannot be repeated (found by the session).
     pub const ROLE: Pins = Pins(4096);
     /// A prepared statement whose text was too long to be kept (found by the session).
     pub const LONG_STATEMENT: Pins = Pins(8192);

@@ -1,9 +1,9 @@
-//! What asks for something that an earlier statement left in the session, and what it asks for.
+//! Statements that ask for something that an earlier statement left in the session, and what they ask for.
 //!
-//! Such a text gives the right answer only on the connection where that statement ran. Each thing has its own bit, since each is
-//! left behind, and can be had again elsewhere, in its own way.
+//! Such a text has the right answer only on the connection on which that statement ran. Each thing has its own bit, since each is left
+//! behind, and can be restored elsewhere, in its own way.
 
-/// What a text asks the session's past for.
+/// What a text asks for that earlier statements left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recalls(pub u8);
 

@@ -207,7 +207,7 @@ impl<'a> Look<'a> {
             );
             self.sets(if is_transaction { Sets::TRANSACTION } else { Sets::UNREPORTED });
             if matches!(upper.as_bytes(), b"LAST_INSERT_ID" | b"IDENTITY" | b"") {
-                all.insert_id = InsertId::Untold;
+                all.insert_id = InsertId::Unknown;
             }
         }
         *sets_charset = upper.as_bytes() == CHARSET;

@@ -1,5 +1,5 @@
-//! What the proxy asks and tells a node by itself between a client's statements, in ways that leave what those left behind: warnings,
-//! ROW_COUNT(), FOUND_ROWS().
+//! Questions and commands of the proxy's own between a client's statements, in forms that leave unchanged what those left on the node:
+//! warnings, ROW_COUNT(), FOUND_ROWS().
 
 use protocol::capability::Caps;
 use protocol::command::Command;
@@ -13,8 +13,9 @@ use topology::fact::ConnectFailure;
 use super::{Backend, status_of};
 
 impl Backend {
-    /// Asks for the variables that no answer told: each is set to what it is, which the node reports. Unlike a question, that leaves
-    /// warnings and FOUND_ROWS() as they are; and ROW_COUNT() is what the client's own SET has left. `alone`: it was one.
+    /// Asks for the variables that no answer reported: each is set to its present value, which the node then reports. Unlike a SELECT, that
+    /// leaves warnings and FOUND_ROWS() as they are, and ROW_COUNT() is as after the client's own SET. `alone`: the client's statement was
+    /// a SET and nothing else.
     pub async fn ask_variables(&mut self, session: &mut Session, alone: bool) -> Result<(), ConnectFailure> {
         let names = self.standing.take_must_ask();
         let list: Vec<String> = names
@@ -26,16 +27,16 @@ impl Backend {
             self.standing.forget(Recalls::ROW_COUNT);
         }
         let are_told = self.reports(&format!("SET {}", list.join(",")), session, Unnamed::Expected).await?;
-        self.standing.has_told();
+        self.standing.has_answered();
         if !are_told {
-            // One of them has no value that could be set: what it is cannot be said again.
+            // One of them has a value that cannot be set, so it cannot be set on another node.
             self.standing.forget(Recalls::ROW_COUNT.union(Recalls::WARNINGS));
             self.standing.pin(Pins::UNNAMED);
         }
         Ok(())
     }
 
-    /// Makes `schema` the default one.
+    /// Changes the default schema.
     pub async fn use_schema(&mut self, schema: &[u8]) -> Result<(), ConnectFailure> {
         match self.ask(Command::INIT_DB, schema).await? {
             (End::Err { code }, _) => Err(ConnectFailure::Rejected { errno: code, message: String::new() }),
@@ -43,8 +44,8 @@ impl Backend {
         }
     }
 
-    /// Has the node report what it has not reported yet: code that failed may have set variables, which is told with the next answer that
-    /// has anything to tell.
+    /// Makes the node report what it has not reported yet: code that failed may have set variables, which are reported with the next answer
+    /// that reports anything.
     pub async fn flush_reports(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
         self.reports("SET session_track_schema=1", session, Unnamed::Never).await?;
         if self.standing.has_to_ask() {
@@ -53,7 +54,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Says a SET and takes up what its OK reports; false when the node refuses it.
+    /// Sends a SET and takes over what its OK packet reports; `false` when the node refuses it.
     async fn reports(
         &mut self,
         sql: &str,
@@ -72,8 +73,8 @@ impl Backend {
         Ok(true)
     }
 
-    /// Asks the node for its status bits after an error. By COM_SET_OPTION, which leaves ROW_COUNT() at the -1 of an error, where COM_PING makes
-    /// it 0; a node that refuses that may still answer a ping. `caps`: the client's, since it sets what they say.
+    /// Asks the node for its status bits after an error. COM_SET_OPTION leaves ROW_COUNT() at the -1 of an error, while COM_PING sets it to
+    /// 0; a node that refuses the former may still answer a ping. `caps`: the client's, since the command sets what they say.
     pub async fn status(&mut self, caps: Caps) -> Result<u16, ConnectFailure> {
         let is_off = u8::from(!caps.has(Caps::MULTI_STATEMENTS));
         match self.ask(Command::SET_OPTION, &[is_off, 0]).await? {
@@ -82,14 +83,14 @@ impl Backend {
         }
     }
 
-    /// Asks the node for its status bits. An answer without them, an error above all, says that the link is of no more use.
+    /// Asks the node for its status bits. After an answer without them, such as an error, the link cannot be used any more.
     async fn ping(&mut self) -> Result<u16, ConnectFailure> {
         let (end, _) = self.ask(Command::PING, &[]).await?;
         status_of(end)
     }
 
-    /// Has the node undo what stands on the link (transaction, locks, tables, settings, statements), and report changes again; the
-    /// status bits afterwards. After a failure the link is of no more use.
+    /// Makes the node reset the link (transaction, locks, tables, settings, statements), and track changes again; returns the status bits
+    /// afterwards. After a failure the link cannot be used any more.
     pub async fn reset(&mut self) -> Result<u16, ConnectFailure> {
         match self.ask(Command::RESET_CONNECTION, &[]).await? {
             (End::Ok { .. }, _) => self.track().await,
@@ -99,7 +100,7 @@ impl Backend {
         }
     }
 
-    /// Has the node report what the session changes, after the session has turned that off or down; the status bits afterwards.
+    /// Makes the node track the session's changes, after the client has changed what it tracks; returns the status bits afterwards.
     pub async fn track(&mut self) -> Result<u16, ConnectFailure> {
         let text = self.query_payload(&format!("SET {TRACK}"));
         match self.ask(Command::QUERY, &text).await? {

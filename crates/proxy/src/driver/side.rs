@@ -1,17 +1,17 @@
-//! The session's second link, to a replica, where reads outside transactions may run; the first stays with the primary.
+//! The session's second link, to a replica, where reads outside transactions may run. Its first link stays on the primary.
 //!
 //! ```text
 //!   a command ──> session::split ── Primary ─────────────────────────────────────────────────────────────> as ever
 //!                      │ Replica                                                                              ▲
 //!                      v                                                                                      │
-//!            a link to a replica, set up as the session is on the primary ──> up to where? ──> wait ──> run ──┤ anything but an answer
+//!            a link to a replica, with the session's settings ──> which position is needed? ──> wait ──> run ────┤ anything but an answer
 //!                                                                                                        │    │
 //!                                                                                                        v
 //!                                                                                                    the client
 //! ```
 //!
-//! What a read leaves behind (warnings, ROW_COUNT(), FOUND_ROWS()) is on the replica then: the primary's link has forgotten it, and who asks for
-//! it is sent to the replica, or told that it cannot be known (9110).
+//! What a read leaves for later statements (warnings, ROW_COUNT(), FOUND_ROWS()) is then on the replica. It counts as forgotten on the
+//! primary's link; a statement that asks for it is sent to the replica, or gets error 9110.
 
 mod settings;
 
@@ -43,32 +43,33 @@ use crate::reads::CatchUp;
 use crate::relay::{Relay, Relayed};
 use crate::split::Replicas;
 
-/// The primary's position, which is above what any session has seen of it.
+/// The primary's position, which contains everything that a session has seen there.
 const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos";
 
-/// The primary answers these questions from memory. Long enough for one that is merely overloaded: past it the link is given up.
+/// The primary answers these questions from memory. The limit leaves time for an overloaded server; after it the link is given up.
 const ASK_MAX: Duration = Duration::from_secs(60);
-/// A session whose own terms no replica can have does not try again for so long.
+/// A session whose settings no replica can have does not try again for this long.
 const SESSION_WAITS: Duration = Duration::from_secs(1);
-/// A session leaves a replica alone that refused it: its schema, its account or a setting may be there later.
+/// A session does not try a replica again for this long after it refused the session: its schema, account or a setting may exist there later.
 const REFUSED_WAITS: Duration = Duration::from_secs(10);
-/// A session leaves a replica alone whose settings differ from its own.
+/// A session does not try a replica again for this long if the replica's settings differ from its own.
 const UNLIKE_WAITS: Duration = Duration::from_secs(60);
-/// What ties the session to the primary is lost when that ends an idle link (`wait_timeout`): after so long a rest a read goes there.
+/// If the primary ends an idle link (`wait_timeout`), what ties the session to it is lost. After this long without a statement there, a
+/// read goes to the primary.
 const TIED_RESTS_MAX: Duration = Duration::from_secs(3);
-/// A replica's word that it is not there yet may come so late.
+/// A replica's answer that it has not reached a position may come this late.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// See the head of this file.
+/// The session's link to a replica. See the head of this file.
 pub(super) struct Side {
     backend: Backend,
-    /// What the session had set when the link was made.
+    /// The session's settings when the link was made.
     state: Vec<String>,
     schema: Option<Vec<u8>>,
-    /// What the session had on the primary then, its own and inherited: see [`settings_hash`].
+    /// A hash of the settings, its own and inherited, that the session had on the primary then: see [`settings_hash`].
     settings: u64,
-    /// What it has inherited there may be another by now.
-    is_doubtful: bool,
+    /// The settings that it inherits there may have changed since.
+    may_differ: bool,
 }
 
 impl Side {
@@ -77,27 +78,27 @@ impl Side {
         self.backend.stirs(false).await;
     }
 
-    /// What is left here and newer elsewhere.
+    /// Something that an earlier read left here is newer on the primary.
     pub(super) fn forget(&mut self, what: Recalls) {
         self.backend.standing.forget(what);
     }
 }
 
-/// What came of a read that might have run on a replica.
+/// The result of a read that might have run on a replica.
 pub(super) enum Elsewhere {
     /// The client has its answer, or is gone.
     Done(Flow),
-    /// It is the primary's. `lost`: a replica was lost with it.
+    /// It runs on the primary. `lost`: a replica was lost while it ran the read.
     Primary { lost: bool },
 }
 
 const TO_PRIMARY: Elsewhere = Elsewhere::Primary { lost: false };
 
-/// Why a replica is not read from now.
+/// Why no replica can be read from now.
 enum Unfit {
-    /// None is there, or this one is no use to the session.
+    /// There is none, or the session cannot use this one.
     Nobody,
-    /// It has not come so far in time.
+    /// It did not reach the position in time.
     Behind,
     /// It failed.
     Failed,
@@ -106,7 +107,7 @@ enum Unfit {
 }
 
 impl Driver {
-    /// A command before it goes to the primary: runs it on a replica if it may.
+    /// Runs a command on a replica, if it may run there.
     pub(super) async fn elsewhere(&mut self, flight: &InFlight, command: BufferedCommand) -> Elsewhere {
         let Some(replicas) = self.shared.replicas.clone() else { return TO_PRIMARY };
         let runs = self.runs(flight, command);
@@ -143,13 +144,13 @@ impl Driver {
         let gtid = self.session.wanted.take_last_gtid();
         let domain = self.shared.replicas.as_ref().and_then(|replicas| replicas.only_domain());
         self.need.after(flight, gtid, domain);
-        // It may have left anything in the place of what the last read has left. (What the primary's link claims to know, it knows.)
+        // It may have replaced what the last read left. (What counts as known on the primary's link is correct.)
         if let Some(side) = &mut self.side {
             side.forget(LEFT);
         }
     }
 
-    /// The names that a command is about to give to views and the like. From here on no read that names them runs on a replica.
+    /// The names that a command is about to give to views or tables. From now on, no read that names them runs on a replica.
     pub(super) fn makes_names(&self, flight: &InFlight, command: BufferedCommand) -> Vec<String> {
         let Some(replicas) = self.shared.replicas.as_ref().filter(|_| flight.changes_tables()) else {
             return vec![];
@@ -162,7 +163,7 @@ impl Driver {
         made
     }
 
-    /// The command has ended, or nobody knows whether it has.
+    /// The command has ended; if its end is not known, the names stay excluded.
     pub(super) fn has_made(&self, made: &[String], finish: &Finish) {
         let has_ended = matches!(finish, Finish::Answered | Finish::NodeError { .. });
         if let (false, true, Some(replicas)) = (made.is_empty(), has_ended, &self.shared.replicas) {
@@ -170,19 +171,19 @@ impl Driver {
         }
     }
 
-    /// COM_RESET_CONNECTION: the link to the replica stays, unless its login asked for what is taken back now. The session inherits the primary's
-    /// settings anew: whether the link is still as the session is, is looked at before the next read.
+    /// COM_RESET_CONNECTION: the link to the replica is kept, unless its login asked for an option that is reset now. The session inherits
+    /// the primary's settings again, and before the next read it is checked whether the link still has the same.
     pub(super) fn reset_side(&mut self) {
         if (self.client.caps & OF_LOGIN) != Caps::NONE {
             self.side = None;
         }
         if let Some(side) = &mut self.side {
             side.forget(LEFT);
-            side.is_doubtful = true;
+            side.may_differ = true;
         }
     }
 
-    /// Where it is to run.
+    /// Where the command runs.
     fn runs(&self, flight: &InFlight, command: BufferedCommand) -> Runs {
         let (Some(backend), true) = (self.at.backend.as_ref(), command.whole) else { return Runs::Primary };
         if self.session.owed().is_some() || self.at.is_leased() || backend.lane().is_cut() {
@@ -204,7 +205,7 @@ impl Driver {
         }
     }
 
-    /// The replica that ran the last read, if it still knows what is asked.
+    /// The replica that ran the last read, if it still knows what is asked for.
     fn has_last(&mut self, flight: &InFlight) -> Result<Option<Lease>, Unfit> {
         match &self.side {
             Some(side)
@@ -220,7 +221,7 @@ impl Driver {
 
     // ---- a link to a replica
 
-    /// A link to a replica that has all that the session needs, and a lease there.
+    /// A link to a replica that has all that the session needs, and a lease on its lane.
     async fn side_for_read(&mut self, replicas: &Replicas) -> Result<Option<Lease>, Unfit> {
         let Some(primary) = self.at.backend.as_ref().map(|backend| backend.lane().node) else {
             return Err(Unfit::Nobody);
@@ -249,14 +250,14 @@ impl Driver {
         replicas.lease(primary, &self.who.user, &avoids)
     }
 
-    /// This session leaves a replica alone.
+    /// This session does not try that replica again for `time`.
     fn avoid(&mut self, node: NodeId, time: Duration) {
         let now = Instant::now();
         self.side_avoids.retain(|(avoided, until)| *avoided != node && *until > now);
         self.side_avoids.push((node, now + time));
     }
 
-    /// The replica of the present link has not come far enough: where another can be had, the next read goes there.
+    /// The replica of the present link has not reached the position: the next read goes to another one, if there is one.
     fn leave_late(&mut self, replicas: &Replicas, primary: NodeId) {
         let late = self.side.as_ref().map(|side| side.backend.lane().node);
         if late.is_some_and(|late| replicas.is_late(late)) && self.lease_side(replicas, primary).is_some() {
@@ -264,23 +265,23 @@ impl Driver {
         }
     }
 
-    /// Whether the present link has what the session now inherits on the primary; that is asked for only where it is in doubt.
+    /// Whether the present link has the settings that the session inherits on the primary now. The primary is asked only if they may have changed.
     async fn is_as_on_primary(&mut self, replicas: &Replicas) -> Result<bool, Unfit> {
-        if self.side.as_ref().is_none_or(|side| !side.is_doubtful) {
+        if self.side.as_ref().is_none_or(|side| !side.may_differ) {
             return Ok(self.side.is_some());
         }
         let on_primary = self.ask_primary(SETTINGS).await?;
         replicas.saw_position(on_primary.value_of("gtid_current_pos").unwrap_or_default());
         let Some(side) = self.side.as_mut() else { return Ok(false) };
-        side.is_doubtful = false;
+        side.may_differ = false;
         Ok(side.settings == settings_hash(&on_primary))
     }
 
-    /// A lease for the present link, if that can be used on.
+    /// A lease for the present link, if that can still be used.
     fn keep_side(&self, replicas: &Replicas, state: &[String]) -> Option<Lease> {
         let side = self.side.as_ref()?;
         let lane = side.backend.lane();
-        // No statement takes a schema away.
+        // No statement removes a schema.
         let is_without = side.schema.is_some() && self.session.wanted.schema().is_none();
         let is_primary = self.at.backend.as_ref().is_none_or(|primary| primary.lane().node == lane.node);
         if is_primary
@@ -294,7 +295,7 @@ impl Driver {
         lane.lease()
     }
 
-    /// Makes the session's schema that of the link to the replica.
+    /// Changes the schema of the link to the replica to the session's.
     async fn use_schema(&mut self, replicas: &Replicas) -> Result<(), Unfit> {
         let Some(side) = self.side.as_mut() else { return Err(Unfit::Nobody) };
         let schema = self.session.wanted.schema();
@@ -328,7 +329,7 @@ impl Driver {
             return Err(Unfit::Failed);
         }
         let lane = lease.lane();
-        // What was enough on another replica is not enough here.
+        // A position that was enough on another replica is not enough here.
         self.need = Need::Unknown;
         let on_primary = self.ask_primary(SETTINGS).await?;
         let position = on_primary.value_of("gtid_current_pos").unwrap_or_default().to_owned();
@@ -345,8 +346,8 @@ impl Driver {
         let backend = self.attach_side(replicas, lane, &on_primary).await?;
         let schema = self.session.wanted.schema().map(<[u8]>::to_vec);
         let settings = settings_hash(&on_primary);
-        self.side = Some(Box::new(Side { backend, state, schema, settings, is_doubtful: false }));
-        // Whatever was seen on another replica, the primary has.
+        self.side = Some(Box::new(Side { backend, state, schema, settings, may_differ: false }));
+        // The primary has everything that was seen on another replica.
         self.wait(replicas, &position).await
     }
 
@@ -376,7 +377,7 @@ impl Driver {
                     AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR => {
                         replicas.refuses(lane.node, &self.who.user, REFUSED_WAITS);
                     }
-                    // Perhaps its schema is not there yet: nothing that others need share.
+                    // Its schema may not exist there yet, which does not concern other sessions.
                     AttachError::Refused(_) | AttachError::NotRebuilt(_) => {
                         self.avoid(lane.node, REFUSED_WAITS);
                     }
@@ -407,13 +408,13 @@ impl Driver {
             }
             return Err(Unfit::Failed);
         }
-        // What was asked of it here is nothing that the client left.
+        // The questions asked here have replaced nothing that the client's statements left.
         backend.standing.forget(LEFT);
         Ok(backend)
     }
 
-    /// Asks the primary, on the session's own link, while it takes transactions. That leaves other warnings and the like there; the read at
-    /// hand does so anyway, wherever it runs.
+    /// Asks the primary on the session's own link, while it takes transactions. That clears warnings and the like there, as the client's
+    /// read itself will, wherever it runs.
     async fn ask_primary(&mut self, question: &str) -> Result<link::Rows, Unfit> {
         let backend = self.at.backend.as_mut().ok_or(Unfit::Failed)?;
         let _lease = backend.lane().lease().ok_or(Unfit::Failed)?;
@@ -426,7 +427,7 @@ impl Driver {
             Ok(rows) => rows.ok_or(Unfit::Failed),
             Err(how) => {
                 if self.at.was_killed().await {
-                    // The command that follows on this link finds out.
+                    // The next command on this link finds out.
                     return Err(Unfit::Failed);
                 }
                 self.at.tell_lost(how);
@@ -448,7 +449,7 @@ impl Driver {
                 self.need = Need::Nothing;
                 return Ok(());
             }
-            // Others have waited there in vain just now.
+            // Others have just waited for it without success.
             _ if replicas.is_late(lane.node) => return Err(Unfit::Behind),
             Need::Gtid(gtid) => gtid.to_string(),
             Need::Unknown => {
@@ -461,7 +462,7 @@ impl Driver {
         self.wait(replicas, &position).await
     }
 
-    /// Waits until the replica has applied all up to `position`; then nothing more is needed.
+    /// Waits until the replica has applied everything up to `position`; then the session needs nothing more.
     async fn wait(&mut self, replicas: &Replicas, position: &str) -> Result<(), Unfit> {
         let Some(side) = self.side.as_mut() else { return Err(Unfit::Nobody) };
         if !is_position(position) {
@@ -477,7 +478,7 @@ impl Driver {
         };
         match answer {
             Ok(Some(rows)) if rows.text(0, 0) == Some("0") => {
-                // What the session has written, this primary has given.
+                // This primary has assigned the GTID of the session's write.
                 if let (Need::Gtid(_), Some(gtid), Some(primary)) =
                     (&self.need, Gtid::parse(position), &self.at.backend)
                 {
@@ -490,7 +491,7 @@ impl Driver {
                 replicas.found_late(lane.node);
                 Err(Unfit::Behind)
             }
-            // The session's own limits end it.
+            // The session's own time limits ended it.
             Ok(_) => Err(Unfit::Behind),
             Err(how) => {
                 self.side_lost(replicas, how);
@@ -560,7 +561,7 @@ impl Driver {
                 let told = Finish::NodeError { error, closes: false };
                 Elsewhere::Done(self.finish(told, flight, command).await)
             }
-            // The primary's word counts: the replica may lack a table, a right, or memory.
+            // The primary's answer counts: the replica may lack a table, a privilege, or memory.
             Relayed::Refused(_) => {
                 failed();
                 TO_PRIMARY

@@ -1,20 +1,20 @@
-//! How often a node that has no connection left (error 1040) is asked for one.
+//! The pace of connection attempts to a node that has no free connection (error 1040).
 //!
-//! Enters: each wish to connect, and what came of it. Leaves: whether to connect now. All sessions of a lane share this: without it, each of
-//! those that the node has no room for would ask again by itself, hundreds of times a second in all.
+//! Enters: each wish to connect, and its result. Leaves: whether to connect now. All sessions of a lane share it. Without it, each session
+//! without a connection would try again by itself, which would make hundreds of attempts a second.
 //!
-//! The gap between two tries doubles with each refusal and halves with each success, so that room that has come free is taken, and a
-//! node that stays full is asked twice a second.
+//! The gap between two attempts doubles with each refusal and halves with each success. Connections that have become free are thus used
+//! soon, and a node that stays full gets two attempts a second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After the first refusal.
+/// The gap after the first refusal.
 const GAP_MIN: Duration = Duration::from_millis(20);
-/// After many.
+/// The longest gap.
 const GAP_MAX: Duration = Duration::from_millis(500);
 
-/// See the head of this file.
+/// The pace for one node. See the head of this file.
 #[derive(Debug, Default)]
 pub struct FullPace(Mutex<Option<State>>);
 
@@ -29,7 +29,7 @@ impl FullPace {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a connection may be tried now; who is told so is to try.
+    /// Whether a connection may be tried now; a caller that gets `true` must try.
     pub fn may_try(&self, now: Instant) -> bool {
         self.with(|state| match state {
             None => true,
@@ -41,7 +41,7 @@ impl FullPace {
         })
     }
 
-    /// The node has refused one since it is full.
+    /// The node has refused a connection because it is full.
     pub fn refused(&self, now: Instant) {
         self.with(|state| {
             let gap = state.map_or(GAP_MIN, |state| (state.gap * 2).min(GAP_MAX));
@@ -49,7 +49,7 @@ impl FullPace {
         });
     }
 
-    /// The node has taken one.
+    /// The node has accepted a connection.
     pub fn taken(&self, now: Instant) {
         self.with(|state| {
             let Some(before) = state else { return };

@@ -1,48 +1,48 @@
-//! The links that stand on a lane, to be cut when it is shut, and when the last of them is certainly gone.
+//! The links of a lane: cuts them when the lane is shut, and knows when the last one is certainly gone.
 //!
-//! A link is registered while it stands, and a copy of it is kept here to cut it with. Once closed, the register takes no more links,
-//! cuts those it has, and is gone when these have been cut *and* each has been let go of by whoever registered it.
+//! A link is registered for as long as it is used, and a handle to cut it is kept here. Once closed, the register accepts no more links and
+//! cuts those it has. It is gone when these were cut *and* each was released by its owner.
 //!
-//! No I/O of its own: the copy's type and what cuts it are the caller's. `tests/lane_model.rs` runs this file under a model checker.
+//! No I/O of its own: the type of the handle and the function that cuts are the caller's. `tests/lane_model.rs` runs this file under a model checker.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use super::sync::{Mutex, MutexGuard};
 
-/// See the head of this file. `L`: what cuts a link.
+/// The register of links. `L`: the handle that cuts a link.
 pub struct Links<L> {
     register: Mutex<Register<L>>,
 }
 
 struct Register<L> {
     state: State,
-    /// Of those that stand, what cuts them.
+    /// The handles of the links in use.
     copies: HashMap<u64, L>,
-    /// Those that were not let go of yet, cut or not.
+    /// The number of links that were not released yet, whether cut or not.
     held: usize,
     next: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Takes links.
+    /// Accepts links.
     Open,
-    /// Takes none, and is cutting those it had.
+    /// Accepts none, and is cutting those it had.
     Cutting,
-    /// All it had are cut.
+    /// All of its links are cut.
     Closed,
 }
 
 impl<L> Links<L> {
-    /// Without any.
+    /// A register without links.
     pub fn new() -> Self {
         let register = Register { state: State::Open, copies: HashMap::new(), held: 0, next: 0 };
         Self { register: Mutex::new(register) }
     }
 
-    /// Takes a link in; its number, for [`Links::release`], which must follow. `None` when the register is closed: the link must
-    /// not be used.
+    /// Registers a link; returns its number for [`Links::release`], which must follow. `None` when the register is closed, so that the link
+    /// must not be used.
     pub fn register(&self, copy: L) -> Option<u64> {
         let mut register = self.lock();
         if register.state != State::Open {
@@ -55,7 +55,7 @@ impl<L> Links<L> {
         Some(number)
     }
 
-    /// Lets go of a link; whether all are gone with it. To be called when nothing can be sent on the link any more.
+    /// Releases a link; returns whether all are gone now. Called when nothing can be sent on the link any more.
     pub fn release(&self, number: u64) -> bool {
         let mut register = self.lock();
         register.copies.remove(&number);
@@ -63,14 +63,14 @@ impl<L> Links<L> {
         register.is_gone()
     }
 
-    /// Cuts those that stand now; others may follow.
+    /// Cuts the present links; others may follow.
     pub fn cut(&self, cut: impl Fn(L)) {
         let copies = std::mem::take(&mut self.lock().copies);
         copies.into_values().for_each(cut);
     }
 
-    /// Takes no more links and cuts those that stand; whether all are gone with it. Only the first call does anything, and it must have
-    /// returned before anything else is cut here or closed.
+    /// Accepts no more links and cuts the present ones; returns whether all are gone now. Only the first call has an effect, and nothing
+    /// else may be cut or closed before it has returned.
     pub fn close(&self, cut: impl Fn(L)) -> bool {
         let copies = {
             let mut register = self.lock();
@@ -80,14 +80,14 @@ impl<L> Links<L> {
             register.state = State::Cutting;
             std::mem::take(&mut register.copies)
         };
-        // Not under the lock: there may be thousands, and whoever lets go of one meanwhile must not wait for the others.
+        // Not under the lock: there may be thousands of links, and an owner that releases one must not wait for the others.
         copies.into_values().for_each(cut);
         let mut register = self.lock();
         register.state = State::Closed;
         register.is_gone()
     }
 
-    /// Closed, and every link is cut and let go of.
+    /// Whether it is closed, and every link was cut and released.
     pub fn is_gone(&self) -> bool {
         self.lock().is_gone()
     }

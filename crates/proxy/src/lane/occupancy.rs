@@ -1,12 +1,12 @@
-//! Who uses a lane, and whether it may still be used: one number, so that each change of it is a single step.
+//! Who uses a lane, and whether it may still be used: in one number, so that each change of it is atomic.
 //!
-//! A lease may begin while the lane is open. A saver (something on the node that is to be read before the lane is quiet) may begin under a
-//! lease. A lane that drains is quiet when there is neither: then nothing can begin until it is opened again, and whoever looks sees all of
-//! it at once, not one count after the other. Whoever ends the last lease or saver of a draining lane is told so, and tells the door to
-//! look; the door alone changes the state.
+//! A lease may begin while the lane is open. A saver (state on the node that must be read before the lane is quiet) may begin under a
+//! lease. A draining lane is quiet when it has neither: nothing can begin then until it is opened again, and a single load shows that, not
+//! several counts one after the other. The one that ends the last lease or saver of a draining lane is told so, and wakes the door; only
+//! the door changes the state.
 //!
-//! Invariants: nothing begins on a lane from the moment it was seen draining and quiet until it is opened again; a lane that is shut never
-//! opens again. `tests/lane_model.rs` runs this file under a model checker.
+//! Invariants: once the lane was seen draining and quiet, nothing begins on it until it is opened again. A lane that is shut never opens
+//! again. `tests/lane_model.rs` runs this file under a model checker.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
@@ -17,15 +17,15 @@ const STATE: u64 = 0b11;
 const SAVER: u64 = 1 << 2;
 const LEASE: u64 = 1 << 33;
 
-/// What a lane lets happen.
+/// The state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {
     /// Transactions may begin.
     Open = 0,
-    /// None may begin, those that run may end.
+    /// None may begin; those that run may end.
     Draining = 1,
-    /// It is over.
+    /// Final: nothing may run.
     Shut = 2,
 }
 
@@ -39,13 +39,13 @@ impl State {
     }
 }
 
-/// See the head of this file.
+/// The state and the counts of one lane.
 pub struct Occupancy {
     word: AtomicU64,
 }
 
 impl Occupancy {
-    /// Of an open lane that nobody uses.
+    /// An open lane without users.
     pub fn new() -> Self {
         Self { word: AtomicU64::new(State::Open as u64) }
     }
@@ -55,44 +55,44 @@ impl Occupancy {
         State::of(self.word.load(Acquire))
     }
 
-    /// Changes the state; what is shut stays so.
+    /// Changes the state; a shut lane stays shut.
     pub fn set(&self, state: State) {
         self.change(|word| (State::of(word) != State::Shut).then_some(word & !STATE | state as u64));
     }
 
-    /// A transaction begins, unless none may. Whoever hears yes says [`Occupancy::end_lease`] when it has ended.
+    /// Begins a transaction, unless none may begin. After `true`, the caller must call [`Occupancy::end_lease`] when it has ended.
     pub fn begin_lease(&self) -> bool {
         self.change(|word| (State::of(word) == State::Open).then(|| word + LEASE))
     }
 
-    /// It has ended; true when the lane has become quiet by it.
+    /// A transaction has ended; `true` when the lane has become quiet with it.
     pub fn end_lease(&self) -> bool {
         self.end(LEASE)
     }
 
-    /// A session has something on the node that it wants to read before the lane is quiet. To be said while the session holds a lease or
-    /// another saver, or the lane may be quiet already; [`Occupancy::end_saving`] must follow.
+    /// A session has state on the node that it wants to read before the lane is quiet. Called while the session holds a lease or another
+    /// saver, since the lane might be quiet otherwise; [`Occupancy::end_saving`] must follow.
     pub fn begin_saving(&self) {
         self.word.fetch_add(SAVER, AcqRel);
     }
 
-    /// It has read it, or has nothing there any more; true when the lane has become quiet by it.
+    /// It has read that state, or lost it; `true` when the lane has become quiet with it.
     pub fn end_saving(&self) -> bool {
         self.end(SAVER)
     }
 
-    /// Leases held now.
+    /// The leases held now.
     pub fn leases(&self) -> usize {
         usize::try_from(self.word.load(Acquire) / LEASE).unwrap_or(usize::MAX)
     }
 
-    /// Nothing runs, and nobody has anything to read. Final once the lane drains.
+    /// Whether nothing runs, and no session has state to read. Final once the lane drains.
     pub fn is_quiet(&self) -> bool {
         self.word.load(Acquire) < SAVER
     }
 
     fn end(&self, unit: u64) -> bool {
-        // A draining lane with nothing on it is this very number.
+        // The number of a draining lane without leases and savers.
         self.word.fetch_sub(unit, AcqRel) - unit == State::Draining as u64
     }
 

@@ -1,11 +1,12 @@
-//! Results for a client that reads EOF packets, from a node that says OK in their place.
+//! Results for a client that reads EOF packets, from a node that sends OK packets instead.
 //!
-//! An EOF packet tells nothing of the session. What a stored function called by a SELECT has set would be known to nobody, so every node is
-//! asked for OK packets, and what the client reads is made of them: the EOF behind the columns (and behind a statement's parameters) is put
-//! in, the one behind the rows is made of the OK, and the packets are numbered anew.
+//! An EOF packet carries no session tracking. What a stored function called by a SELECT has set would then not be known, so every node is
+//! asked for OK packets, and the client's packets are made from them: the EOF after the columns (and after a statement's parameters) is
+//! inserted, the one after the rows is made from the OK, and the packets are renumbered.
 //!
-//! The status flags of an EOF behind columns are those of the result's end where that is at hand already. Where it is not they are those that
-//! hold before the statement: clients go by the last EOF. Only of OUT parameters clients must know before the row; that one row is waited for.
+//! The status flags of an EOF after the columns are those at the end of the result, if that has been received already. Otherwise they are
+//! those before the statement, since clients use the last EOF. Only for OUT parameters must clients know them before the row; that one row
+//! is waited for.
 
 use protocol::capability::Caps;
 use protocol::ok::{EOF, OkPacket, put_eof, status};
@@ -14,49 +15,49 @@ use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX};
 use super::{At, Relay};
 use crate::backend::Backend;
 
-/// Bytes of an EOF packet's payload; an OK packet in its place is longer.
+/// The length of an EOF packet's payload; an OK packet in its place is longer.
 pub const EOF_LEN: usize = 5;
-/// Rows looked through for the end of a result.
+/// The number of rows that are searched for the end of a result.
 const LOOK_ROWS_MAX: usize = 64;
-/// Flags that belong to the end of the rows alone.
+/// Flags that belong to the end of the rows only.
 const OF_THE_END: u16 = status::SESSION_STATE_CHANGED | status::LAST_ROW_SENT | status::CURSOR_EXISTS;
 
-/// One answer in the older form.
+/// An answer that is converted to EOF packets.
 #[derive(Debug, Default)]
 pub struct Older {
-    /// An EOF belongs before the next packet.
+    /// An EOF must be inserted before the next packet.
     pub is_due: bool,
-    /// How many were put in so far, by which each packet's number grows.
+    /// How many were inserted so far, which is added to each packet's number.
     inserted: u8,
 }
 
-/// What is to be seen of a result's end.
+/// What was received of a result's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sight {
     /// Its status flags.
     End(u16),
-    /// More than a row comes before it.
+    /// More than one row comes before it.
     Rows,
-    /// Not enough is at hand to tell.
+    /// Not enough was received.
     NotYet,
 }
 
 impl Older {
-    /// Appends the EOF that is due, before a packet that the node numbered `seq`.
+    /// Appends the EOF that is due, before a packet that has the node's number `seq`.
     pub fn put_eof(&mut self, out: &mut Vec<u8>, seq: u8, status: u16) {
         put_eof_packet(out, self.number(seq), 0, status & !OF_THE_END);
         self.inserted = self.inserted.wrapping_add(1);
         self.is_due = false;
     }
 
-    /// The number that the client is to see.
+    /// The number for the client.
     pub fn number(&self, seq: u8) -> u8 {
         seq.wrapping_add(self.inserted)
     }
 }
 
 impl Relay<'_> {
-    /// Whether an EOF is due whose flags a client needs before the rows, and they are not at hand.
+    /// Whether an EOF is due whose flags a client needs before the rows, and they were not received yet.
     pub(super) fn must_see_more(&self, at: &At) -> bool {
         let buffer = &self.backend.link.buffer;
         at.older.as_ref().is_some_and(|older| older.is_due)
@@ -65,10 +66,10 @@ impl Relay<'_> {
             && end_in_sight(&buffer.bytes()[at.ready..], self.backend.link.caps) == Sight::NotYet
     }
 
-    /// Puts the EOF that is due before the packet at hand, and numbers that anew; gives its number.
+    /// Inserts the EOF that is due before the present packet, and renumbers that; returns its number.
     pub(super) fn put_in_older_form(&mut self, at: &mut At, head: Head) -> u8 {
         let Some(older) = &at.older else { return head.seq };
-        // Where the client has a cursor, its EOF is the end of the answer.
+        // If the client has a cursor, this EOF is the end of the answer.
         if older.is_due && !at.answer.opened_cursor() {
             let Backend { standing, link, .. } = &*self.backend;
             let flags = match end_in_sight(&link.buffer.bytes()[at.ready..], link.caps) {
@@ -88,14 +89,14 @@ impl Relay<'_> {
         seq
     }
 
-    /// The answer has ended with the packet that the node numbered `seq`: puts in the EOF behind it, if one is due.
+    /// The answer has ended with the packet that has the node's number `seq`: inserts the EOF after it, if one is due.
     pub(super) fn end_older_form(&mut self, at: &mut At, seq: u8) {
         if at.older.as_ref().is_some_and(|older| older.is_due) {
             self.put_due(at, seq.wrapping_add(1), self.session.status());
         }
     }
 
-    /// Puts the EOF that is due behind what is ready, before a packet that the node numbers `seq`.
+    /// Inserts the EOF that is due after what is ready, before a packet that has the node's number `seq`.
     fn put_due(&mut self, at: &mut At, seq: u8, flags: u16) {
         self.make_ready(at);
         if let Some(older) = &mut at.older {
@@ -110,7 +111,7 @@ pub fn put_eof_packet(out: &mut Vec<u8>, seq: u8, warnings: u16, status: u16) {
     put_eof(out, warnings, status);
 }
 
-/// Looks for the end of the rows in `packets`, which stand behind the columns.
+/// Searches the end of the rows in `packets`, which follow the columns.
 fn end_in_sight(mut packets: &[u8], caps: Caps) -> Sight {
     for row in 0..LOOK_ROWS_MAX {
         let unseen = if row > 1 { Sight::Rows } else { Sight::NotYet };

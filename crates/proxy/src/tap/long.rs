@@ -1,43 +1,44 @@
-//! Long data (COM_STMT_SEND_LONG_DATA) of one session's statements, kept while it waits for its EXECUTE, since the session does not keep it.
+//! Long data (COM_STMT_SEND_LONG_DATA) of one session's statements, kept until their EXECUTE, since the session itself does not keep it.
 //!
 //! ```text
-//!   SEND_LONG_DATA ──> keep: beside what is here, if that is all the node has ──> EXECUTE ──> its pieces, or "not known"
+//!   SEND_LONG_DATA ──> keep: added to what is here, if the node has no more than that ──> EXECUTE ──> its pieces, or "not known"
 //! ```
 //!
-//! Invariant: what is given as known is all that the node has for that EXECUTE. What came while nobody listened, or did not fit, makes it unknown, and
-//! an EXECUTE for which nothing waits on the node has none, whatever an earlier one that failed has left here.
+//! Invariant: data that is returned as known is all that the node has for that EXECUTE. Data that was sent while there was no listener, or
+//! did not fit, makes it unknown. An EXECUTE for which the node has no data has none, even if data of an earlier one that failed is left
+//! here.
 
 use std::collections::BTreeMap;
 
-/// Long data of one session that is kept, with [`PIECE_BYTES`] for each parameter.
+/// The most bytes kept for one session, including [`PIECE_BYTES`] for each parameter.
 const LONG_BYTES_MAX: usize = 64 << 10;
-/// What a parameter and a statement take besides their data; a piece may be empty.
+/// What a parameter and a statement take in addition to their data; a piece may be empty.
 const PIECE_BYTES: usize = 64;
 
-/// See the head of this file.
+/// The long data of one session. See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct LongData {
     statements: BTreeMap<u32, Long>,
-    /// Of all statements.
+    /// Of all statements together.
     bytes: usize,
-    /// Under which edition of the tap all this was heard.
+    /// The edition of the tap in which all this was recorded.
     edition: u64,
-    /// What the EXECUTE that was sent last has.
+    /// The data of the last EXECUTE.
     executed: Option<Long>,
 }
 
-/// What was sent for one statement's parameters.
+/// The data for one statement's parameters.
 #[derive(Debug, Default)]
 struct Long {
     pieces: BTreeMap<u16, Vec<u8>>,
     bytes: usize,
-    /// Not all of it is here.
+    /// A part of it is missing.
     is_short: bool,
 }
 
 impl LongData {
-    /// Who listens may have changed: commands between may not have been heard.
-    pub(super) fn heard_under(&mut self, edition: u64) {
+    /// The listeners may have changed, and commands in between may be missing.
+    pub(super) fn recorded_under(&mut self, edition: u64) {
         if edition != self.edition {
             self.edition = edition;
             self.statements.clear();
@@ -46,8 +47,8 @@ impl LongData {
         }
     }
 
-    /// A piece for a parameter of statement `id`. `payload`: as much of the command as is at hand, `whole`: that is all; `has_more`: the
-    /// node has pieces already.
+    /// A piece for a parameter of statement `id`. `payload`: as much of the command as was received; `whole`: that is all of it;
+    /// `has_more`: the node has pieces already.
     pub(super) fn keep(&mut self, id: u32, payload: &[u8], whole: bool, has_more: bool) {
         if !has_more {
             self.forget(id);
@@ -56,7 +57,7 @@ impl LongData {
         let piece = payload.get(5..).and_then(<[u8]>::split_first_chunk::<2>).filter(|_| whole);
         let is_new = !self.statements.contains_key(&id);
         let long = self.statements.entry(id).or_default();
-        // Of what was not heard from its beginning, nothing is kept but that.
+        // If the beginning was not recorded, only that fact is kept.
         long.is_short |= is_new && has_more;
         if long.is_short {
             return;
@@ -78,7 +79,7 @@ impl LongData {
         self.bytes = self.bytes - before + long.bytes;
     }
 
-    /// Statement `id` is about to be run; `has_long`: with what the node has for it.
+    /// Statement `id` is about to be run; `has_long`: the node has data for it.
     pub(super) fn executes(&mut self, id: u32, has_long: bool) {
         let long = self.take(id);
         let unknown = || Long { is_short: true, ..Long::default() };
@@ -90,12 +91,12 @@ impl LongData {
         self.take(id);
     }
 
-    /// Whether all is here that the EXECUTE used that has ended under `edition`: it is not when nobody listened as it was sent.
+    /// Whether all data of the EXECUTE that has ended under `edition` is here. It is not if there was no listener when it was sent.
     pub(super) fn is_known(&self, edition: u64) -> bool {
         self.edition == edition && self.executed.as_ref().is_none_or(|long| !long.is_short)
     }
 
-    /// What the last EXECUTE used for its parameter `nth`.
+    /// The data of the last EXECUTE for its parameter `nth`.
     pub(super) fn piece(&self, nth: u16) -> Option<&[u8]> {
         self.executed.as_ref()?.pieces.get(&nth).map(Vec::as_slice)
     }
@@ -149,7 +150,7 @@ mod tests {
         assert!(!long.is_known(0));
         long.keep(1, &command(0, b"first"), true, false);
         // One that listens went, and came again; what the node was sent meanwhile is not here.
-        long.heard_under(3);
+        long.recorded_under(3);
         long.keep(1, &command(0, b"third"), true, true);
         long.executes(1, true);
         assert!(!long.is_known(3));

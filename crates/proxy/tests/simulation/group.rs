@@ -1,7 +1,7 @@
 //! The database nodes: three members of a Galera group, as far as a client and a manager can tell them from real ones.
 //!
 //! What is kept of Galera: a commit is agreed on by all members of the view at once or by none, and waits while one of them is silent; a
-//! view changes when a member has been silent for long enough, left in good order, or was struck; without a majority nobody commits or
+//! view changes when a member has been silent for long enough, left in good order, or was evicted; without a majority nobody commits or
 //! answers; a member applies what others wrote a little later; a member that was away is fed before it serves; a frozen one wakes up with
 //! what it believed before.
 
@@ -46,7 +46,7 @@ pub struct Node {
     pub apart_from_us: bool,
     /// Its network to the other members is gone.
     pub apart_from_group: bool,
-    /// It was struck from the group, and stays out until it is started anew.
+    /// It was evicted from the group, and stays out until it is started anew.
     pub cast_out: bool,
     pub is_synced: bool,
     pub read_only: bool,
@@ -373,7 +373,7 @@ impl Group {
     }
 
     /// An order of the group's own to go on without a member; whether `via` took it.
-    pub fn strike(self: &Rc<Self>, victim: usize, via: usize, view: u64) -> bool {
+    pub fn evict(self: &Rc<Self>, victim: usize, via: usize, view: u64) -> bool {
         let is_listed = {
             let nodes = self.nodes.borrow();
             nodes[via].view.number == view && nodes[via].view.members.contains(&victim)

@@ -177,7 +177,7 @@ impl Manager {
                 self.barrier(node, term, within);
             }
             Action::Galera(galera::Action::Evict { victim, via, view, within, .. }) => {
-                self.strike(victim, via, view, within);
+                self.evict(victim, via, view, within);
             }
             Action::Galera(_) | Action::Replication(_) | Action::PublishReads(_) | Action::Reached(_) => {}
             Action::ReadAccounts { node } => self.answer_soon(Fact::Accounts { node, rows: vec![] }),
@@ -320,7 +320,7 @@ impl Manager {
         });
     }
 
-    fn strike(self: &Rc<Self>, victim: NodeId, via: NodeId, view: u64, within: Duration) {
+    fn evict(self: &Rc<Self>, victim: NodeId, via: NodeId, view: u64, within: Duration) {
         let this = self.clone();
         self.group.clock.spawn(async move {
             let at = usize::from(via.0);
@@ -333,9 +333,9 @@ impl Manager {
                     group.clock.until(|| (group.is_reachable(at) && group.runs(at)).then_some(())).await;
                 })
                 .await;
-            let is_struck = reached.is_some() && this.group.strike(usize::from(victim.0), at, view);
+            let is_evicted = reached.is_some() && this.group.evict(usize::from(victim.0), at, view);
             this.group.clock.sleep(Duration::from_millis(20)).await;
-            let outcome = if is_struck {
+            let outcome = if is_evicted {
                 galera::Outcome::Evicted { victim, via }
             } else {
                 galera::Outcome::EvictFailed { victim, why: "not taken".into() }

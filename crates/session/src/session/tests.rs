@@ -181,8 +181,8 @@ fn a_loss_while_nothing_is_asked_of_the_transaction_is_told_later() {
         let mut session = On::new();
         run(&mut session, &query("BEGIN"), IN_TRANS);
         let flight = flight(&mut session, &[command.0]);
-        let verdict = session.lost(&flight, SENT);
-        assert_eq!(session.session.owed(), Some(&Owed::RolledBack), "{command:?}: {verdict:?}");
+        let decision = session.lost(&flight, SENT);
+        assert_eq!(session.session.owed(), Some(&Owed::RolledBack), "{command:?}: {decision:?}");
     }
     let mut session = On::new();
     run(&mut session, &query("BEGIN"), IN_TRANS);
@@ -265,7 +265,7 @@ fn a_single_write_that_was_refused_did_not_run_whatever_it_looks_like() {
 
 #[test]
 fn what_runs_several_statements_may_have_run_before_a_refusal() {
-    for (sql, verdict) in [
+    for (sql, decision) in [
         ("INSERT INTO t VALUES (1)", LossDecision::Again),
         ("ALTER TABLE t ADD b INT", LossDecision::Again),
         ("CALL p()", LossDecision::Unknown),
@@ -276,7 +276,7 @@ fn what_runs_several_statements_may_have_run_before_a_refusal() {
         for code in [errno::UNKNOWN_COM_ERROR, errno::OPTION_PREVENTS_STATEMENT, errno::READ_ONLY_MODE] {
             let mut session = On::new();
             let flight = flight(&mut session, &query(sql));
-            assert_eq!(session.refused(&flight, code), verdict, "{sql} {code}");
+            assert_eq!(session.refused(&flight, code), decision, "{sql} {code}");
         }
     }
     let mut session = On::new();

@@ -1,7 +1,7 @@
-//! What a session has set, as far as it decides how its reads are meant, in statements for somebody else's connection.
+//! The part of a session's settings that changes what its reads mean, as statements for another connection.
 //!
-//! Unlike [`Wanted::restore`] this is not to be without a difference: only what a guard lets through that knows nothing of the session
-//! ([`protocol::statement::read_state`]) is said, so modes that change a text's tokens are left out; see [`Wanted::changes_tokens`].
+//! Unlike [`Wanted::restore`] it is not complete: it contains only what is accepted by a guard that knows nothing of the session
+//! ([`protocol::statement::read_state`]). Modes that change the tokens of a text are therefore left out; see [`Wanted::changes_tokens`].
 
 use std::fmt::Write; // into a String it cannot fail
 
@@ -11,9 +11,9 @@ use super::{CHARSETS, Wanted, is_led};
 use crate::finished::ReadState;
 use crate::value::is_number;
 
-/// Said besides the character sets.
+/// Included besides the character sets.
 const OTHERS: [&str; 3] = ["sql_mode", "time_zone", "sql_select_limit"];
-/// Those of them that take another grammar with them.
+/// The modes that change the grammar.
 const GRAMMARS: [&str; 6] = ["ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL", "MYSQL323"];
 
 impl Wanted {
@@ -22,12 +22,12 @@ impl Wanted {
         self.reports
     }
 
-    /// The session's state. `login_charset`: the character set's number at its login; 0 for the server's own.
+    /// The session's settings. `login_charset`: the number of the character set in its login; 0 for the server's default.
     pub fn read_state(&self, login_charset: u16) -> ReadState {
         let mut settings = vec![];
         match &self.names {
             Some((_, said)) => settings.push(said.clone()),
-            // A login sets these, and no server tells so.
+            // A login sets these, and no server reports that.
             None if login_charset != 0 => settings.push(format!(
                 "SET character_set_client={login_charset},character_set_results={login_charset},\
                  character_set_connection={login_charset},collation_connection={login_charset}"
@@ -74,25 +74,25 @@ impl Wanted {
     }
 }
 
-/// What a session's `sql_mode` does to its texts.
+/// What a session's `sql_mode` changes about the tokens of its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokens {
     /// Nothing.
     Usual,
-    /// Backslashes or double quotes mean something else.
+    /// Backslashes or double quotes have another meaning.
     OtherQuotes,
-    /// Anything.
+    /// The grammar differs.
     AnotherGrammar,
 }
 
-/// Without what changes tokens.
+/// The modes without those that change tokens.
 fn usual(modes: &[u8]) -> Vec<u8> {
     let words = modes.split(|byte| *byte == b',');
     let kept: Vec<&[u8]> = words.filter(|word| std::str::from_utf8(word).is_ok_and(keeps_tokens)).collect();
     kept.join(&b","[..])
 }
 
-/// Adds an assignment to a SET. What is neither a number nor plain text is left out, and what comes of it with it.
+/// Adds an assignment to a SET. A value that is neither a number nor plain text is left out.
 fn put(set: &mut String, name: &str, value: &[u8]) {
     let is_plain = value.iter().all(|&c| c.is_ascii_graphic() && !matches!(c, b'\'' | b'\\' | b'"'));
     if !is_plain {

@@ -68,7 +68,7 @@ fn a_transaction_to_come_is_as_the_server_reports_it() {
     to_come("SET TRANSACTION READ ONLY;");
     assert_eq!(to_come(""), [""; 0]);
     to_come("SET TRANSACTION READ ONLY;");
-    on.wanted.changed_untold(&Statement::of(b"SELECT a FROM t"), &mut on.link);
+    on.wanted.changed_without_name(&Statement::of(b"SELECT a FROM t"), &mut on.link);
     assert_eq!(on.pins(), Pins::UNNAMED, "perhaps the read has begun it; a later answer says so");
 }
 
@@ -96,10 +96,10 @@ fn what_code_may_have_set_ties_the_session_until_the_server_has_told() {
     on.link.has_asked_all();
     for plain in ["INSERT INTO t (a) VALUES (1)", "SELECT MAX(a) FROM t", "SELECT NEXTVAL(s)"] {
         on.wanted.failed(&Statement::of(plain.as_bytes()), &mut on.link);
-        on.wanted.changed_untold(&Statement::of(plain.as_bytes()), &mut on.link);
+        on.wanted.changed_without_name(&Statement::of(plain.as_bytes()), &mut on.link);
         assert_eq!(on.pins(), Pins::NONE, "{plain}");
     }
-    on.wanted.changed_untold(&Statement::of(b"SELECT f()"), &mut on.link);
+    on.wanted.changed_without_name(&Statement::of(b"SELECT f()"), &mut on.link);
     on.reports("SET wait_timeout=99", &[("wait_timeout", "99")]);
     assert_eq!(on.pins(), Pins::UNNAMED, "it has said so before");
 }

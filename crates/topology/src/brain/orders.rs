@@ -1,4 +1,4 @@
-//! Orders of an operator: those that only wait for the disk are carried out here, the others are handed to the plan.
+//! An operator's orders. Those that only wait for the disk are carried out here, the others by the plan.
 //!
 //! Invariant: one order at a time, and every order gets exactly one answer.
 
@@ -38,7 +38,7 @@ impl Brain {
             self.core.refuse(id, "busy", text);
             return;
         }
-        // Beliefs may be newer than the last judgement.
+        // The beliefs may have changed since they were last judged.
         judge_all(&mut self.core, &mut self.group);
         let running = |what: String| Running { id, since, what };
         match order {
@@ -134,7 +134,7 @@ impl Brain {
         self.change(running, node, sessions_max, done);
     }
 
-    /// A change that takes effect at once and is answered when it is on disk.
+    /// A change that takes effect at once, and is answered when it is on disk.
     fn change(&mut self, running: Running, node: NodeId, sessions_max: Option<u32>, done: String) {
         let core = &mut self.core;
         let before = core.node(node).sessions_max;
@@ -161,7 +161,7 @@ impl Brain {
                 let text =
                     format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
                 core.node_mut(saving.node).sessions_max = saving.before;
-                // A write that was given up may yet happen: what holds is written after it.
+                // A write that was given up may still happen, so the current state is written after it.
                 core.persist();
                 core.say(Level::Error, text.clone());
                 core.refuse(saving.running.id, "store", text);

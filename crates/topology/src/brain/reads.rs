@@ -1,10 +1,10 @@
-//! What the traffic of the port for reads saw. It is about lanes of its own; of the node it says what any traffic says.
+//! Facts from the traffic on the port for reads. They concern lanes of their own; what they say of a node counts as from any traffic.
 
 use super::Brain;
 use crate::fact::Fact;
 
 impl Brain {
-    /// Such a fact; one that only a lane of the writer has means nothing here.
+    /// Handles such a fact. One that only a writer's lane can cause has no meaning here.
     pub(super) fn reads_saw(&mut self, fact: Fact) {
         match fact {
             Fact::TrafficLost { node, epoch, how, .. } => {

@@ -1,4 +1,4 @@
-//! What people see: one snapshot of all that is held true.
+//! The snapshot for people: all that the brain knows.
 
 use super::Brain;
 use crate::election::{elect, ids};
@@ -9,7 +9,7 @@ use crate::view::{ClusterView, NodeView, Stuck, TrafficFlow};
 impl Brain {
     // ---- for people
 
-    /// A snapshot of everything held true at `now`. The calendar, the journal and more advice are the shell's to fill in.
+    /// A snapshot of all that is known at `now`. Calendar time, the journal and more advice are added by the shell.
     pub fn view(&self, now: Now) -> ClusterView {
         let core = &self.core;
         let ago = |at: Now| now.saturating_sub(at).as_millis() as u64;

@@ -24,7 +24,7 @@ pub enum Action {
         within: Duration,
     },
     /// Set `evs.join_retrans_period` on the node to 0.1 s, so that it sends its join messages for the next view again that often; or give it
-    /// its own value back. Has no outcome; the newest action for a node counts. See [`super::sql::BRISK`] and `pace.rs`.
+    /// its own value back. Has no outcome; the newest action for a node counts. See [`super::sql::FAST_JOIN_RETRANS`] and `pace.rs`.
     Pace {
         /// Which node.
         node: NodeId,
@@ -71,7 +71,7 @@ pub enum Action {
     Bootstrap {
         /// Ties the answer to it.
         number: u64,
-        /// Who is told.
+        /// The node that gets the order.
         via: NodeId,
         /// Its name in the group. Under another one nothing is ordered: it has been restarted.
         gcomm_uuid: String,

@@ -1,29 +1,30 @@
-//! Whether a cluster without a Primary component may get one again, and from which node: the decision of
-//! `understudy recovery bootstrap`, and the last check of `bootstrap = "proven"` (`revive`).
+//! Decides whether a cluster without a Primary component may get one again, and from which node. Used by `understudy recovery bootstrap`,
+//! and as the last check of `bootstrap = "proven"` (`revive`).
 //!
 //! ```text
-//!   each node: answers (its own words) ┐                       ┌─ Survivor: pc.bootstrap on the one that is ahead
-//!              does not run (what it left on its disk) ├─ decide ─┤─ Start: all are down; which is to be started first
-//!              not known ┘                                      └─ a refusal: the condition, and what lifts it
+//!   each node: answers (its status) ──────────────────┐          ┌─ Survivor: pc.bootstrap on the one that is ahead
+//!              does not run (what is on its disk) ────┼─ decide ─┤─ Start: all are down; which one is to be started first
+//!              not known ─────────────────────────────┘          └─ a refusal: the condition, and what lifts it
 //! ```
 //!
 //! What a bootstrap can do wrong, and what excludes it here:
-//!   - Two Primary components: a node that is cut off may have the majority with others. So every other node must be known not to run;
-//!     silence is not that.
+//!   - Two Primary components: a node that is cut off may have a majority with others. So every other node must be known not to run; that
+//!     it does not answer is not enough.
 //!   - Lost transactions: a writeset that was acknowledged to a client has been *received* by every member of its view, but a member
-//!     delivers it only when it knows that all have received it. Where the others die in just that moment, the survivor drops it, and they
-//!     have it on their disks. So the survivor must be level with each of them; where one is ahead, that one has to come first, and alone:
-//!     beside a survivor that is behind, Galera makes a Primary component with the survivor's history as soon as all members are back, and the
-//!     one that is ahead aborts ("Reversing history: 19 -> 17 ... Data loss is possible"; seen on MariaDB 10.11.19 / Galera 26.4.23).
+//!     applies it only when it knows that all have received it. If the others die in just that moment, the survivor drops it, and they have it
+//!     on their disks. So the survivor must have as much as each of them. If one of them is ahead, that one must be started first, and alone:
+//!     together with a survivor that is behind, Galera forms a Primary component with the survivor's history as soon as all members are back,
+//!     and the one that is ahead aborts ("Reversing history: 19 -> 17 ... Data loss is possible"; seen on MariaDB 10.11.19 / Galera 26.4.23).
 //!
-//! A position that InnoDB's recovery told of a server that did not write each commit to its disk at once is a lower bound: that node may have
-//! acknowledged more. A survivor is not put before it. Where all are down, the choice is the same, since what is on no disk nobody has; it is said.
+//! InnoDB's recovery gives only a lower bound if the server did not write each commit to its disk at once: the node may have acknowledged
+//! more. A survivor is then not preferred to it. If all nodes are down, the choice is the same, since no node has what is on no disk; the
+//! result says so.
 //!
-//! Invariant: a decision is made of positions of one history only, and of every node's.
+//! Invariant: a decision needs the positions of all nodes, and they must be of one history.
 
 use super::position::Left;
 
-/// One node, as far as it is known.
+/// One node and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name in the configuration.
@@ -37,15 +38,15 @@ pub struct Candidate {
 pub enum Word {
     /// It answers.
     Answers(Answer),
-    /// Its process does not run, which somebody or something vouches for.
+    /// Its process does not run; a proof or an operator says so.
     Stopped(Disk),
-    /// It does not answer, and nobody vouches for its death. How its silence looks.
+    /// It does not answer, and nothing proves that it does not run. The text describes how its silence looks.
     Silent(String),
-    /// Its server is there, and does not let us ask. In its words.
+    /// Its server runs and rejects the connection; the text is its error.
     Alive(String),
 }
 
-/// What a node says that answers.
+/// The status of a node that answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// wsrep_cluster_status.
@@ -69,52 +70,52 @@ pub enum Disk {
     Read(Left),
     /// It was not, and why.
     Unread(String),
-    /// An operator has said that it is gone for good, and that what only it had may be lost.
+    /// An operator has said that it is gone for good, and that transactions only it had may be lost.
     GivenUp,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Some nodes run, without a Primary component; all others are down. Numbers are places in the list of candidates.
+    /// Some nodes run, without a Primary component; all others are down. The numbers are indices into the list of candidates.
     Survivor {
-        /// The one that is told.
+        /// The node that gets the order.
         via: usize,
-        /// All that run.
+        /// All nodes that run.
         survivors: Vec<usize>,
     },
     /// No node runs.
     Start {
         /// The one that is started first, as a new cluster.
         first: usize,
-        /// Those that have everything that it has.
+        /// The nodes that have everything that it has.
         level: Vec<usize>,
     },
 }
 
-/// Why nothing is to be done.
+/// Why nothing may be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The condition, as a sentence.
     pub condition: String,
-    /// What lifts it.
+    /// What would change that.
     pub way_out: Way,
 }
 
-/// What lifts a refusal.
+/// What would lift a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// There is nothing to bootstrap.
     Needless,
-    /// Nothing but what the sentence says.
+    /// Only what the sentence says.
     None,
-    /// Somebody has to vouch that this node does not run.
+    /// A confirmation that this node does not run.
     Confirm(String),
     /// The position of this node.
     Tell(String),
-    /// Giving up what only this node has.
+    /// An operator's consent to lose what only this node has.
     GiveUp(String),
-    /// Saying which nodes are of another cluster; only a person can.
+    /// An operator's statement which nodes belong to another cluster.
     Choose,
 }
 
@@ -136,7 +137,7 @@ pub fn decide(nodes: &[Candidate]) -> Result<Decision, Refusal> {
 type Running<'a> = Vec<(usize, &'a str, &'a Answer)>;
 type Down<'a> = Vec<(usize, &'a str, &'a Left)>;
 
-/// Those that answer, in one component that is not Primary.
+/// The nodes that answer, in one component that is not Primary.
 fn running(nodes: &[Candidate]) -> Result<Running<'_>, Refusal> {
     let mut running = Vec::new();
     for (place, Candidate { name, word }) in nodes.iter().enumerate() {
@@ -191,7 +192,7 @@ fn running(nodes: &[Candidate]) -> Result<Running<'_>, Refusal> {
     Ok(running)
 }
 
-/// Those that do not run and left something that is known. Everybody else must be vouched for.
+/// The nodes that do not run and whose data are known. Every other node must be confirmed not to run.
 fn down(nodes: &[Candidate]) -> Result<Down<'_>, Refusal> {
     let mut down = Vec::new();
     for (place, Candidate { name, word }) in nodes.iter().enumerate() {
@@ -235,7 +236,7 @@ fn one_history(running: &Running<'_>, down: &Down<'_>) -> Result<(), Refusal> {
     if all.iter().all(|(_, its)| its.eq_ignore_ascii_case(uuid)) {
         return Ok(());
     }
-    // Which of them counts, nothing here can tell: neither the order of the nodes, nor how many have it.
+    // Neither the order of the nodes nor their number shows which of the histories is the right one.
     let each: Vec<String> = all.iter().map(|(name, its)| format!("{name} has {its}")).collect();
     refuse(
         format!(
@@ -246,7 +247,7 @@ fn one_history(running: &Running<'_>, down: &Down<'_>) -> Result<(), Refusal> {
     )
 }
 
-/// Among nodes that all are stopped: the one that has most; of those that are level, one that Galera would let begin as it is.
+/// Among stopped nodes, the one that has most; among equals, one that Galera would start as the first without a change.
 fn first_of(down: &Down<'_>) -> Result<Decision, Refusal> {
     let best = down.iter().max_by_key(|(place, _, left)| {
         let seqno = left.position.seqno;
@@ -305,7 +306,7 @@ fn survivor(running: &Running<'_>, down: &Down<'_>) -> Result<Decision, Refusal>
     Ok(Decision::Survivor { via: *via, survivors: running.iter().map(|(place, ..)| *place).collect() })
 }
 
-/// It runs, is in a group, and that is no Primary component.
+/// It runs and belongs to a component that is not Primary.
 fn is_apart(cluster_status: &str) -> bool {
     cluster_status.eq_ignore_ascii_case("non-Primary")
 }
@@ -393,7 +394,7 @@ mod tests {
             "db3 has 6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1, db1 has 6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1, db2 has 7f1c1f0e",
             &Way::Choose,
         );
-        // Nobody is named as the one to lose, whoever comes first.
+        // No history is named as the one to lose.
         refused([stopped(OTHER, 5, &[]), dead(), stopped(UUID, 9, &[])], "several histories", &Way::Choose);
         refused(
             [dead(), stopped(UUID, 10, &["a-1", "b-2", "x-4", "y-5"]), answers(10)],
@@ -423,7 +424,7 @@ mod tests {
             "db2 crashed, and was not seen to run with innodb_flush_log_at_trx_commit = 1: it has at least 9",
             &Way::GiveUp("db2".into()),
         );
-        // Nobody has more when all are down; of two that are level, the one that is known to have all of it.
+        // No node has more when all are down. Of two equal ones, the one whose position is exact is preferred.
         let decision = with([bound(11), stopped(UUID, 11, &[]), stopped(UUID, 9, &[])]);
         assert_eq!(decision, Ok(Decision::Start { first: 1, level: vec![0] }));
         let decision = with([bound(12), stopped(UUID, 11, &[]), stopped(UUID, 9, &[])]);

@@ -1,4 +1,4 @@
-//! Where a stopped node stands in the history of its cluster, from what it left on its disk.
+//! The position of a stopped node in the history of its cluster, from the files on its disk.
 //!
 //! Three sources: `grastate.dat` (exact after a clean stop, seqno -1 while the server runs and after a crash), the log of a run with
 //! `--wsrep-recover` (what InnoDB has, after a crash), and `gvwstate.dat` (the last Primary view the node was in, removed by a clean stop).
@@ -13,7 +13,7 @@ const NO_HISTORY: &str = "00000000-0000-0000-0000-000000000000";
 /// In place of members, where a node has left no view.
 const NO_VIEW: &str = "none";
 
-/// A place in the history of a cluster.
+/// A position in the history of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Position {
     /// Which history: wsrep_cluster_state_uuid.
@@ -66,7 +66,7 @@ pub fn is_uuid(text: &str) -> bool {
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What `grastate.dat` says.
+/// The content of `grastate.dat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grastate {
     /// The position, or why the file has none.
@@ -104,7 +104,7 @@ pub fn recovered(log: &str) -> Result<Position, String> {
     let found = log.lines().rev().find_map(|line| line.split_once("WSREP: Recovered position:"));
     let Some((_, text)) = found else {
         let last = log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-        return Err(format!("--wsrep-recover told no position; the last that it said: {last}"));
+        return Err(format!("--wsrep-recover reported no position; its last line: {last}"));
     };
     // Some versions write the domain and server id of GTIDs behind it, after a comma.
     text.split(',').next().unwrap_or_default().parse()
@@ -128,10 +128,10 @@ pub fn last_primary_view(gvwstate: &str) -> Vec<String> {
     members.filter_map(|line| line.split_whitespace().next()).map(str::to_ascii_lowercase).collect()
 }
 
-/// What a node that does not run left behind.
+/// The data of a node that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Left {
-    /// Where it stands.
+    /// Its position.
     pub position: Position,
     /// The gcomm uuids of the last Primary view it was in; none where it is not known.
     pub members: Vec<String>,
@@ -143,12 +143,12 @@ pub struct Left {
 }
 
 impl Left {
-    /// A position that is known, and nothing else.
+    /// A position and nothing else.
     pub fn at(position: Position) -> Self {
         Self { position, members: Vec::new(), safe_to_bootstrap: false, is_lower_bound: false }
     }
 
-    /// As a proof command writes it, and [`Left::read`] reads it.
+    /// The lines that a proof command prints, which [`Left::read`] reads.
     pub fn lines(&self) -> String {
         let mut text = format!("position {}\n", self.position);
         let members = if self.members.is_empty() { NO_VIEW.to_owned() } else { self.members.join(" ") };
@@ -158,11 +158,11 @@ impl Left {
         text
     }
 
-    /// Reads what a proof command wrote: exactly one line `position UUID:SEQNO`, and `members UUID UUID ...`, or `members none` where no last
-    /// view was left, as after a clean stop; `safe_to_bootstrap 1` and `lower_bound 1` where these are so. Other lines mean nothing.
+    /// Reads the output of a proof command: exactly one line `position UUID:SEQNO`; `members UUID UUID ...`, or `members none` where no
+    /// last view was left, as after a clean stop; and `safe_to_bootstrap 1` and `lower_bound 1` where they apply. Other lines are ignored.
     ///
     /// # Errors
-    /// When the position is missing, is given twice, or is none; when nothing is said of the members, which tell whether the node went on without others.
+    /// When the position is missing, given twice, or invalid; when the members are missing, which show whether the node went on without others.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines = |name: &'static str| {
             text.lines()
@@ -188,10 +188,10 @@ impl Left {
     }
 }
 
-/// Reads the members of a last Primary view as a person gives them: gcomm uuids, separated by commas, or `none`.
+/// Reads the members of a last Primary view from a command line: gcomm uuids, separated by commas, or `none`.
 ///
 /// # Errors
-/// When one of them is no uuid, or nothing is given.
+/// When one of them is not a uuid, or the list is empty.
 pub fn members(text: &str) -> Result<Vec<String>, String> {
     if text.trim() == NO_VIEW {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
 //! The last status of each node from a Primary component, and whether the nodes that are left come from the newest of those views.
 //!
-//! Views are numbered within one history (wsrep_cluster_conf_id within wsrep_cluster_state_uuid), and even there the numbers begin anew when the
-//! whole cluster was down and is begun again. So numbers of different histories are never compared; and when a node tells a lower number
-//! than before, all views that were told before that count as older.
+//! Views are numbered within one history (wsrep_cluster_conf_id within wsrep_cluster_state_uuid), and even there the numbers start again
+//! when the whole cluster was down and is started again. Numbers of different histories are therefore never compared; and when a node
+//! reports a lower number than before, all views that were reported before that count as older.
 
 use super::Galera;
 use super::revive::Standstill;
@@ -12,10 +12,10 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 
-/// What a node said last when it was in a Primary component.
+/// What a node reported last while it was in a Primary component.
 #[derive(Clone, Debug)]
 pub(super) struct Prime {
-    /// How often the numbers had begun anew by then, as far as it was seen.
+    /// How often the numbers had started again by then, as far as was seen.
     numbering: u64,
     conf_id: u64,
     pub cluster_uuid: String,
@@ -26,7 +26,7 @@ pub(super) struct Prime {
 }
 
 impl Prime {
-    /// What is kept of a status; nothing if the node was not in a Primary component.
+    /// The part of a status that is kept; `None` if the node was not in a Primary component.
     pub fn of(status: &GaleraStatus) -> Option<Self> {
         (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
             numbering: 0,
@@ -45,8 +45,8 @@ impl Prime {
 }
 
 impl Galera {
-    /// The node is in this view now. What is told now is of the newest numbering: where a cluster begins anew, all of its processes were
-    /// down, and nobody tells of an older one any more.
+    /// The node is in this view now. A new report belongs to the newest numbering: where a cluster starts again, all of its processes were
+    /// down, and no node reports an older view any more.
     pub(super) fn note_prime(&mut self, id: NodeId, mut prime: Prime) {
         let same = |member: &&Prime| member.cluster_uuid == prime.cluster_uuid;
         let known = self.members.iter().filter_map(|member| member.prime.as_ref()).filter(same);
@@ -108,7 +108,7 @@ impl Galera {
         Ok(())
     }
 
-    /// The newest view that was told of. Which of two histories is the cluster's, nothing here can tell.
+    /// The newest view that was reported. Which of two histories is the cluster's cannot be known here.
     fn newest_prime(&self, core: &Core) -> Result<&Prime, String> {
         let known = ids(&core.nodes)
             .filter_map(|id| self.member(id).prime.as_ref().map(|prime| (core.name(id), prime)));

@@ -1,49 +1,49 @@
-//! Whether every member of the group still acknowledges what the group sends: the one question whose answer no firewall, full
-//! connection queue or hung SQL layer can forge, since it is about the group's own port and not about the one that clients use.
+//! Asks whether every member of the group still acknowledges what the group sends. This is the one question whose answer cannot be forged
+//! by a firewall, a full connection queue or a blocked SQL layer, since it concerns the group's own port and not the clients' one.
 //!
-//! A causal read on any member is the question, if it makes the member send: with `evs.causal_keepalive_period` at its default a member
-//! that sent something within the last second answers from memory. Measured on MariaDB 10.11.19 / Galera 26.4.23, three nodes, one of them
-//! killed 3 ms before:
+//! A causal read on any member answers it, if it makes the member send a message: with `evs.causal_keepalive_period` at its default, a
+//! member that sent something within the last second answers from memory. Measured on MariaDB 10.11.19 / Galera 26.4.23 with three nodes,
+//! one of them killed 3 ms before:
 //!   - the default period, a causal read less than a second earlier: passes after 0.9 ms, and again after 31 ms. It proves nothing.
 //!   - the period 0, which makes each causal read send a message of its own: hangs until the view changes, idle and under load.
 //!   - the period 0, all alive: passes after 0.5 ms (idle), 2 to 3 ms (median under load), 87 ms (99th percentile, both processors full).
 //!
-//! A read may also be late because the member that was asked is behind with applying. So what the group delivers is looked at beside it
-//! (a delivery needs every member's acknowledgement, too), and a member that is still working, or slow to answer, gets more time.
-//! Of 870 questions among living members, from idle to a load of 17 on two processors, one came out wrong by the rule below, less the part
-//! about slow looks, which came from it.
+//! A read may also be late because the asked member is behind with applying. Therefore what the group delivers is observed as well (a
+//! delivery needs every member's acknowledgement, too), and a member that is still applying, or slow to answer, gets more time. Of 870
+//! questions among living members, from idle to a load of 17 on two processors, one had a wrong result by the rule below without the part
+//! about slow observations, which was added for it.
 //!
-//! Enters: what the asked member says meanwhile. Leaves: an answer. The shell asks, and times.
+//! Enters: what the asked member reports meanwhile. Leaves: an answer. The shell asks, and measures the time.
 
 use std::time::Duration;
 
-/// What was sent before the loss may still be delivered so long after it.
+/// What was sent before the loss may still be delivered for this long.
 const IN_FLIGHT: Duration = Duration::from_millis(30);
-/// A look counts a write set twice or not at all when it passes from the queue to the applier meanwhile.
+/// An observation may count a writeset twice, or not at all, when it passes from the queue to the applier meanwhile.
 const DELIVERED_MIN: u64 = 2;
-/// A look that takes longer says that the member, or this host, is slow.
+/// An observation that takes longer shows that the member, or this host, is slow.
 const LOOK_PROMPT: Duration = Duration::from_millis(15);
-/// The asked member has nothing left to apply when it has not committed for so long.
+/// The asked member has nothing left to apply when it has not committed for this long.
 const QUIET: Duration = Duration::from_millis(60);
-/// So many times the shortest time that the member has seen a delivery take is waited for, on networks where that is long.
+/// On slow networks, this many times the shortest delivery that the member reports is waited for.
 const LATENCIES: u32 = 8;
 /// That time is not trusted beyond this.
 const PATIENCE_MAX: Duration = Duration::from_millis(400);
-/// Then it cannot be told.
+/// After this long the question is given up without an answer.
 const GIVE_UP: Duration = Duration::from_millis(500);
 
-/// What the asked member said beside the question.
+/// What the asked member reports while the question is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// wsrep_cluster_conf_id.
     pub view: u64,
-    /// Write sets that the group has delivered to it, in its queue or out of it again, and its own that were delivered.
+    /// Writesets that the group has delivered to it, whether applied or in its queue, and its own that were delivered.
     pub delivered: u64,
-    /// Write sets that wait to be applied.
+    /// Writesets in its receive queue.
     pub queued: u64,
     /// wsrep_last_committed.
     pub committed: u64,
-    /// The shortest delivery it has seen of late (wsrep_evs_repl_latency); zero when there was none.
+    /// The shortest delivery that it measured recently (wsrep_evs_repl_latency); zero when there was none.
     pub latency_min: Duration,
 }
 
@@ -65,33 +65,33 @@ impl Look {
     }
 }
 
-/// What came of the question.
+/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Every member of the view has acknowledged something that was sent after the question: all of them live.
     Acknowledged,
-    /// Some member does not acknowledge, and every commit of the group waits with the question.
+    /// Some member does not acknowledge, and every commit of the group waits for it.
     Hangs,
-    /// The view changed meanwhile: whoever was asked about may be out of it.
+    /// The view changed meanwhile: the suspected member may be out of it.
     Moved,
-    /// The asked member is too slow to tell.
+    /// The asked member is too slow for an answer.
     Unclear,
 }
 
-/// A question that is out.
+/// A question that is open.
 #[derive(Clone, Debug)]
 pub struct Question {
     patience: Duration,
     view: u64,
-    /// What was delivered when nothing could be in flight any more.
+    /// The deliveries counted when nothing sent before the loss could be in flight any more.
     base: Option<u64>,
     committed: u64,
-    /// When the asked member was last seen to work, or to be slow.
+    /// When the asked member was last seen working, or slow.
     busy_at: Duration,
 }
 
 impl Question {
-    /// Begins with a look at the member just before it is asked. A silence of `patience` is enough on a fast network.
+    /// Begins with an observation of the member just before it is asked. On a fast network, `patience` without an answer is enough.
     pub fn new(before: &Look, patience: Duration) -> Self {
         let slow = (before.latency_min * LATENCIES).min(PATIENCE_MAX);
         Self {
@@ -103,7 +103,7 @@ impl Question {
         }
     }
 
-    /// A look at the member while the read is unanswered; `sent` and `came` count from the moment when it was asked. `None`: go on.
+    /// An observation of the member while the read is unanswered; `sent` and `came` count from the moment of the question. `None`: continue.
     pub fn look(&mut self, sent: Duration, came: Duration, look: &Look) -> Option<Answer> {
         if look.view != self.view {
             return Some(Answer::Moved);
@@ -135,7 +135,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Looks every 20 ms that take 1 ms each; `at` says what is seen then. Gives the answer, and when it came in milliseconds.
+    /// Observes every 20 ms, for 1 ms each; `at` gives what is seen then. Returns the answer and its time in milliseconds.
     fn ask(patience: u32, at: impl Fn(u32) -> Look) -> (Answer, u32) {
         let mut question = Question::new(&at(0), patience * MS);
         let mut looks = (1..100).map(|number| number * 20);
@@ -158,7 +158,7 @@ mod tests {
         // What was in flight at the loss does not count.
         let last = |ms: u32| Look { delivered: u64::from(ms.min(25)), ..Look::default() };
         assert_eq!(ask(100, last), (Answer::Hangs, 100));
-        // Nor does one write set between queue and applier.
+        // Nor does one writeset between queue and applier.
         let trembling = |ms: u32| Look { delivered: u64::from(ms / 20 % 2), ..Look::default() };
         assert_eq!(ask(100, trembling), (Answer::Hangs, 100));
     }

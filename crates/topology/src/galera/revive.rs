@@ -1,4 +1,4 @@
-//! `bootstrap = "proven"`: a cluster whose majority has died goes on by itself, with the nodes that are left.
+//! `bootstrap = "proven"`: a cluster that has lost its majority is made Primary again without an operator, with the nodes that are left.
 //!
 //! ```text
 //!   some answer, none Primary, all others gone ─(calm)─> Proving ──all proven──> Checking ──decide──> Ordered ──> Primary
@@ -7,20 +7,20 @@
 //!        └───────────────── after a while ────────────────┴────────────────────────┴───────────────────┘
 //! ```
 //!
-//! Each proof has its own age, from when its command ended. When the slowest is there, the others may be old: those are asked for again, and
-//! the order carries the time after which it must not be given any more.
+//! Each proof has its own age, counted from the end of its command. When the slowest proof arrives, the others may be too old; they are
+//! then asked for again. The order carries the time until which it may be given.
 //!
-//! What is no proof of a death, and is never taken for one: silence, a time that has passed, a refused or reset connection (a firewall
-//! forges both, on any port), and the group's own word (there is none without a majority). The only proof is the operator's: `proof_command`, which
-//! looks at the process on its own host, and tells what that left on its disk.
+//! A node's death is never concluded from silence, from elapsed time, from a refused or reset connection (a firewall causes both, on any
+//! port), or from the group's view (there is none without a majority). The only proof is the operator's `proof_command`, which looks at the
+//! process on its own host, and reports the position on that host's disk.
 //!
-//! A process that is proven dead may be started again a moment later. That makes no second Primary component: a node that comes back joins
-//! one that it finds, or waits until *all* members of its last Primary view are there (pc.recovery), and the survivor is one of those.
+//! A process that is proven dead may be started again a moment later. That cannot make a second Primary component: a node that comes back
+//! joins an existing one, or waits until *all* members of its last Primary view are there (pc.recovery), and the survivor is one of those.
 //!
-//! Invariants: never while any node is in a Primary component, or is connected to us and does not say that it is not; never without a proof of
-//! every node that the configuration has and that is no survivor, none of which is older than [`PROOF_AGE_MAX`] when the order is given; never where a
-//! position that was told, or was left on a disk, is higher than the survivor's, or may be; never from a view that this process has not
-//! itself seen as the group's newest ([`super::prime`]).
+//! Invariants. No order is given while any node is in a Primary component, or is connected to us and does not say that it is in none. It
+//! needs a proof for every configured node that is no survivor, none older than [`PROOF_AGE_MAX`] when the order is given. It is not given
+//! where a reported or recovered position is higher than the survivor's, or may be. It is given only to a member of the newest Primary
+//! view, and this process must itself have seen that view ([`super::prime`]).
 
 use std::time::Duration;
 
@@ -37,40 +37,40 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
 
-/// Members say "non-Primary" for a moment while they agree on their next view.
+/// Members report "non-Primary" for a moment whenever they agree on their next view.
 const CALM: Duration = Duration::from_secs(1);
-/// Between two tries; doubles with each, up to the second. A proof may start a server for a moment (--wsrep-recover), which is in the way of
-/// whoever starts the node.
+/// The pause between two tries; it doubles with each. A proof may start a server for a moment (--wsrep-recover), which is in the way of
+/// somebody who wants to start the node.
 const TRY_GAP: Duration = Duration::from_secs(5);
 const TRY_GAP_MAX: Duration = Duration::from_secs(60);
-/// A proof is worth nothing any more after this long: somebody may have started the node.
+/// A proof is valid for this long: after that, somebody may have started the node.
 const PROOF_AGE_MAX: Duration = Duration::from_secs(5);
-/// So much of that is left for the order; a proof that is older is asked for again before.
+/// This much of that time is kept for the order; a proof that is older is asked for again first.
 const ORDER_MARGIN: Duration = Duration::from_secs(1);
-/// In one try, proofs that have become old are asked for again at most so often.
+/// In one try, old proofs are asked for again at most this often.
 const ROUNDS_MAX: u32 = 3;
-/// For the order itself.
+/// The time limit of the order.
 const ORDER_DEADLINE: Duration = Duration::from_secs(10);
-/// The shell keeps the deadlines itself; so much more is for its answer to arrive.
+/// The shell enforces the deadlines; its answer may arrive this much later.
 const ANSWER_SLACK: Duration = Duration::from_secs(1);
 
-/// How far it is.
+/// The state of the attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Revival {
     phase: Phase,
     /// Since when the cluster has been without a Primary component.
     since: Option<Now>,
-    /// No try before then.
+    /// The next try is not before that time.
     after: Now,
-    /// How many came to nothing, one after another.
+    /// How many tries failed in a row.
     failures: u32,
-    /// Numbers what is asked.
+    /// The number of the last request.
     number: u64,
     /// How often proofs were asked for in this try.
     rounds: u32,
-    /// What was said last of why nothing is done.
+    /// The last reason given for doing nothing.
     said: Option<String>,
-    /// How often it was done.
+    /// How often a Primary component was made.
     done: u64,
 }
 
@@ -80,10 +80,10 @@ enum Phase {
     Idle,
     Proving {
         since: Now,
-        /// Not answered yet.
+        /// The nodes whose proofs are awaited.
         open: Vec<NodeId>,
         proofs: Vec<Proof>,
-        /// Why one of them proves nothing. The others are waited for all the same: what runs for them is not started a second time beside it.
+        /// Why one of them proves nothing. The others are still awaited, so that their commands are not started a second time meanwhile.
         failed: Option<String>,
     },
     Checking {
@@ -96,7 +96,7 @@ enum Phase {
     },
 }
 
-/// A node's process did not run then, and its disk had this.
+/// A node's process did not run at that time, and its disk had this position.
 #[derive(Clone, Debug)]
 struct Proof {
     node: NodeId,
@@ -104,7 +104,7 @@ struct Proof {
     at: Now,
 }
 
-/// Who is left, and who is not.
+/// The nodes that are left, and those that are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standstill {
     pub survivors: Vec<NodeId>,
@@ -112,18 +112,18 @@ pub(super) struct Standstill {
 }
 
 impl Galera {
-    /// How often a Primary component was made by order of this process.
+    /// How often this process made a Primary component.
     pub fn revivals(&self) -> u64 {
         self.revival.done
     }
 
-    /// Why the cluster is left without a Primary component, for the node that is left.
+    /// Why the cluster is left without a Primary component; shown with each node that is left.
     pub fn not_revived(&self, core: &Core, id: NodeId) -> Option<String> {
         let is_left = own(core.node(id)).is_some_and(|status| !status.is_primary());
         self.revival.said.clone().filter(|_| is_left)
     }
 
-    /// Does the next step.
+    /// Takes the next step.
     pub(super) fn revive(&mut self, core: &mut Core) {
         if core.settings.galera.bootstrap != BootstrapPolicy::Proven {
             return;
@@ -149,11 +149,11 @@ impl Galera {
         self.give_up_waiting(core);
     }
 
-    /// Somebody is in a Primary component; or it cannot be told at this moment that nobody is. Proofs are worth nothing after that.
+    /// Some node is in a Primary component, or it cannot be excluded at this moment. Proofs are discarded.
     fn no_standstill(&mut self, core: &mut Core) {
         self.revival.since = None;
         match self.revival.phase {
-            // Its answer is waited for: the cluster may just have got what was ordered.
+            // Its answer is awaited: the cluster may have become Primary by the order.
             Phase::Ordered { .. } => return self.give_up_waiting(core),
             Phase::Idle => {}
             Phase::Proving { .. } | Phase::Checking { .. } => {
@@ -163,7 +163,7 @@ impl Galera {
         }
         if ids(&core.nodes).any(|id| core.node(id).linked && primary(core.node(id))) {
             if self.revival.failures > 0 {
-                // The waits of a standstill that is over are not those of the next one.
+                // The pauses of an outage that has ended do not apply to the next one.
                 self.revival.after = core.now;
             }
             self.revival.failures = 0;
@@ -182,7 +182,7 @@ impl Galera {
         self.ask_for_proofs(core, standstill.gone.clone(), Vec::new());
     }
 
-    /// Asks for those of `nodes`; `proofs` are there already.
+    /// Asks for the proofs of `nodes`; `proofs` are there already.
     fn ask_for_proofs(&mut self, core: &mut Core, nodes: Vec<NodeId>, proofs: Vec<Proof>) {
         self.revival.number += 1;
         self.revival.rounds += 1;
@@ -193,7 +193,7 @@ impl Galera {
         self.revival.phase = Phase::Proving { since: core.now, open: nodes, proofs, failed: None };
     }
 
-    /// What a proof came to.
+    /// The result of a proof.
     pub(super) fn proof(&mut self, core: &mut Core, number: u64, node: NodeId, proof: Result<Left, String>) {
         let at = core.now;
         let Phase::Proving { open, proofs, failed, .. } = &mut self.revival.phase else { return };
@@ -222,7 +222,7 @@ impl Galera {
         }
     }
 
-    /// All is proven, and each survivor has spoken since.
+    /// All deaths are proven, and each survivor has reported its status since.
     fn check(&mut self, core: &mut Core, standstill: &Standstill, proofs: &[Proof]) {
         let age = |proof: &Proof| core.now.saturating_sub(proof.at);
         let is_fresh = |proof: &&Proof| age(proof) + ORDER_MARGIN <= PROOF_AGE_MAX;
@@ -269,7 +269,7 @@ impl Galera {
         }
     }
 
-    /// It was done, or not.
+    /// The result of the order.
     pub(super) fn bootstrapped(&mut self, core: &mut Core, number: u64, failed: Option<&str>) {
         let Phase::Ordered { via, .. } = self.revival.phase else { return };
         if number != self.revival.number {
@@ -291,7 +291,7 @@ impl Galera {
         }
     }
 
-    /// Nothing is done for a while; why, is said once.
+    /// Nothing is done for a while; the reason is logged once.
     fn leave(&mut self, core: &mut Core, why: &str) {
         self.revival.phase = Phase::Idle;
         let gap = TRY_GAP.saturating_mul(1 << self.revival.failures.min(10));
@@ -306,7 +306,7 @@ impl Galera {
         }
     }
 
-    /// An answer that never comes is not waited for.
+    /// An answer that does not come is given up after its deadline.
     fn give_up_waiting(&mut self, core: &mut Core) {
         let (since, limit) = match self.revival.phase {
             Phase::Idle => return,
@@ -319,7 +319,7 @@ impl Galera {
         }
     }
 
-    /// Whom to tell.
+    /// The node that gets the order, or why none does.
     fn assessment(&self, core: &Core, standstill: &Standstill, proofs: &[Proof]) -> Result<NodeId, String> {
         self.history(core, standstill)?;
         let candidate = |id: NodeId| {
@@ -339,10 +339,13 @@ impl Galera {
         let via = ids(&core.nodes).nth(place).ok_or("no such node")?;
         let has = own(core.node(via)).map_or(0, |status| status.last_committed);
         for id in ids(&core.nodes) {
-            let Some(told) = own(core.node(id)).map(|status| status.last_committed) else { continue };
-            if told > has {
+            let Some(reported) = own(core.node(id)).map(|status| status.last_committed) else { continue };
+            if reported > has {
                 let name = core.name(via);
-                return Err(format!("{} has told that it has {told}, and {name} has {has}", core.name(id)));
+                return Err(format!(
+                    "{} has reported the position {reported}, and {name} has {has}",
+                    core.name(id)
+                ));
             }
             if let Some(Proof { left, .. }) = proofs.iter().find(|proof| proof.node == id)
                 && self
@@ -350,10 +353,10 @@ impl Galera {
                     .prime
                     .as_ref()
                     .is_some_and(|prime| prime.cluster_uuid == left.position.uuid)
-                && left.position.seqno < told
+                && left.position.seqno < reported
             {
                 return Err(format!(
-                    "{} has told that it has {told}, and its disk has {}: something that it acknowledged may be lost there",
+                    "{} has reported the position {reported}, and its disk has {}: something that it acknowledged may be lost there",
                     core.name(id),
                     left.position.seqno
                 ));
@@ -363,7 +366,7 @@ impl Galera {
     }
 }
 
-/// No Primary component as far as can be seen: some answer and say that they are in none, all others are gone.
+/// The nodes, if no Primary component is visible: some answer and say that they are in none, and all others are gone.
 fn standstill(core: &Core) -> Option<Standstill> {
     let mut standstill = Standstill { survivors: Vec::new(), gone: Vec::new() };
     for id in ids(&core.nodes) {
@@ -374,7 +377,7 @@ fn standstill(core: &Core) -> Option<Standstill> {
         }
         let is_apart =
             own(node).is_some_and(|status| status.cluster_status.eq_ignore_ascii_case("non-Primary"));
-        // Its word counts while it answers.
+        // Its report counts only while it answers.
         if !is_apart || node.counts.misses > 0 || node.doubt.is_some() {
             return None;
         }
@@ -383,7 +386,7 @@ fn standstill(core: &Core) -> Option<Standstill> {
     (!standstill.survivors.is_empty() && !standstill.gone.is_empty()).then_some(standstill)
 }
 
-/// Each survivor has answered a question that was sent after `since`.
+/// Whether each survivor has answered a question that was sent after `since`.
 fn fresh(core: &Core, standstill: &Standstill, since: Now) -> bool {
     standstill.survivors.iter().all(|id| core.node(*id).answered_since(since))
 }

@@ -1,13 +1,13 @@
-//! What may be set about a Galera cluster, and about no other.
+//! Settings of a Galera cluster.
 
 use std::time::Duration;
 
-/// When a lost node is struck from the group, so that the survivors' writes do not wait for Galera's own timeouts.
+/// When a lost node is evicted from the group, so that the survivors' writes do not wait for Galera's own timeouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvictPolicy {
-    /// When it is proven dead: its link ended, and it refused or reset connections since. A node that was alive after all comes
-    /// back by itself in seconds, but what it was doing is lost; so proof comes first.
+    /// When it is proven dead: its link ended, and it has refused or reset connections since. A node that was alive after all rejoins by
+    /// itself within seconds, but what it was doing is lost; so a proof comes first.
     #[default]
     Proven,
     /// Also when it is only silent.
@@ -16,7 +16,7 @@ pub enum EvictPolicy {
     Never,
 }
 
-/// What is done when the group waits for a member that is silent.
+/// What is done when the group waits for a silent member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SilencePolicy {
@@ -27,14 +27,14 @@ pub enum SilencePolicy {
     Wait,
 }
 
-/// What is done when the group has lost its majority, and nobody is in a Primary component any more.
+/// What is done when the group has lost its majority, and no node is in a Primary component any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootstrapPolicy {
-    /// Nothing: a person decides.
+    /// Nothing: an operator decides.
     #[default]
     Never,
-    /// The nodes that are left go on when the processes of all others are proven dead; see [`super::bootstrap`].
+    /// The nodes that are left become Primary when the processes of all others are proven dead; see [`super::bootstrap`].
     Proven,
 }
 
@@ -43,11 +43,11 @@ pub enum BootstrapPolicy {
 pub struct Settings {
     /// When a lost node is evicted.
     pub evict: EvictPolicy,
-    /// Whether the others' wait for a silent one is shortened.
+    /// Whether the others' wait for a silent member is shortened.
     pub silence: SilencePolicy,
-    /// How long a node that stops in good order may take to leave the group before it may be evicted.
+    /// How long a node that shuts down may take to leave the group before it may be evicted.
     pub leave_grace: Duration,
-    /// How long an eviction may take, from asking for it until the survivors' view has changed.
+    /// How long an eviction may take, from the order until the survivors' view has changed.
     pub evict_deadline: Duration,
     /// Whether the group is given a Primary component again.
     pub bootstrap: BootstrapPolicy,

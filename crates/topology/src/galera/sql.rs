@@ -64,7 +64,7 @@ pub const EACH_READ_ASKS: &str = "SET GLOBAL wsrep_provider_options = 'evs.causa
 pub const CAUSAL_PERIOD: &str = "evs.causal_keepalive_period";
 
 /// Which view the node is in, its gcomm UUID, and whether it is agreeing on the next view (wsrep_evs_state other than OPERATIONAL).
-pub const TALK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_conf_id','wsrep_evs_state','wsrep_gcomm_uuid')";
+pub const VIEW_STATE: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_conf_id','wsrep_evs_state','wsrep_gcomm_uuid')";
 
 /// Evicts a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
 pub fn evict(gcomm_uuid: &str) -> Option<String> {
@@ -76,12 +76,12 @@ pub fn evict(gcomm_uuid: &str) -> Option<String> {
 
 /// Sets `evs.join_retrans_period` to 0.1 s, the least that Galera takes: while the group agrees on its next view, the node sends its join message
 /// again that often. Takes effect at once (the timer is restarted). The value before is that of [`JOIN_PERIOD`] among [`PROVIDER_OPTIONS`].
-pub const BRISK: &str = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT0.1S'";
+pub const FAST_JOIN_RETRANS: &str = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT0.1S'";
 
-/// The option that [`BRISK`] changes.
+/// The option that [`FAST_JOIN_RETRANS`] changes.
 pub const JOIN_PERIOD: &str = "evs.join_retrans_period";
 
-/// The value that [`BRISK`] sets, as the node writes it.
+/// The value that [`FAST_JOIN_RETRANS`] sets, as the node writes it.
 pub const JOIN_PERIOD_MIN: &str = "PT0.1S";
 
 /// One row, one column: `name = value; name = value; ...`, to be read with [`option`].

@@ -1,9 +1,8 @@
-//! What a member says of itself, and how it is read from the rows that it gives. A value that is not said, or not understood, stays
-//! unsaid.
+//! The status of a member, read from its answers. What the server does not report, or what cannot be read, stays unset.
 //!
-//! Pure: the shell brings a way to look a value up by its name, so that no row's position matters.
+//! Pure: the shell passes a function that finds a value by its name, so that the order of the rows does not matter.
 
-/// One answer to the status query, as the node said it. Missing values stay `None`: "not said" is not "off".
+/// One answer to the status query. A value that was not reported stays `None`, which is not the same as off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct GaleraStatus {
     /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
@@ -51,7 +50,7 @@ pub struct GaleraStatus {
 }
 
 impl GaleraStatus {
-    /// A ready member of the Primary component, by its own word.
+    /// Whether it reports itself as a ready member of the Primary component.
     pub fn is_whole(&self) -> bool {
         self.ready && self.is_primary()
     }
@@ -62,10 +61,10 @@ impl GaleraStatus {
     }
 }
 
-/// A status, and the name under which the node itself appears among the members.
+/// A status, and the name under which the node appears among the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What the node says of itself.
+    /// The node's status.
     pub status: GaleraStatus,
     /// This node's own entry in `status.members`, by wsrep_local_index.
     pub incoming: Option<String>,
@@ -115,7 +114,7 @@ pub fn read<'a>(
     Reading { status, incoming }
 }
 
-/// MariaDB 12 has more values for read_only than ON; whatever is not a way to say "off" is on.
+/// MariaDB 12 has more values of read_only than ON; whatever does not mean "off" is on.
 fn is_on(value: &str) -> bool {
     !["OFF", "0", "FALSE", "NO", ""].iter().any(|off| value.eq_ignore_ascii_case(off))
 }

@@ -1,6 +1,6 @@
-//! May a member take traffic, by its own words: Galera's table of rules.
+//! Galera's table of rules: whether a member may take traffic, by its own status.
 //!
-//! Enters: what a member said ([`GaleraStatus`]). Leaves: the first rule that speaks against it; or nothing.
+//! Enters: a member's status ([`GaleraStatus`]). Leaves: the finding of the first rule that is broken; or nothing.
 
 use super::status::GaleraStatus;
 use crate::finding::{Finding, NodeState, Rules, Serves};
@@ -22,10 +22,10 @@ struct Rule {
     sentence: fn(&GaleraStatus) -> String,
 }
 
-/// Said of a server whose state nobody can know.
+/// The finding for a server whose state cannot be known.
 pub const NO_STATE: &str = "does not tell wsrep_local_state: is it a Galera node, and is wsrep_on set?";
 
-/// The graver ones first.
+/// The most serious ones first.
 const TABLE: &[Rule] = &[
     Rule {
         name: "non_primary",
@@ -111,7 +111,7 @@ const TABLE: &[Rule] = &[
         sentence: |_| "desynchronised by an operator: wsrep_desync is ON".into(),
     },
     Rule {
-        // A donor passes through this state on its way back to synced, and serves all the time.
+        // A donor passes through this state on its way back to Synced, and serves all the time.
         name: "joined",
         state: NodeState::Joining,
         serves: Serves::Stays,
@@ -125,7 +125,7 @@ const TABLE: &[Rule] = &[
         serves: Serves::Stays,
         forgiven: Forgiven::ByDonor,
         matches: |s| s.local_state == Some(2),
-        // A node under a lock is desynced like a donor (wsrep_local_state 2); only one that is alone in its group can feed nobody.
+        // A node under a lock is desynced like a donor (wsrep_local_state 2). Only one that is alone in its group cannot be a donor.
         sentence: |s| {
             match s.cluster_size {
             1 => "is desynced: its tables are locked (FLUSH TABLES WITH READ LOCK, or a backup)".into(),
@@ -135,7 +135,7 @@ const TABLE: &[Rule] = &[
     },
 ];
 
-/// The first rule that speaks against a node that said this, whatever anybody might forgive.
+/// The first rule that a node's status breaks, with nothing forgiven.
 pub fn examine(status: &GaleraStatus) -> Option<Finding> {
     if !is_member(status) {
         let text = "is no Galera node (wsrep_on is OFF), and cluster.kind is \"galera\": set wsrep_on = ON there, or cluster.kind = \"replication\"";
@@ -144,10 +144,10 @@ pub fn examine(status: &GaleraStatus) -> Option<Finding> {
     TABLE.iter().find(|rule| (rule.matches)(status)).map(|rule| found(rule, status))
 }
 
-/// The same, less what `rules` forgive: `None` is "it may take traffic".
+/// The same, except for what `rules` forgive. No finding means that the node may take traffic.
 ///
 /// # Errors
-/// What speaks against it.
+/// The finding.
 pub fn admit(status: &GaleraStatus, rules: Rules) -> Result<(), Finding> {
     let first = |rules: Rules| {
         let forgiven = |rule: &Rule| match rule.forgiven {
@@ -157,15 +157,15 @@ pub fn admit(status: &GaleraStatus, rules: Rules) -> Result<(), Finding> {
         };
         TABLE.iter().find(|rule| !forgiven(rule) && (rule.matches)(status))
     };
-    // As clustercheck, which looks at read_only last, and has other bytes for it.
+    // As clustercheck does, which looks at read_only last, and has another answer for it.
     match first(Rules { read_only: true, ..rules }).or_else(|| first(rules)) {
         Some(rule) => Err(found(rule, status)),
         None => Ok(()),
     }
 }
 
-/// Whether it is part of a Galera cluster, be it that it hides its state: with wsrep_on = OFF a member tells no wsrep_local_state, and
-/// keeps to itself what is written there. A server that never was in a cluster says none of this (seen on MariaDB 10.11).
+/// Whether it is a member of a Galera cluster, even if it hides its state: with wsrep_on = OFF a member does not report wsrep_local_state,
+/// and does not replicate what is written there. A server that never was in a cluster reports none of this (seen on MariaDB 10.11).
 pub(crate) fn is_member(status: &GaleraStatus) -> bool {
     status.local_state.is_some() || status.connected || status.ready || !status.cluster_uuid.is_empty()
 }
@@ -259,7 +259,7 @@ mod tests {
             assert!(admit(&status, strict).is_err());
             assert_eq!(admit(&status, kind), Ok(()));
         }
-        // But not one that says itself that it rejects queries, or is still behind.
+        // But not one that itself reports that it rejects queries, or is behind.
         let rejects = status(|s| {
             s.local_state = Some(2);
             s.sst_donor_rejects = true;

@@ -1,10 +1,10 @@
-//! What a heartbeat says to a server.
+//! The statements of the heartbeat.
 //!
 //! Pure text, for a session whose sql_mode is empty.
 
-/// What the session is told first. The server ends it when it says nothing for `idle_s`, so that a table that was locked by a process that has
-/// vanished is free again; and ends by itself a wait for a lock that takes longer than `lock_s`. A row of the heartbeat's that somebody else has
-/// locked says nothing of the server: that wait ends after a second.
+/// Sent when the session begins. The server ends the session after `idle_s` without a statement, so that the table lock of a process that
+/// has vanished is released. It ends a wait for a table lock after `lock_s`, and for a row lock after a second, since a row of the
+/// heartbeat's own that somebody has locked says nothing about the server.
 pub fn session(idle_s: u64, lock_s: u64) -> [String; 2] {
     [
         "SET SESSION sql_mode = '', autocommit = 1, innodb_lock_wait_timeout = 1".to_owned(),
@@ -12,13 +12,13 @@ pub fn session(idle_s: u64, lock_s: u64) -> [String; 2] {
     ]
 }
 
-/// What the session is told before [`create`], and behind it with 0: the server ends a statement itself that takes longer. One that waited for a
-/// lock until after the server became read only would be carried out there, as the monitor account may.
+/// Sent before [`create`], and after it with 0: the server ends a statement that takes longer. A statement that waited for a lock while the
+/// server became read only would otherwise still be carried out, since the monitor account may write on a read-only server.
 pub fn limit(seconds: u64) -> String {
     format!("SET SESSION max_statement_time = {seconds}")
 }
 
-/// Makes schema and table, on a server that is not read only. It replicates.
+/// Creates schema and table, on a server that is not read only. They are replicated.
 pub fn create(schema: &str) -> [String; 2] {
     let table = table(schema);
     let schema = quoted(schema);
@@ -34,7 +34,7 @@ pub fn create(schema: &str) -> [String; 2] {
     ]
 }
 
-/// Nobody else makes the server read only until [`UNLOCK`].
+/// While this lock is held, nobody can make the server read only. Ends with [`UNLOCK`].
 pub fn lock(schema: &str) -> String {
     format!("LOCK TABLES {} WRITE", table(schema))
 }
@@ -42,7 +42,7 @@ pub fn lock(schema: &str) -> String {
 /// One row, one column.
 pub const IS_READ_ONLY: &str = "SELECT @@GLOBAL.read_only";
 
-/// The row.
+/// Writes the row.
 pub fn write(schema: &str, node: &str) -> String {
     format!(
         "INSERT INTO {} (node, beats, at) VALUES ('{}', 1, SYSDATE(6)) ON DUPLICATE KEY UPDATE beats = beats + 1, at = VALUES(at)",
@@ -51,11 +51,11 @@ pub fn write(schema: &str, node: &str) -> String {
     )
 }
 
-/// The other way.
+/// Ends [`lock`].
 pub const UNLOCK: &str = "UNLOCK TABLES";
 
-/// Rows of id, state and command: of the sessions with these ids (at least one), and of all that wait at a commit for space or for a replica. Those of other accounts
-/// are shown only with PROCESS.
+/// Rows of id, state and command: of the sessions with these ids (at least one), and of all sessions that wait at a commit for disk space
+/// or for a replica. Other accounts' sessions are shown only with PROCESS.
 pub fn sessions(ids: impl IntoIterator<Item = u32>) -> String {
     let ids: Vec<String> = ids.into_iter().map(|id| id.to_string()).collect();
     format!(
@@ -65,9 +65,9 @@ pub fn sessions(ids: impl IntoIterator<Item = u32>) -> String {
     )
 }
 
-/// Changes nothing, and takes the locks of a statement that changes a row: an error at once (1205) where such a one would wait. (Seen in
-/// MariaDB's sources: a table that is opened to be written takes MDL_BACKUP_DML, which FLUSH TABLES WITH READ LOCK stops, and BACKUP STAGE BLOCK_DDL
-/// does not.)
+/// Changes nothing, but takes the locks of a statement that changes a row. Where such a statement would wait, this one fails at once with
+/// error 1205. (MariaDB's source: a table that is opened for writing takes MDL_BACKUP_DML, which FLUSH TABLES WITH READ LOCK blocks and
+/// BACKUP STAGE BLOCK_DDL does not.)
 pub fn would_change(schema: &str) -> String {
     format!(
         "SET STATEMENT lock_wait_timeout = 0 FOR SELECT beats FROM {} WHERE node = '' FOR UPDATE",
@@ -75,7 +75,7 @@ pub fn would_change(schema: &str) -> String {
     )
 }
 
-/// Rows of name and value: what has been written to the logs. It grows while anything is committed, be it large.
+/// Rows of name and value: bytes written to the logs. They grow also during a single large commit.
 pub const WRITTEN: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('Binlog_bytes_written','Innodb_os_log_written')";
 

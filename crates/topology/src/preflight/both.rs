@@ -1,13 +1,13 @@
-//! What is looked at in either kind of cluster: the node itself, what runs on the writer, and who cannot leave it.
+//! The checks for either kind of cluster: the node itself, what runs on the writer, and which sessions cannot leave it.
 
 use super::Severity::{Fails, Note, Slow};
 use super::said::{Said, Session};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use crate::finding::Serves;
 
-/// A transaction, a lock or a change of a table that is older than this is told of.
+/// A transaction, a lock or a table change that is older than this is reported.
 const OLD_S: u64 = 1;
-/// Sessions that a sentence names.
+/// At most this many sessions are named in a sentence.
 const NAMED_MAX: usize = 3;
 
 pub(super) const RULES: &[Rule] = &[
@@ -30,7 +30,7 @@ fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found.into_iter().collect(), from, "writes, and is healthy")
 }
 
-/// What speaks against the new writer and has no row of its own.
+/// Findings against the new writer that have no row of their own.
 fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let to = sight.to;
     let view = to.view;
@@ -71,7 +71,7 @@ fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.to, "answers on a new connection, and so does the writer")
 }
 
-/// The first of them in words, and how many more there are.
+/// The first sessions by name, and how many more there are.
 fn named(sessions: &[&Session], what: impl Fn(&Session) -> String) -> String {
     let mut named: Vec<String> = sessions.iter().take(NAMED_MAX).map(|session| what(session)).collect();
     if sessions.len() > NAMED_MAX {
@@ -105,7 +105,7 @@ fn transactions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found.into_iter().collect(), sight.from, "has no transaction that has been open for a second")
 }
 
-/// A lock that keeps every statement that writes from going on.
+/// A global lock, which stops every statement that writes.
 fn is_global(session: &Session) -> bool {
     ["Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock"]
         .iter()

@@ -1,4 +1,4 @@
-//! What is looked at in a Galera cluster beside what is looked at in any.
+//! The checks for a Galera cluster, in addition to those for any cluster.
 
 use super::Severity::{Note, Slow};
 use super::sight::{Found, Look, Rule, Sight, look};
@@ -36,7 +36,7 @@ fn flow_control<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.to, "is not under flow control, nor is any other")
 }
 
-/// Seen on MariaDB 10.11: a replicated change of a table that is stuck for minutes, while the node says Synced.
+/// Seen on MariaDB 10.11: a replicated table change hangs for minutes while the node reports Synced.
 fn isolation<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let sessions = &sight.to.server()?.sessions;
     let stuck = sessions.iter().find(|session| session.state.starts_with("Waiting to execute in isolation"));

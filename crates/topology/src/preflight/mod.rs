@@ -1,14 +1,14 @@
-//! What could make a switchover fail, or slow: every reason there is, as a table, before anything is changed.
+//! The checks before a switchover: a table of everything that could make it fail or be slow. Nothing is changed.
 //!
 //! ```text
 //!   sql ──(the shell asks)──> said ──┐
-//!   what the brain holds true (view) ┼──> sight ──> rules of both kinds, of replication, of Galera, of warmth ──> rows ──> report
-//!   sessions that cannot move ───────┘
+//!   the brain's view ─────────────────┼──> sight ──> rules: both kinds, replication, Galera, warmth ──> rows ──> report
+//!   sessions that cannot move ────────┘
 //! ```
 //!
-//! Enters: the brain's view, what each node said just now, and which sessions are tied to the writer. Leaves: one row for each thing that was
-//! looked at. What a node said last does not count when it does not answer any more: the row says so, and since when. A rule
-//! that cannot be judged for another reason, because a server does not know what it needs, gives no row.
+//! Enters: the brain's view, each node's answer to new questions, and the sessions that are tied to the writer. Leaves: one row for each
+//! thing that was checked. An earlier answer of a node that no longer answers does not count; the row says so, and since when. If a server
+//! does not report what a rule needs, there is no row.
 
 mod both;
 mod galera;
@@ -27,34 +27,34 @@ use crate::NodeId;
 use crate::kind::Kind;
 use crate::view::ClusterView;
 
-/// What a row comes to; the graver, the greater.
+/// The result of a check. A greater value is more serious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing speaks against it.
+    /// Nothing is wrong.
     Ok,
-    /// The node does not answer: what it said last does not count.
+    /// The node does not answer, and its earlier answers do not count.
     Unknown,
-    /// It goes well, and somebody should know of something beside it.
+    /// The switchover will succeed, but somebody should know about this.
     Note,
-    /// It may take long, or be undone at the end of the budget.
+    /// The switchover may take long, or be undone at the end of its budget.
     Slow,
-    /// It is not tried without force.
+    /// The switchover is not tried without force.
     Fails,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Row {
-    /// What was looked at; short and stable, for programs.
+    /// What was checked: a short, stable name for programs.
     pub check: &'static str,
     /// At which node.
     pub node: String,
-    /// What it comes to.
+    /// The result.
     pub verdict: Severity,
     /// What was found, to follow the node's name.
     pub sentence: String,
-    /// What to do about it; empty when there is nothing to do.
+    /// The remedy; empty when there is none.
     pub remedy: String,
 }
 
@@ -69,17 +69,17 @@ pub struct Immovable {
     pub why: String,
 }
 
-/// All that is known before a switchover.
+/// All that the checks need.
 pub struct Inputs<'a> {
-    /// What the brain holds true.
+    /// What the brain knows.
     pub view: &'a ClusterView,
     /// What kind of cluster it is.
     pub kind: Kind,
-    /// The new writer; `None`: whom the election would choose.
+    /// The new writer; `None`: the one that the election would choose.
     pub to: Option<NodeId>,
     /// How long running transactions may take to end.
     pub budget: Duration,
-    /// What each node said just now, in the configuration's order.
+    /// Each node's answer, in the configuration's order.
     pub said: &'a [Said],
     /// Sessions that cannot move.
     pub immovable: &'a [Immovable],
@@ -89,7 +89,7 @@ pub struct Inputs<'a> {
     pub warm: Option<&'a warm::Warm>,
 }
 
-/// The table.
+/// The results of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Report {
     /// The writer now.
@@ -98,11 +98,11 @@ pub struct Report {
     pub to: Option<String>,
     /// Whether any row says that it fails.
     pub fails: bool,
-    /// In the order in which they were looked at.
+    /// In the order of the checks.
     pub rows: Vec<Row>,
 }
 
-/// Judges.
+/// Runs all checks.
 pub fn judge(inputs: &Inputs) -> Report {
     let view = inputs.view;
     let name = |id: NodeId| view.nodes.get(usize::from(id.0)).map(|node| node.name.clone());
@@ -164,7 +164,7 @@ impl Found {
     }
 }
 
-/// What the brain refuses by itself, in its own words.
+/// The brain itself refuses these, with its own sentences.
 const REFUSED_ANYWAY: &[&str] = &["node", "writer"];
 
 impl Report {

@@ -1,4 +1,4 @@
-//! What is looked at with a primary and its replicas beside what is looked at in any cluster.
+//! The checks for a primary with its replicas, in addition to those for any cluster.
 
 use super::Severity::{Fails, Note, Ok as Well, Slow};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
@@ -6,7 +6,7 @@ use super::{Row, Severity};
 use crate::flavor::Dialect;
 use crate::replication::words;
 
-/// What the brain's table of rules ([`words`]) looks at: the check, what is said when all is well, and what to do when it is not.
+/// The rules of the brain's table ([`words`]): the check's name, its sentence when all is well, and the remedy when not.
 const WORDS: &[(&str, &str, &str)] = &[
     (
         "errant",
@@ -66,7 +66,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "replicas", look: replicas },
 ];
 
-/// Whether a problem of that name has a row among [`words`].
+/// Whether a problem of that name has its own row here.
 pub(super) fn is_word(problem: &str) -> bool {
     WORDS.iter().any(|(name, ..)| *name == problem)
 }
@@ -91,7 +91,7 @@ pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
     }
 }
 
-/// What is to be run by hand on a server, in its own words; `remedy` has MariaDB's.
+/// A remedy in the statements of the server's dialect; `remedy` is in MariaDB's.
 fn in_words_of(dialect: Dialect, remedy: &str) -> String {
     let of_mysql = [
         ("RESET SLAVE 'NAME' ALL", "RESET SLAVE ALL FOR CHANNEL 'NAME'"),
@@ -108,14 +108,14 @@ fn in_words_of(dialect: Dialect, remedy: &str) -> String {
     pairs.fold(remedy.to_owned(), |text, (before, after)| text.replace(before, after))
 }
 
-/// The rights that a switchover cannot do without, on any server; of the others that the monitor account needs some only make it slow.
+/// Privileges without which no switchover can work, on any server. The others only make it slower.
 const DECISIVE: &[&str] = &["READ_ONLY ADMIN", "REPLICATION SLAVE ADMIN", "RELOAD"];
-/// Without it a new primary waits for nobody, where the old one did.
+/// Without this privilege the new primary does not wait for acknowledgements, although the old one did.
 const SEMI_SYNC: &str = "REPLICATION MASTER ADMIN";
-/// Commits that keep a server from becoming read only are found with the one, and ended with the other.
+/// Commits that keep a server from becoming read only are found with the first, and ended with the second.
 const HELPFUL: &[&str] = &["PROCESS", "CONNECTION ADMIN"];
 
-/// What the monitor account may not do, on any server: each has to be made read only, or to follow.
+/// Privileges that the monitor account lacks on any server: each one must be made read only, or made to follow.
 fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let waits = sight.from.server().and_then(|server| server.waits) == Some(true);
     let verdict = |right: &str| match right {
@@ -154,7 +154,7 @@ fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let lag_s = to.replication()?.source()?.lag_s;
     let position = |peer: Peer<'a>| peer.server().and_then(|server| server.position.as_ref());
     let gap = position(to).zip(position(sight.from)).and_then(|(mine, theirs)| mine.behind_by(theirs).ok());
-    // Seconds_Behind_Master is the age of what was applied last: after something old was, it is great with nothing left to wait for.
+    // Seconds_Behind_Master is the age of what was applied last: after an old transaction it is large although nothing is left to apply.
     if gap.as_ref().is_some_and(|gap| gap.total() == 0) {
         return look(vec![], to, "has all that the primary has");
     }
@@ -201,7 +201,7 @@ fn binlog_format<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found.into_iter().collect(), sight.to, format!("logs as the primary does: {after}"))
 }
 
-/// Everybody is to follow the new primary, and a replica must not be older than its source.
+/// All servers will follow the new primary, and a replica must not be older than its source.
 fn version<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let (to, new) = (sight.to, sight.to.server()?);
     let series = new.series()?;
@@ -223,7 +223,7 @@ fn version<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     )
 }
 
-/// Who lacks what the new primary has purged cannot follow it any more.
+/// A server that lacks what the new primary has purged cannot follow it.
 fn binlogs<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let to = sight.to;
     let purged = to.server()?.purged.as_ref()?;
@@ -337,11 +337,11 @@ fn loosely(sight: &Sight) -> Option<Found> {
     Some(sight.to.found(Note, text, remedy))
 }
 
-/// Somebody acknowledges to the new primary: the old one, or another replica.
+/// Whether some server will acknowledge to the new primary: the old one, or another replica.
 fn acknowledged(sight: &Sight) -> bool {
     let followers = std::iter::once(&sight.from).chain(&sight.others);
     followers.filter(|peer| peer.is_well()).any(|peer| {
-        // Who did not say is not blamed.
+        // A server that did not report it counts as acknowledging.
         peer.server().is_none_or(|server| server.acknowledges != Some(false))
     })
 }
@@ -359,7 +359,7 @@ fn events<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     )
 }
 
-/// Who would not follow.
+/// Replicas that would not follow.
 fn replicas<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let broken = |peer: &&Peer| peer.view.serves != crate::finding::Serves::Well;
     let found: Vec<Found> = sight

@@ -1,25 +1,25 @@
-//! What a node says when it is asked before a switchover. A value that is not said, or not understood, stays unsaid.
+//! A node's answer to the questions before a switchover. What the server does not report, or what cannot be read, stays unset.
 
 use protocol::gtid::{Family, Position};
 
-/// What came of asking a node.
+/// The result of asking a node.
 #[derive(Clone, Debug, Default)]
 pub enum Said {
-    /// It was not asked: the brain knows that it does not answer.
+    /// It was not asked, because the brain knows that it does not answer.
     #[default]
     NotAsked,
-    /// It gave no answer. `late`: none in time, which a busy machine can bring about, too.
+    /// It did not answer. `late`: only within the deadline, which may also be due to a busy machine.
     Failed {
         /// What happened.
         why: String,
-        /// No more than that it took too long.
+        /// It only took too long.
         late: bool,
     },
-    /// This.
+    /// Its answer.
     Server(Box<Server>),
 }
 
-/// What a server says.
+/// A server's answer.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Its greeting's version, as `10.11.19-MariaDB`.
@@ -34,13 +34,13 @@ pub struct Server {
     pub strict: Option<bool>,
     /// gtid_current_pos.
     pub position: Option<Position>,
-    /// Up to where its purged binlogs reach; only of the new writer. `None`: it was not asked, or may not be.
+    /// Up to which position its binlogs were purged; only for the new writer. `None`: not asked, or not permitted.
     pub purged: Option<Position>,
-    /// Its semi-synchronous settings are named after source and replica, as those of MySQL's plugins since 8.0.26.
+    /// Its semi-synchronous settings are named after source and replica, as with MySQL's plugins since 8.0.26.
     pub new_names: bool,
-    /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements. `None`: it cannot.
+    /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements. `None`: the plugin is missing.
     pub waits: Option<bool>,
-    /// rpl_semi_sync_slave_enabled: as a replica it acknowledges. `None`: it cannot.
+    /// rpl_semi_sync_slave_enabled: as a replica it acknowledges. `None`: the plugin is missing.
     pub acknowledges: Option<bool>,
     /// rpl_semi_sync_master_timeout, in milliseconds.
     pub acknowledge_timeout_ms: Option<u64>,
@@ -54,33 +54,33 @@ pub struct Server {
     pub osu_method: Option<String>,
     /// Sessions that have a transaction open, wait, or change a table's structure.
     pub sessions: Vec<Session>,
-    /// What the monitor account may not do; `None`: it was not asked, or its rights are MySQL's.
+    /// Privileges that the monitor account lacks; `None`: not asked, or a MySQL server, which has other privileges.
     pub rights: Option<Rights>,
 }
 
-/// What the monitor account may not do on a server.
+/// Privileges that the monitor account lacks on a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// The account, as GRANT takes it.
     pub account: String,
-    /// Each right that it lacks, as GRANT spells it, and what that is for.
+    /// Each missing privilege, as GRANT spells it, and what it is needed for.
     pub lacks: Vec<(&'static str, &'static str)>,
 }
 
 /// A session of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Its thread's number, as KILL takes it.
+    /// The id of its thread, as KILL takes it.
     pub id: u64,
-    /// Who.
+    /// Its user.
     pub user: String,
-    /// From where.
+    /// The client's host.
     pub host: String,
-    /// What it does.
+    /// The state of its thread.
     pub state: String,
     /// The beginning of its statement.
     pub statement: String,
-    /// For how long it has done that, in seconds.
+    /// For how long it has been in that state, in seconds.
     pub state_s: u64,
     /// How long its transaction has been open, in seconds.
     pub transaction_s: Option<u64>,
@@ -129,25 +129,25 @@ pub fn session<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Session {
     }
 }
 
-/// A position, as MariaDB says it.
+/// A position in MariaDB's notation.
 pub fn position(text: &str) -> Option<Position> {
     Position::parse(Family::MariaDb, text).ok()
 }
 
 impl Session {
-    /// Whose it is.
+    /// Which session it is, for people.
     pub fn who(&self) -> String {
         format!("thread {} ({} from {})", self.id, self.user, self.host)
     }
 
-    /// It applies what comes from elsewhere, or sends what is here: no client's.
+    /// Whether it is an internal thread of replication, and not a client's session.
     pub fn is_internal(&self) -> bool {
         self.user == "system user"
     }
 }
 
 impl Server {
-    /// A semi-synchronous setting by this server's name for it; it is given by the old one, as `rpl_semi_sync_master_timeout`.
+    /// The server's own name for a semi-synchronous setting; `name` is the old one, as `rpl_semi_sync_master_timeout`.
     pub fn semi_sync_name(&self, name: &str) -> String {
         if self.new_names {
             name.replace("_master_", "_source_").replace("_slave_", "_replica_")
@@ -156,7 +156,7 @@ impl Server {
         }
     }
 
-    /// Major and minor number of its version.
+    /// Major and minor version.
     pub fn series(&self) -> Option<(u32, u32)> {
         let mut numbers = self.version.split(['.', '-']);
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,4 +1,4 @@
-//! What a rule looks at, and how it says what it found.
+//! The input of a rule, and the form of its result.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::replication::ReplicationStatus;
 use crate::status::Status;
 use crate::view::NodeView;
 
-/// A node.
+/// A node and its answer.
 #[derive(Clone, Copy)]
 pub(super) struct Peer<'a> {
-    /// What the brain holds true of it.
+    /// What the brain knows about it.
     pub view: &'a NodeView,
-    /// What it said just now.
+    /// Its answer to the new questions.
     pub said: &'a Said,
 }
 
-/// The whole picture.
+/// The input of all rules.
 pub(super) struct Sight<'a> {
     /// The writer now.
     pub from: Peer<'a>,
     /// The writer to be.
     pub to: Peer<'a>,
-    /// Neither.
+    /// All nodes except those two.
     pub others: Vec<Peer<'a>>,
     pub budget: Duration,
-    /// Of the writer.
+    /// The writer's sessions that cannot move.
     pub immovable: Vec<&'a Immovable>,
     /// Sessions through Understudy on the writer.
     pub sessions: u32,
@@ -37,7 +37,7 @@ pub(super) struct Sight<'a> {
     pub warm: Option<&'a Warm>,
 }
 
-/// What speaks against it.
+/// Something that was found against the switchover.
 pub(super) struct Found {
     pub node: String,
     pub verdict: Severity,
@@ -45,10 +45,10 @@ pub(super) struct Found {
     pub remedy: String,
 }
 
-/// What came of a look: where it was looked and what is well there; or what is not.
+/// The result of a rule: the node and what is right there, or what was found.
 pub(super) type Look<'a> = Result<(&'a str, String), Vec<Found>>;
 
-/// A thing that is looked at; `None`: it cannot be told.
+/// A rule; `None`: it could not be judged.
 pub(super) struct Rule {
     pub check: &'static str,
     pub look: for<'a> fn(&'a Sight<'a>) -> Option<Look<'a>>,
@@ -56,7 +56,7 @@ pub(super) struct Rule {
 
 static NOT_ASKED: Said = Said::NotAsked;
 
-/// The picture of a move to the node of that name; a row instead, when there is nothing to be looked at.
+/// The input for a move to the node of that name. If there is nothing to check, a row that says why.
 pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>, Row> {
     let view = inputs.view;
     let peers: Vec<Peer> = view
@@ -105,7 +105,7 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
 }
 
 impl Sight<'_> {
-    /// Why a rule could not be judged: the new writer does not answer.
+    /// The row for a rule that could not be judged because the new writer does not answer.
     pub fn unheard(&self) -> Option<Found> {
         let to = self.to;
         let text = format!("is not known: it does not answer{}", to.last_heard());
@@ -125,12 +125,12 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// It answers, and is not in doubt.
+    /// Whether it answers, and is under no suspicion.
     pub fn is_well(&self) -> bool {
         self.view.serves != Serves::No && self.view.doubt.is_none() && self.view.linked
     }
 
-    /// What it said last is true still, as far as anybody can know.
+    /// Whether its last answers still count, because it has not stopped answering.
     pub fn is_heard(&self) -> bool {
         let is_lost = matches!(self.view.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead);
         self.view.linked && !is_lost
@@ -158,7 +158,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// What a rule found, or that all is well at `peer`.
+/// The result of a rule about `peer`: what was found, or `well` if nothing was.
 pub(super) fn look(found: Vec<Found>, peer: Peer<'_>, well: impl Into<String>) -> Option<Look<'_>> {
     Some(if found.is_empty() { Ok((&peer.view.name, well.into())) } else { Err(found) })
 }

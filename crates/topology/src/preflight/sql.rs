@@ -1,6 +1,7 @@
-//! What a node is asked before a switchover; it only reads. The same for both kinds of cluster: what a server does not know it leaves out.
+//! The questions to a node before a switchover. They only read, and are the same for both kinds of cluster: a server leaves out what it
+//! does not have.
 //!
-//! Pure text: the shell sends it, and every answer is read by name.
+//! Pure text: the shell sends it, and reads every answer by column name.
 
 /// Rows of name and value.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format','event_scheduler','max_connections',\
@@ -8,9 +9,9 @@ pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binl
     'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_point','rpl_semi_sync_source_enabled','rpl_semi_sync_replica_enabled',\
     'rpl_semi_sync_source_timeout','rpl_semi_sync_source_wait_point','wsrep_max_ws_rows','wsrep_max_ws_size','wsrep_OSU_method')";
 
-/// The sessions that have a transaction open, wait for a lock, or change a table's structure; the most, as an answer has its limits.
-/// Sessions of others are shown only with PROCESS. `trx_started` has whole seconds. INNODB_TRX shows the
-/// same again as long as anybody reads it more often than every 0.1 s (seen on MariaDB 10.11).
+/// Sessions that have a transaction open, wait for a lock, or change a table's structure; limited in number, as an answer has a limit.
+/// Other accounts' sessions are shown only with PROCESS. `trx_started` has whole seconds. INNODB_TRX returns the same snapshot as long as
+/// anybody reads it more often than every 0.1 s (seen on MariaDB 10.11).
 pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p.STATE AS state, LEFT(p.INFO, 80) AS info, \
     ROUND(p.TIME_MS / 1000) AS state_s, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()) AS transaction_s \
     FROM information_schema.PROCESSLIST p LEFT JOIN information_schema.INNODB_TRX t ON t.trx_mysql_thread_id = p.ID \
@@ -19,13 +20,14 @@ pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p
     OR p.INFO REGEXP '^[[:space:]]*(ALTER|CREATE|DROP|OPTIMIZE|RENAME|TRUNCATE)[[:space:]]') \
     ORDER BY GREATEST(IFNULL(transaction_s, 0), state_s) DESC LIMIT 200";
 
-/// The binlogs that are there, the oldest first. Needs BINLOG MONITOR.
+/// The existing binlogs, the oldest first. Needs BINLOG MONITOR.
 pub const BINLOGS: &str = "SHOW BINARY LOGS";
 
-/// The same of MySQL as the next one of MariaDB: the Reference Manual's "gtid_purged".
+/// MySQL's counterpart of the next one: the Reference Manual's "gtid_purged".
 pub const MYSQL_PURGED: &str = "SELECT @@GLOBAL.gtid_purged";
 
-/// Up to where the binlogs before that one reach: who lacks any of it cannot follow any more. `None` when it is no name of a file.
+/// Asks for the position at which that binlog begins. A server that lacks anything before it cannot follow any more. `None` when it is not
+/// a file name.
 pub fn begins_at(binlog: &str) -> Option<String> {
     let sane = !binlog.is_empty()
         && binlog.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));

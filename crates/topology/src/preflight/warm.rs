@@ -1,23 +1,23 @@
-//! What is looked at where standbys are warmed: whether the new writer would find in memory what the applications read.
+//! The check where standbys are kept warm: whether the new writer has in memory what the applications read.
 
 use super::Severity::{Fails, Note};
 use super::sight::{Look, Rule, Sight, look};
 
-/// The name of the one row that there is.
+/// The name of its only row.
 pub const CHECK: &str = "warm";
 
 pub(super) const RULES: &[Rule] = &[Rule { check: CHECK, look: warm }];
 
-/// How warm the standbys are, and how warm one has to be.
+/// How warm the standbys are, and how warm a new writer must be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warm {
-    /// A new writer needs this score at least, in percent; `None`: none.
+    /// The least score of a new writer, in percent; `None`: any will do.
     pub require_percent: Option<u8>,
     /// The standbys.
     pub standbys: Vec<Standby>,
 }
 
-/// One of them.
+/// One standby.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standby {
     /// Its name.
@@ -34,7 +34,7 @@ fn warm<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let standby = warm.standbys.iter().find(|standby| standby.name == to.name());
     let how = standby.map_or("is not warmed", |standby| standby.sentence.as_str());
     let score = standby.and_then(|standby| standby.score_percent);
-    // Rounded down: what is shown as enough is enough.
+    // Rounded down, so that a score that is shown as sufficient is sufficient.
     let serves = |score: f64| {
         format!(
             "would serve {:.1} % of what {} reads from memory",

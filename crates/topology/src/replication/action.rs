@@ -119,7 +119,7 @@ impl Action {
 #[allow(missing_docs)] // `node` and `term` are those of the action; `why` is an error's text
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The server is read only, by its own word, and `position` is the last that it committed: it cannot commit more.
+    /// The server reports that it is read only; `position` is the last that it committed, and it cannot commit more.
     Demoted { node: NodeId, term: Term, position: Position },
     /// It could not be made read only, or did not say so within the deadline.
     DemoteFailed { node: NodeId, term: Term, why: String },

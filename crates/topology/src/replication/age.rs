@@ -21,24 +21,24 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::fact::Now;
 
-/// Words of the primary are kept this far apart: so many in a time of the greatest age.
+/// At most this many reports of the primary are kept for the time of the greatest age.
 const WORDS_IN_LAG_MAX: u32 = 500;
 
 /// How old each replica is.
 #[derive(Clone, Debug)]
 pub(crate) struct Ages {
-    /// What the primary had, oldest first; `asked` of the last time that it said so.
+    /// What the primary had, oldest first; `asked` is the time of the last report of that position.
     words: VecDeque<(Now, Position)>,
-    /// The last of them, which may be too close to the one before to be kept.
+    /// The primary's newest report, also if it is too close to the one before to be kept.
     last: Option<(Now, Position)>,
     replicas: Vec<Replica>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Replica {
-    /// What it has applied, by its last word.
+    /// What it has applied, by its last report.
     applied: Option<Position>,
-    /// It has all that the primary had then.
+    /// It has all that the primary had at that time.
     has_all_of: Option<Now>,
 }
 
@@ -47,7 +47,7 @@ impl Ages {
         Self { words: VecDeque::new(), last: None, replicas: vec![Replica::default(); nodes] }
     }
 
-    /// A server said this, asked for at `asked`. `lag_max`: greater ages need not be told apart.
+    /// A server reported its position; it was asked at `asked`. `lag_max`: ages above it need not be distinguished.
     pub fn heard(
         &mut self,
         is_primary: bool,
@@ -78,26 +78,26 @@ impl Ages {
             _ => self.words.push_back((asked, position.clone())),
         }
         self.last = Some((asked, position));
-        // One that is older than the limit stays, so that whoever has it is told by how much.
+        // One report older than the limit is kept, so that a replica beyond the limit still has an age.
         let oldest = asked.saturating_sub(lag_max * 2);
         while self.words.get(1).is_some_and(|(at, _)| *at < oldest) {
             self.words.pop_front();
         }
     }
 
-    /// What the primary had by its last word, and when that was asked for.
+    /// The primary's position in its last report, and when that was asked for.
     pub fn primary(&self) -> Option<(&Position, Now)> {
         self.last.as_ref().map(|(at, position)| (position, *at))
     }
 
-    /// How old what the replica has was at the primary's last word.
+    /// The age of the replica's data at the time of the primary's last report.
     pub fn lag(&self, id: NodeId) -> Option<Duration> {
         let (last, _) = self.last.as_ref()?;
         let has = self.replicas.get(usize::from(id.0))?.has_all_of?;
         Some(last.saturating_sub(has))
     }
 
-    /// How long ago the primary's last word was asked for; nothing while the primary does not answer.
+    /// How long ago the primary's last report was asked for; zero while the primary does not answer.
     pub fn since_primary(&self, now: Now, primary: Option<NodeId>, core: &Core) -> Duration {
         let is_there = primary.is_some_and(|id| answers(core.node(id)));
         match &self.last {

@@ -1,12 +1,13 @@
-//! A change of the primary: before a server is promoted, every other is fenced.
+//! A change of the primary. Before a server is promoted, every other one is fenced: made unable to commit.
 //!
 //! ```text
 //!   lanes shut ──> their links cut (acknowledged) ──> others read only (acknowledged), decision on disk ──> promote
-//!                                                     nobody else fetches from a lost primary ([`super::parting`])
+//!                                                     no server fetches from a lost primary ([`super::parting`])
 //! ```
 //!
-//! Invariant: a server is ordered to become writable only when no other that answers may be writable, and when no statement of ours can
-//! still run there. One that does not answer is made read only when it comes back, before anything else.
+//! Invariant: a server is ordered to become writable only when no other server that answers may be writable, and when none of the proxy's
+//! statements can still run on another server. A server that does not answer is made read only as soon as it comes back, before anything
+//! else is done with it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,20 +28,20 @@ use crate::group::{Heir, Way};
 use crate::routes::LaneState;
 use crate::{NodeId, Term};
 
-/// The fence of one decision.
+/// How far the fencing for one decision has come.
 #[derive(Clone, Debug)]
 pub(super) struct Fence {
     pub term: Term,
     pub to: NodeId,
-    /// The primary whose place is taken.
+    /// The primary that is replaced.
     pub lost: Option<NodeId>,
-    /// The old primary was well when it began.
+    /// Whether the change began as a switchover, with an old primary that worked.
     pub is_planned: bool,
-    /// Since then no statement of ours can run on any other server: nothing that is acknowledged later is told to anybody.
+    /// Since when none of the proxy's statements can run on any other server. What such a server commits later is acknowledged to no client.
     pub quiet_since: Option<Now>,
-    /// Who was ordered to become read only.
+    /// The servers that were ordered to become read only.
     demoted: BTreeMap<NodeId, Demotion>,
-    /// Who was ordered to fetch no more.
+    /// The servers that were ordered to stop fetching from the old primary.
     pub parted: BTreeMap<NodeId, Parting>,
 }
 
@@ -52,7 +53,7 @@ enum Demotion {
 }
 
 impl Replication {
-    /// A change to `to` begins that nobody planned, or takes the place of one that was begun.
+    /// A failover to `to` begins, or takes over from a switchover that was in progress.
     pub fn begin(&mut self, core: &Core, to: NodeId, term: Term) {
         self.begin_as(core, to, term, false);
         if let Some(fence) = &mut self.fence {
@@ -75,8 +76,8 @@ impl Replication {
         }
     }
 
-    /// Whose place is taken. A change that an earlier life of this process had begun is on disk as if it had ended: the primary is then the one
-    /// that was followed when this life began.
+    /// The primary that is replaced. If this process has restarted since the decision, the writer on disk is the successor already; the
+    /// primary is then the server that the successor followed when the process started.
     pub fn replaced(&self, core: &Core) -> Option<NodeId> {
         if self.decided {
             return core.writer;
@@ -85,7 +86,7 @@ impl Replication {
         begun.or_else(|| core.writer.map(|last| root_of(core, last)))
     }
 
-    /// What a change waits for before the new primary is asked; `None` when it was asked, or none runs.
+    /// What the change still waits for before the new primary is ordered to take over; `None` when it was ordered, or when there is no change.
     pub fn awaited(&self, core: &Core) -> Option<String> {
         let fence = self.fence.as_ref()?;
         let is_open = |id: &NodeId| *id != fence.to && !core.node(*id).links_gone();
@@ -100,7 +101,7 @@ impl Replication {
         ))
     }
 
-    /// Who is, or is about to be, the only one that may be writable.
+    /// The only server that may be writable, now or as the result of the change in progress.
     pub(super) fn sole_writer(&self, core: &Core) -> Option<NodeId> {
         match &self.fence {
             Some(fence) => Some(fence.to),
@@ -108,7 +109,8 @@ impl Replication {
         }
     }
 
-    /// Whether `to` may be asked to take over. `from` was the primary; what has to be done first may take at the most `within`.
+    /// Whether everything is done that must precede the order to `to` to take over, and starts what is not. `from` was the primary.
+    /// `within` limits each preparation.
     pub fn clear_the_way(
         &mut self,
         core: &mut Core,
@@ -134,7 +136,7 @@ impl Replication {
         if let Some(way) = self.outrun(core, to) {
             return way;
         }
-        // Without the decision on disk another could be made writable under the same term, by this program's next life.
+        // Without the decision on disk, this program could choose another server under the same term after a restart.
         let may_not_yet = self.is_ordered(core, to) || core.disk.written < term || !self.has_spoken(core, to);
         let mut way = if may_not_yet { Way::Wait } else { Way::Clear };
         for id in others {
@@ -148,7 +150,8 @@ impl Replication {
                     self.demote(core, id, term, within);
                     way = Way::Wait;
                 }
-                // It hangs in its own commits: no link of ours is left there, and it is made read only when it can be.
+                // The old primary hangs in its own commits. The proxy has no link to it any more, and it is made read only when that
+                // becomes possible.
                 Fenced::Refuses(why) if core.node(id).pulse.is_given_up() => {
                     let text = format!(
                         "{} could not be made read only ({why}): it is left as it is, and takes no statement of ours",
@@ -164,13 +167,14 @@ impl Replication {
         way
     }
 
-    /// A lost primary may have woken up, and have answered clients until their links were cut: what the others have is asked once more.
+    /// A lost primary may have continued and acknowledged commits until its links were cut. The other servers' positions are therefore read
+    /// once more, and compared again.
     fn outrun(&mut self, core: &mut Core, to: NodeId) -> Option<Way> {
         let now = core.now;
         let since = *self.fence.as_mut()?.quiet_since.get_or_insert(now);
         let since = since.max(self.parted_at());
         let lost = self.fence.as_ref()?.lost.filter(|_| self.forced != Some(to))?;
-        // It has what it was chosen for, unless it began anew; and what a lost primary has is waited for, when that one is fenced.
+        // `to` has what it was chosen for unless it has restarted. A lost primary that answers is waited for when it is fenced.
         let began_anew = self.server(to).relinked && !writes(core.node(to));
         let is_known = !began_anew && (lost == to || !may_send(core, lost));
         if is_known {
@@ -198,7 +202,7 @@ impl Replication {
         }
     }
 
-    /// Since no statement of ours runs any more it has said something: it may have ended meanwhile, and have begun again.
+    /// Whether `to` has answered since the proxy's last statement ended. It may have restarted in between.
     fn has_spoken(&self, core: &mut Core, to: NodeId) -> bool {
         let since = self.fence.as_ref().and_then(|fence| fence.quiet_since).unwrap_or_default();
         let spoken = core.node(to).answered_since(since);
@@ -208,7 +212,7 @@ impl Replication {
         spoken
     }
 
-    /// Whether a server that answers is surely read only. `must`: not by its own word alone.
+    /// Whether a server that answers is certainly read only. `must`: its own report is not enough, it must have carried out an order.
     fn fenced(&self, core: &Core, id: NodeId, must: bool) -> Fenced {
         let writes_since = |at: Option<Now>| {
             let node = core.node(id);
@@ -225,7 +229,7 @@ impl Replication {
         }
     }
 
-    /// Has a server made read only.
+    /// Orders a server to become read only.
     pub(super) fn demote(&mut self, core: &mut Core, id: NodeId, term: Term, within: Duration) {
         if let Some(fence) = &mut self.fence {
             fence.demoted.insert(id, Demotion::Ordered);
@@ -234,7 +238,7 @@ impl Replication {
         self.order(core, Action::Demote { node: id, term, for_good, within });
     }
 
-    /// Has `to` take over, in at the most `within`. `true`: it has already, by another hand.
+    /// Orders `to` to take over within `within`. `true`: it is the primary already, by another manager's hand.
     pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> bool {
         if is_external(core) {
             return true;
@@ -245,8 +249,9 @@ impl Replication {
         false
     }
 
-    /// What the one that `to` follows had written when it was fenced, or by its last word when it does not commit and can for that not be
-    /// fenced. It must be there still: what it had alone can come from nobody else.
+    /// The position that `to` must reach before it takes over: what the server it follows had written when it was fenced, or, where that
+    /// server hangs in its commits and cannot be fenced, what it reported last. That server must still answer, since nobody else can send
+    /// what it alone has.
     fn reach(&self, core: &Core, to: NodeId) -> Option<Position> {
         let source = &own(core.node(to))?.source()?.source;
         let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
@@ -256,7 +261,7 @@ impl Replication {
         let node = core.node(*id);
         let said = own(node).and_then(|status| status.position.clone());
         let position = match demotion {
-            // It may have begun again since, without some of it.
+            // It may have restarted since, without some of what it had.
             Demotion::Done { position, at } => {
                 said.filter(|_| node.answered_since(*at)).unwrap_or_else(|| position.clone())
             }
@@ -290,7 +295,7 @@ impl Replication {
         server.relinked = false;
     }
 
-    /// A planned change is not gone on with. `true` when the old primary may be read only by now.
+    /// A switchover is abandoned. `true` when the old primary may have become read only.
     pub fn is_fenced(&mut self) -> bool {
         self.fence.take().is_some_and(|fence| !fence.demoted.is_empty())
     }
@@ -313,7 +318,7 @@ impl Replication {
     }
 }
 
-/// Whether a server is surely read only.
+/// Whether a server is certainly read only.
 enum Fenced {
     Is,
     Not,

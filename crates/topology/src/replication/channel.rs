@@ -1,6 +1,6 @@
-//! What a server says of its sources, when it replicates from any. A value that is not said stays unsaid.
+//! The status of a server's replication channels. What the server does not report stays unset.
 //!
-//! Pure: the shell brings a way to look a column up by its name, so that no column's position matters.
+//! Pure: the shell passes a function that finds a column by its name, so that the order of the columns does not matter.
 
 use protocol::gtid::Family;
 
@@ -11,30 +11,30 @@ pub struct Channel {
     pub name: String,
     /// `host:port` of the source.
     pub source: String,
-    /// The thread that fetches runs, and is connected.
+    /// The I/O thread runs and is connected.
     pub io_running: bool,
-    /// That thread is stopped; it neither is connected nor tries to be.
+    /// The I/O thread is stopped: it is not connected, and does not try to connect.
     pub io_stopped: bool,
-    /// The thread that applies runs.
+    /// The SQL thread runs.
     pub sql_running: bool,
     /// Seconds_Behind_Master / Seconds_Behind_Source; `None` while it is not known.
     pub lag_s: Option<u64>,
     /// The last error of either thread; empty when there is none.
     pub error: String,
-    /// It follows by GTID.
+    /// It replicates by GTID.
     pub by_gtid: bool,
-    /// Whose GTIDs those are.
+    /// Which family's GTIDs those are.
     #[serde(skip)]
     pub family: Family,
-    /// What has been received, as the server says it: Gtid_IO_Pos (MariaDB), Retrieved_Gtid_Set (MySQL).
+    /// What has been received, as the server reports it: Gtid_IO_Pos (MariaDB), Retrieved_Gtid_Set (MySQL).
     pub received: String,
-    /// SQL_Delay: it is kept so far behind on purpose.
+    /// SQL_Delay: it is kept behind by this much on purpose.
     pub delay_s: u64,
-    /// It leaves something out: Replicate_Do_DB and the like.
+    /// It has replication filters: Replicate_Do_DB and the like.
     pub filtered: bool,
 }
 
-/// The columns of filters; MySQL has them, too.
+/// The columns of the filters; MySQL has the same.
 const FILTERS: [&str; 6] = [
     "Replicate_Do_DB",
     "Replicate_Ignore_DB",

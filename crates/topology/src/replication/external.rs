@@ -1,13 +1,14 @@
-//! Another manager moves the primary (MHA, orchestrator, an administrator): nobody is given orders, and who is writable is followed.
+//! Another manager moves the primary (MHA, orchestrator, an administrator). Understudy gives no orders to the servers, and sends writes to
+//! the one that is writable.
 //!
 //! ```text
-//!   one is writable      ──> every other lane shut, its links cut ──> it says once more that it is the only one ──> its lane opens
+//!   one is writable      ──> every other lane shut, its links cut ──> all report again: it is the only one ──> its lane opens
 //!   none, or several are ──> statements wait
 //! ```
 //!
-//! A writable server that follows another is a replica that nobody made read only, unless it was read only before, or the one that it
-//! follows is by now. Invariant: the lane of a server opens only when it is the only one that is writable, by words of all that answer that
-//! were asked for after no statement could run on any other.
+//! A writable server that follows another one is taken for a replica that nobody made read only, unless it was seen read only before, or
+//! its source is read only by now. Invariant: the lane of a server opens only when it is the only writable one, by status reports of all
+//! servers that answer, asked for after no statement could run on any other server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,23 +26,23 @@ use crate::finding::{Finding, refused};
 use crate::group::{Heir, Way};
 use crate::routes::LaneState;
 
-/// So long after a change of who is writable it is no news that something is amiss: the other manager may be at work.
+/// For this long after a change of who is writable, no problem is reported: the other manager may still be working.
 const AT_WORK: Duration = Duration::from_secs(1);
-/// While somebody is at work, and so long after, the servers are asked more often.
+/// While a move is in progress, and for this long after, the servers are asked more often.
 const WATCHED: Duration = Duration::from_secs(60);
-/// Between two questions to a server then.
+/// The time between two questions to a server during that.
 const ASK_GAP: Duration = Duration::from_millis(20);
 
-/// What is to be known of who is writable.
+/// What is known about which servers are writable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writable {
-    /// Who said in this process's life that it is read only.
+    /// The servers that were seen read only since this process started.
     was_read_only: BTreeSet<NodeId>,
-    /// Who is a writable primary, by what each said last.
+    /// The servers that count as writable primaries, by their last reports.
     now: Vec<NodeId>,
-    /// That is so since then.
+    /// Since when that list has been the same.
     since: Now,
-    /// An operator said that the primary is about to be moved.
+    /// An operator announced that the primary is about to be moved.
     pub announced: bool,
 }
 
@@ -51,14 +52,14 @@ pub(crate) fn is_external(core: &Core) -> bool {
 }
 
 impl Replication {
-    /// The server said whether it is read only.
+    /// Notes whether the server reported itself read only.
     pub(super) fn note_writable(&mut self, id: NodeId, read_only: bool) {
         if read_only {
             self.writable.was_read_only.insert(id);
         }
     }
 
-    /// Who is writable by now.
+    /// Updates the list of writable primaries.
     pub(super) fn look_who_is_writable(&mut self, core: &Core) {
         let now: Vec<NodeId> = ids(&core.nodes).filter(|id| self.is_a_primary(core, *id)).collect();
         if now != self.writable.now {
@@ -82,7 +83,7 @@ impl Replication {
             || status.channels.iter().all(|channel| is_closed(&channel.source))
     }
 
-    /// The one that is writable.
+    /// The server to send writes to: the only writable one.
     pub(super) fn follow_writable(&self, core: &Core) -> Heir {
         let writable = &self.writable;
         let is_settled = core.now.saturating_sub(writable.since) >= AT_WORK;
@@ -112,12 +113,13 @@ impl Replication {
         }
     }
 
-    /// All that are writable have said so since they were first seen together: no order of events is left in which they took turns.
+    /// Whether every server that counts as writable has reported that again since the list last changed. They are then writable at the same
+    /// time, and not one after the other.
     fn is_confirmed(&self, core: &Core) -> bool {
         self.writable.now.iter().all(|id| core.node(*id).answered_since(self.writable.since))
     }
 
-    /// What speaks against a server beside its own words.
+    /// The finding against a server, from more than its own report.
     pub(super) fn against_followed(&self, core: &Core, id: NodeId) -> Option<Finding> {
         let node = core.node(id);
         let status = own(node).filter(|status| !status.galera)?;
@@ -166,7 +168,7 @@ impl Replication {
         Way::Clear
     }
 
-    /// The other manager may have lost something. Nothing can be done about it here, but it is said.
+    /// Reports transactions that the other manager lost with its move. Understudy can do nothing about them.
     fn tell_what_it_lacks(&self, core: &mut Core, to: NodeId) {
         let Some(from) = core.writer.filter(|from| *from != to && answers(core.node(*from))) else { return };
         let (Some(has), Some(lacks)) = (own(core.node(from)), own(core.node(to))) else { return };
@@ -181,7 +183,7 @@ impl Replication {
         }
     }
 
-    /// Somebody is at work, and the servers are asked more often.
+    /// Whether a move is in progress, so that the servers are asked more often.
     pub(super) fn is_watched(&self, core: &Core) -> bool {
         let recent = core.now.saturating_sub(self.writable.since) < WATCHED;
         let moves = self.fence.is_some() || self.writable.now.first() != core.writer.as_ref();

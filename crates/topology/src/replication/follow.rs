@@ -1,6 +1,7 @@
-//! Every other server is read only and follows the primary: what is, compared with what should be, after every fact.
+//! Makes every other server read only and a replica of the primary. After each fact, the state of each server is compared with what it should be.
 //!
-//! Invariant: nobody follows before it is known to have nothing that the primary has not; who has is left alone, read only.
+//! Invariant: no server is made to follow before it is known to have no transaction that the primary does not have. A server that has one
+//! is only made read only.
 
 use std::time::Duration;
 
@@ -15,22 +16,22 @@ use crate::routes::LaneState;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
-/// How long a server may take to stop what it follows, and to begin with another. As long as that runs it cannot be promoted.
+/// How long a server may take to stop its channel and to start with another source. It cannot be promoted during that time.
 const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How the last order to follow, or to be read only, went.
+/// The result of the last order to follow, or to become read only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Followed {
     #[default]
     Unasked,
-    /// It was carried out then: the next word is awaited.
+    /// It was carried out at that time. The next status report has to confirm it.
     Done(Now),
-    /// It failed; not again before then.
+    /// It failed, and is not repeated before that time.
     Failed(Now),
 }
 
 impl Replication {
-    /// After the plan has done its part.
+    /// Gives the orders that are due. Called after the plan has done its part.
     pub fn act(&mut self, core: &mut Core) {
         if core.settings.replication.dry_run || !self.decided || is_external(core) {
             return;
@@ -40,7 +41,7 @@ impl Replication {
         let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
         for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
-            // A Galera node is none of ours, whatever the configuration says.
+            // A Galera node is left alone, even if the configuration lists it here.
             let is_galera = own(core.node(id)).is_some_and(|status| status.galera);
             if is_galera || !answers(core.node(id)) || self.waits(core, id) || self.is_served_still(core, id)
             {
@@ -54,13 +55,13 @@ impl Replication {
         }
     }
 
-    /// A planned change has begun, and statements of ours may still run there.
+    /// A switchover has begun, and the proxy's statements may still run there.
     fn is_served_still(&self, core: &Core, id: NodeId) -> bool {
         let fence = self.fence.as_ref().filter(|_| core.writer == Some(id));
         fence.is_some_and(|fence| fence.is_planned && fence.quiet_since.is_none())
     }
 
-    /// An order is out, or its effect is not seen yet, or it failed a moment ago.
+    /// Whether an order is being carried out, or its effect was not reported yet, or it failed a moment ago.
     fn waits(&self, core: &Core, id: NodeId) -> bool {
         self.is_ordered(core, id)
             || match self.server(id).followed {
@@ -70,7 +71,7 @@ impl Replication {
             }
     }
 
-    /// Before anything else it must not take writes.
+    /// Whether the server is or may be writable, which must end before anything else is done with it.
     fn may_write(&self, core: &Core, id: NodeId) -> bool {
         self.server(id).may_write.is_some() || own(core.node(id)).is_some_and(|status| !status.read_only)
     }
@@ -80,8 +81,8 @@ impl Replication {
         let Some(status) = own(node).filter(|status| !status.galera && server.errant.is_none()) else {
             return false;
         };
-        // All that it has, received or applied, was compared with what the primary has: what it received is thrown away when it begins to
-        // follow, and may have been acknowledged.
+        // All that it has, received or applied, must have been compared with the primary. Received transactions are deleted when it starts
+        // to follow another source, and may have been acknowledged.
         if status.position.is_none() || server.compared != status.has() {
             return false;
         }
@@ -90,9 +91,10 @@ impl Replication {
             return false;
         }
         match status.source() {
-            // An operator drained it, and somebody stopped it from applying: a backup, or `understudy capacity`. It still fetches, so nothing is lost by that.
+            // An operator drained it, and somebody stopped its SQL thread: a backup, or `understudy capacity`. It still fetches, so nothing
+            // can be lost.
             Some(channel) if node.drained() && is_only_stopped(channel, address) => false,
-            // Somebody must look at what it cannot apply.
+            // An event that it cannot apply needs an operator.
             Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,
             Some(channel) => channel.source != *address || !channel.sql_running || channel.io_stopped,
             None => status.channels.is_empty(),
@@ -119,13 +121,13 @@ impl Replication {
     }
 }
 
-/// It fetches from whom it should, and does not apply because somebody stopped that thread.
+/// It fetches from the right source, and does not apply because somebody stopped its SQL thread.
 fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
-    // Also while it connects anew: that is no reason to make it apply.
+    // That also holds while its IO thread reconnects.
     channel.source == primary && !channel.io_stopped && !channel.sql_running && channel.error.is_empty()
 }
 
-/// It takes statements, and answers.
+/// Whether the primary takes statements, and answers.
 fn leads(core: &Core, primary: NodeId) -> bool {
     let node = core.node(primary);
     node.lane == LaneState::Open && node.assessment.serves != Serves::No && answers(node)

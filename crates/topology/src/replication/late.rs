@@ -1,16 +1,17 @@
-//! A primary that is late with an answer: its replicas are asked about it before it counts as silent.
+//! A primary that is late with an answer. Its replicas are made to test their connection to it before it counts as silent.
 //!
 //! ```text
-//!   late for half an interval ──> one replica connects to it anew ── it stands ──> nobody else is asked
-//!                                                                 └ not yet ─────> the others are asked, too
+//!   late for half an interval ──> one replica reconnects to it ── it can ────────> no other replica is asked
+//!                                                             └ not yet ───────> the others are asked, too
 //! ```
 //!
-//! A replica that acknowledges takes a second to leave a source that is gone: it says goodbye to it, by a connection of its own, and waits
-//! that long for an answer (MariaDB 10.11.19; nothing shortens or ends that). Neither can it be promoted meanwhile, nor follow another. So that
-//! second has to run beside the silence, and not after it.
+//! A semi-synchronous replica needs a second to leave a source that is gone: it opens a connection to it to end the old one, and waits that
+//! long for an answer (MariaDB 10.11.19; no setting changes that). During that second it can neither be promoted nor follow another server.
+//! The second must therefore pass while the primary's silence is being timed, and not after it.
 //!
-//! Invariants: what is asked here moves nothing, the verdict needs the silence and the replicas' word as ever ([`super::reconnect_test`]); the
-//! replicas of a primary that answers are never all away from it, and while it misses no probes none is asked more often than once in [`GAP`].
+//! Invariants: the test alone moves nothing. A decision still needs both the silence and the replicas' answers ([`super::reconnect_test`]).
+//! As long as the primary answers, at least one replica stays connected to it, and while it misses no probe no replica is tested more often
+//! than once in [`GAP`].
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::fact::Now;
 use crate::finding::Serves;
 use crate::view::Level;
 
-/// After questions that nothing came of, the next are asked no sooner.
+/// The least time between two such tests that led to nothing.
 const GAP: Duration = Duration::from_secs(10);
 
 /// A primary that has not answered a question in time.
@@ -35,12 +36,12 @@ pub(super) struct Late {
     since: Now,
     /// When the first replica was asked.
     asked: Option<Now>,
-    /// A replica has reached it since.
+    /// A replica has reached the primary since then.
     is_reached: bool,
 }
 
 impl Replication {
-    /// A node is late with the answer to a question that was sent at `asked`.
+    /// A node is late with its answer to a question that was sent at `asked`.
     pub fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
         if core.writer == Some(id) && self.late.is_none_or(|late| late.primary != id) {
             self.late = Some(Late { primary: id, since: asked, asked: None, is_reached: false });
@@ -52,14 +53,14 @@ impl Replication {
         self.late.take_if(|late| late.primary != id || late.since <= asked);
     }
 
-    /// A replica was made to connect anew.
+    /// A replica has reconnected, or tried to.
     pub(super) fn note_reached(&mut self, receives: bool) {
         if let Some(late) = &mut self.late {
             late.is_reached |= receives;
         }
     }
 
-    /// Whether everybody is asked again and again because of it.
+    /// Whether all servers are asked for their status more often because of it.
     pub(super) fn is_late(&self, core: &Core) -> bool {
         let settings = &core.settings;
         let most = settings.probe_interval * settings.misses_max * 2;
@@ -68,14 +69,14 @@ impl Replication {
         })
     }
 
-    /// Has replicas connect anew when it is time.
+    /// Orders replicas to reconnect when that is due.
     pub(super) fn ask_early(&mut self, core: &mut Core) {
         let Some(late) = self.late.filter(|late| core.writer == Some(late.primary)) else { return };
         let (interval, misses_max) = (core.settings.probe_interval, core.settings.misses_max);
         let for_long = core.now.saturating_sub(late.since);
         let is_time = match late.asked {
             Some(at) => core.now.saturating_sub(at) >= interval / 4,
-            // From two misses on nothing new is sent there anyway.
+            // After two missed probes, no new statement is sent to the primary in any case.
             None => {
                 core.node(late.primary).counts.misses >= 2
                     || self.asked_early.is_none_or(|at| core.now.saturating_sub(at) >= GAP)
@@ -104,7 +105,7 @@ impl Replication {
             self.asked_early = Some(core.now);
             self.late = Some(Late { asked: Some(core.now), ..late });
         }
-        // As long as after a silence that was waited for.
+        // The limit ends when it would if the test had begun after the silence.
         let within =
             (interval * misses_max * 2).saturating_sub(interval + for_long).max(interval * misses_max);
         for node in replicas {
@@ -114,7 +115,7 @@ impl Replication {
         }
     }
 
-    /// It follows the primary, by its own word, and has not been asked since that is late.
+    /// Whether a replica reports that it follows the primary, and has not been asked since the primary is late.
     fn can_be_asked(&self, core: &Core, id: NodeId, late: Late) -> bool {
         let follows = channel_to(core, id, late.primary)
             .is_some_and(|channel| channel.io_running && channel.sql_running);

@@ -1,25 +1,25 @@
-//! A primary and its replicas: what its servers say, who may follow whom, and what may be asked of them.
+//! A primary and its replicas: reading their status, comparing them, replacing the primary, and making the others follow it.
 //!
 //! ```text
-//!   sql ──(the shell asks)──> status ──> words      what a server says against itself: a table of rules
-//!                               │  └───> channel    what it says of the source that it follows
-//!                               ├──> sight          what the servers are to each other: who stands apart, who lost what
-//!                               ├──> late           a primary that is late: its replicas are asked before it is silent
-//!                               ├──> witness        a primary that is silent: do its replicas still receive from it?
-//!                               ├──> parting        a primary that is lost, and may begin again: nobody gets anything more from it
-//!                               ├──> receiving      a primary that is dead: may a replica still get something from it?
+//!   sql ──(the shell asks)──> status ──> words      the table of rules about one server's own status
+//!                               │  └───> channel    the status of one replication channel
+//!                               ├──> sight          the servers compared: who has errant transactions, who has lost some
+//!                               ├──> late           a primary that is late: its replicas test their connections to it
+//!                               ├──> reconnect_test a primary that is silent: can its replicas still connect to it?
+//!                               ├──> parting        a lost primary that may come back: the replicas stop fetching from it
+//!                               ├──> receiving      a dead primary: may a replica still receive something from it?
 //!                               ├──> successor      who takes over, and what that may lose
-//!                               ├──> start          who writes when nobody has been decided on in this life
+//!                               ├──> start          who is the primary when this process has just started
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
-//!                               ├──> external       another manager moves the primary: who is writable is followed
-//!                               ├──> follow         every other server is read only and follows the primary
-//!                               └──> age            how old is what a replica shows
+//!                               ├──> external       another manager moves the primary: the writable server is followed
+//!                               ├──> follow         makes every other server read only and a replica of the primary
+//!                               └──> age            how old a replica's data is
 //! ```
 //!
-//! The general brain comes in through `crate::group` only. `change` runs only while the plan moves the writer; `follow` compares what is
-//! with what should be after every fact, so that it does not matter how a server came to stand apart, nor when this program was started.
+//! The brain calls this module through `crate::group` only. `change` runs while the plan moves the writer. `follow` compares the actual
+//! with the intended state after every fact, so it does not matter how a server came to differ, or when this program was started.
 //!
-//! Invariant: one order to a server at a time; the next is given when the one before was answered, or its time is over.
+//! Invariant: a server has one order at a time. It gets the next one when the one before was answered or its time is over.
 
 pub mod action;
 mod age;
@@ -63,67 +63,67 @@ use crate::finding::Serves;
 use crate::group::Reads;
 use crate::{NodeId, Term};
 
-/// An action that failed is tried again after this long.
+/// A failed action is repeated after this long.
 const RETRY_GAP: Duration = Duration::from_secs(1);
-/// The shell keeps the deadline of an order; its answer may arrive so much later.
+/// The shell enforces the deadline of an order; its answer may arrive this much later.
 const ANSWER_GRACE: Duration = Duration::from_millis(500);
 
-/// All that is held true of the servers together, beside what is held true of each.
+/// What is known of the servers together, besides what is known of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Replication {
     servers: Vec<Server>,
-    /// Of the change of the primary that runs.
+    /// The fencing for the change of the primary that is in progress.
     fence: Option<Fence>,
-    /// What the primary said last while it was the primary.
+    /// The primary's last status report while it was the primary.
     last_word: Option<LastWord>,
-    /// Where the primary stood by its first word as such, in this process: all that was acknowledged before is at or before it.
+    /// The primary's position in its first report as such to this process. All that was acknowledged before is at or before it.
     base: Option<Position>,
-    /// Since this process started a server has taken over, or has been confirmed: whoever else is writable must not be.
+    /// Since this process started, a server has taken over or was confirmed as the primary. Any other writable server must be made read only.
     decided: bool,
-    /// Who is to take over by an order with force, whatever it lacks.
+    /// The server that an operator ordered to take over with force, whatever it lacks.
     forced: Option<NodeId>,
-    /// The primary has not been heard as such since then.
+    /// Since when there has been no report from the primary as such.
     lost_since: Option<Now>,
-    /// The primary has not answered in time.
+    /// The primary is late with an answer.
     late: Option<Late>,
-    /// When replicas were last asked because of that.
+    /// When replicas were last made to reconnect because of that.
     asked_early: Option<Now>,
-    /// Where another manager moves the primary.
+    /// Which servers are writable, for the case that another manager moves the primary.
     writable: Writable,
 }
 
-/// What is held true of a server as part of the setup.
+/// What is known of one server in this role.
 #[derive(Clone, Debug, Default)]
 struct Server {
-    /// It may be writable, whatever it said last: it was ordered to become so, and not ordered back since.
+    /// It may be writable, whatever it reported last: it was ordered to become so under this term, and has not been ordered back since.
     may_write: Option<Term>,
-    /// An order to it is out, and is given up then.
+    /// An order to it is being carried out, and counts as lost after that time.
     order: Option<(OrderKind, Now)>,
-    /// How the last order to be read only, or to follow, went.
+    /// The result of the last order to be read only, or to follow.
     followed: Followed,
     /// Whether it still receives from a silent primary.
     reconnect_test: Asked,
-    /// When it was last asked that before the primary was silent.
+    /// When it was last tested for that before the primary counted as silent.
     asked_early: Option<Now>,
-    /// What it has that the primary has not, as it was found last.
+    /// Its errant transactions, found by the last comparison with the primary.
     errant: Option<String>,
-    /// When it had all that the primary had said to have before.
+    /// When it last had all that the primary had reported before.
     kept_up: Option<Now>,
-    /// Its word that is compared next.
+    /// Its report that is compared next.
     said: Option<Said>,
-    /// What it had, received or applied, when that was found.
+    /// What it had, received or applied, in the report that was compared last.
     compared: Option<Position>,
-    /// The primary's link is new since then: it may have come back without what it had.
+    /// The primary's link was opened anew at that time and the primary has not been compared since: it may have lost transactions.
     uncompared: Option<Now>,
-    /// It could not be asked, and did not acknowledge any more, when the primary spoke last.
+    /// It could not be asked, and did not acknowledge any more, when the primary reported last.
     left: bool,
-    /// All that it had, by its first word after the primary's link was new, and when that came.
+    /// All that it had in its first report after the primary's link was opened anew, and when that came.
     has_since: Option<(Now, History)>,
-    /// Its link was made anew while it was the primary, or about to become it: it may have ended, and have begun again without what it had.
+    /// Its link was opened anew while it was the primary, or about to become it: it may have restarted without some of what it had.
     relinked: bool,
-    /// What others have of its own transactions and it has not: it came back without them.
+    /// Its own transactions that other servers have and it has not: it has lost them.
     lost: Option<String>,
-    /// It said that it is writable when it took over: older words of it do not count.
+    /// When it reported that it is writable, as it took over. Older reports do not count.
     writable_since: Option<Now>,
 }
 
@@ -158,12 +158,12 @@ impl Replication {
         core.out.push(action.into());
     }
 
-    /// An order to it is out.
+    /// Whether an order to it is being carried out.
     fn is_ordered(&self, core: &Core, id: NodeId) -> bool {
         self.server(id).order.is_some_and(|(_, give_up)| core.now < give_up)
     }
 
-    /// What came of an action.
+    /// Handles the result of an action.
     pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
         self.answered(outcome.node(), outcome.kind());
         match outcome {
@@ -178,7 +178,7 @@ impl Replication {
         }
     }
 
-    /// Somebody is about to move the primary, or that is over.
+    /// An operator announces a move of the primary by another manager, or its end.
     pub fn announce(&mut self, announced: bool) {
         self.writable.announced = announced;
     }
@@ -192,10 +192,10 @@ impl Replication {
         self.server_mut(id).order.take_if(|(ordered, _)| *ordered == kind);
     }
 
-    /// Whether a server that is not the primary may take reads, its age aside.
+    /// Whether a server that is not the primary may take reads, apart from the age of its data.
     pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
         let assessment = &core.node(id).assessment;
-        // Between two primaries nothing is wrong with what it has, and our own orders stop its threads for a moment.
+        // While the primary changes, nothing is wrong with the server's data, and Understudy's own orders stop its threads for a moment.
         let is_between = match assessment.problem {
             "stray" | "other_source" => true,
             "not_applying" => self.fence.is_some() || self.is_ordered(core, id),
@@ -204,7 +204,7 @@ impl Replication {
         if assessment.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
     }
 
-    /// This process did not run for `gap`: orders have so much more time, and whoever has spoken may have ended since.
+    /// This process did not run for `gap`. Orders get that much more time, and a server that reported before may have ended since.
     pub fn slept(&mut self, gap: Duration) {
         for server in &mut self.servers {
             if let Some((_, give_up)) = &mut server.order {

@@ -1,16 +1,19 @@
-//! A primary that is lost may begin again at any moment, with transactions that nobody else has: whoever still tries to fetch from it would get
-//! them, and could then follow nobody who has not.
+//! Stops the replicas from fetching from a lost primary. It may come back at any moment with transactions that no other server has. A
+//! replica that received them could not follow any server without them.
 //!
 //! ```text
-//!   decision on disk ──> each replica that fetches from anybody but the new primary: its thread is stopped ──> asked once more what it has
+//!   decision on disk ──> each replica that fetches from a server other than the new primary: its IO thread is stopped ──> asked for its
+//! position again
 //! ```
 //!
-//! Invariant: from the last look at what the replicas have until they follow the new primary, none gets anything more. Not so one that cannot be
-//! reached, or whose SQL thread does not run (MariaDB throws away what it has received when its threads begin), or that is busy with another order,
-//! or does not carry this one out in time: traffic does not wait for that. What such a one gets from the old primary is found when it speaks again, and it is left alone
-//! as errant.
+//! Invariant: between the last reading of the replicas' positions and the moment at which they follow the new primary, none of them
+//! receives anything. There are exceptions, since traffic does not wait for them: a replica that cannot be reached, one whose SQL thread
+//! does not run (MariaDB deletes the relay logs when its threads start), one that is busy with another order, and one that does not carry
+//! out this order in time. What such a replica gets from the old primary is found when it answers again, and it is then left alone as
+//! errant.
 //!
-//! The decision is on disk first: a program that begins in between would find replicas that have nothing to say of a silent primary.
+//! The decision is written to disk first: if this program restarts in between, it would otherwise find replicas that cannot say anything
+//! about a silent primary.
 
 use std::time::Duration;
 
@@ -24,11 +27,11 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::{NodeId, Term};
 
-/// The thread ends at once. What takes longer is a goodbye to a source that does not answer; one that was begun to see whether it does
-/// ([`super::late`]) is over by then.
+/// Stopping the thread is immediate, except when the replica has to close its old connection on a source that does not answer. A
+/// reconnection that was started as a test ([`super::late`]) has ended by then.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// How the order to fetch no more went.
+/// How far the order to stop fetching has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Parting {
     Ordered,
@@ -36,7 +39,7 @@ pub(super) enum Parting {
 }
 
 impl Replication {
-    /// Whether nobody but `to` fetches from a primary that is lost any more. Brings it about.
+    /// Whether no server but `to` fetches from a lost primary any more. Gives the orders for that.
     pub(super) fn nobody_fetches(&mut self, core: &mut Core, to: NodeId, term: Term) -> bool {
         let may_come = |lost: NodeId| lost != to && may_send(core, lost);
         let is_lost = |fence: &&Fence| !fence.is_planned && fence.lost.is_some_and(may_come);
@@ -47,7 +50,7 @@ impl Replication {
         let left: Vec<NodeId> = ids(&core.nodes)
             .filter(|id| *id != to && !is_over(id))
             .filter(|id| match self.server(*id).order.filter(|_| self.is_ordered(core, *id)) {
-                // Its thread runs when that is done.
+                // Its thread runs again when that order has ended.
                 Some((OrderKind::Reconnect(_) | OrderKind::Part(_), _)) => true,
                 Some(_) => false,
                 None => fetches(core, *id, to),
@@ -70,7 +73,7 @@ impl Replication {
         false
     }
 
-    /// When the last one stopped to fetch.
+    /// When the last replica stopped fetching; zero before that.
     pub(super) fn parted_at(&self) -> Now {
         let parted = self.fence.iter().flat_map(|fence| fence.parted.values());
         let over = parted.map(|parting| match parting {
@@ -93,13 +96,13 @@ impl Replication {
     }
 }
 
-/// Something may come from it that was not known when its successor was chosen: commits that wait there go on when it is well again.
+/// Whether the lost primary may still send what was not known when its successor was chosen: commits that hang there continue when it recovers.
 pub(super) fn may_send(core: &Core, lost: NodeId) -> bool {
     !answers(core.node(lost)) || core.node(lost).pulse.is_given_up()
 }
 
-/// It follows a server of this cluster that is not `to`, and applies. That its thread does not run just now says little: an order whose answer came
-/// too late may be about to start it.
+/// Whether the server follows another one of this cluster than `to`, and applies. Its IO thread may be reported as stopped and still be
+/// about to start, by an order whose answer came too late.
 fn fetches(core: &Core, id: NodeId, to: NodeId) -> bool {
     let Some(status) = own(core.node(id)).filter(|status| !status.galera && answers(core.node(id))) else {
         return false;

@@ -1,14 +1,15 @@
-//! A primary that is dead to us, and a replica that is still connected to it: what it sent before its end may be on its way.
+//! A primary that this process found dead, while a replica is still connected to it: what the primary sent before its end may still be on its way.
 //!
 //! ```text
 //!   dead ──> a replica is connected to it ── not any more ───────────────────────────────> it has all that it will get
-//!                      └ still, after a second ──> asked to connect anew ── fails ───────> the same
+//!                      └ still, after a second ──> made to reconnect ── fails ───────────> the same
 //!                                                            └ connected ──> the primary lives: nothing is moved
 //! ```
 //!
-//! A server that ends refuses connections before it stops sending to its replicas, and a replica that has little of its processor reads late.
-//! Whoever is chosen before would lack what the other gets a moment later; that one could not follow any more, and with semi-synchronous
-//! replication no commit would be acknowledged. Invariant: nobody is chosen while another replica may get more from a dead primary.
+//! A server that ends refuses connections before it stops sending to its replicas, and a replica on a busy machine reads late. If a
+//! successor were chosen before, it would lack what the other replica receives a moment later. That replica could then not follow it, and
+//! with semi-synchronous replication no commit would be acknowledged. Invariant: no successor is chosen while another replica may still
+//! receive from a dead primary.
 
 use std::time::Duration;
 
@@ -22,11 +23,11 @@ use crate::fact::Now;
 use crate::finding::NodeState;
 use crate::group::Heir;
 
-/// So long a replica may take to see the end of its connection, before it is made to connect anew.
+/// A replica may take this long to notice the end of its connection, before it is made to reconnect.
 const SEES_THE_END_WITHIN: Duration = Duration::from_secs(1);
 
 impl Replication {
-    /// Why nobody can be chosen yet, or at all.
+    /// Why no successor can be chosen yet, or at all.
     pub(super) fn still_receiving(&mut self, core: &mut Core, lost: NodeId) -> Option<Heir> {
         if core.node(lost).assessment.state != NodeState::Dead || core.settings.replication.dry_run {
             return None;
@@ -55,7 +56,7 @@ impl Replication {
             }
             let wait = format!("{reason}: {name} still receives what it sent");
             let is_late = core.now.saturating_sub(since) >= SEES_THE_END_WITHIN;
-            // Only one that applies is made to connect anew: MariaDB throws away what the others have received.
+            // Only a replica whose SQL thread runs is made to reconnect: MariaDB deletes what the others have received.
             let applies = channel_to(core, id, lost).is_some_and(|channel| channel.sql_running);
             if is_late && applies && !self.is_ordered(core, id) {
                 let within = core.settings.probe_interval * core.settings.misses_max;
@@ -68,7 +69,7 @@ impl Replication {
         None
     }
 
-    /// By its last word it is connected to it; and it was not found to have lost it since.
+    /// Whether it was connected to the lost primary in its last report, and no test has shown otherwise since.
     fn may_receive(&self, core: &Core, id: NodeId, lost: NodeId) -> bool {
         let has_lost = |at: Now| !core.node(id).answered_since(at);
         channel_to(core, id, lost).is_some_and(|channel| channel.io_running)

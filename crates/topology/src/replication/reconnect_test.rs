@@ -1,13 +1,13 @@
-//! The primary is silent to us: whether its replicas can still connect to it. A test by the replicas, before a silent primary is replaced.
+//! The primary does not answer this process: before it is replaced, its replicas are tested for whether they can still connect to it.
 //!
 //! ```text
-//!   silent ──> each replica that answers: its I/O thread is not connected ───────────────────> has lost it
-//!                                         connected ──> I/O thread restarted ─── fails ──────> has lost it
+//!   silent ──> each replica that answers: its I/O thread is not connected ───────────────────> has lost the primary
+//!                                         connected ──> I/O thread restarted ─── fails ──────> has lost the primary
 //!                                                                              └ connected ──> still receives: a veto
 //! ```
 //!
-//! A replica notices by itself that its source is gone only after `slave_net_timeout`. Invariant: without one replica that has lost it,
-//! and with any that may still receive from it, nothing is moved.
+//! By itself a replica notices only after `slave_net_timeout` that its source is gone. Invariant: a silent primary is replaced only if at
+//! least one replica has lost it, and none may still receive from it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::finding::NodeState;
 /// For how long a replica's successful connect to the primary counts.
 pub(super) const RECEIVES_FOR: Duration = Duration::from_secs(2);
 
-/// What came of asking a replica to connect to its source anew.
+/// The result of asking a replica to reconnect to its source.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Asked {
     #[default]
@@ -35,15 +35,15 @@ pub(super) enum Asked {
     },
 }
 
-/// What speaks against giving the primary up.
+/// Why the primary is not given up.
 pub(super) enum Veto {
     /// A replica has not answered yet.
     Waits,
-    /// It lives, or may live. `serves`: those who are connected to it are served.
+    /// It lives, or may live. `serves`: clients that are connected to it are served.
     Lives { why: String, serves: bool },
 }
 
-/// What one replica says of a silent primary.
+/// What one replica's state says about a silent primary.
 enum Vote {
     Lost,
     Waits,
@@ -51,14 +51,14 @@ enum Vote {
 }
 
 impl Replication {
-    /// Whether something speaks against giving up `primary`, against which its verdict speaks.
+    /// Whether something speaks against giving up `primary`, whose assessment is that it is lost.
     pub(super) fn veto(&mut self, core: &mut Core, primary: NodeId) -> Option<Veto> {
         let node = core.node(primary);
         let name = node.name.clone();
         if let Some((errno, _)) = &node.rejected
             && node.assessment.problem == "rejected"
         {
-            // 1053: it is about to stop.
+            // 1053: the server is shutting down.
             let serves = *errno != 1053;
             let why = format!("{name} {}: it lives, and nothing is moved", node.assessment.reason);
             return Some(Veto::Lives { why, serves });
@@ -90,7 +90,7 @@ impl Replication {
         })
     }
 
-    /// `None`: it has nothing to say about it.
+    /// `None`: its state says nothing about the primary.
     fn vote(&mut self, core: &mut Core, id: NodeId, primary: NodeId, since: Now) -> Option<Vote> {
         let node = core.node(id);
         let name = node.name.clone();
@@ -101,7 +101,7 @@ impl Replication {
         }
         let is_stopped = channel.io_stopped;
         let may_be_asked = applies && !core.settings.replication.dry_run;
-        // It was stopped by an order of a former life of this program; or by somebody else, and would be started again anyway.
+        // It was stopped by an order that this program gave before a restart, or by somebody else; in that case it would be started again anyway.
         if is_stopped && !may_be_asked {
             return None;
         }
@@ -134,7 +134,7 @@ impl Replication {
         Some(Vote::Waits)
     }
 
-    /// Has a replica connect to `primary` anew; it has lost it when it is not connected after that time.
+    /// Orders a replica to reconnect to `primary`. It has lost the primary if it is not connected after `within`.
     pub(super) fn ask_to_connect(
         &mut self,
         core: &mut Core,
@@ -153,7 +153,7 @@ impl Replication {
         self.server_mut(id).reconnect_test = match receives {
             false => Asked::Lost(core.now),
             true if is_lost => Asked::Receives(core.now),
-            // A status from before the loss says nothing about the time after it.
+            // A status report from before the loss says nothing about the time after it.
             true => Asked::Not,
         };
     }

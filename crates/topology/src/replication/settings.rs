@@ -1,4 +1,4 @@
-//! What may be set about a primary with replicas, and about no other cluster.
+//! Settings of a primary with replicas.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub enum FailoverPolicy {
     /// The best replica is promoted.
     #[default]
     Automatic,
-    /// Who would be promoted, and why, is said; traffic is held until an operator orders a switchover.
+    /// The log says who would be promoted, and why; traffic waits until an operator orders a switchover.
     Manual,
 }
 
@@ -20,7 +20,7 @@ pub enum Manager {
     /// This program.
     #[default]
     Understudy,
-    /// Another one: whoever is writable is followed, and no server is given an order.
+    /// Another program. Writes go to the server that is writable, and no server gets an order.
     External,
 }
 
@@ -29,13 +29,12 @@ pub enum Manager {
 pub struct Settings {
     /// What is done when it is lost.
     pub failover: FailoverPolicy,
-    /// After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not
-    /// wait. Kept over a restart of this program.
+    /// The least time between an automatic failover and the next: what took one primary down may take down its successor. An operator's
+    /// order does not wait. Remembered over a restart of this program.
     pub failover_gap: Duration,
-    /// A replica that was last seen to have received all that the primary had longer than this before the loss is not promoted without an
-    /// order.
+    /// A replica is not promoted without an order if it was last known to have all of the primary's transactions longer than this before the loss.
     pub behind_max: Duration,
-    /// Nothing is done that was not ordered: no failover, no server made read only, none told whom to follow. What would have been done is said.
+    /// Nothing is changed without an order: no failover, no server is made read only or a replica. The log says what would have been done.
     pub dry_run: bool,
     /// Who moves the primary. With another manager the settings above mean nothing.
     pub manager: Manager,

@@ -1,7 +1,8 @@
-//! A set of servers that is not a primary with its replicas, as `understudy serve --check` tells it before anything is begun.
+//! Finds servers that are not a primary with its replicas, for `understudy serve --check`.
 //!
-//! Enters: what each server said, with its sources called by their configured addresses. Leaves: sentences, from the same tables that the brain
-//! judges by. What Understudy puts right by itself (a replica that follows nobody, or another than the primary) is no fault of the setup.
+//! Enters: the status of each server, with its sources named by their configured addresses. Leaves: sentences, from the same tables of
+//! rules that the brain uses. What Understudy corrects by itself (a replica that follows no server, or one other than the primary) is not
+//! reported.
 
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
@@ -12,11 +13,11 @@ pub struct Server<'a> {
     pub name: &'a str,
     /// `host:port`.
     pub address: &'a str,
-    /// What it said; `None` when it did not.
+    /// Its status; `None` when it did not answer.
     pub status: Option<&'a ReplicationStatus>,
 }
 
-/// What makes a setup another than it is said to be; the rest is said of a server by itself, or is put right.
+/// The problems that are reported here. The others are reported for each server alone, or corrected by Understudy.
 const FAULTS: &[&str] = &[
     "several_sources",
     "stranger",
@@ -28,7 +29,7 @@ const FAULTS: &[&str] = &[
     "binlog_format",
 ];
 
-/// What speaks against each server as a part of the whole.
+/// What is wrong with each server's part in the setup.
 pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
     let writes = |server: &&Server| {
         server.status.is_some_and(|status| !status.galera && !status.read_only && status.channels.is_empty())
@@ -62,7 +63,7 @@ pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
     servers.iter().map(told).collect()
 }
 
-/// The servers that follow each other, from one on and back to it.
+/// The servers from one on, each followed by the one before, if that leads back to it.
 fn ring(servers: &[Server], server: &Server) -> Option<String> {
     let mut names = server.name.to_owned();
     let mut at = server;

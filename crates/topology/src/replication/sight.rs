@@ -1,7 +1,8 @@
-//! What the servers are to each other: who stands apart, who came back without what it had, and what that says against one.
+//! Compares the servers with each other: which of them has errant transactions, which came back without transactions that it had, and which
+//! finding follows from that.
 //!
-//! Enters: what each said last. Leaves: how far each is behind, the transactions that the primary has not, and the finding of the first rule
-//! that speaks against a server.
+//! Enters: the last status report of each server. Leaves: how far each is behind, the transactions that the primary does not have, and for
+//! each server the finding of the first rule that applies.
 
 use std::time::Duration;
 
@@ -21,27 +22,27 @@ use crate::finding::{Finding, NodeState, Serves, refused};
 use crate::routes::LaneState;
 use crate::status::Status;
 
-/// Replicas that are less far behind than this, in seconds, are alike when a switchover chooses among them.
+/// Replicas that are less far behind than this, in seconds, count as equal when a switchover chooses among them.
 const LAG_ALIKE_S: u64 = 5;
 
-/// So long after a change the servers are asked again and again, so that they follow the new primary at once: with semi-synchronous
-/// replication its first commit waits for that.
+/// For this long after a change of the primary the servers are asked for their status more often, so that they follow the new primary at
+/// once. With semi-synchronous replication its first commit waits for that.
 const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 
-/// What the primary said last as such.
+/// What the primary reported last while it was the primary.
 #[derive(Clone, Debug)]
 pub(super) struct LastWord {
     pub origin: Origin,
     pub history: Option<History>,
     pub position: Option<Position>,
-    /// Where it stood by the word before that: time enough since for a replica to have received it.
+    /// Its position in the report before that. A replica has had the time since to receive it.
     pub before: Option<Position>,
-    /// A commit waited for a replica: semi-synchronous replication was in force.
+    /// Commits waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
     pub asked: Now,
 }
 
-/// A server's word that is yet to be compared with a later one of the primary.
+/// A server's report that has not yet been compared with a later one of the primary.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     at: Now,
@@ -49,48 +50,48 @@ pub(super) struct Said {
     has: Option<Position>,
 }
 
-/// What the server said last.
+/// The server's last status report, if it is one of a replicating server.
 pub(super) fn own(node: &Belief) -> Option<&ReplicationStatus> {
     node.status.as_ref().and_then(Status::replication)
 }
 
-/// It answers, whatever it says.
+/// Whether the server answers, in whatever state it is.
 pub(super) fn answers(node: &Belief) -> bool {
     node.linked && !node.assessment.gone && node.status.is_some()
 }
 
-/// It takes writes from whomever, by its own word.
+/// Whether the server reports itself as writable and follows no other.
 pub(super) fn writes(node: &Belief) -> bool {
     answers(node) && own(node).is_some_and(|status| !status.read_only && status.channels.is_empty())
 }
 
-/// What a server that answers says of its connection to `primary`, which it follows.
+/// The channel by which a server that answers says that it follows `primary`.
 pub(super) fn channel_to(core: &Core, id: NodeId, primary: NodeId) -> Option<&Channel> {
     let channel = own(core.node(id)).filter(|_| answers(core.node(id)))?.source()?;
     (channel.source == core.node(primary).address).then_some(channel)
 }
 
-/// All that a server has applied, server by server.
+/// All that a server has applied, by origin.
 pub(super) fn history(status: &ReplicationStatus) -> Option<History> {
     let mut history = status.history.clone()?;
-    // A server that was made from a backup has a position and no binlog.
+    // A server that was restored from a backup has a position, but no binlog.
     if let Some(position) = &status.position {
         history.add(position);
     }
     Some(history)
 }
 
-/// The same, and nothing where it is not known.
+/// The same; empty where it is not known.
 pub(super) fn applied(status: &ReplicationStatus) -> History {
     history(status).unwrap_or_else(|| History::empty(status.dialect.family()))
 }
 
-/// Whether a server has each of these transactions, applied or received: of whichever server they are, not by their numbers alone.
+/// Whether a server has each of these transactions, applied or received. The origins are compared, too, and not only the numbers.
 pub(super) fn has_each(status: &ReplicationStatus, position: &Position) -> bool {
     all_of(status).holds(position)
 }
 
-/// The same, and all that it has received.
+/// All that a server has applied or received.
 pub(super) fn all_of(status: &ReplicationStatus) -> History {
     let mut all = applied(status);
     if let Some(has) = &status.has() {
@@ -100,7 +101,7 @@ pub(super) fn all_of(status: &ReplicationStatus) -> History {
 }
 
 impl Replication {
-    /// Before the servers are judged: who is behind, when a planned switchover is to choose.
+    /// Updates how far each server is behind, before the servers are judged. A switchover uses it to choose.
     pub fn look_around(&mut self, core: &mut Core) {
         for id in ids(&core.nodes) {
             let lag = own(core.node(id)).and_then(|status| status.source()?.lag_s).unwrap_or(0);
@@ -112,10 +113,10 @@ impl Replication {
         }
     }
 
-    /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
-    /// they were compared.
+    /// The link to the server was opened anew. A primary that has restarted may lack transactions that it had and that replicas have. It
+    /// gets no statements until that was compared.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
-        // In its former life it may have had less, or more.
+        // What it reported before a restart may differ from what it has now.
         let server = self.server_mut(id);
         server.said = None;
         server.compared = None;
@@ -134,12 +135,12 @@ impl Replication {
         }
     }
 
-    /// What it said is not enough to end a doubt.
+    /// Whether a status report does not end a suspicion yet, because the primary has not been compared with its replicas.
     pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
         core.writer == Some(id) && self.server(id).uncompared.is_some()
     }
 
-    /// The server said this.
+    /// The server has reported its status.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         self.note_writable(id, status.read_only);
         if core.writer == Some(id) {
@@ -152,7 +153,7 @@ impl Replication {
         }
         let new_link = core.writer.and_then(|primary| self.server(primary).uncompared);
         let server = self.server_mut(id);
-        // Whoever speaks again may acknowledge again.
+        // A server that answers again may acknowledge again.
         server.left = false;
         if server.has_since.is_none() && new_link.is_some_and(|since| asked > since) {
             server.has_since = Some((core.now, all_of(status)));
@@ -162,8 +163,9 @@ impl Replication {
         }
     }
 
-    /// What another has and the primary has not is told only by a word of the primary that was asked for when the other's was there: all
-    /// that it shows can have come from the primary.
+    /// The primary has reported its status. Which transactions another server has and the primary has not is decided only with a report of
+    /// the primary that was asked for after the other's report arrived. Everything that the other showed can by then have come from the
+    /// primary.
     fn primary_said(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         if self.server(id).writable_since.is_some_and(|since| asked <= since) || status.read_only {
             return;
@@ -172,7 +174,7 @@ impl Replication {
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
         let primary = history(status);
-        // Several words in a moment are one.
+        // Reports in quick succession count as one.
         let before = self.last_word.take().and_then(|word| {
             let is_old = asked.saturating_sub(word.asked) >= core.settings.probe_interval / 2;
             if is_old { word.position } else { word.before }
@@ -198,7 +200,7 @@ impl Replication {
         }
     }
 
-    /// Who has all that the primary had by the word before this one.
+    /// Notes which servers have all that the primary had in its report before this one.
     fn note_kept_up(&mut self, core: &Core, id: NodeId) {
         let Some(last) = self.last_word.as_ref().and_then(|word| word.position.clone()) else { return };
         for other in ids(&core.nodes).filter(|other| *other != id) {
@@ -210,7 +212,8 @@ impl Replication {
         }
     }
 
-    /// The primary counts nobody any more that cannot be asked: whoever cannot has acknowledged nothing later than what the primary has now.
+    /// Notes which of the servers that cannot be asked the primary no longer counts as semi-synchronous replicas. They have acknowledged
+    /// nothing later than what the primary has now.
     fn note_left(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         let address = &core.node(id).address;
         let known = core.nodes.iter().filter(|node| answers(node)).filter_map(own).filter(|status| {
@@ -226,7 +229,7 @@ impl Replication {
         }
     }
 
-    /// Whether the primary, whose link is new, has all that it wrote before: what others have of its own transactions.
+    /// Compares a primary whose link is new with the other servers: whether it has all of its own transactions that they have.
     fn compare_new_link(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         if self.server(id).uncompared.is_none_or(|since| asked <= since) {
             return;
@@ -237,10 +240,10 @@ impl Replication {
             return;
         }
         let mine = applied(status);
-        // One that follows somebody is not the primary yet, or not any more: what it has not may come. One that is writable when this program
-        // begins has been written since: what others have of it besides is theirs to lose.
+        // A server that follows another is not the primary yet, or is not any more, and may still receive what it lacks. If it was writable
+        // when this program started, it was written to meanwhile, and what others have beyond that is not its loss.
         let counts = status.channels.is_empty() && (self.decided || status.read_only);
-        // Who was found to stand apart while the primary was written is no measure of it.
+        // A server that was found to have errant transactions is no measure for the primary.
         let lost =
             others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
                 let (_, theirs) = spoke(other)?;
@@ -252,7 +255,7 @@ impl Replication {
         server.uncompared = None;
     }
 
-    /// It waits for a comparison without which nobody follows a new primary.
+    /// Whether a comparison is outstanding without which no server can follow a new primary.
     pub fn is_unclear(&self, core: &Core) -> bool {
         if is_external(core) {
             return self.is_watched(core);
@@ -270,7 +273,7 @@ impl Replication {
             })
     }
 
-    /// What speaks against a server that answers, beside its own words.
+    /// The finding against a server that answers, from more than its own report.
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         if is_external(core) {
             return self.against_followed(core, id);
@@ -307,7 +310,7 @@ impl Replication {
         }
     }
 
-    /// What somebody should put right about a server, though it may be used all the same.
+    /// Advice: what somebody should correct on a server that is usable all the same.
     pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
         let Some(primary) = core.writer.filter(|_| self.fence.is_none() && self.decided) else {
             return vec![];
@@ -327,7 +330,7 @@ impl Replication {
             .collect()
     }
 
-    /// The primary came back without what it had.
+    /// The primary came back without transactions that it had.
     fn lost_transactions(&self, core: &Core, id: NodeId) -> Option<Finding> {
         let lost = self.server(id).lost.as_ref().filter(|_| core.writer == Some(id))?;
         Some(refused("lost_transactions", format!("came back without transactions of its own: {lost}")))
@@ -338,14 +341,14 @@ impl Replication {
         if let Some(lost) = self.lost_transactions(core, id) {
             return Some(lost);
         }
-        // What the plan does to it itself is no news, nor is what it said before it took over.
+        // When the plan itself made it read only, or it reported that before it took over, nothing is wrong.
         let in_use = node.lane != LaneState::Shut && self.fence.is_none();
         let counts = server.writable_since.is_none_or(|since| node.answered_since(since));
         (in_use && counts && status.read_only)
             .then(|| refused("read_only", "is read only: read_only is set".into()))
     }
 
-    /// What is said of a server that works, to follow its name and a colon.
+    /// A clause about a server that works, to follow its name and a colon.
     pub fn well(&self, core: &Core, id: NodeId) -> String {
         let source = own(core.node(id)).and_then(|status| Some(&status.source()?.source));
         match source {
@@ -360,7 +363,8 @@ impl Replication {
     }
 }
 
-/// What the server has and the primary has not, as far as their binlog states tell: only the last number of each run is certain.
+/// The transactions that the server has and the primary has not, as far as the binlog states show them: only the last number of each range
+/// is certain.
 fn at_most(errant: &Errant, node: &str) -> String {
     if errant.is_exact() {
         return errant.to_string();
@@ -368,17 +372,18 @@ fn at_most(errant: &Errant, node: &str) -> String {
     format!("{errant} at most, see `understudy errant list {node}`")
 }
 
-/// The server at that address.
+/// The configured server at that address.
 pub(super) fn ours(core: &Core, address: &str) -> Option<NodeId> {
     ids(&core.nodes).find(|id| core.node(*id).address == address)
 }
 
-/// It is connected to a source that is no server of this cluster. One whose source is gone may know it by a name that is not known here.
+/// Whether it is connected to a source outside this cluster. A server whose source is gone may name that source by an address that is not
+/// configured here.
 pub(super) fn follows_stranger(core: &Core, status: &ReplicationStatus) -> bool {
     status.source().is_some_and(|channel| channel.io_running && ours(core, &channel.source).is_none())
 }
 
-/// The servers that follow each other, from `id` on and back to it, when it is one of them.
+/// The servers from `id` on, each followed by the one before, if that leads back to `id`.
 pub(super) fn ring(core: &Core, id: NodeId) -> Option<String> {
     let mut names = core.name(id).to_owned();
     let mut at = id;
@@ -393,12 +398,12 @@ pub(super) fn ring(core: &Core, id: NodeId) -> Option<String> {
     None
 }
 
-/// The name of the server at that address, or the address.
+/// The name of the server at that address, or else the address.
 pub(super) fn called<'a>(core: &'a Core, address: &'a str) -> &'a str {
     core.nodes.iter().find(|node| node.address == address).map_or(address, |node| &node.name)
 }
 
-/// Nobody was decided on yet: the one that takes writes, and none when that are several.
+/// The finding while no primary has been chosen yet: the only writable server is taken, and none if several are writable.
 pub(super) fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
     let writing: Vec<&str> =
         core.nodes.iter().filter(|node| writes(node)).map(|node| node.name.as_str()).collect();
@@ -413,7 +418,7 @@ pub(super) fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
     if let Some(names) = ring(core, id) {
         return Some(refused("ring", words::ring(&names, status.dialect)));
     }
-    // Whoever could not take over is told of before anything is begun.
+    // A server that could not take over is reported before any change begins.
     if let Some(finding) = words::unfit(status) {
         return Some(finding);
     }

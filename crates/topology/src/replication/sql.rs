@@ -1,6 +1,6 @@
-//! What a server of a primary-replica setup is asked and told, as each [`Dialect`] wants it said.
+//! The statements for a server of a primary-replica setup, in each [`Dialect`].
 //!
-//! Pure text: the shell sends it. Each answer is read by name, so that a server that lacks one of the values simply does not say it. Texts with
+//! Pure text: the shell sends it. Each answer is read by name, so that a server simply leaves out a value that it does not have. Texts with
 //! values in them are for a session whose sql_mode is empty.
 //!
 //! Sources: for MariaDB its knowledge base, and what was seen on 10.11.19; for MySQL the pages of its Reference Manual 8.4 that are named by
@@ -8,7 +8,7 @@
 
 use crate::flavor::Dialect;
 
-/// Rows of name and value: what [`super::ReplicationStatus`] holds of settings and, of MariaDB, of positions. 0.5 ms on MariaDB 10.11.
+/// Rows of name and value: the settings in [`super::ReplicationStatus`] and, on MariaDB, the positions. 0.5 ms on MariaDB 10.11.
 pub fn variables(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => VARIABLES,
@@ -16,19 +16,20 @@ pub fn variables(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Rows of name and value, of a server whose family is not known yet: those of MariaDB, which MySQL answers as far as it knows them.
+/// Rows of name and value, for a server whose family is not known yet: MariaDB's names, of which MySQL answers those that it knows.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id','read_only','log_bin','log_slave_updates',\
     'gtid_strict_mode','binlog_format','gtid_current_pos','gtid_binlog_state','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
-/// MySQL keeps its older names beside the newer ones in some versions and not in others, and has those of a plugin only where that is installed.
+/// MySQL has its older names beside the newer ones in some versions and not in others, and a plugin's names only where that is installed.
 /// `gtid_executed` is not among them: "SHOW VARIABLES Statement" says that long values are cut off, after 1024 characters in
-/// performance_schema ("Performance Schema System Variable Tables"), and a set of GTIDs that was cut off is another set. [`positions`] asks for it.
+/// performance_schema ("Performance Schema System Variable Tables"), and a set of GTIDs that is cut off is another set. [`positions`] asks
+/// for it.
 const MYSQL_VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','server_id','read_only','super_read_only','log_bin',\
     'log_replica_updates','log_slave_updates','gtid_mode','enforce_gtid_consistency','binlog_format','rpl_semi_sync_source_enabled',\
     'rpl_semi_sync_replica_enabled','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
-/// One row, to be read by the names of its columns beside [`variables`]; `None` where those say it all. MySQL: "GTID Format and
-/// Storage", "Replication and Binary Logging Options and Variables" (`server_uuid`).
+/// One row, read by column name in addition to [`variables`]; `None` where those contain everything. MySQL: "GTID Format and Storage",
+/// "Replication and Binary Logging Options and Variables" (`server_uuid`).
 pub fn positions(dialect: Dialect) -> Option<&'static str> {
     match dialect {
         Dialect::MariaDb => None,
@@ -38,15 +39,15 @@ pub fn positions(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// The status variables of MariaDB that decide something.
+/// The status variables of MariaDB on which decisions depend.
 macro_rules! mariadb {
     () => {
         "'Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected'"
     };
 }
 
-/// The same of MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins of 8.0.26 and later, which may be
-/// installed in place of the older ones ("Installing Semisynchronous Replication").
+/// The same for MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins since 8.0.26, which may be
+/// installed instead of the older ones ("Installing Semisynchronous Replication").
 macro_rules! mysql {
     () => {
         "'Rpl_semi_sync_source_status','Rpl_semi_sync_source_clients','Rpl_semi_sync_replica_status','Rpl_semi_sync_master_status',\
@@ -54,7 +55,7 @@ macro_rules! mysql {
     };
 }
 
-/// Rows of name and value: the status half. With `is_counted` the counters, too, of which a sample is kept.
+/// Rows of name and value: the status variables. With `is_counted` also the counters that are sampled.
 pub fn status(dialect: Dialect, is_counted: bool) -> &'static str {
     match (dialect, is_counted) {
         (Dialect::MariaDb, false) => STATUS,
@@ -70,11 +71,11 @@ pub fn status(dialect: Dialect, is_counted: bool) -> &'static str {
     }
 }
 
-/// The status half on MariaDB.
+/// The status variables on MariaDB.
 pub const STATUS: &str = concat!("SHOW GLOBAL STATUS WHERE Variable_name IN (", mariadb!(), ")");
 
-/// One row for each source that the server replicates from, to be read with [`super::channel()`]. Needs SLAVE MONITOR (MariaDB) or REPLICATION
-/// CLIENT (MySQL: "SHOW REPLICA STATUS Statement", since 8.0.22; before, "SHOW SLAVE STATUS Statement").
+/// One row for each replication channel, read with [`super::channel()`]. Needs SLAVE MONITOR (MariaDB) or REPLICATION CLIENT (MySQL: "SHOW
+/// REPLICA STATUS Statement", since 8.0.22; before, "SHOW SLAVE STATUS Statement").
 pub fn channels(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "SHOW ALL SLAVES STATUS",
@@ -83,10 +84,10 @@ pub fn channels(dialect: Dialect) -> &'static str {
     }
 }
 
-/// No statement of a client changes data from then on. It waits for what commits just now, and for tables that are locked.
+/// From then on, no client's statement changes data. Waits for commits in progress, and for locked tables.
 ///
-/// MariaDB: but of an account with READ ONLY ADMIN; needs that itself (SUPER before 10.11). MySQL: nobody's; `super_read_only` sets
-/// `read_only`, too; needs SYSTEM_VARIABLES_ADMIN (SUPER in 5.7) ("Server System Variables").
+/// MariaDB: except for accounts with READ ONLY ADMIN, which this needs itself (SUPER before 10.11). MySQL: without exception;
+/// `super_read_only` sets `read_only`, too; needs SYSTEM_VARIABLES_ADMIN (SUPER in 5.7) ("Server System Variables").
 pub fn read_only(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "SET GLOBAL read_only = ON",
@@ -94,11 +95,11 @@ pub fn read_only(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The server is writable from then on, if its clock has not reached `clock_s` when it comes to it: a server that stood still carries out
-/// later what it was sent before, and by then another may be the primary. Otherwise it stays as it is.
+/// Makes the server writable, if its clock has not reached `clock_s` when it runs the statement: a server that was stopped runs later what
+/// it was sent before, and by then another may be the primary. Otherwise nothing changes.
 ///
-/// MySQL has no statement that is a block: the value itself asks the clock. `read_only = OFF` turns super_read_only off, too ("Server
-/// System Variables"); SYSDATE is the time at which it is evaluated ("Date and Time Functions").
+/// MySQL has no blocks outside stored code: the value itself depends on the clock. `read_only = OFF` turns super_read_only off, too
+/// ("Server System Variables"); SYSDATE is the time at which it is evaluated ("Date and Time Functions").
 pub fn writable_before(dialect: Dialect, clock_s: f64) -> String {
     match dialect {
         Dialect::MariaDb => format!(
@@ -112,7 +113,7 @@ pub fn writable_before(dialect: Dialect, clock_s: f64) -> String {
     }
 }
 
-/// One row: read_only, and all that has been written or applied.
+/// One row: read_only, and all that was written or applied.
 pub fn standing(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_current_pos AS position",
@@ -122,9 +123,9 @@ pub fn standing(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The session's statements end by themselves when they have waited so long. MariaDB ends any; MySQL's max_execution_time is for reads only
-/// ("Server System Variables"), but what waits for locks (to become read only does: two of them) gives up after lock_wait_timeout, of whole
-/// seconds, one at least.
+/// Limits the time of the session's statements. MariaDB ends any statement; MySQL's max_execution_time is for reads only ("Server System
+/// Variables"), but a statement that waits for locks (becoming read only takes two) gives up after lock_wait_timeout, which has whole
+/// seconds, at least one.
 pub fn limit(dialect: Dialect, seconds: f64) -> String {
     match dialect {
         // Zero would be no limit.
@@ -135,7 +136,7 @@ pub fn limit(dialect: Dialect, seconds: f64) -> String {
     }
 }
 
-/// The number of the error with which a statement ends when that time is over: ER_STATEMENT_TIMEOUT, or ER_LOCK_WAIT_TIMEOUT.
+/// Whether a statement ended with this error because that time was over: ER_STATEMENT_TIMEOUT, or ER_LOCK_WAIT_TIMEOUT.
 pub fn is_limit_error(dialect: Dialect, errno: u16) -> bool {
     match dialect {
         Dialect::MariaDb => errno == 1969,
@@ -143,8 +144,8 @@ pub fn is_limit_error(dialect: Dialect, errno: u16) -> bool {
     }
 }
 
-/// Stops the I/O thread; what it has received is still applied. Needs REPLICATION SLAVE ADMIN, MySQL's REPLICATION_SLAVE_ADMIN (SUPER in
-/// 5.7) ("STOP REPLICA Statement": without FOR CHANNEL, those of all channels).
+/// Stops the I/O thread; what was received is still applied. Needs REPLICATION SLAVE ADMIN, MySQL's REPLICATION_SLAVE_ADMIN (SUPER in 5.7)
+/// ("STOP REPLICA Statement": without FOR CHANNEL, those of all channels).
 pub fn stop_fetching(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "STOP ALL SLAVES IO_THREAD",
@@ -153,7 +154,7 @@ pub fn stop_fetching(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Starts the I/O thread; after [`stop_fetching`] it connects anew.
+/// Starts the I/O thread; after [`stop_fetching`] it reconnects.
 pub fn start_fetching(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "START ALL SLAVES IO_THREAD",
@@ -179,8 +180,7 @@ pub fn start(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The server follows the source of that name no more. What it had received and not applied is thrown away with the relay log. Needs RELOAD
-/// ("RESET REPLICA Statement").
+/// Removes the channel of that name. What was received and not applied is deleted with the relay log. Needs RELOAD ("RESET REPLICA Statement").
 pub fn forget(dialect: Dialect, channel: &str) -> String {
     match (dialect, channel) {
         (Dialect::MariaDb | Dialect::MySql57 | Dialect::MySql80, "") => "RESET SLAVE ALL".to_owned(),
@@ -191,17 +191,17 @@ pub fn forget(dialect: Dialect, channel: &str) -> String {
     }
 }
 
-/// For a server that wrote by itself: what is applied counts as the place to go on from. MySQL's auto position goes by gtid_executed anyway
-/// ("GTID Auto-Positioning").
+/// For a server that was a primary: makes its own position the one from which it continues as a replica. MySQL's auto position uses
+/// gtid_executed anyway ("GTID Auto-Positioning").
 pub fn from_where_it_stands(dialect: Dialect) -> Option<&'static str> {
     (dialect == Dialect::MariaDb).then_some("SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_current_pos")
 }
 
-/// Where and how to fetch from now on: from what is applied on. A source that is gone is tried each second, for as long as it takes; one that has
-/// nothing to send says so each second.
+/// Sets the source, to fetch from the applied position on. A source that is gone is tried each second, without limit; one that has nothing
+/// to send sends a heartbeat each second.
 ///
-/// MySQL: "CHANGE REPLICATION SOURCE TO Statement", "CHANGE MASTER TO Statement". How often a source that is gone is tried has to be said:
-/// 8.4 gives up after ten times. The key of the source is asked for, since a login by caching_sha2_password without TLS needs it.
+/// MySQL: "CHANGE REPLICATION SOURCE TO Statement", "CHANGE MASTER TO Statement". The number of tries must be set, since 8.4 gives up after
+/// ten. The source's public key is requested, since a login by caching_sha2_password without TLS needs it.
 pub fn change_source(dialect: Dialect, host: &str, port: u16, user: &str, password: &str) -> String {
     let (statement, of, rest) = match dialect {
         Dialect::MariaDb => ("CHANGE MASTER TO", "MASTER", "MASTER_USE_GTID = slave_pos"),
@@ -228,11 +228,11 @@ pub fn change_source(dialect: Dialect, host: &str, port: u16, user: &str, passwo
     )
 }
 
-/// Waits until `position` is applied, at the most so long; one row, one column: 0 when it is, another number when the time is over. `None`
+/// Waits until `position` is applied, for a limited time; one row, one column: 0 when it is, another number when the time is over. `None`
 /// when `position` is not of the dialect's family.
 ///
-/// MySQL: "Functions Used with Global Transaction Identifiers (GTIDs)". Without a time it waits for ever, and 0 is no time; the server ends the
-/// read besides ("Optimizer Hints").
+/// MySQL: "Functions Used with Global Transaction Identifiers (GTIDs)". Without a time it waits for ever, and 0 is not a time; the server
+/// also ends the read by itself ("Optimizer Hints").
 pub fn wait_for(dialect: Dialect, position: &str, seconds: f64) -> Option<String> {
     let is_of_set = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b',' | b':' | b'_');
     match dialect {
@@ -247,7 +247,7 @@ pub fn wait_for(dialect: Dialect, position: &str, seconds: f64) -> Option<String
     }
 }
 
-/// Whether it acknowledges, and whether it waits for acknowledgements. No rows where a server knows no semi-synchronous replication.
+/// Whether it acknowledges, and whether it waits for acknowledgements. No rows on a server without semi-synchronous replication.
 pub fn semi_sync(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => {
@@ -260,15 +260,15 @@ pub fn semi_sync(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The names of the two, the newer ones first: that it acknowledges, and that it waits.
+/// The names of the two, the newer ones first: acknowledges, waits.
 pub const SEMI_SYNC_NAMES: [(&str, &str); 2] = [
     ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_source_enabled"),
     ("rpl_semi_sync_slave_enabled", "rpl_semi_sync_master_enabled"),
 ];
 
-/// Restarts the I/O thread, so that it connects anew. `goodbye`: around it, where that is to be shorter meanwhile. On MariaDB one
-/// statement: whatever becomes of whoever sent it, the server does all of it. MySQL has no such; a thread that stays stopped is started by the next
-/// order to follow.
+/// Restarts the I/O thread, so that it reconnects. `goodbye`: statements around it that shorten the replica's message to its old source. On
+/// MariaDB it is one statement, which the server completes whatever becomes of its sender. MySQL has no such statement; a thread that stays
+/// stopped is started by the next order to follow.
 pub fn reconnect(dialect: Dialect, goodbye: Option<(&str, &str)>) -> Vec<String> {
     let (stop, start) = (stop_fetching(dialect), start_fetching(dialect));
     match (dialect, goodbye) {
@@ -283,7 +283,7 @@ pub fn reconnect(dialect: Dialect, goodbye: Option<(&str, &str)>) -> Vec<String>
     }
 }
 
-/// A string literal, for an empty sql_mode. CHANGE MASTER takes no other form: no hexadecimal one, no variable.
+/// A string literal, for an empty sql_mode. CHANGE MASTER accepts no other form: neither hexadecimal nor a variable.
 fn text(value: &str) -> String {
     let mut literal = String::from("'");
     for character in value.chars() {

@@ -1,12 +1,12 @@
 //! Which server is the primary when this process has just started.
 //!
 //! ```text
-//!   nothing on disk   the one that is writable; or, when none is, the one that the others follow
-//!   a writer on disk  itself, when it is writable; the one it follows, when that is; else as after a loss
+//!   nothing on disk   the writable server; if none is writable, the one that the others follow
+//!   a writer on disk  that server if it is writable; the one it follows, if that is writable; otherwise as after a loss
 //! ```
 //!
-//! Invariant: nobody is made writable before all that answer were heard; and a server whose primary does not answer is not promoted at the
-//! first start, when nothing is known of that primary.
+//! Invariant: no server is made writable before all that answer were heard. At the first start, when nothing is known of the primary, a
+//! server whose primary does not answer is not promoted.
 
 use protocol::gtid::History;
 
@@ -20,7 +20,7 @@ use crate::finding::{NodeState, Serves};
 use crate::group::Heir;
 
 impl Replication {
-    /// Who is to write. `time_up`: whoever has not been heard by now is not waited for.
+    /// Who is to write. `time_up`: servers that have not answered by now are not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
         if is_external(core) {
             return if time_up {
@@ -44,7 +44,7 @@ impl Replication {
 
     fn first_primary(&mut self, core: &mut Core, time_up: bool) -> Heir {
         let Some(last) = core.writer else { return first(core, time_up) };
-        // However long this process did not run: who has not been heard is not known to be gone.
+        // This process may have been stopped meanwhile, so a server that was not heard is not known to be gone.
         let time_up = time_up && core.nodes.iter().all(|node| node.assessment.state != NodeState::Unknown);
         let node = core.node(last);
         let is_settled = node.doubt.is_none() && !node.drained() && node.assessment.serves != Serves::No;
@@ -64,7 +64,7 @@ impl Replication {
     }
 }
 
-/// The server that was the primary: one that follows another did not become it, or is not any more.
+/// The server at the root of the replication tree above `last`: a server that follows another is not the primary.
 pub(super) fn root_of(core: &Core, last: NodeId) -> NodeId {
     // Bounded, as servers may follow each other in a ring.
     ids(&core.nodes).fold(last, |root, _| source_of(core, root).unwrap_or(root))
@@ -76,7 +76,7 @@ fn source_of(core: &Core, last: NodeId) -> Option<NodeId> {
     ids(&core.nodes).find(|id| core.node(*id).address == *source)
 }
 
-/// The only writable server, when the last writer follows it: another hand moved the primary.
+/// The only writable server, if the last writer follows it: somebody else moved the primary.
 fn took_its_place(core: &Core, last: NodeId) -> Option<NodeId> {
     let source = source_of(core, last)?;
     let mut writing = ids(&core.nodes).filter(|id| writes(core.node(*id)));
@@ -85,7 +85,7 @@ fn took_its_place(core: &Core, last: NodeId) -> Option<NodeId> {
     (writing.next().is_none() && is_usable).then_some(only)
 }
 
-/// Nothing is on disk.
+/// The case with nothing on disk.
 fn first(core: &Core, time_up: bool) -> Heir {
     let all: Vec<NodeId> = ids(&core.nodes).collect();
     let silent: Vec<&str> =
@@ -138,7 +138,7 @@ fn first(core: &Core, time_up: bool) -> Heir {
     }
 }
 
-/// All answer and none is writable: the one that all others follow, or that has all that they have.
+/// All servers answer and none is writable: the one that all others follow, or that has all that they have.
 fn root(core: &Core, all: &[NodeId]) -> Heir {
     let alone = |id: &NodeId| own(core.node(*id)).is_some_and(|status| status.channels.is_empty());
     let follows = |id: NodeId, root: NodeId| {
@@ -170,7 +170,7 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
     }
 }
 
-/// Why none of the servers, all of which answer and none of which is writable, can be the primary.
+/// Why no server can be the primary, where all answer and none is writable.
 fn rootless(core: &Core, all: &[NodeId]) -> String {
     if let Some((id, names)) = all.iter().find_map(|id| Some((*id, ring(core, *id)?))) {
         return format!("the primary cannot be told: {}", in_ring(core, id, &names));
@@ -189,7 +189,7 @@ fn rootless(core: &Core, all: &[NodeId]) -> String {
     })
 }
 
-/// `id`: one of it.
+/// A sentence about servers that follow each other in a ring; `id` is one of them.
 fn in_ring(core: &Core, id: NodeId, names: &str) -> String {
     let alone = words::alone(own(core.node(id)).map(|status| status.dialect).unwrap_or_default());
     format!("{names}: a ring; on the one that is to be the primary run {alone}; SET GLOBAL read_only = OFF")

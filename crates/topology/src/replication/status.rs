@@ -1,5 +1,4 @@
-//! What a server of a primary-replica setup says of itself, and how it is read from the rows that it gives. A value that is not said, or
-//! not understood, stays unsaid.
+//! The status of a server of a primary-replica setup, read from its answers. What it does not report, or what cannot be read, stays unset.
 
 use protocol::gtid::mysql::Uuid;
 use protocol::gtid::{Family, History, Origin, Position};
@@ -10,7 +9,7 @@ use crate::flavor::Dialect;
 /// One answer to the status query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ReplicationStatus {
-    /// How it wants its statements said.
+    /// Which statements the server understands.
     #[serde(skip)]
     pub dialect: Dialect,
     /// server_id.
@@ -30,13 +29,13 @@ pub struct ReplicationStatus {
     pub binlog_format: String,
     /// wsrep_on: it is a Galera node.
     pub galera: bool,
-    /// gtid_current_pos, MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
+    /// gtid_current_pos, or MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
     #[serde(serialize_with = "as_text")]
     pub position: Option<Position>,
-    /// gtid_binlog_state: the same, server by server. MySQL's gtid_executed says that, too.
+    /// gtid_binlog_state: the same by origin. MySQL's gtid_executed has that, too.
     #[serde(serialize_with = "as_text")]
     pub history: Option<History>,
-    /// Its sources; a primary has none.
+    /// Its replication channels; a primary has none.
     pub channels: Vec<Channel>,
     /// Semi-synchronous replication.
     pub semi_sync: SemiSync,
@@ -44,18 +43,18 @@ pub struct ReplicationStatus {
     pub threads_connected: u32,
 }
 
-/// Whether it waits, or is waited for, at a commit.
+/// Semi-synchronous replication: as a primary, and as a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SemiSync {
-    /// As a primary it is to wait for a replica.
+    /// As a primary it is configured to wait for a replica.
     pub primary_enabled: bool,
-    /// It does wait; off while it has fallen back to asynchronous replication.
+    /// It does wait; false while it has fallen back to asynchronous replication.
     pub primary_active: bool,
     /// Replicas that acknowledge.
     pub replicas: u32,
-    /// As a replica it is to acknowledge.
+    /// As a replica it is configured to acknowledge.
     pub replica_enabled: bool,
-    /// It does.
+    /// It does acknowledge.
     pub replica_active: bool,
 }
 
@@ -80,7 +79,7 @@ impl ReplicationStatus {
         Some(received.fold(applied, |all, received| all.union(&received).unwrap_or(all)))
     }
 
-    /// The one source that it follows.
+    /// The source that it follows, if it has exactly one.
     pub fn source(&self) -> Option<&Channel> {
         match &*self.channels {
             [one] => Some(one),
@@ -109,14 +108,14 @@ pub fn read<'a>(
         })
     };
     let number = |value: Option<&str>| value.and_then(|value| value.parse().ok()).unwrap_or(0);
-    // The newer name, where a server has both, or only that.
+    // The newer name where a server has both.
     let setting = |new, old| variables(new).or_else(|| variables(old));
     let counter = |new, old| status(new).or_else(|| status(old));
     let dialect = variables("version").map_or(Dialect::MariaDb, Dialect::of);
     let family = dialect.family();
     let gtids = match family {
         Family::MariaDb => [variables("gtid_current_pos"), variables("gtid_binlog_state")],
-        // Without the mode, not every transaction has a GTID.
+        // Without that mode, a transaction may have no GTID.
         Family::MySql => {
             let is_on = variables("gtid_mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ON"));
             [variables("gtid_executed").filter(|_| is_on); 2]

@@ -1,12 +1,13 @@
-//! Who takes over from a primary that is lost, and what that may lose.
+//! Chooses the server that takes over from a lost primary, and says what the takeover may lose.
 //!
 //! ```text
-//!   every server that answers has spoken since the loss ─> none still receives from it ─> nobody that may have acknowledged more is
-//!   missing ─> the most advanced
+//!   every server that answers has answered again since the loss ─> none of them still receives from the primary
+//!   ─> no server that may have acknowledged more is missing ─> the most advanced one takes over
 //! ```
 //!
-//! What was received counts, since it is applied before a promotion. With semi-synchronous replication a server that cannot be asked, and may
-//! have acknowledged what no other has, holds everything up: an operator may drain it, or order a switchover by force.
+//! Received transactions count, since they are applied before a promotion. With semi-synchronous replication, a server that cannot be asked
+//! may have acknowledged what no other server has. The failover then waits, until that server answers, an operator drains it, or an
+//! operator orders a switchover with force.
 
 use protocol::gtid::{History, Order, Origin, Position};
 
@@ -24,13 +25,13 @@ use crate::finding::{NodeState, Serves};
 use crate::group::Heir;
 use crate::problem::seconds;
 
-/// Names as a list for sentences.
+/// Node names joined for a sentence.
 fn names(core: &Core, ids: &[NodeId]) -> String {
     ids.iter().map(|id| core.name(*id)).collect::<Vec<_>>().join(" and ")
 }
 
 impl Replication {
-    /// Who takes over from `lost`; `ordered`: an operator has moved the primary anyway, so that nothing forbids it.
+    /// Who takes over from `lost`. `ordered`: an operator has ordered the primary to be moved, so that the failover settings do not forbid it.
     pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         if is_external(core) {
             return self.follow_from(core, lost);
@@ -53,11 +54,11 @@ impl Replication {
         }
     }
 
-    /// Why `to` may not take over without an order.
+    /// Why the settings do not allow `to` to take over without an operator's order; `None` when they allow it.
     fn forbidden(&self, core: &Core, lost: NodeId, to: NodeId) -> Option<String> {
         let settings = &core.settings.replication;
         let recent = core.failed_over.is_some_and(|at| at.ago(core.now) < settings.failover_gap);
-        // It was that failover, of an earlier life of this process, which goes on.
+        // If `to` is the writer already, this is the same failover, begun before a restart of this process and continued now.
         let recent = recent && core.writer != Some(to);
         let why = if settings.dry_run {
             "dry_run is set, and nothing is done".to_owned()
@@ -79,7 +80,7 @@ impl Replication {
         ))
     }
 
-    /// The most advanced of those that may. `failed` has just tried in vain: another is taken when it has as much.
+    /// The most advanced server among those that may take over. `failed` has just failed to: a server that has as much is preferred to it.
     pub fn choose(&mut self, core: &mut Core, lost: NodeId, failed: Option<NodeId>) -> Heir {
         if is_external(core) {
             return self.follow_writable(core);
@@ -123,9 +124,11 @@ impl Replication {
         }
     }
 
-    /// Why it is not certain that `best` has what the lost primary had when it began: no other may have received it since.
+    /// Why it is not certain that `best` has what the lost primary had when it became the primary, so that no other server can have
+    /// received it since.
     fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId, waited: bool) -> Option<String> {
-        // What one that was given up in the middle of writing still has may come from it no more; where it waited for a replica, one has it.
+        // A lost primary that answers shows what it has. If it was given up in the middle of a commit, it may have more than it can still
+        // send, but where commits waited for a replica, some replica has that too.
         if answers(core.node(lost)) && (waited || !core.node(lost).pulse.has_broken_off()) {
             return None;
         }
@@ -159,10 +162,10 @@ impl Replication {
         ))
     }
 
-    /// Who is ordered to take over from `lost`; `force`: whatever that loses.
+    /// Who takes over from `lost` by an operator's order. `force`: also if transactions are lost by that.
     ///
     /// # Errors
-    /// Why nobody may.
+    /// Why no server may take over.
     pub fn ordered(
         &mut self,
         core: &mut Core,
@@ -212,7 +215,7 @@ impl Replication {
         }
     }
 
-    /// Somebody who answers has not spoken since the loss.
+    /// Why the choice has to wait: a server that answers has not reported its status since the loss. It is asked now.
     fn unheard(&self, core: &mut Core, lost: NodeId) -> Option<String> {
         let since = self.lost_since.unwrap_or_default();
         let late: Vec<NodeId> = ids(&core.nodes)
@@ -232,9 +235,10 @@ impl Replication {
         })
     }
 
-    /// With semi-synchronous replication: somebody cannot be asked, and may have acknowledged what nobody else has.
+    /// With semi-synchronous replication: a server that cannot be asked may have acknowledged transactions that no other server has.
     fn missing(&self, core: &Core, lost: NodeId) -> Option<Heir> {
-        // What the primary had when it spoke last is here, and whoever was gone by then has acknowledged nothing since.
+        // Some server here has all that the primary had in its last report, and a server that was lost before that report has acknowledged
+        // nothing since.
         let has_all = self.last_word.as_ref().and_then(|word| word.position.as_ref()).is_some_and(|last| {
             core.nodes
                 .iter()
@@ -257,7 +261,7 @@ impl Replication {
         Some(if is_definite { Heir::Nobody(text) } else { Heir::Soon(text) })
     }
 
-    /// Commits waited for a replica, or may have.
+    /// Whether commits on the lost primary waited for a replica's acknowledgement, or may have.
     pub(super) fn waited(&self, core: &Core) -> bool {
         match &self.last_word {
             Some(word) => word.waited,
@@ -269,10 +273,10 @@ impl Replication {
         let (node, server) = (core.node(id), self.server(id));
         let Some(status) = own(node).filter(|_| answers(node)) else { return false };
         let problem = node.assessment.problem;
-        // In the change that is under way.
+        // It was ordered to take over in the change that is in progress.
         let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
-        // Nothing more can come from a lost primary that answers than what it has now.
+        // A lost primary that still answers takes no more writes, so its replicas can get nothing beyond its present position.
         let has_all = || {
             let theirs = own(core.node(lost)).filter(|_| answers(core.node(lost)));
             theirs.and_then(|theirs| theirs.position.as_ref()).is_some_and(|theirs| has_each(status, theirs))
@@ -282,7 +286,7 @@ impl Replication {
             || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
             || (problem == "not_applying" && words::unfit(status).is_none())
             || (problem == "other_source" && (followed || has_all()) && words::unfit(status).is_none());
-        // What a lost primary that answers has, and this one has not, must still be coming.
+        // If a lost primary that answers has more than this server, this server must still be receiving it.
         let comes = || status.source().is_some_and(|channel| channel.io_running);
         let has_theirs = || {
             has(core, lost)
@@ -298,7 +302,8 @@ impl Replication {
             && (id == lost || followed || was_told || has_all())
     }
 
-    /// Those that have something that `id` has not. Errant ones do not count, nor does what `lost` has begun to write and broken off.
+    /// The servers that have a transaction which `id` has not. Servers with errant transactions are left out, and so is `lost` if it was
+    /// given up in the middle of a commit.
     pub(super) fn ahead_of(&self, core: &Core, id: NodeId, lost: NodeId) -> Vec<NodeId> {
         let counts = |other: &NodeId| {
             let is_half = *other == lost && core.node(lost).pulse.has_broken_off();
@@ -319,9 +324,9 @@ impl Replication {
         !mine.contains(&theirs).unwrap_or(false)
     }
 
-    /// The primary, and what it has, or had by its last word: a transaction that is not its own, and that it has not, is errant. It
-    /// was promoted, since it follows nobody, and so had all that was acknowledged before. When an earlier life of this process had decided that
-    /// another takes its place, that one is the writer on disk, and `lost` is the primary.
+    /// The primary's origin and the transactions it has, or had in its last report. A transaction of another origin that is not among them
+    /// is errant. The primary was promoted at some time, since it follows no server, so it had all that was acknowledged before. If this
+    /// process has restarted after it decided on a successor, the writer on disk is that successor, and `lost` is the primary.
     fn measure(&self, core: &Core, lost: NodeId) -> Option<(Origin, History)> {
         let promoted = |id: NodeId| {
             let status =
@@ -337,7 +342,7 @@ impl Replication {
             .or_else(|| {
                 let to = core.writer.filter(|_| !self.decided)?;
                 let (primary, history) = promoted(lost)?;
-                // Unless it has written already, and another hand has had it follow.
+                // Unless the successor has taken writes already, and somebody has made it a replica since.
                 let wrote = own(core.node(to)).filter(|_| answers(core.node(to))).is_some_and(|status| {
                     all_of(status).minus(&history).is_ok_and(|lacks| !lacks.of(status.origin()).is_empty())
                 });
@@ -345,7 +350,7 @@ impl Replication {
             })
     }
 
-    /// Each has a transaction that the other has not; of MariaDB's, under the same number.
+    /// Each of the two has a transaction that the other has not. MariaDB shows that as different transactions of one number.
     fn is_split(&self, core: &Core, one: NodeId, other: NodeId) -> bool {
         has(core, one).zip(has(core, other)).is_some_and(|(one, other)| match (&one, &other) {
             (Position::MySql(one), Position::MySql(other)) => one.order(other) == Order::Diverged,
@@ -353,18 +358,18 @@ impl Replication {
         })
     }
 
-    /// What is lost when `to` takes over from `lost`, to follow a sentence.
+    /// What may be lost when `to` takes over from `lost`: a clause to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
         if is_external(core) {
             return String::new();
         }
-        // Until now clients may have been served, whoever it was that it did not answer.
+        // Clients may have been served until now, even though the primary did not answer this process.
         let since = self.last_word.as_ref().map_or(core.now, |word| word.asked);
         let within = format!("in the {} ", seconds(core.now.saturating_sub(since)));
         self.price_of(core, lost, to, &within)
     }
 
-    /// `within`: of what time before the decision nothing is known; not said of one that is yet to be made.
+    /// `within`: the time before the decision of which nothing is known; empty for a takeover that has not been decided.
     fn price_of(&self, core: &Core, lost: NodeId, to: NodeId, within: &str) -> String {
         if to == lost {
             return "; no other server that answers has more".into();
@@ -391,8 +396,8 @@ impl Replication {
     }
 }
 
-/// It applies what it has received, or has applied all of it. One that was stopped before cannot be made to: MariaDB throws away what was
-/// received when the threads begin after a start of the server.
+/// Whether the server applies what it has received, or has applied all of it. If its SQL thread was stopped before, it cannot be made to:
+/// MariaDB deletes the relay logs when the threads start after a restart of the server.
 fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
     let is_at_rest = || {
         let applied = status.position.as_ref();
@@ -403,7 +408,7 @@ fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
     channel.sql_running || is_at_rest()
 }
 
-/// All that a server that answers has, applied or received.
+/// All that a server has, applied or received; `None` unless it answers.
 fn has(core: &Core, id: NodeId) -> Option<Position> {
     let node = core.node(id);
     own(node).filter(|_| answers(node))?.has()

@@ -1,7 +1,7 @@
 //! The table of rules for a primary and its replicas: what makes a server unfit, by its own status and by whom it follows.
 //!
-//! Enters: a server's status, and who the primary is. Leaves: the first rule that is broken, or nothing: then the server may be the primary, or
-//! be promoted.
+//! Enters: a server's status, and who the primary is. Leaves: the finding of the first rule that is broken. Without one, the server may be
+//! the primary, or be promoted.
 
 use protocol::gtid::Family;
 
@@ -22,7 +22,7 @@ pub(super) struct Sight<'a> {
     pub primary_answers: bool,
     /// The transactions that it has and the primary has not.
     pub errant: Option<&'a str>,
-    /// It is connected to a source that is no server of this cluster.
+    /// It is connected to a source outside this cluster.
     pub follows_stranger: bool,
     /// The servers that follow each other, when it is one of them.
     pub ring: Option<String>,
@@ -51,7 +51,7 @@ pub fn examine(status: &ReplicationStatus) -> Option<Finding> {
     })
 }
 
-/// Rules about a server that is not the primary; the graver ones first.
+/// Rules about a server that is not the primary; the most serious ones first.
 const REPLICA: &[Rule] = &[
     Rule {
         name: "errant",
@@ -159,14 +159,15 @@ const REPLICA: &[Rule] = &[
     },
 ];
 
-/// It cannot read the primary's binlog on: there is half an event. (1743, and with it 1595, in the words of MariaDB 10.11.19.)
+/// It cannot continue to read the primary's binlog, which contains an incomplete event. (Error 1743, and with it 1595, as MariaDB 10.11.19
+/// reports them.)
 fn is_torn(error: &str) -> bool {
     ["could not queue event from master", "event checksum verification failed"]
         .iter()
         .any(|text| error.contains(text))
 }
 
-/// What to do about that, to end a sentence.
+/// The remedy for that, to end a sentence.
 fn torn(primary: &str) -> String {
     format!(
         "; if {primary}'s disk was full and a session that waited for space was killed, its binlog is broken there (MDEV-27803), and connecting anew \
@@ -174,9 +175,9 @@ fn torn(primary: &str) -> String {
     )
 }
 
-/// What an operator should put right, though the server may be chosen meanwhile.
+/// Advice about a server that may be chosen all the same.
 const ADVICE: &[Rule] = &[Rule {
-    // As a replica it applies any format; as the primary it would write another one to its binlog.
+    // As a replica it applies any format, but as the primary it would log in its own.
     name: "binlog_format",
     state: NodeState::Synced,
     serves: Serves::Well,
@@ -193,14 +194,14 @@ const ADVICE: &[Rule] = &[Rule {
     },
 }];
 
-/// Of a server whose source is none of ours.
+/// About a server whose source is outside this cluster.
 pub(super) fn stranger(source: &str) -> String {
     format!(
         "follows {source}, which is no server of this cluster: put that one in the configuration, or have this one follow one of ours"
     )
 }
 
-/// Of a server that follows by file and position.
+/// About a server that replicates by file and position.
 fn not_by_gtid(status: &ReplicationStatus) -> String {
     let dialect = status.dialect;
     let by_gtid = match dialect {
@@ -211,7 +212,7 @@ fn not_by_gtid(status: &ReplicationStatus) -> String {
     if dialect.family() == Family::MySql && status.position.is_none() {
         return "has no GTIDs: set gtid_mode = ON and enforce_gtid_consistency = ON on every server".into();
     }
-    // On MariaDB too, where there is only one source.
+    // The same on MariaDB, where there is only one source.
     let stop = if dialect == Dialect::MariaDb { "STOP SLAVE" } else { sql::stop(dialect) };
     format!("does not follow by GTID: {stop}; {by_gtid}; {} there", sql::start(dialect))
 }
@@ -222,7 +223,7 @@ pub(super) fn alone(dialect: Dialect) -> String {
     format!("{stop}; {}", sql::forget(dialect, ""))
 }
 
-/// Of a server among those that follow each other.
+/// About a server in a ring of servers that follow each other.
 pub(super) fn ring(names: &str, dialect: Dialect) -> String {
     let alone = alone(dialect);
     format!(
@@ -230,7 +231,7 @@ pub(super) fn ring(names: &str, dialect: Dialect) -> String {
     )
 }
 
-/// Of several that are writable and follow nobody.
+/// About several servers that are writable and follow no other.
 pub(super) fn two_primaries(names: &[&str]) -> String {
     format!(
         "cannot be told from another primary: {} are writable and follow nobody; SET GLOBAL read_only = ON on all but one",
@@ -238,7 +239,7 @@ pub(super) fn two_primaries(names: &[&str]) -> String {
     )
 }
 
-/// The primary that follows somebody.
+/// About a primary that follows another server.
 pub(super) fn primary_follows(source: &str, dialect: Dialect) -> String {
     let alone = alone(dialect);
     format!(
@@ -246,12 +247,12 @@ pub(super) fn primary_follows(source: &str, dialect: Dialect) -> String {
     )
 }
 
-/// What is advised about a server that is not the primary.
+/// The advice about a server that is not the primary.
 pub(super) fn advice(sight: &Sight) -> Vec<String> {
     ADVICE.iter().filter(|rule| (rule.matches)(sight)).map(|rule| (rule.sentence)(sight)).collect()
 }
 
-/// What the rules of these names say.
+/// The sentences of the rules with these names.
 pub(super) fn said(sight: &Sight, names: &[&str]) -> Vec<String> {
     let rules =
         REPLICA.iter().chain(ADVICE).filter(|rule| names.contains(&rule.name) && (rule.matches)(sight));
@@ -268,8 +269,8 @@ pub struct Primary<'a> {
     pub status: Option<&'a ReplicationStatus>,
 }
 
-/// Every rule about a replica of `primary`, and what each says against this one. What only the brain can know has been found by it: `problem`,
-/// and its sentence.
+/// Every rule about a replica of `primary`, and what it finds against this server. What only the brain can know is given: `problem`, and
+/// its sentence.
 pub fn each(
     status: &ReplicationStatus,
     primary: &Primary,
@@ -302,7 +303,7 @@ fn primary<'a>(sight: &Sight<'a>) -> &'a str {
     sight.primary.map_or("another", |(name, _)| name)
 }
 
-/// What speaks against a server that is about to take over, whomever it follows just now.
+/// The finding against a server that is about to take over, whichever server it follows now.
 pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
     let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
     let sight = Sight {
@@ -318,7 +319,7 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
     first(&sight, |rule| own.contains(&rule.name))
 }
 
-/// The first rule that speaks against a server that is not the primary.
+/// The first rule that a server breaks which is not the primary.
 pub(super) fn replica(sight: &Sight) -> Option<Finding> {
     first(sight, |_| true)
 }
@@ -332,10 +333,10 @@ fn first(sight: &Sight, counts: impl Fn(&Rule) -> bool) -> Option<Finding> {
     })
 }
 
-/// What a server says against itself, less what `rules` forgive; whoever asks one server alone has no more than this.
+/// The finding from a server's own status alone, except for what `rules` forgive.
 ///
 /// # Errors
-/// That.
+/// The finding.
 pub fn admit(status: &ReplicationStatus, rules: Rules) -> Result<(), Finding> {
     if let Some(finding) = examine(status) {
         return Err(finding);

@@ -1,4 +1,4 @@
-//! What must hold at every moment, whatever goes wrong.
+//! The invariants that must hold at every moment, whatever goes wrong.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,8 +28,8 @@ impl World {
         self.demand_nobody_has_more(node);
     }
 
-    /// No replica that could be asked for a while has something that the new primary has not, nor is about to get it from one that ended: it
-    /// could not follow. (What an old primary that begins again meanwhile may send: see `simulation::come_back`.)
+    /// No replica that could be asked for a while has something that the new primary has not, or is about to get it from one that ended,
+    /// since it could then not follow. (What an old primary that comes back meanwhile may send: see `simulation::come_back`.)
     fn demand_nobody_has_more(&self, node: usize) {
         let has: BTreeSet<u64> = self.servers[node].applied.iter().map(|it| it.uid).collect();
         for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| *number != node) {
@@ -57,7 +57,7 @@ impl World {
         assert!(is_cut || !self.is_gentle, "{name} is made read only while it is served:\n{}", self.tail());
     }
 
-    /// Nobody else who could have been reached for a while is writable. One that hangs in its commits cannot be made read only.
+    /// No other server that could have been reached for a while is writable. One that hangs in its commits cannot be made read only.
     fn demand_one_writer_beside(&self, node: usize) {
         for (number, server) in self.servers.iter().enumerate() {
             let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);

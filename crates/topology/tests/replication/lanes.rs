@@ -1,4 +1,4 @@
-//! The proxy's lanes to the servers of the model: open, drained, shut and cut.
+//! The proxy's lanes to the servers of the model: open, draining, shut and cut.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl World {
         is_news.then_some(lanes)
     }
 
-    /// The links of a lane are cut; what was under way there may land until that is certain.
+    /// The links of a lane are cut; what was in transit may arrive until that is certain.
     pub fn shut(&mut self, id: NodeId, epoch: u64, was_used: bool) {
         let (process, node) = (self.process, usize::from(id.0));
         let gone = self.delay(0, 40);

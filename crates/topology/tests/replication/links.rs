@@ -1,4 +1,4 @@
-//! Our links to the servers of the model, and the questions on them.
+//! The manager's links to the servers of the model, and the questions on them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl World {
             .any(|cut| *cut == (from, to) || (from.is_some() && *cut == (Some(to), from.unwrap_or(to))))
     }
 
-    /// It answers whom its packets reach.
+    /// It answers everybody whom its packets reach.
     pub fn speaks(&self, node: usize) -> bool {
         let server = &self.servers[node];
         server.up && !server.frozen && self.reaches(None, node)

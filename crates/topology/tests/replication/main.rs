@@ -1,5 +1,5 @@
-//! A primary and its replicas as a model in simulated time, with the real brain in charge: what it decides word by word (`scripts/*.txt`), and
-//! what must hold whatever goes wrong (a simulation by seeds).
+//! A primary and its replicas as a model in simulated time, with the real brain in charge: its decisions word by word (`scripts/*.txt`),
+//! and the invariants whatever goes wrong (a simulation by seeds).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 

@@ -1,4 +1,4 @@
-//! Orders to servers, as the shell carries them out: statement by statement, each on a live connection, within the order's time.
+//! Orders to servers, carried out as the shell does: statement by statement, each on a live connection, within the order's time.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use topology::{NodeId, Term, replication};
 use crate::server::Fetching;
 use crate::world::World;
 
-/// How long a replica says goodbye to a source that does not answer.
+/// How long a replica takes to tell a source that does not answer that it stops.
 const GOODBYE: Duration = Duration::from_millis(1050);
 
 /// Why an order failed whose time is over.
 const TOO_LONG: &str = "it takes too long";
 
 impl World {
-    /// Takes an order up; what it says is written down.
+    /// Receives an order; what it contains is written down.
     pub fn begin_order(&mut self, action: replication::Action) -> String {
         use replication::Action;
         let (Action::Demote { term, .. }
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// The thread that fetches ends. One that acknowledges says goodbye to its source first; until when that takes.
+    /// The I/O thread ends. An acknowledging replica tells its source first; returns until when that takes.
     fn leave_source(&mut self, node: usize) -> Duration {
         let server = &self.servers[node];
         let hears = |source: usize| {

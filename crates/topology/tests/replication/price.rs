@@ -1,7 +1,7 @@
-//! What a failover may lose, as it is said, against what it lost: never too low.
+//! Compares what a failover was said to lose with what it lost: the sentence must never say too little.
 //!
-//! Enters: each sentence that names a new primary. Where it names no bound (the first word of a primary was never heard, an operator's
-//! order, a primary that takes over from itself) nothing is demanded of it.
+//! Enters: each sentence that names a new primary. Where it names no limit (the primary was never heard, an operator's order, a primary
+//! that takes over from itself), nothing is checked.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl World {
         Some(Stated { count, from })
     }
 
-    /// Another transaction has its GTID: its primary came back from a crash without it and went on. Nothing that servers say tells that.
+    /// Another transaction has its GTID: its primary came back from a crash without it and continued. No server's report shows that.
     fn is_written_over(&self, open: usize, uid: u64) -> bool {
         self.made.get(&uid).is_some_and(|made| {
             let same = |it: &&Transaction| (it.server, it.number) == (made.server, made.number);

@@ -1,8 +1,8 @@
-//! The servers of a model: what each has, whom it follows, and what it says of itself; and how transactions get from one to the others.
+//! The servers of the model: their data, their sources, and their status reports; and how transactions get from one to the others.
 //!
-//! What MariaDB does is in `docs/lab-replication.md`: a primary that crashes may come back without its last transactions; the first START
-//! SLAVE after a start throws away what was received and not applied; CHANGE MASTER does, too. What MySQL does otherwise is from its manual: its
-//! numbers are each server's own, a source sends what the replica lacks, whatever that has besides, and no START throws anything away.
+//! MariaDB's behaviour is described in `docs/lab-replication.md`: a primary that crashes may come back without its last transactions; the
+//! first START SLAVE after a start deletes what was received and not applied, and so does CHANGE MASTER. MySQL's differences are from its
+//! manual: each server has its own numbers, a source sends whatever the replica lacks, and no START deletes anything.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use topology::flavor::Dialect;
 use topology::heartbeat::Stall;
 use topology::replication::{Channel, ReplicationStatus, SemiSync};
 
-/// One transaction: who wrote it first, its number in the domain, and which it really is.
+/// One transaction: the server that wrote it first, its number in the domain, and its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub server: u32,
@@ -22,10 +22,10 @@ pub struct Transaction {
     pub at: Duration,
 }
 
-/// A replica that reads late does so for as many steps.
+/// A replica that reads late does so for this many steps.
 const LATE_STEPS: usize = 15;
 
-/// What a replica knows of its connection to its source.
+/// What a replica knows about its connection to its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetching {
     /// The thread is stopped.
@@ -41,31 +41,31 @@ pub struct Server {
     pub is_mysql: bool,
     pub up: bool,
     pub frozen: bool,
-    /// Grows with each start: links belong to one life.
+    /// Grows with each start: links belong to one process.
     pub life: u64,
     pub read_only: bool,
     pub source: Option<usize>,
     pub fetching: Fetching,
     pub applies: bool,
-    /// Since it started, a thread was started: before, it would throw away what it received.
+    /// A thread was started since the server started; before that, it would delete what it received.
     pub began: bool,
     pub lags: bool,
     pub delay_s: u64,
     pub refuses: bool,
     /// It answers and does not commit, for this reason, and cannot be made read only meanwhile.
     pub stuck: Option<Stall>,
-    /// Its last transaction is counted, and written in part only: nobody gets it.
+    /// Its last transaction is counted, and written in part only: no replica gets it.
     pub is_half_written: bool,
     pub error: String,
-    /// It says goodbye to a source that does not answer, and carries out nothing else before it is done.
+    /// It tells a source that does not answer that it stops, and carries out nothing else meanwhile.
     pub goodbye_until: Duration,
     /// It waits for a replica at each commit.
     pub waits: bool,
     pub applied: Vec<Transaction>,
     pub received: VecDeque<Transaction>,
-    /// What its source has sent, and it has not read yet.
+    /// What its source has sent and it has not read yet.
     pub on_the_way: VecDeque<Transaction>,
-    /// It gets nothing of its processor for so many steps.
+    /// It gets no processor time for this many steps.
     pub reads_late: usize,
     /// Clients have written there.
     pub has_written: bool,
@@ -136,12 +136,12 @@ impl Server {
         self.life += 1;
     }
 
-    /// The last that it has.
+    /// Its position.
     fn last(&self) -> Option<Transaction> {
         self.received.back().or(self.applied.last()).copied()
     }
 
-    /// Its source sends at the most `count` transactions. `Err`: it stops for good.
+    /// Its source sends at most `count` transactions. `Err`: replication stops for good.
     fn fetch(&mut self, source: &Self, count: usize) -> Result<(), String> {
         if self.is_mysql {
             return self.fetch_what_lacks(source, count);
@@ -160,7 +160,7 @@ impl Server {
         Ok(())
     }
 
-    /// By auto position: all that it lacks, unless it has of the source what that has not.
+    /// By auto position: all that it lacks, unless it has transactions of the source that the source has not.
     fn fetch_what_lacks(&mut self, source: &Self, count: usize) -> Result<(), String> {
         let name = |it: &Transaction| (it.server, it.number);
         let has: BTreeSet<_> =

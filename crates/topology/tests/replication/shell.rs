@@ -1,4 +1,4 @@
-//! What the brain asks for, and how the shells answer.
+//! The actions of the brain, and how the shells answer them.
 
 use topology::action::Action;
 use topology::brain::Restored;

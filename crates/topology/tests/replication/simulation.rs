@@ -1,13 +1,14 @@
-//! Everything that can go wrong goes wrong, by dice: servers are killed, frozen and cut off from us and from each other, they lag and refuse
-//! orders; our own process is killed at any step and begins again with what is on disk, is stalled, its clock jumps; operators give orders.
+//! A simulation in which everything can go wrong at random: servers are killed, frozen and cut off from the manager and from each other,
+//! they lag and refuse orders; the manager's process is killed at any step and starts again with what is on disk, is stalled, and its clock
+//! jumps; operators give orders.
 //!
-//! Checked all the time (by the world): one open lane at the most; never two servers made writable in one term; nobody else writable who
+//! Checked all the time (by the world): at most one open lane; never two servers made writable in one term; no other server writable that
 //! could have been reached; with semi-synchronous replication an opened server has all that was acknowledged; an order has one answer.
 //!
-//! And in the end, when all has been mended for a while: somebody writes, nothing that was begun goes on, what was acknowledged
-//! (semi-synchronously) is there, each order has its answer; a planned change that was given up has left the old primary writable.
+//! And in the end, when everything has worked for a while: one server writes, nothing that was begun is unfinished, what was acknowledged
+//! (semi-synchronously) is there, and each order has its answer; a switchover that was abandoned has left the old primary writable.
 //!
-//! `UNDERSTUDY_SEEDS=FROM..TO` runs other seeds than those of every day; a failure names its seed and shows what was decided.
+//! `UNDERSTUDY_SEEDS=FROM..TO` runs other seeds than the usual ones; a failure names its seed and shows what was decided.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,15 +26,16 @@ use crate::dice::Dice;
 use crate::server::Fetching;
 use crate::world::World;
 
-/// What may go wrong.
+/// The kinds of failures in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     All,
-    /// Nothing happens to the primary, its connections, or us.
+    /// Nothing happens to the primary, its connections, or the manager.
     OfReplicas,
-    /// Switchovers are ordered, and servers refuse what they are told, or are behind; nothing else.
+    /// Switchovers are ordered, and servers refuse orders, or are behind; nothing else.
     OfSwitchovers,
-    /// The primary is lost with transactions that no replica has, and returns with them at any moment; our own process may be killed in between.
+    /// The primary is lost with transactions that no replica has, and returns with them at any moment; the manager's process may be killed
+    /// in between.
     OfReturns,
 }
 
@@ -131,7 +133,7 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     check(world, &orders, faults);
 }
 
-/// Clients write where they are sent.
+/// Clients write where the routes send them.
 fn write_on(world: &mut World) {
     if let Some(open) = world.open() {
         world.commit(open, true);
@@ -250,7 +252,7 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
     check(world, &[], Faults::OfSwitchovers);
 }
 
-/// No replica ever has what neither the primary has nor an old one is known to have alone.
+/// No replica ever has a transaction that neither the primary has, nor an old one is known to have alone.
 fn come_back(world: &mut World, dice: &Rc<Dice>) {
     let primary = world.open().expect("a primary");
     let replicas: Vec<usize> = (0..world.servers.len()).filter(|node| *node != primary).collect();
@@ -312,8 +314,8 @@ fn come_back(world: &mut World, dice: &Rc<Dice>) {
     }
 }
 
-/// Our process is killed when its decision that another than `primary` is to write is on disk; when it goes on with that in its next life,
-/// `then` happens. That happens without it after three seconds.
+/// The manager's process is killed when its decision on another writer than `primary` is on disk; when it continues with that after a
+/// restart, `then` happens. Without it, `then` happens after three seconds.
 fn end_when_decided(
     world: &mut World,
     primary: usize,

@@ -1,4 +1,4 @@
-//! What clients write, and how it gets to the replicas and is acknowledged.
+//! The clients' writes, and how they reach the replicas and are acknowledged.
 
 use crate::server::{Server, replicate};
 use crate::world::{Waiting, World};
@@ -18,7 +18,7 @@ impl World {
         self.acknowledge();
     }
 
-    /// A commit returns when a replica has it, if its client is still there to hear it.
+    /// A commit returns when a replica has it, if its client is still connected.
     pub fn acknowledge(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         for commit in waiting {
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// A client's commit, sent to `node`; `told`: the client is there to hear of it.
+    /// A client's commit, sent to `node`; `told`: the client is still connected.
     pub fn commit(&mut self, node: usize, told: bool) -> bool {
         if !self.speaks(node) || self.servers[node].read_only || self.servers[node].stuck.is_some() {
             return false;

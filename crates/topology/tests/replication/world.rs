@@ -1,7 +1,7 @@
-//! A primary and its replicas in simulated time, the brain in charge of them: the clock, our own process, and an operator's orders. What the shells
-//! do around it stands in `links`, `lanes`, `orders` and `shell`; what clients do, in `traffic`.
+//! A primary and its replicas in simulated time, with the brain in charge: the clock, the manager's process, and an operator's orders. What
+//! the shells do is in `links`, `lanes`, `orders` and `shell`; what clients do, in `traffic`.
 //!
-//! With dice, everything takes a random time; without, its least time. A seed gives one run.
+//! With random numbers everything takes a random time; without, its least time. A seed determines one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -48,26 +48,26 @@ pub struct World {
     pub dice: Option<Rc<Dice>>,
     queue: BTreeMap<(Duration, u64), Later>,
     next: u64,
-    /// Grows with each start of our own process; what an older one began is over.
+    /// Grows with each start of the manager's process; what an older one began is over.
     pub process: u64,
     pub began: Duration,
     /// The highest term of any order of this process.
     pub newest: Term,
-    /// Our clock is so far ahead.
+    /// The manager's clock is ahead by this much.
     pub skew: Duration,
     pub stalled_until: Duration,
     pub disk: Restored,
-    /// When the failover was decided on that the disk has.
+    /// When the failover was decided that is on disk.
     pub failed_over: Option<Duration>,
     pub disk_fails: bool,
     pub linked: Vec<Option<u64>>,
-    /// Of each server: when its last answer on its way arrives.
+    /// For each server: when its last answer in transit arrives.
     pub answers_until: Vec<Duration>,
-    /// Packets get from us (`None`) or a server to a server.
+    /// Whether packets get from the manager (`None`) or a server to a server.
     pub cut_off: Vec<(Option<usize>, usize)>,
     pub routes: Option<Arc<Routes>>,
     pub lanes: String,
-    /// Nothing is quiet by itself.
+    /// No lane becomes quiet by itself.
     pub busy: bool,
     pub out: String,
     pub orders: u64,
@@ -76,7 +76,7 @@ pub struct World {
     /// Commits wait for a replica.
     pub semi_sync: bool,
     pub waiting: Vec<Waiting>,
-    /// What clients were told is done.
+    /// The commits that clients were told of.
     pub acknowledged: Vec<u64>,
     /// All commits.
     pub made: BTreeMap<u64, Transaction>,
@@ -84,17 +84,17 @@ pub struct World {
     pub stated: Option<Stated>,
     /// What an earlier failover has lost.
     pub known_lost: BTreeSet<u64>,
-    /// After so many more actions our process is killed.
+    /// After this many more actions the manager's process is killed.
     pub kill_after: Option<u64>,
     /// What went wrong, so far.
     pub faults: u64,
-    /// Whom we made writable in each term.
+    /// The server that was made writable in each term.
     pub made_writable: BTreeMap<Term, usize>,
-    /// When a server last began to be reachable, so that it can be demanded that it was made read only.
+    /// Since when a server has been reachable, after which it must be made read only.
     pub reachable_since: Vec<Duration>,
     /// Of each server: all links of epochs below this one are cut.
     pub cut_below: Vec<u64>,
-    /// Nothing is lost: whoever is served is not made read only.
+    /// No server is lost: one that takes traffic is not made read only.
     pub is_gentle: bool,
 }
 
@@ -198,7 +198,7 @@ impl World {
         self.dice.as_ref().is_some_and(|dice| dice.percent(percent))
     }
 
-    /// The end of what was said.
+    /// The sentences of the brain so far.
     pub fn tail(&self) -> &str {
         let from = self.out.len().saturating_sub(12_000);
         let from = (from..self.out.len()).find(|at| self.out.is_char_boundary(*at)).unwrap_or(0);
@@ -211,7 +211,7 @@ impl World {
 
     // ---- our own process
 
-    /// The process begins, with what is on disk.
+    /// The process starts, with what is on disk.
     pub fn start_process(&mut self) {
         self.process += 1;
         self.began = self.now;
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    /// It is killed: its links end, and what it had begun is not gone on with.
+    /// It is killed: its links end, and what it had begun is not continued.
     pub fn end_process(&mut self) {
         self.process += 1;
         self.brain = None;
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// Our process is killed between two steps of what it has begun.
+    /// The manager's process is killed between two steps of what it has begun.
     fn dies(&mut self) -> bool {
         let Some(left) = &mut self.kill_after else { return false };
         *left = left.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! A script, line by line: what happens, as the head of this test says.
+//! Runs a script, line by line, in the language described in main.rs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -237,7 +237,7 @@ impl Stage {
         let asked = option(words, "asked=").map_or(Ok(self.now), seconds)?;
         Ok(match words.first().copied().unwrap_or_default() {
             "committed" => Beat::Committed { asked },
-            "untold" => Beat::Untold,
+            "untold" => Beat::Unknown,
             "failed" => Beat::Failed { asked },
             "lock" => Beat::Waits { asked, stall: Stall::GlobalLock },
             "stuck" => Beat::Waits { asked, stall: Stall::Stuck },
@@ -308,7 +308,7 @@ impl Stage {
         Ok(Fact::Order { id: OrderId(self.orders), order })
     }
 
-    /// The world goes on: ticks every 20 ms, and every 200 ms each node does what it is said to do.
+    /// The world continues: ticks every 20 ms, and every 200 ms each node does what the script says.
     fn run(&mut self, words: &[&str]) -> Result<(), String> {
         let until = seconds(words[0])?;
         let those = |key: &str| -> Result<Vec<NodeId>, String> {

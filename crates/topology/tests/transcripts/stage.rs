@@ -1,4 +1,4 @@
-//! A cluster that a script speaks for, with the brain in charge: facts go in, and every action is written down.
+//! A cluster whose behaviour a script defines, with the brain in charge: facts go in, and every action is written down.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ pub struct Stage {
     pub asked: Vec<NodeId>,
     pub routes: Option<std::sync::Arc<Routes>>,
     pub orders: u64,
-    /// In a `run`: how often each question was asked beyond the first time.
+    /// In a `run`: how often each question was repeated.
     pub folded: Option<BTreeMap<String, u32>>,
     pub out: String,
 }
@@ -40,7 +40,7 @@ impl Stage {
         self.tell(status);
     }
 
-    /// A question that was sent an interval ago is without an answer.
+    /// A question that was sent an interval ago was not answered.
     pub fn missed(&self, node: NodeId) -> Fact {
         Fact::ProbeMissed { node, asked: self.now.saturating_sub(self.interval) }
     }
@@ -59,7 +59,7 @@ impl Stage {
         }
     }
 
-    /// Writes an action down; gives the fact that answers it, when that is `auto`.
+    /// Writes an action down; returns the fact that answers it, if that is `auto`.
     pub fn write(&mut self, action: Action) -> Option<Fact> {
         let name = |node: NodeId| self.names[usize::from(node.0)].clone();
         let auto = |what: &str| self.auto.iter().any(|word| word == what);

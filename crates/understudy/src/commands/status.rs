@@ -142,7 +142,11 @@ fn head(screen: &mut String, status: &Value) {
     }
     let age_ms = number(&status["view_age_ms"]);
     if age_ms > VIEW_AGE_MS_MAX {
-        let _ = writeln!(screen, "old     the manager has said nothing for {}: what follows may not be so any more", span(age_ms));
+        let _ = writeln!(
+            screen,
+            "old     the manager has said nothing for {}: what follows may not be so any more",
+            span(age_ms)
+        );
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use health::answer::{Answer, Kind};
+use health::answer::{Answer, AnswerKind};
 use health::refresh;
 use health::style::Style;
 use topology::health::{Question, Rules};
@@ -55,7 +55,7 @@ pub fn run() -> ExitCode {
         Some(option) if option.starts_with("--") => {
             let why = format!("{option} is not an option; usage: clustercheck {USAGE}");
             remark(&why);
-            give(&Style::Clustercheck.text(&Answer::new(Kind::Unknown, why, Duration::ZERO)));
+            give(&Style::Clustercheck.text(&Answer::new(AnswerKind::Unknown, why, Duration::ZERO)));
             return ExitCode::from(2);
         }
         _ => {}
@@ -132,7 +132,7 @@ impl Settings {
             ..Rules::STRICT
         };
         let (answer, place) = match Options::standard(extra) {
-            Err(why) => (Answer::new(Kind::Unknown, why.to_string(), Duration::ZERO), String::new()),
+            Err(why) => (Answer::new(AnswerKind::Unknown, why.to_string(), Duration::ZERO), String::new()),
             Ok(files) => {
                 let database = Database::of(said.or(files), system_user);
                 let place = database.shown();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use health::Source;
-use health::answer::{Answer, Kind};
+use health::answer::{Answer, AnswerKind};
 use health::server::{self, Answerer, Counts, Server};
 use health::style::Style;
 use link::Endpoint;
@@ -70,7 +70,7 @@ impl Outlook {
         };
         if age > VIEW_AGE_MAX {
             let reason = format!("is not known: the manager's last word is {} ms old", age.as_millis());
-            return Some(Answer::new(Kind::Unasked, reason, age));
+            return Some(Answer::new(AnswerKind::Unasked, reason, age));
         }
         let lag = match question {
             Question::Replica { .. } => {
@@ -82,8 +82,8 @@ impl Outlook {
             .filter(|_| found.is_ok())
             .map(|lag| format!("replicates, at most {:.3} s behind", lag.as_secs_f64()));
         let mut answer = answer(found, is_good.as_deref().unwrap_or(good(node, question)), age);
-        if node.is_none() && matches!(question, Question::Member(_)) && answer.kind == Kind::Good {
-            answer.kind = Kind::TakesClients;
+        if node.is_none() && matches!(question, Question::Member(_)) && answer.kind == AnswerKind::Good {
+            answer.kind = AnswerKind::TakesClients;
         }
         answer.lag = lag;
         Some(answer)
@@ -313,15 +313,15 @@ fn good(node: Option<&str>, question: Question) -> &'static str {
 fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
     match found {
         Err(finding) if finding.problem == topology::health::DRAINED => {
-            Answer::new(Kind::Disabled, finding.sentence, age)
+            Answer::new(AnswerKind::Disabled, finding.sentence, age)
         }
-        Err(finding) if finding.problem == "doubt" => Answer::new(Kind::Doubted, finding.sentence, age),
+        Err(finding) if finding.problem == "doubt" => Answer::new(AnswerKind::Doubted, finding.sentence, age),
         Err(finding) if matches!(finding.problem, "dead" | "silent") => {
-            Answer::new(Kind::Unknown, finding.sentence, age)
+            Answer::new(AnswerKind::Unknown, finding.sentence, age)
         }
         // Its monitor account may be wrong where another is right, and it watches members, not replicas.
         Err(finding) if matches!(finding.problem, "rejected" | "unchecked" | "replication_unknown") => {
-            Answer::new(Kind::Unasked, finding.sentence, age)
+            Answer::new(AnswerKind::Unasked, finding.sentence, age)
         }
         found => Answer::of(found, good, age),
     }
@@ -371,21 +371,25 @@ mod tests {
         Outlook { view, started, proxy: proxy::Listening::default(), counts: Arc::default() }
     }
 
-    fn kind(outlook: &Outlook, node: Option<&str>, question: Question) -> Option<Kind> {
+    fn kind(outlook: &Outlook, node: Option<&str>, question: Question) -> Option<AnswerKind> {
         outlook.answer(node, question).map(|answer| answer.kind)
     }
 
     #[test]
     fn each_node_is_as_the_brain_holds_it() {
         let outlook = outlook(Duration::ZERO);
-        assert_eq!(kind(&outlook, Some("db1"), MEMBER), Some(Kind::Good));
-        assert_eq!(kind(&outlook, Some("db2"), MEMBER), Some(Kind::Disabled));
-        assert_eq!(kind(&outlook, Some("db3"), MEMBER), Some(Kind::Unasked));
+        assert_eq!(kind(&outlook, Some("db1"), MEMBER), Some(AnswerKind::Good));
+        assert_eq!(kind(&outlook, Some("db2"), MEMBER), Some(AnswerKind::Disabled));
+        assert_eq!(kind(&outlook, Some("db3"), MEMBER), Some(AnswerKind::Unasked));
         assert_eq!(kind(&outlook, Some("db4"), MEMBER), None);
-        assert_eq!(kind(&outlook, None, MEMBER), Some(Kind::TakesClients));
-        assert_eq!(kind(&outlook, None, Question::Writer), Some(Kind::NotSynced), "nobody was chosen yet");
+        assert_eq!(kind(&outlook, None, MEMBER), Some(AnswerKind::TakesClients));
+        assert_eq!(
+            kind(&outlook, None, Question::Writer),
+            Some(AnswerKind::NotSynced),
+            "nobody was chosen yet"
+        );
         let replica = Question::Replica { lag_max: None };
-        assert_eq!(kind(&outlook, Some("db1"), replica), Some(Kind::Unasked));
+        assert_eq!(kind(&outlook, Some("db1"), replica), Some(AnswerKind::Unasked));
         let metrics = outlook.metrics();
         for line in [
             "understudy_good 1",
@@ -402,9 +406,9 @@ mod tests {
             brain.on(now, Fact::LinkEnded { node: NodeId(0), how: LinkEnd::Closed });
         });
         let answer = outlook.answer(Some("db1"), MEMBER).unwrap();
-        assert_eq!(answer.kind, Kind::Doubted);
+        assert_eq!(answer.kind, AnswerKind::Doubted);
         assert_eq!(&*answer.reason, "is being confirmed: its link was closed without a word");
-        assert_eq!(kind(&outlook, Some("db1"), Question::Writer), Some(Kind::Doubted));
+        assert_eq!(kind(&outlook, Some("db1"), Question::Writer), Some(AnswerKind::Doubted));
     }
 
     #[test]
@@ -413,7 +417,7 @@ mod tests {
         for node in [None, Some("db1"), Some("db2")] {
             for question in [MEMBER, Question::Writer] {
                 let answer = outlook.answer(node, question).unwrap();
-                assert_eq!(answer.kind, Kind::Unasked);
+                assert_eq!(answer.kind, AnswerKind::Unasked);
                 assert!(
                     answer.reason.starts_with("is not known: the manager's last word is 15"),
                     "{}",
@@ -428,8 +432,8 @@ mod tests {
     #[test]
     fn a_socket_of_a_node_answers_about_that_node() {
         let door = NodeDoor { outlook: Arc::new(outlook(Duration::ZERO)), node: "db2".into() };
-        assert_eq!(door.answer(None, MEMBER).unwrap().kind, Kind::Disabled);
-        assert_eq!(door.answer(Some("db1"), MEMBER).unwrap().kind, Kind::Good);
+        assert_eq!(door.answer(None, MEMBER).unwrap().kind, AnswerKind::Disabled);
+        assert_eq!(door.answer(Some("db1"), MEMBER).unwrap().kind, AnswerKind::Good);
         assert_eq!(door.status(None).unwrap()["name"], "db2");
     }
 

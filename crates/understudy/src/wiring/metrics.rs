@@ -116,9 +116,9 @@ fn nodes(page: &mut Page, view: &ClusterView) {
 
 /// The nodes of which the last word is true now: of the others it is what they said before they fell silent, or let the monitor in no more.
 fn answering(view: &ClusterView) -> impl Iterator<Item = &NodeView> {
-    view.nodes
-        .iter()
-        .filter(|node| node.linked && !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead))
+    view.nodes.iter().filter(|node| {
+        node.linked && !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead)
+    })
 }
 
 /// What the manager decided.

@@ -3,7 +3,7 @@
 //! ```text
 //!   proxy ── reads that have ended (warm.source = "proxy") ──┐
 //!   manager ── view ──> roles ──> warmup::warmer ── begins and ends ──> journal
-//!                                     └── board ──> status, metrics, the look before a switchover
+//!                                     └── table ──> status, metrics, the look before a switchover
 //! ```
 //!
 //! One thread of its own, behind all others in the system's eyes: a replay delays neither clients nor probes, and a defect in it ends with it.

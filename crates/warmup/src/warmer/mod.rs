@@ -2,7 +2,7 @@
 //! ([`Roles`]).
 //!
 //! ```text
-//!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> board: their state
+//!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> table: their state
 //!      └────> a change of roles: the replays that it concerns are aborted at once, and their statements killed on the server
 //! ```
 //!

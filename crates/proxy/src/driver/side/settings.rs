@@ -1,4 +1,4 @@
-//! What a session has on the primary, inherited or set, and that bears on the answer to a read: made so on a link to a replica.
+//! Gives a link to a replica the settings that the session has on the primary, as far as they affect the answer to a read.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use topology::fact::ConnectFailure;
 
 use crate::backend::Backend;
 
-/// What may bear on the answer to a read, where the servers' own settings may differ. Rows of name and value.
+/// Settings that affect the answer to a read and may differ between servers. Rows of name and value.
 pub(super) const SETTINGS: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN ('autocommit','big_tables','block_encryption_mode','character_set_client',\
     'character_set_collations','character_set_connection','character_set_database','character_set_results','character_set_server',\
     'collation_connection','collation_database','collation_server','cte_max_recursion_depth','default_regex_flags','default_week_format',\
@@ -18,28 +18,28 @@ pub(super) const SETTINGS: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN
     'sql_quote_show_create','sql_safe_updates','sql_select_limit','sql_warnings','standard_compliant_cte','system_time_zone',\
     'system_versioning_asof','time_zone','tx_isolation','transaction_isolation')";
 
-/// Without these on the primary nothing can be compared.
+/// Without these from the primary, the settings cannot be compared.
 pub(super) const INDISPENSABLE: [&str; 4] =
     ["sql_mode", "time_zone", "collation_connection", "gtid_current_pos"];
-/// They follow from the schema and are set by it, or are no setting.
+/// They follow from the schema, or are not a setting.
 const NOT_SET: [&str; 3] = ["gtid_current_pos", "character_set_database", "collation_database"];
-/// No session can set them: where they differ, a read may have another answer.
+/// A session cannot set them: where they differ, a read may have another answer.
 const FIXED: [&str; 3] = ["lower_case_table_names", "max_allowed_packet", "system_time_zone"];
 
-/// Of these, the one that a session keeps from its beginning when the server's own is changed.
+/// The one of these that a session keeps from its start when the server's global value is changed.
 const OF_SESSION: &str = "max_allowed_packet";
 
 /// Why a link to a replica does not get the session's settings.
 pub(super) enum Unsettled {
     /// It broke.
     Lost(ConnectFailure),
-    /// The replica refuses one of them; which.
+    /// The replica refuses a setting; the text names it.
     Refused(String),
-    /// One is another there, and cannot be set. `is_of_server`: for every session.
+    /// A setting differs there and cannot be set. `is_of_server`: for every session.
     Unlike { why: String, is_of_server: bool },
 }
 
-/// Sets on a fresh link to a replica what the session has from the primary's own settings.
+/// Sets on a new link to a replica what the session has inherited from the primary's settings.
 pub(super) async fn settle(
     backend: &mut Backend,
     on_primary: &link::Rows,
@@ -72,7 +72,7 @@ pub(super) async fn settle(
     taken.map(drop).ok_or_else(|| Unsettled::Refused(format!("it refuses {set}")))
 }
 
-/// Of what the session has on the primary that follows neither from its schema nor from what others write.
+/// A hash of the session's settings on the primary, except for those that follow from its schema.
 pub(super) fn settings_hash(on_primary: &link::Rows) -> u64 {
     let mut hash = DefaultHasher::new();
     for row in 0..on_primary.len() {

@@ -1,5 +1,5 @@
-//! Another program moves the writer, and an operator says that it is about to: statements wait from now on, until another node is the
-//! writer; or not, and then they go on as if nothing had been said.
+//! Another program moves the writer, and an operator has announced it. Statements wait from then on, until another node is the writer, or
+//! until the announced time is over; then they continue as before.
 
 use super::moving::MoveKind;
 use super::{One, Phase};
@@ -14,10 +14,10 @@ use crate::problem::seconds;
 use crate::routes::LaneState;
 use std::time::Duration;
 
-/// An order that names no node is about a move that ended no longer ago than this.
+/// An order without a node counts as about a move that ended at most this long ago.
 const JUST_MOVED: Duration = Duration::from_secs(60);
 
-/// What was said.
+/// The announcement.
 pub(super) struct Informed {
     order: Running,
     to: Option<NodeId>,
@@ -25,7 +25,7 @@ pub(super) struct Informed {
 }
 
 impl One {
-    /// An operator informs, and waits until it is so.
+    /// An operator announces a move, and waits for it to happen.
     pub(super) fn inform(
         &mut self,
         core: &mut Core,
@@ -72,7 +72,7 @@ impl One {
         self.phase = Phase::Informed(Box::new(Informed { order, to, until: budget.over() }));
     }
 
-    /// Waits for what was announced.
+    /// Waits for the announced move.
     pub(super) fn informed(&mut self, core: &mut Core, group: &mut Group, run: Box<Informed>) -> bool {
         let Some(writer) = core.writer else { return false };
         self.phase = Phase::Settled;
@@ -95,7 +95,7 @@ impl One {
             match group.heir(core, writer, true) {
                 Heir::This(to) => {
                     self.follow_announced(core, group, writer, to, *run);
-                    // What speaks against it may be over now that it is followed: it is judged again.
+                    // A problem may be gone now that this server is followed, so it is judged again.
                     return core.node(to).assessment.serves != Serves::No;
                 }
                 Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => core.hold = why,

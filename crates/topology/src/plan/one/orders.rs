@@ -1,4 +1,4 @@
-//! What an operator may ask for while there is one writer: whether an order may start, and to whom it leads.
+//! An operator's orders with one writer: whether each may start, and which node it leads to.
 
 use super::{One, Phase};
 use crate::NodeId;
@@ -26,7 +26,7 @@ impl One {
         self.give_up_by_order(core, group, to);
         if self.fail_over_by_order(core, group, &order, to, budget, force) {
             if self.is_settled() {
-                // Nobody takes over.
+                // No node can take over.
                 self.take_back(core, group);
             }
             return;
@@ -42,7 +42,7 @@ impl One {
         self.hand_over(core, to, budget, Some(order), None, &because);
     }
 
-    /// The writer is lost, and an operator says who follows. `false`: it is not, or this kind of cluster knows no such order.
+    /// The writer is lost, and an operator names its successor. `false`: it is not lost, or this kind of cluster has no such order.
     fn fail_over_by_order(
         &mut self,
         core: &mut Core,
@@ -113,7 +113,7 @@ impl One {
         true
     }
 
-    /// Whether an order may start; else it is refused.
+    /// Whether an order may start; otherwise it is refused with an answer.
     fn may_order(&self, core: &mut Core, order: &Running) -> Option<NodeId> {
         if let Some(doing) = self.doing(core) {
             core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));

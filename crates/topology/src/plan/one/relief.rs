@@ -1,4 +1,4 @@
-//! A writer that answers and does not commit: given up when another can write, and kept when that would help nobody.
+//! A writer that answers and does not commit. It is given up when another node can write, and kept when no other can.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
 
-/// After a writer could not be relieved that is tried again after this long.
+/// After no other node could take over, that is tried again after this long.
 const RELIEF_RETRY: Duration = Duration::from_secs(1);
 
 impl One {
@@ -21,7 +21,7 @@ impl One {
         matches!(self.phase, Phase::Settled)
     }
 
-    /// Gives the writer up when it does not commit, and another can write. `true`: it is given up.
+    /// Gives up the writer when it does not commit and another node can write. `true`: it was given up.
     pub(super) fn relieve(&mut self, core: &mut Core, group: &mut Group, writer: NodeId) -> bool {
         let node = core.node(writer);
         let is_stuck = node.pulse.is_stuck(core.now, core.settings.heartbeat.stuck_max);
@@ -35,7 +35,8 @@ impl One {
         if !ids(&core.nodes).any(is_there) {
             return false;
         }
-        // Only what must not be used is replaced: whether somebody would take over is seen when it is.
+        // The node is given up first, since the choice of a successor considers only writers that must not be used. It is taken back if
+        // there is none.
         let since = part_from(core, group, writer);
         match group.relief(core, writer) {
             Relief::Clear => {
@@ -49,7 +50,7 @@ impl One {
             Relief::None(why) => {
                 keep(core, group, writer);
                 self.relief_after = core.now + RELIEF_RETRY;
-                // Once for each time that it is stuck: its age grows.
+                // Once for each time that it stops committing; its age grows meanwhile.
                 if self.relief_said.is_none_or(|at| at < since) {
                     self.relief_said = Some(core.now);
                     core.say(Level::Error, why);
@@ -61,8 +62,8 @@ impl One {
 }
 
 impl One {
-    /// An operator has ordered the writer to be moved, and it does not commit: it is given up for that. What it has not told anybody could be
-    /// waited for in vain, as on a full disk a part of it is counted there and can come to no other.
+    /// An operator has ordered the writer to be moved, and it does not commit: it is given up for that. Waiting for its unacknowledged
+    /// transactions could be in vain: on a full disk one is counted there that is only partly written, and can reach no other server.
     pub(super) fn give_up_by_order(&mut self, core: &mut Core, group: &mut Group, to: Option<NodeId>) {
         let stuck_max = core.settings.heartbeat.stuck_max;
         let is_stuck = |id: &NodeId| core.node(*id).pulse.is_stuck(core.now, stuck_max);
@@ -72,7 +73,7 @@ impl One {
         }
     }
 
-    /// Nobody can take over from a writer that was given up: it may go on, should it commit again.
+    /// No node can take over from a writer that was given up. It continues if it commits again.
     pub(super) fn take_back(&mut self, core: &mut Core, group: &mut Group) {
         if let Some(writer) = core.writer.filter(|id| core.node(*id).pulse.is_given_up()) {
             keep(core, group, writer);
@@ -81,7 +82,7 @@ impl One {
     }
 }
 
-/// It is given up; since when it has not committed.
+/// Gives it up; returns since when it has not committed.
 fn part_from(core: &mut Core, group: &mut Group, writer: NodeId) -> Now {
     let now = core.now;
     let node = core.node_mut(writer);

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use health::answer::{Answer, Kind};
+use health::answer::{Answer, AnswerKind};
 use toml::de::DeTable;
 use topology::health::{Question, Rules};
 
@@ -36,7 +36,7 @@ pub fn answer(config: Option<&Path>) -> Result<Answer, Failure> {
             "does not answer at {}: is it running, as a user who may make that file?",
             socket.display()
         );
-        Answer::new(Kind::Unknown, why, Duration::ZERO)
+        Answer::new(AnswerKind::Unknown, why, Duration::ZERO)
     }))
 }
 

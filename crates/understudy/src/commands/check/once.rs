@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use health::answer::{Answer, Kind};
+use health::answer::{Answer, AnswerKind};
 use health::refresh;
 use link::LinkError;
 use topology::health::Question;
@@ -41,7 +41,7 @@ impl Once {
         let told = local::ask(&self.socket, self.question, LOCAL_TIME_MAX);
         // One that is itself just asking the database, or was never told, knows no more than we do: that must not move an address.
         let is_known = |answer: &Answer| {
-            answer.age <= self.age_max && !matches!(answer.kind, Kind::Doubted | Kind::Unasked)
+            answer.age <= self.age_max && !matches!(answer.kind, AnswerKind::Doubted | AnswerKind::Unasked)
         };
         if let Some(answer) = told.filter(is_known) {
             return answer;
@@ -54,7 +54,7 @@ impl Once {
             Ok(runtime) => runtime,
             Err(e) => {
                 let why = LinkError::Local(format!("no runtime: {e}"));
-                return Answer::new(Kind::Unknown, format!("cannot be asked: {why}"), Duration::ZERO);
+                return Answer::new(AnswerKind::Unknown, format!("cannot be asked: {why}"), Duration::ZERO);
             }
         };
         let settings = refresh::Settings {
@@ -88,7 +88,7 @@ mod tests {
         let socket = dir.path().join("s");
         let (listener, _bound) = local::bind(&socket).unwrap();
         let knows = thread::spawn(move || {
-            for kind in [Kind::Good, Kind::Doubted, Kind::Unasked] {
+            for kind in [AnswerKind::Good, AnswerKind::Doubted, AnswerKind::Unasked] {
                 let (mut client, _) = listener.accept().unwrap();
                 let mut request = [0; 512];
                 assert!(client.read(&mut request).unwrap() > 0);
@@ -104,10 +104,10 @@ mod tests {
         };
         let question = Question::Member(Rules::default());
         let once = Once { database, question, socket, age_max: TIME_MAX, disabled_file: None };
-        assert_eq!(once.answer().kind, Kind::Good);
-        for _ in [Kind::Doubted, Kind::Unasked] {
+        assert_eq!(once.answer().kind, AnswerKind::Good);
+        for _ in [AnswerKind::Doubted, AnswerKind::Unasked] {
             let asked = once.answer();
-            assert_eq!(asked.kind, Kind::Unknown);
+            assert_eq!(asked.kind, AnswerKind::Unknown);
             assert!(asked.reason.starts_with("cannot be asked"), "{}", asked.reason);
         }
         knows.join().unwrap();

@@ -1,6 +1,6 @@
 //! `understudy vip status`: whether this machine has the address, and whether it should.
 //!
-//! Three witnesses are heard, because each can be wrong alone: the state that keepalived last told (a killed keepalived tells no
+//! Three sources are asked, because each can be wrong alone: the state that keepalived last told (a killed keepalived tells no
 //! more), the machine's own addresses (a killed keepalived leaves them), and the check, run now as keepalived would run it. Each
 //! vrrp_instance has its own state and addresses, and is judged by them alone.
 //!
@@ -200,7 +200,7 @@ fn seen(instance: &conf_file::Instance, held: &[held::Held]) -> Vec<Seen> {
 }
 
 impl Found {
-    /// Puts the witnesses beside one another.
+    /// Compares the three sources.
     fn judge(&mut self) {
         self.keepalived_pid = self.keepalived.pid();
         let runs = self.keepalived_pid.is_some();

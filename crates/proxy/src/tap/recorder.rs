@@ -1,6 +1,6 @@
-//! One session's part in what listeners are told: which of its reads they get, and as what text.
+//! One session's part of the tap: which of its reads the listeners get, and as which text.
 //!
-//! Made when the session's first command finds a listener, and kept from then on.
+//! Made when a command of the session first finds a listener, and kept from then on.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -24,9 +24,9 @@ use super::long::LongData;
 use super::{Listener, Tap};
 
 /// See the head of this file.
-pub(crate) struct Ear {
+pub(crate) struct ReadRecorder {
     connection: u32,
-    /// How often the session has begun anew.
+    /// How often the session was reset.
     begun: u32,
     user: Arc<str>,
     client: IpAddr,
@@ -34,66 +34,66 @@ pub(crate) struct Ear {
     edition: u64,
     listeners: Arc<[Arc<Listener>]>,
     dice: u64,
-    /// What [`Session`] had set, and its number there.
+    /// The session's settings, and the number of that state in [`Session`].
     state: Option<(u64, Arc<ReadState>)>,
     long: LongData,
 }
 
-/// Who tells.
-pub(crate) struct Teller<'a> {
-    pub(crate) connection: u32,
+/// The connection that the reads come from.
+pub(crate) struct Connection<'a> {
+    pub(crate) id: u32,
     pub(crate) user: &'a str,
     pub(crate) client: IpAddr,
-    /// The number of the character set at its login.
+    /// The number of the character set in its login.
     pub(crate) login_charset: u16,
 }
 
-/// A command that was answered well.
-pub(crate) struct Heard<'a> {
+/// A command that was answered successfully.
+pub(crate) struct AnsweredCommand<'a> {
     pub(crate) flight: &'a InFlight,
     /// The command as the client sent it; empty when it was not kept.
     pub(crate) payload: &'a [u8],
     pub(crate) caps: Caps,
-    /// The session has user variables that only its node knows.
+    /// The session has user variables whose values only its node knows.
     pub(crate) ties_variables: bool,
     pub(crate) rows: u64,
     pub(crate) took: Duration,
 }
 
-/// What a read is told as.
+/// A read as the listeners get it.
 struct LoggedRead<'a> {
     sql: Cow<'a, [u8]>,
     schema: Option<&'a [u8]>,
 }
 
-impl Ear {
-    pub(crate) fn new(teller: &Teller<'_>) -> Self {
+impl ReadRecorder {
+    pub(crate) fn new(connection: &Connection<'_>) -> Self {
         Self {
-            connection: teller.connection,
+            connection: connection.id,
             begun: 0,
-            user: teller.user.into(),
-            client: teller.client,
-            login_charset: teller.login_charset,
+            user: connection.user.into(),
+            client: connection.client,
+            login_charset: connection.login_charset,
             edition: 0,
             listeners: Arc::default(),
-            // Spread, or sessions with neighbouring numbers would choose alike.
-            dice: mixed(u64::from(teller.connection)),
+            // Mixed, since sessions with consecutive ids would otherwise make the same choices.
+            dice: mixed(u64::from(connection.id)),
             state: None,
             long: LongData::default(),
         }
     }
 
-    /// COM_RESET_CONNECTION or COM_CHANGE_USER: another session, to those who listen.
-    pub(crate) fn begins_anew(&mut self, teller: &Teller<'_>) {
+    /// COM_RESET_CONNECTION or COM_CHANGE_USER: for the listeners it is another session.
+    pub(crate) fn begins_anew(&mut self, connection: &Connection<'_>) {
         self.begun = self.begun.wrapping_add(1);
-        self.user = teller.user.into();
-        self.login_charset = teller.login_charset;
+        self.user = connection.user.into();
+        self.login_charset = connection.login_charset;
         self.state = None;
         self.long = LongData::default();
     }
 
-    /// A command is about to be sent. `payload`: as much of it as is at hand, `whole`: that is all. `has_long`: long data waits for its
-    /// statement on the node.
+    /// A command is about to be sent. `payload`: as much of it as was received; `whole`: that is all of it. `has_long`: the node has long
+    /// data for its statement.
     pub(crate) fn will_send(
         &mut self,
         tap: &Tap,
@@ -103,7 +103,7 @@ impl Ear {
         has_long: bool,
     ) {
         let Some(id) = flight.statement else { return };
-        self.long.heard_under(tap.edition());
+        self.long.recorded_under(tap.edition());
         match flight.command {
             Command::STMT_EXECUTE => self.long.executes(id, has_long),
             Command::STMT_SEND_LONG_DATA => self.long.keep(id, payload, whole, has_long),
@@ -117,9 +117,9 @@ impl Ear {
         self.long.forget(id);
     }
 
-    /// A command was answered well, and the answer is with the client.
-    pub(crate) fn heard(&mut self, tap: &Tap, session: &mut Session, heard: &Heard<'_>) {
-        if heard.flight.kind() != Kind::Read {
+    /// A command was answered successfully, and the answer was sent to the client.
+    pub(crate) fn answered(&mut self, tap: &Tap, session: &mut Session, answered: &AnsweredCommand<'_>) {
+        if answered.flight.kind() != Kind::Read {
             return;
         }
         if self.edition != tap.edition() {
@@ -131,8 +131,8 @@ impl Ear {
             return;
         }
         let chosen: Vec<_> = chosen.collect();
-        let Some(text) = text_as_sent(session, heard) else { return };
-        // Before anything is done with its bytes: all of this is time in which the session is not served.
+        let Some(text) = text_as_sent(session, answered) else { return };
+        // Before any work on its bytes, since the session is not served during it.
         let bytes_max = chosen.iter().map(|listener| listener.wish.sql_bytes_max).max().unwrap_or(0);
         if text.len() > bytes_max {
             for listener in chosen {
@@ -154,19 +154,19 @@ impl Ear {
         }
         if !with_place.is_empty() {
             let now = session.wanted.bound();
-            let told = self.told(session, &now, heard, bytes_max);
+            let read = self.read(session, &now, answered, bytes_max);
             for (listener, place) in with_place {
-                match &told {
-                    Ok(told) if told.sql.len() > listener.wish.sql_bytes_max => {
+                match &read {
+                    Ok(read) if read.sql.len() > listener.wish.sql_bytes_max => {
                         listener.counts.too_large.fetch_add(1, Relaxed);
                     }
-                    Ok(told) => match listener.room(told.sql.len()) {
+                    Ok(read) => match listener.room(read.sql.len()) {
                         Some(room) => {
-                            let read = self.finished(listener, told, session, heard);
+                            let read = self.finished(listener, read, session, answered);
                             place.send(Offered { read, room });
                             listener.counts.offered.fetch_add(1, Relaxed);
                         }
-                        None => listener.drops(told.sql.len()),
+                        None => listener.drops(read.sql.len()),
                     },
                     Err(NoText::TooLarge) => _ = listener.counts.too_large.fetch_add(1, Relaxed),
                     Err(NoText::NotExpressible) => {
@@ -180,8 +180,8 @@ impl Ear {
         }
     }
 
-    /// A command ended well that was not kept: what it was cannot be known any more.
-    pub(crate) fn heard_unkept(&mut self, tap: &Tap, flight: &InFlight) {
+    /// A command succeeded that was not kept, so its text is not known.
+    pub(crate) fn answered_unkept(&mut self, tap: &Tap, flight: &InFlight) {
         if matches!(flight.command, Command::QUERY | Command::STMT_EXECUTE) {
             for listener in tap.listeners().1.iter() {
                 listener.counts.too_large.fetch_add(1, Relaxed);
@@ -199,26 +199,26 @@ impl Ear {
         (number >> 32) < listener.chance
     }
 
-    /// The read as a text that means the same on another connection with the session's state.
-    fn told<'a>(
+    /// The read as a text that means the same on another connection with the session's settings.
+    fn read<'a>(
         &self,
         session: &'a Session,
         now: &Bound,
-        heard: &Heard<'a>,
+        answered: &AnsweredCommand<'a>,
         bytes_max: usize,
     ) -> Result<LoggedRead<'a>, NoText> {
         let flags = session.flags();
-        let (told, scanned) = match prepared(session, heard) {
+        let (read, scanned) = match prepared(session, answered) {
             None => {
-                let text = text_as_sent(session, heard).unwrap_or_default();
+                let text = text_as_sent(session, answered).unwrap_or_default();
                 (
                     LoggedRead { sql: Cow::Borrowed(text), schema: session.wanted.schema() },
-                    heard.flight.scanned(),
+                    answered.flight.scanned(),
                 )
             }
             Some(statement) => {
-                // With attributes a command has its parameters elsewhere, and those among them.
-                let is_known = self.long.is_known(self.edition) && !heard.caps.has(Caps::QUERY_ATTRIBUTES);
+                // With attributes, the parameters are at another position in the command, mixed with them.
+                let is_known = self.long.is_known(self.edition) && !answered.caps.has(Caps::QUERY_ATTRIBUTES);
                 if !is_known || !statement.bound.reads_as(now) {
                     return Err(NoText::NotExpressible);
                 }
@@ -229,48 +229,48 @@ impl Ear {
                 let name = changed("character_set_client").or(at_login);
                 let connection = changed("character_set_connection").or(at_login);
                 let charset = Charset { name, is_converted: connection != name };
-                let sql = as_text(statement, heard.payload, pieces, charset, flags, bytes_max)?;
+                let sql = as_text(statement, answered.payload, pieces, charset, flags, bytes_max)?;
                 let schema = statement.bound.schema.as_deref();
                 (LoggedRead { sql: Cow::Owned(sql), schema }, Some(&statement.scanned))
             }
         };
-        let sql = &told.sql;
+        let sql = &read.sql;
         let is_unclear = scanned
             .is_none_or(|scanned| !scanned.alone || scanned.calls_stored || !scanned.pins.is_empty())
-            || (heard.ties_variables && sql.contains(&b'@'))
+            || (answered.ties_variables && sql.contains(&b'@'))
             || match session.wanted.changes_tokens() {
-                // A mode may be the server's own, for all sessions: its answers say so, and no session has set it.
+                // A mode may be the server's default for all sessions: its answers show it, although no session has set it.
                 Tokens::Usual if flags & (NO_BACKSLASH_ESCAPES | ANSI_QUOTES) == 0 => false,
                 Tokens::Usual | Tokens::OtherQuotes => sql.iter().any(|byte| matches!(byte, b'\\' | b'"')),
                 Tokens::AnotherGrammar => true,
             };
-        if is_unclear { Err(NoText::NotExpressible) } else { Ok(told) }
+        if is_unclear { Err(NoText::NotExpressible) } else { Ok(read) }
     }
 
     fn finished(
         &mut self,
         listener: &Listener,
-        told: &LoggedRead<'_>,
+        read: &LoggedRead<'_>,
         session: &Session,
-        heard: &Heard<'_>,
+        answered: &AnsweredCommand<'_>,
     ) -> Finished {
         let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Finished {
             session: u64::from(self.begun) << 32 | u64::from(self.connection),
             user: Arc::clone(&self.user),
             client: self.client,
-            schema: told.schema.map(Into::into),
+            schema: read.schema.map(Into::into),
             ended_us: ended.as_micros() as u64,
-            took_us: heard.took.as_micros() as u64,
-            rows_sent: (!heard.flight.asks_cursor()).then_some(heard.rows),
-            sql: (*told.sql).into(),
+            took_us: answered.took.as_micros() as u64,
+            rows_sent: (!answered.flight.asks_cursor()).then_some(answered.rows),
+            sql: (*read.sql).into(),
             state: self.state(session),
             one_in: listener.one_in,
             by_session: listener.wish.by_session,
         }
     }
 
-    /// What the session has set; the same as before as long as nothing changes.
+    /// The session's settings; the same value as before while nothing changes.
     fn state(&mut self, session: &Session) -> Arc<ReadState> {
         let number = session.wanted.read_state_number();
         if let Some((known, state)) = &self.state
@@ -289,21 +289,21 @@ impl Ear {
 }
 
 /// The prepared statement that a command runs.
-fn prepared<'a>(session: &'a Session, heard: &Heard<'_>) -> Option<&'a Prepared> {
-    let runs = heard.flight.command == Command::STMT_EXECUTE;
-    heard.flight.statement.filter(|_| runs).and_then(|id| session.wanted.statements.get(&id))
+fn prepared<'a>(session: &'a Session, answered: &AnsweredCommand<'_>) -> Option<&'a Prepared> {
+    let runs = answered.flight.command == Command::STMT_EXECUTE;
+    answered.flight.statement.filter(|_| runs).and_then(|id| session.wanted.statements.get(&id))
 }
 
-/// The text of a command, with parameters as they stand in it; nothing for a command that runs none.
-fn text_as_sent<'a>(session: &'a Session, heard: &Heard<'a>) -> Option<&'a [u8]> {
-    match heard.flight.command {
-        Command::QUERY => query_text(heard.payload, heard.caps).ok(),
-        Command::STMT_EXECUTE => prepared(session, heard).map(|statement| &*statement.sql),
+/// The text of a command, with parameter markers as they are; `None` for a command that runs no text.
+fn text_as_sent<'a>(session: &'a Session, answered: &AnsweredCommand<'a>) -> Option<&'a [u8]> {
+    match answered.flight.command {
+        Command::QUERY => query_text(answered.payload, answered.caps).ok(),
+        Command::STMT_EXECUTE => prepared(session, answered).map(|statement| &*statement.sql),
         _ => None,
     }
 }
 
-/// A number that looks like chance (the last step of splitmix64).
+/// A pseudo-random number (the last step of splitmix64).
 fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
