@@ -253,13 +253,20 @@ fn bad(why: String) -> Refused {
     ("400 Bad Request", why)
 }
 
-/// `2s`, `500ms`, or plain seconds.
+/// `500ms`, `2s`, `1.5m`, `2h`, `1d`, or plain seconds.
 pub fn duration(text: &str) -> Option<Duration> {
     if let Some(text) = text.strip_suffix("ms") {
         return text.parse().ok().map(Duration::from_millis);
     }
-    let seconds: f64 = text.strip_suffix('s').unwrap_or(text).parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let (number, unit_s) = match text.chars().next_back()? {
+        's' => (&text[..text.len() - 1], 1.0),
+        'm' => (&text[..text.len() - 1], 60.0),
+        'h' => (&text[..text.len() - 1], 3_600.0),
+        'd' => (&text[..text.len() - 1], 86_400.0),
+        _ => (text, 1.0),
+    };
+    let number: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(number * unit_s).ok()
 }
 
 #[cfg(test)]

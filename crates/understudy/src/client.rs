@@ -173,9 +173,20 @@ impl Client {
             Some(Value::Bool(true)) => Ok(Answer { message, data: body["data"].take() }),
             Some(Value::Bool(false)) => {
                 let code = body.pointer("/data/code").and_then(Value::as_str).unwrap_or("no code");
-                Err(Failure::Failed(format!("refused ({code}): {message}")))
+                Err(Failure::Refused { code: code.to_owned(), text: format!("refused ({code}): {message}") })
             }
             _ => Err(foreign()),
+        }
+    }
+}
+
+impl Answer {
+    /// Prints what came of an order: the server's sentence, or for programs that and what it had to tell.
+    pub fn print(&self, is_json: bool) {
+        if is_json {
+            println!("{:#}", json!({ "message": self.message, "data": self.data }));
+        } else {
+            println!("{}", self.message);
         }
     }
 }

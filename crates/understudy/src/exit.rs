@@ -3,15 +3,27 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use serde_json::json;
+
 /// For `--help`.
 pub const HELP: &str = "Exit codes: 0 done; 1 refused or failed; 2 wrong usage or configuration; 3 no running server reached;\n\
                         130 interrupted. Codes that only one command has stand with its options.";
 
+/// The command line, or the configuration, is wrong.
+pub const USAGE: u8 = 2;
+
 /// A command that did not do what it was asked for.
 #[derive(Debug)]
 pub enum Failure {
-    /// 1: refused, or failed while doing it.
+    /// 1: failed while doing it.
     Failed(String),
+    /// 1: the running server refused it.
+    Refused {
+        /// The API's word for the reason, such as `unknown_node`.
+        code: String,
+        /// The sentence.
+        text: String,
+    },
     /// 2: the command line or the configuration is wrong.
     Usage(String),
     /// 3: the running server could not be reached.
@@ -32,6 +44,7 @@ impl Failure {
     pub fn explained(self, meaning: &str) -> Self {
         match self {
             Self::Failed(why) => Self::Failed(format!("{meaning}: {why}")),
+            Self::Refused { code, text } => Self::Refused { code, text: format!("{meaning}: {text}") },
             other => other,
         }
     }
@@ -41,14 +54,40 @@ impl Failure {
         Self::Usage(what.to_string())
     }
 
+    /// The sentence.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Failed(text) | Self::Refused { text, .. } | Self::Usage(text) | Self::Unreachable(text) => {
+                text
+            }
+        }
+    }
+
     /// Says it on standard error.
     pub fn tell(&self) -> ExitCode {
-        let (code, text) = match self {
-            Self::Failed(text) => (1, text),
-            Self::Usage(text) => (2, text),
-            Self::Unreachable(text) => (3, text),
-        };
-        eprintln!("{text}");
-        ExitCode::from(code)
+        eprintln!("{}", self.text());
+        ExitCode::from(self.codes().0)
     }
+
+    /// The same, and on standard output to a program that asked for JSON: see [`json_error`].
+    pub fn tell_program(&self) -> ExitCode {
+        let (exit_code, code) = self.codes();
+        println!("{}", json_error(code, exit_code, self.text()));
+        self.tell()
+    }
+
+    /// The exit code, and the word for a program.
+    fn codes(&self) -> (u8, &str) {
+        match self {
+            Self::Failed(_) => (1, "failed"),
+            Self::Refused { code, .. } => (1, code.as_str()),
+            Self::Usage(_) => (USAGE, "usage"),
+            Self::Unreachable(_) => (3, "unreachable"),
+        }
+    }
+}
+
+/// An error for programs, the same from every command: one line, in place of the JSON that was asked for.
+pub fn json_error(code: &str, exit_code: u8, message: &str) -> String {
+    json!({ "error": { "code": code, "exit_code": exit_code, "message": message } }).to_string()
 }

@@ -185,3 +185,106 @@ fn a_running_server_says_the_same_in_status_and_log() {
     serving.terminate();
     assert_eq!(serving.ended().code(), Some(0));
 }
+
+/// A slip that used to be told as two, or as something else.
+#[test]
+fn one_mistake_is_told_once_and_for_what_it_is() {
+    let base = GOOD.replace("NODE", "127.0.0.1:1");
+    for (from, to, told) in [
+        (
+            "address = \"127.0.0.1:1\"",
+            "address = \"127.0.0.1\"",
+            ":6: cluster.node.address must be \"host:port\"",
+        ),
+        (
+            "address = \"127.0.0.1:1\"",
+            "address = 10.7.0.1:3306",
+            ":6: not valid TOML: text must be in quotes: address = \"10.7.0.1:3306\"",
+        ),
+        (
+            "password = \"PASSWORD\"",
+            "password = hunter2",
+            ":9: not valid TOML: text must be in quotes: password = \"...\"",
+        ),
+        ("password = \"PASSWORD\"", "password = 5", ":9: cluster.monitor.password must be text in quotes"),
+        (
+            "id = 5",
+            "kind = \"replicaton\"\n[cluster.replication]\nuser = \"r\"\npassword = \"x\"\n",
+            ":3: cluster.kind must be one of",
+        ),
+        (
+            "mysql = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"",
+            "mysql = \"0.0.0.0:6033\"\nhttp = \"127.0.0.1:6033\"",
+            ":12: listen.http 127.0.0.1:6033 (on line 12) and listen.mysql 0.0.0.0:6033 (on line 11) are the same port",
+        ),
+    ] {
+        let dir = directory(&base.replacen(from, to, 1));
+        let file = dir.path().join("understudy.toml");
+        let said = with_config(&file, &["serve", "--check"]).with(2);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(told) && !said.contains("hunter2"), "{said}\nexpected: {told}");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_hold_files_is_no_state_directory() {
+    for place in ["/proc/foo", "/proc", "/dev/null"] {
+        let dir =
+            directory(&GOOD.replace("NODE", "127.0.0.1:1").replace("\"state\"", &format!("\"{place}\"")));
+        let file = dir.path().join("understudy.toml");
+        let said = with_config(&file, &["serve", "--check"]).with(2);
+        assert!(said.contains(&format!(":14: state.dir {place} cannot be ")), "{said}");
+        let said = with_config(&file, &["serve"]).with(1);
+        assert!(said.contains(&format!(":14: state.dir {place} cannot ")), "{said}");
+    }
+}
+
+#[test]
+fn what_is_allowed_and_hardly_meant_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let text = GOOD
+        .replace("NODE", "127.0.0.1:1")
+        .replace("password = \"PASSWORD\"", "password_file = \"password\"")
+        .replace("http = \"127.0.0.1:0\"", "http = \"0.0.0.0:0\"");
+    let dir = directory(&text);
+    let password = dir.path().join("password");
+    std::fs::write(&password, "x").unwrap();
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(dir.path(), 0o755);
+    open(&password, 0o644);
+    let file = dir.path().join("understudy.toml");
+    // 1 is for the node that does not exist; a warning is no error.
+    let said = with_config(&file, &["serve", "--check"]).with(1);
+    for told in [
+        "WARN   FILE: there is one node: no other can take over from it",
+        "WARN   FILE:12: listen.http 0.0.0.0:0 can be reached from other machines, and the API key crosses the network readable",
+        "WARN   FILE:9: cluster.monitor.password_file: ",
+        "/password can be read by every user of this machine: run chmod o-rwx ",
+    ] {
+        let told = told.replace("FILE", &file.display().to_string());
+        assert!(said.contains(&told), "{said}\nexpected: {told}");
+    }
+    let json = with_config(&file, &["serve", "--check", "--json"]).json();
+    let count =
+        |level: &str| json["results"].as_array().unwrap().iter().filter(|row| row["level"] == level).count();
+    assert_eq!((count("warning"), count("wrong")), (3, 1), "{json:#}");
+    // And at each start.
+    let mut serving = Serving::start(dir.path());
+    assert!(serving.log().contains("WARN") && serving.log().contains("can be read by every user"));
+    serving.terminate();
+    assert_eq!(serving.ended().code(), Some(0));
+    open(&password, 0o600);
+    let said = with_config(&file, &["serve", "--check"]).with(1);
+    assert!(!said.contains("every user"), "{said}");
+}
+
+#[test]
+fn a_doctor_that_reached_nobody_claims_nothing() {
+    let dir = config("127.0.0.1:1", "x");
+    let said = with_config(&dir.path().join("understudy.toml"), &["doctor"]).with(1);
+    assert!(said.contains("no node was reached, so nothing is known of how they are set"), "{said}");
+    assert!(!said.contains("measured") && !said.contains("DECIDES"), "{said}");
+}

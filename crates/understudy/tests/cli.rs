@@ -30,6 +30,7 @@ fn what_needs_no_server_is_printed() {
     for (args, expect) in [
         (&["settings"][..], "interval_ms"),
         (&["settings", "--markdown"], "| `interval_ms` | `200` |"),
+        (&["settings", "--json"], "\"path\": \"hold.time_ms\""),
         (&["errors"], "outcome_unknown"),
         (&["errors", "--json"], "\"sqlstate\": \"08007\""),
         (&["--help"], "Exit codes: 0 done"),
@@ -134,6 +135,35 @@ fn a_whole_life() {
     ask(&serving, &["set-max-connections", "db1", "many"], false).with(2);
     ask(&serving, &["set-max-connections", "db1", "7"], true).with(0);
 
+    // The new writer without --to, times with a unit, and all of it for programs.
+    let said = ask(&serving, &["switchover", "db9", "--budget", "5s"], false).with(1);
+    assert!(said.contains("refused (unknown_node)"), "{said}");
+    for order in [
+        &["switchover", "db9", "--json"][..],
+        &["switchover", "--to", "db9", "--json"],
+        &["drain", "db9", "--json"],
+    ] {
+        let ended = ask(&serving, order, false);
+        let error = ended.json();
+        assert_eq!(
+            (&error["error"]["code"], &error["error"]["exit_code"]),
+            (&"unknown_node".into(), &1.into()),
+            "{error}"
+        );
+        assert_eq!(ended.code, 1);
+        assert!(ended.err.contains(error["error"]["message"].as_str().unwrap()), "people are told as well");
+    }
+    // What could be a slip for the name of the new writer is never taken for "whomever the election chooses".
+    let said = ask(&serving, &["switchover", "--json", "db1"], false).with(2);
+    assert!(said.contains("nothing was ordered"), "{said}");
+    let done = ask(&serving, &["set-max-connections", "db1", "8", "--json"], false);
+    assert!(done.json()["message"].as_str().unwrap().contains("db1"), "{}", done.said());
+    let newest = ask(&serving, &["journal", "--after", "10m"], false).with(0);
+    assert!(newest.contains("db1 takes at most 8 sessions"), "{newest}");
+    assert_eq!(ask(&serving, &["journal", "--after", "2999-01-01 00:00:00"], false).with(0), "");
+    let said = ask(&serving, &["journal", "--after", "soon"], false).with(2);
+    assert!(said.contains("such as 10m or 2h"), "{said}");
+
     // A wrong key is refused; metrics need none.
     let other = dir.path().join("other.key");
     std::fs::write(&other, "wrong").unwrap();
@@ -152,6 +182,78 @@ fn a_whole_life() {
     assert_eq!(serving.ended().code(), Some(0));
     assert_eq!(serving.told(), "STOPPING=1");
     ask(&serving, &["status"], false).with(3);
+    let gone = ask(&serving, &["status", "--json"], false);
+    assert_eq!((gone.code, &gone.json()["error"]["code"]), (3, &"unreachable".into()));
+}
+
+#[test]
+fn an_error_has_one_shape_for_programs() {
+    for (args, code) in [
+        (&["status", "--json"][..], 2),
+        (&["doctor", "--json", "--config", "/nonexistent"], 2),
+        (&["journal", "--json", "--bogus"], 2),
+        (&["switchover", "--json", "--budget", "soon"], 2),
+        (&["lab", "status", "--name", "no-such-lab", "--json"], 1),
+    ] {
+        let ended = understudy(args);
+        let error = ended.json();
+        assert_eq!((ended.code, &error["error"]["exit_code"]), (code, &code.into()), "{args:?}: {error}");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(ended.err.contains(message.lines().next().unwrap()), "{}", ended.said());
+        assert_eq!(ended.out.lines().count(), 1, "{}", ended.out);
+    }
+    // Help is no error, and without --json nothing but the sentence is printed.
+    assert!(understudy(&["status", "--json", "--help"]).with(0).contains("Usage: understudy status"));
+    assert_eq!(understudy(&["status"]).out, "");
+}
+
+#[test]
+fn a_socket_that_could_be_either_of_two_is_asked_about() {
+    let said = understudy(&["check", "--once", "--socket", "/run/mysqld/mysqld.sock"]).with(2);
+    assert!(
+        said.contains("--mysql-socket /run/mysqld/mysqld.sock") && said.contains("--answer-socket"),
+        "{said}"
+    );
+}
+
+#[test]
+fn keepalived_is_not_told_to_run_the_file_of_a_build_in_silence() {
+    let config = ["vip", "config", "--address", "192.0.2.100/24", "--vrid", "7"];
+    let printed = understudy(&config);
+    assert_eq!(printed.code, 0);
+    assert!(
+        printed.out.contains("virtual_router_id 7") && !printed.out.contains("warning"),
+        "{}",
+        printed.out
+    );
+    let (warning, rest) = printed.err.split_once('\n').unwrap();
+    assert!(
+        warning.starts_with("warning: ") && warning.contains("--program /usr/bin/understudy"),
+        "{warning}"
+    );
+    assert_eq!(rest, "");
+    let installed = understudy(&[&config[..], &["--program", "/usr/bin/env"]].concat());
+    assert_eq!(installed.err, "");
+}
+
+/// The server refuses this value before it opens its error log.
+#[test]
+fn what_a_server_said_before_its_error_log_is_shown() {
+    let name = format!("t{}-option", std::process::id());
+    let said = understudy(&[
+        "lab",
+        "up",
+        "replication",
+        "--replicas",
+        "0",
+        "--name",
+        &name,
+        "--server-option",
+        "sql_mode=NO_SUCH_MODE",
+    ]);
+    understudy(&["lab", "down", "--name", &name]);
+    let said = said.with(1);
+    assert!(said.contains("Error while setting value 'NO_SUCH_MODE' to 'sql_mode'"), "{said}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Stage {
             .arg("-e")
             .arg(sql);
         command.env(process::MARK, &self.directory);
-        process::spawn_detached(&command, Some(&node.directory.join("output.log"))).map(drop)
+        process::spawn_detached(&command, Some(&node.directory.join(super::wait::OUTPUT_LOG))).map(drop)
     }
 
     /// Waits until one of these sessions is as it should be.
@@ -83,7 +83,7 @@ impl Stage {
                 bail!(
                     "{} was not locked: {}",
                     node.name,
-                    super::error_log_tail(&node.directory.join("output.log"))
+                    super::error_log_tail(&node.directory.join(super::wait::OUTPUT_LOG))
                 );
             }
             tokio::time::sleep(PACE).await;

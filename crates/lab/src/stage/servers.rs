@@ -42,7 +42,7 @@ impl Stage {
         command.arg(format!("--defaults-file={}", node.directory.join("my.cnf").display()));
         command.args(arguments);
         command.env(process::MARK, &self.directory);
-        let log = node.directory.join("output.log");
+        let log = node.directory.join(super::wait::OUTPUT_LOG);
         let (child, pid) = match &self.process_parent {
             Some(process_parent) => {
                 let child = process_parent.spawn(&command, Some(&log))?;

@@ -113,7 +113,7 @@ impl Workshop {
         fs::write(&file, lines.join("\n") + "\n")?;
         let mut command = Command::new(&tools.mariadbd);
         command.arg(format!("--defaults-file={}", file.display())).args(kind.template_arguments());
-        process_parent.spawn(&command, Some(&self.directory.join("output.log")))
+        process_parent.spawn(&command, Some(&self.directory.join(super::wait::OUTPUT_LOG)))
     }
 }
 

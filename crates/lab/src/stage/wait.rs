@@ -8,6 +8,8 @@ use anyhow::{Context, bail};
 
 use super::{Stage, StageNode};
 
+/// In a node's directory: what its server prints until it has opened its error log.
+pub(super) const OUTPUT_LOG: &str = "output.log";
 /// Between two looks at a condition.
 pub(super) const PACE: Duration = Duration::from_millis(20);
 
@@ -80,13 +82,44 @@ impl Stage {
     }
 }
 
-/// The end of a log, for an error text: what went wrong, and the few lines before it.
+/// The end of a log, for an error text: what went wrong, and the few lines before it. What a server says before it opens its error log, such
+/// as that it does not know an option, is in the file of its standard output beside that.
 pub(crate) fn error_log_tail(path: &Path) -> String {
+    let output = path.with_file_name(OUTPUT_LOG);
+    match (tail(path), tail(&output)) {
+        (Some(tail), _) => tail,
+        (None, Some(tail)) => {
+            format!("({} is empty; {} ends with)\n{tail}", path.display(), output.display())
+        }
+        (None, None) => format!("({} is empty)", path.display()),
+    }
+}
+
+/// `None`: there is nothing in it.
+fn tail(path: &Path) -> Option<String> {
     let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    let errors = lines.iter().filter(|line| line.contains("[ERROR]"));
+    let (before, last) = lines.split_at(lines.len().saturating_sub(5));
+    let errors = before.iter().filter(|line| line.contains("[ERROR]"));
     let mut tail: Vec<&str> = errors.copied().rev().take(5).collect();
     tail.reverse();
-    tail.extend(&lines[lines.len().saturating_sub(5)..]);
-    if tail.is_empty() { format!("({} is empty)", path.display()) } else { tail.join("\n") }
+    tail.extend(last);
+    (!tail.is_empty()).then(|| tail.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_the_error_log_was_open_is_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, output) = (dir.path().join("error.log"), dir.path().join(OUTPUT_LOG));
+        assert!(error_log_tail(&log).ends_with("error.log is empty)"));
+        fs::write(&output, "unknown variable 'a=b'\n").unwrap();
+        assert!(error_log_tail(&log).ends_with("unknown variable 'a=b'"));
+        assert!(error_log_tail(&output).ends_with("unknown variable 'a=b'"));
+        fs::write(&log, "one\n").unwrap();
+        assert_eq!(error_log_tail(&log), "one");
+    }
 }

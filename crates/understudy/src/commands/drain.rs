@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::client::{Server, body};
+use crate::duration::milliseconds;
 use crate::exit::CommandResult;
 
 /// Its sessions move at their next boundary; when it is the writer, the writer moves first.
@@ -15,13 +16,16 @@ use crate::exit::CommandResult;
 pub struct Drain {
     /// Which node
     node: String,
-    /// How long running transactions may take to end, in milliseconds; 0: none is waited for [default: switchover.budget_ms]
-    #[arg(long, value_name = "N")]
+    /// How long running transactions may take to end, such as 5s, or in milliseconds; 0: none is waited for [default: switchover.budget_ms]
+    #[arg(long, visible_alias = "budget", value_name = "TIME", value_parser = milliseconds(0..=u64::MAX))]
     budget_ms: Option<u64>,
     /// Cut what still runs then, instead of undoing the drain: open transactions are rolled back, what was being committed ends with an
     /// unknown outcome
     #[arg(long)]
     force: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -31,6 +35,9 @@ pub struct Drain {
 pub struct Undrain {
     /// Which node
     node: String,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -43,7 +50,7 @@ impl Drain {
         let body = body(&[("budget_ms", self.budget_ms.map(Value::from)), ("force", force)]);
         let budget = self.budget_ms.map(Duration::from_millis);
         let answer = self.server.client()?.put(&path, &body, budget)?;
-        println!("{}", answer.message);
+        answer.print(self.json);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -52,7 +59,7 @@ impl Undrain {
     /// Gives the order and says what came of it.
     pub fn run(self) -> CommandResult {
         let answer = self.server.client()?.put(&node_path(&self.node, "undrain"), &json!({}), None)?;
-        println!("{}", answer.message);
+        answer.print(self.json);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -16,6 +16,9 @@ pub struct SetMaxConnections {
     node: String,
     /// A number, or none
     limit: String,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -34,7 +37,7 @@ impl SetMaxConnections {
         };
         let path = node_path(&self.node, "max_connections");
         let answer = self.server.client()?.put(&path, &json!({ "value": value }), None)?;
-        println!("{}", answer.message);
+        answer.print(self.json);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -20,6 +20,7 @@ use warmup::replay::{self, Sessions, Settings, Speed};
 use super::account::Account;
 use super::foreground::Signals;
 use super::streamer::StreamAccess;
+use crate::duration::{milliseconds, seconds};
 use crate::exit::{CommandResult, Failure};
 
 /// For `--help`.
@@ -52,16 +53,16 @@ pub struct Replay {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pool: Option<u32>,
     /// A recorded connection's session ends when it ran nothing for so long
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "TIME", default_value_t = 60, value_parser = seconds(1..=86_400))]
     idle_max_s: u64,
     /// Keep recorded times, so many times as fast; without it, as fast as the server is
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1", value_parser = speed)]
     recorded: Option<f64>,
     /// Put statements into the order of their starts, as far as they are no further apart
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    #[arg(long, value_name = "TIME", default_value_t = 1000, value_parser = milliseconds(0..=3_600_000))]
     order_window_ms: u64,
     /// Leave out statements that are so far behind what is read [default: none]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "TIME", value_parser = seconds(1..=86_400))]
     lag_max_s: Option<u64>,
     /// Statements that wait take so much memory at most
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=2_047))]

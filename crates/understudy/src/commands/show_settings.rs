@@ -16,6 +16,9 @@ pub struct ShowSettings {
     /// As the page of the documentation
     #[arg(long)]
     markdown: bool,
+    /// As JSON
+    #[arg(long, conflicts_with_all = ["markdown", "from_mha"])]
+    json: bool,
     /// Print a configuration that serves the servers of this MHA configuration, its passwords included
     #[arg(long, value_name = "APP.CNF", conflicts_with = "markdown")]
     from_mha: Option<PathBuf>,
@@ -35,6 +38,7 @@ impl ShowSettings {
                 }
                 mha::moved::configuration(&conf)
             }
+            None if self.json => format!("{:#}\n", page::json()),
             None if self.markdown => page::markdown(),
             None => page::text(),
         };

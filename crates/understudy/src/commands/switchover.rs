@@ -1,6 +1,6 @@
 //! `understudy switchover`: a planned move of the writer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,17 +9,21 @@ use serde_json::Value;
 
 use crate::client::{Server, body};
 use crate::commands::preflight;
-use crate::exit::CommandResult;
+use crate::duration::milliseconds;
+use crate::exit::{CommandResult, Failure};
 
 /// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
 /// budget, everything is undone and the old writer goes on. A result whose client does not read it is cut before that.
 #[derive(Args)]
 pub struct Switchover {
     /// The new writer [default: the election chooses]
+    #[arg(value_name = "NODE", conflicts_with = "to")]
+    node: Option<String>,
+    /// The same
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
-    /// How long running transactions may take to end, in milliseconds; 0: none is waited for [default: switchover.budget_ms]
-    #[arg(long, value_name = "N")]
+    /// How long running transactions may take to end, such as 5s, or in milliseconds; 0: none is waited for [default: switchover.budget_ms]
+    #[arg(long, visible_alias = "budget", value_name = "TIME", value_parser = milliseconds(0..=u64::MAX))]
     budget_ms: Option<u64>,
     /// Cut what still runs then, instead of undoing everything: open transactions are rolled back, what was being committed ends with an
     /// unknown outcome
@@ -31,8 +35,8 @@ pub struct Switchover {
     /// Say what could make it fail, or slow, and change nothing; exit code 1 when something would
     #[arg(long, conflicts_with_all = ["force", "cold"])]
     check: bool,
-    /// With --check: write that as JSON, too; `-` for standard output instead
-    #[arg(long, value_name = "FILE", requires = "check")]
+    /// As JSON, on standard output; with --check and a FILE: write that as JSON, too
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
@@ -41,18 +45,26 @@ pub struct Switchover {
 impl Switchover {
     /// Gives the order and says what came of it.
     pub fn run(self) -> CommandResult {
+        let to = self.node.or(self.to);
         if self.check {
-            return preflight::run(&self.server, self.to.as_deref(), self.budget_ms, self.json.as_deref());
+            return preflight::run(&self.server, to.as_deref(), self.budget_ms, self.json.as_deref());
+        }
+        // `--json db2` would move the writer to whomever the election chooses.
+        if let Some(file) = self.json.as_deref().filter(|file| *file != Path::new("-")) {
+            return Err(Failure::Usage(format!(
+                "--json {0}: a FILE is for --check, and nothing was ordered; if {0} is the new writer, write `switchover --to {0} --json`",
+                file.display()
+            )));
         }
         let body = body(&[
-            ("to", self.to.map(Value::from)),
+            ("to", to.map(Value::from)),
             ("budget_ms", self.budget_ms.map(Value::from)),
             ("force", self.force.then(|| Value::from(true))),
             ("cold", self.cold.then(|| Value::from(true))),
         ]);
         let budget = self.budget_ms.map(Duration::from_millis);
         let answer = self.server.client()?.put("switchover", &body, budget)?;
-        println!("{}", answer.message);
+        answer.print(self.json.is_some());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -17,6 +17,7 @@ use warmup::warmth::{Meter, Replayed, Settings, Warmth};
 use super::account::Account;
 use super::foreground::Signals;
 use super::streamer::StreamAccess;
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 
 /// For `--help`.
@@ -42,7 +43,7 @@ pub struct WarmthCommand {
     #[command(flatten)]
     account: Account,
     /// From a stream: how long to look, and so the time after a failover for which disk reads are forecast
-    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "TIME", default_value_t = 120, value_parser = seconds(1..=3600))]
     window_s: u64,
     /// Replay one read in N on the standby meanwhile; 1 is all, and takes evictions of a small buffer pool into account [default: none]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

@@ -28,7 +28,12 @@ pub fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
         cluster: settings.name.clone(),
         nodes: nodes.iter().map(node_report).collect(),
         deciding: READ.iter().map(|&(setting, cases)| Deciding { setting, cases }).collect(),
-        cells: cells::cells(settings, nodes),
+        // What a case comes to follows from the nodes' own settings.
+        cells: if nodes::answered(nodes).next().is_some() {
+            cells::cells(settings, nodes)
+        } else {
+            Vec::new()
+        },
         findings: findings::findings(settings, nodes),
     }
 }

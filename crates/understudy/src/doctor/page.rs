@@ -12,7 +12,9 @@ const WIDTH: usize = 100;
 pub fn text(report: &Report) -> String {
     let mut page = format!("cluster {}\n\n", report.cluster);
     page.push_str(&settings(report));
-    if !report.cells.is_empty() {
+    if report.is_unanswered() {
+        page.push_str("\nno node was reached, so nothing is known of how they are set, nor of how long a failover takes here\n");
+    } else if !report.cells.is_empty() {
         page.push_str("\nwhat decides how long each case takes here, and what the seed article measured\n");
     }
     for cell in &report.cells {
@@ -30,8 +32,10 @@ pub fn text(report: &Report) -> String {
 fn settings(report: &Report) -> String {
     let mut columns = vec![("SETTING", Lean::Left)];
     columns.extend(report.nodes.iter().map(|node| (node.name.as_str(), Lean::Left)));
-    // Without cases a setting is right or wrong.
-    columns.push((if report.cells.is_empty() { "SHOULD BE" } else { "DECIDES" }, Lean::Left));
+    if !report.is_unanswered() {
+        // Without cases a setting is right or wrong.
+        columns.push((if report.cells.is_empty() { "SHOULD BE" } else { "DECIDES" }, Lean::Left));
+    }
     let mut table = Table::new(&columns);
     let each = |name: &str, of: &dyn Fn(&NodeReport) -> String| {
         std::iter::once(name.to_owned()).chain(report.nodes.iter().map(of)).collect::<Vec<_>>()

@@ -122,6 +122,7 @@ impl Pyclustercheck {
             disabled_file: Some(disabled_file()),
             rules,
             style: Style::Pyclustercheck,
+            exposed: Vec::new(),
             socket,
         }
         .run(sockets)

@@ -3,7 +3,7 @@
 //! Enters: the text. Leaves: [`Document`], the values by path with their lines, or the list of problems. What spans more
 //! than one key (two nodes of one name, a key without its certificate) is not looked at here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
+use super::quotes;
 use super::table::{Default, Row, TABLE, ValueKind};
 
 /// The table that may stand many times.
@@ -34,6 +35,8 @@ pub struct Document {
     file: PathBuf,
     /// By full path; a node's keys as `cluster.node[2].name`.
     values: BTreeMap<String, (Value, usize)>,
+    /// The full paths of settings that are there with a value that is not allowed: they are wrong, and not missing.
+    wrong: BTreeSet<String>,
     /// The line of each `[[cluster.node]]`.
     nodes: Vec<usize>,
     /// What is wrong, in no order.
@@ -43,8 +46,13 @@ pub struct Document {
 impl Document {
     /// Reads `text`. Problems are collected, not thrown: the caller adds its own and shows all.
     pub fn parse(file: &Path, text: &str) -> Self {
-        let mut this =
-            Self { file: file.to_owned(), values: BTreeMap::new(), nodes: Vec::new(), problems: Vec::new() };
+        let mut this = Self {
+            file: file.to_owned(),
+            values: BTreeMap::new(),
+            wrong: BTreeSet::new(),
+            nodes: Vec::new(),
+            problems: Vec::new(),
+        };
         let (root, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
             this.walk("", root.get_ref(), text);
@@ -52,7 +60,8 @@ impl Document {
         // One unclosed bracket makes nonsense of every line below it: only the first finding helps.
         if let Some(error) = errors.iter().min_by_key(|error| error.span().map_or(0, |span| span.start)) {
             let line = error.span().map_or(1, |span| line_of(text, &span));
-            this.problem(Some(line), format!("not valid TOML: {}", error.message()));
+            let why = quotes::missing(text, line).unwrap_or_else(|| error.message().to_owned());
+            this.problem(Some(line), format!("not valid TOML: {why}"));
         }
         this
     }
@@ -62,9 +71,14 @@ impl Document {
         &self.nodes
     }
 
-    /// Whether the file sets it.
+    /// Whether the file sets it, be it to something that is not allowed.
     pub fn has(&self, row: &Row) -> bool {
-        self.values.contains_key(row.path)
+        self.is_there(row.path)
+    }
+
+    /// Whether the file sets it to something that is not allowed: nothing can be concluded from its value.
+    pub fn is_wrong(&self, row: &Row) -> bool {
+        self.wrong.contains(row.path)
     }
 
     /// The line of a key, by full path.
@@ -92,7 +106,7 @@ impl Document {
         for row in TABLE.iter().filter(|row| row.default == Default::Required) {
             if row.section() == NODES {
                 for node in 0..self.nodes.len() {
-                    if !self.values.contains_key(&node_path(node, row)) {
+                    if !self.is_there(&node_path(node, row)) {
                         let line = self.nodes.get(node).copied();
                         self.problem(line, missing(row));
                     }
@@ -101,6 +115,10 @@ impl Document {
                 self.problem(None, missing(row));
             }
         }
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.values.contains_key(path) || self.wrong.contains(path)
     }
 
     fn at(&self, path: &str, row: &Row) -> Option<Value> {
@@ -171,6 +189,7 @@ impl Document {
             None => {
                 let (allowed, shown) = (row.kind.allowed(), shown(row.kind, found));
                 self.problem(Some(line), format!("{path} must be {allowed}; it is {shown}"));
+                self.wrong.insert(full);
             }
         }
     }

@@ -8,7 +8,9 @@
 pub mod document;
 pub mod page;
 pub mod password;
+mod ports;
 pub mod problem;
+mod quotes;
 pub mod table;
 pub mod warm;
 
@@ -288,7 +290,11 @@ fn together(document: &mut Document) {
 
     password::MONITOR.check(document);
     warm::check(document);
-    fits_kind(document);
+    // A misspelled kind or manager is one mistake: what fits neither is not to be taken for a second one.
+    if !document.is_wrong(&t::CLUSTER_KIND) && !document.is_wrong(&t::CLUSTER_MANAGER) {
+        fits_kind(document);
+    }
+    ports::check(document);
     match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
         (true, false) => document.problem(
             document.line(t::API_CERTIFICATE.path),

@@ -32,6 +32,26 @@ pub fn markdown() -> String {
     page
 }
 
+/// The table for programs. `default` is a value as TOML, and null where there is none.
+pub fn json() -> serde_json::Value {
+    let one = |row: &&Row| {
+        let (default, unset) = match row.default {
+            Default::Required => (None, None),
+            Default::Toml(value) => (Some(value), None),
+            Default::Unset(what) => (None, Some(what)),
+        };
+        serde_json::json!({
+            "path": row.path,
+            "default": default,
+            "is_required": row.default == Default::Required,
+            "when_unset": unset,
+            "allowed": row.kind.allowed(),
+            "meaning": row.doc,
+        })
+    };
+    TABLE.iter().map(one).collect()
+}
+
 /// The table for a terminal.
 pub fn text() -> String {
     let mut page = String::new();

@@ -140,9 +140,7 @@ fn feed(client: &Client, newest: &Weak<Mutex<Option<Message>>>) {
         std::thread::sleep(EVERY);
         let message = match client.get("status") {
             Ok(answer) => Message::Status(answer.data),
-            Err(Failure::Failed(why) | Failure::Usage(why) | Failure::Unreachable(why)) => {
-                Message::Trouble(why)
-            }
+            Err(failure) => Message::Trouble(failure.text().to_owned()),
         };
         let Some(newest) = newest.upgrade() else { return };
         *newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
@@ -248,7 +246,7 @@ impl Source {
             let (path, body) = request(&order);
             let sentence = match client.put(&path, &body, None) {
                 Ok(answer) => answer.message,
-                Err(Failure::Failed(why) | Failure::Usage(why) | Failure::Unreachable(why)) => why,
+                Err(failure) => failure.text().to_owned(),
             };
             // An error says that the view has ended; the order goes on all the same.
             let _ = send.send(Message::Done(sentence));

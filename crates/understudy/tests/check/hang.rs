@@ -32,7 +32,7 @@ fn a_database_that_hangs_ends_and_comes_back() {
     server.signal(signal::CONT);
     until("200 after it woke", || (get(http, "/") == UP).then_some(()));
     // Asked itself, without the running check.
-    let alone = ["--socket", &check_dir.text("elsewhere.sock")];
+    let alone = ["--answer-socket", &check_dir.text("elsewhere.sock")];
     assert_eq!(check_dir.once_quietly(&alone).with(0), UP);
 
     // An orderly end: noticed by the end of the link, long before an answer is too old.
@@ -129,7 +129,7 @@ fn hung(server: &Server, check_dir: &CheckDir, http: SocketAddr) {
     assert_eq!((through.out.as_str(), through.code), (DOWN, 1));
     assert!(through.took < HUNG_TIME_MAX, "{:?}", through.took);
     let elsewhere = check_dir.text("elsewhere.sock");
-    let itself = check_dir.once_quietly(&["--socket", &elsewhere]);
+    let itself = check_dir.once_quietly(&["--answer-socket", &elsewhere]);
     assert_eq!((itself.out.as_str(), itself.code), (DOWN, 1));
     assert!(itself.err.contains("no answer within"), "{}", itself.err);
     println!("check --once of a hung server: {:?}", itself.took);

@@ -100,7 +100,7 @@ pub fn roles(check_dir: &CheckDir, http: SocketAddr) {
     assert!(check_dir.once_quietly(&["--role", "writer"]).with(0).ends_with("\r\n\r\nmay take writes\r\n"));
     // The same from the database itself; once with an account that may see the replication.
     let elsewhere = check_dir.text("elsewhere.sock");
-    let said = check_dir.once_quietly(&["--role", "writer", "--socket", &elsewhere]).with(0);
+    let said = check_dir.once_quietly(&["--role", "writer", "--answer-socket", &elsewhere]).with(0);
     assert!(said.ends_with("\r\n\r\nmay take writes\r\n"), "{said}");
     let file = check_dir.write(
         "app.cnf",
@@ -109,7 +109,7 @@ pub fn roles(check_dir: &CheckDir, http: SocketAddr) {
     let args = [
         "--defaults-file",
         file.to_str().unwrap(),
-        "--socket",
+        "--answer-socket",
         &elsewhere,
         "--role",
         "replica",

@@ -17,7 +17,7 @@ use crate::http::{roles, the_server};
 use crate::program::{LONG, until};
 use crate::python::python;
 use crate::running::Running;
-use crate::settings::{sources_of_settings, what_goes_wrong};
+use crate::settings::{exposed_secrets, sources_of_settings, what_goes_wrong};
 use crate::starters::through_xinetd_and_systemd;
 use crate::{DOWN, INTERVAL, SECRET, UP};
 
@@ -60,6 +60,7 @@ fn what_is_said_of_a_node_and_how() {
     // Asking the database itself, then a running check.
     the_answers(&server, &check_dir);
     sources_of_settings(&check_dir);
+    exposed_secrets(&check_dir);
     what_goes_wrong(&check_dir);
     through_xinetd_and_systemd(&server, &check_dir);
     let (check, http) =

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::check_dir::CheckDir;
 use crate::program::run;
+use crate::running::Running;
 use crate::{DISABLED, DOWN, SECRET, UP};
 
 /// Arguments, environment, sysconfig file and defaults, each in front of the next.
@@ -118,4 +119,21 @@ pub fn what_goes_wrong(check_dir: &CheckDir) {
     let ended = run(by_environment.env("UNDERSTUDY_CHECK_PASSWORD", "wrong-secret"));
     assert_eq!((ended.out.as_str(), ended.code), (DOWN, 1));
     assert!(ended.err.contains("1045") && !ended.err.contains("wrong-secret"), "{}", ended.err);
+}
+
+/// A file with a password that every user of this machine can read is told of at the start.
+pub fn exposed_secrets(check_dir: &CheckDir) {
+    let file = check_dir.path("quiet.cnf");
+    let set = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    set(check_dir.dir.path(), 0o755);
+    for (mode, is_told) in [(0o644, true), (0o640, false)] {
+        set(&file, mode);
+        let (running, _) = Running::check(check_dir, &[]);
+        let told = format!("WARN {} can be read by every user of this machine", file.display());
+        assert_eq!(running.log().contains(&told), is_told, "{}", running.log());
+        running.stop();
+    }
+    set(check_dir.dir.path(), 0o700);
 }

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod accounts;
 #[path = "../program/mod.rs"]
 mod program;
 mod scene;
@@ -39,6 +40,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     told("they are known");
     switched(&scene, &serving).await;
     told("db2 took over from db1, which follows it");
+    accounts::changed(&scene, &serving).await;
+    told("accounts changed under their sessions, and these were told why they could not be moved");
     again(&scene, &serving).await;
     told("they changed places again and again");
     undone(&scene, &serving).await;

@@ -223,7 +223,7 @@ pub fn check(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<V
     let (socket, disabled) = (path("check.sock"), path("disabled"));
     Ok(["check", "--listen", &address, "--host", "127.0.0.1", "--port", &database]
         .into_iter()
-        .chain(["--defaults-file", &options, "--socket", &socket, "--disabled-file", &disabled])
+        .chain(["--defaults-file", &options, "--answer-socket", &socket, "--disabled-file", &disabled])
         .map(str::to_owned)
         .collect())
 }

@@ -42,6 +42,7 @@ use self::watch::Watch;
 use super::account::Account;
 use super::foreground::Signals;
 use crate::client::Server;
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 
 /// A signal ended it.
@@ -67,7 +68,7 @@ pub struct Capacity {
     #[arg(long)]
     passive: bool,
     /// With --passive: look at the node directly, 200 times a second, for so long, in seconds [default with --standalone: 60]
-    #[arg(long, value_name = "S", requires = "passive", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "TIME", requires = "passive", value_parser = seconds(1..=86_400))]
     for_s: Option<u64>,
     /// No `understudy serve` runs: the node is not taken out of any traffic, and must have none
     #[arg(long)]
@@ -76,13 +77,13 @@ pub struct Capacity {
     #[arg(long, value_name = "HOST:PORT", requires = "standalone")]
     other: Vec<String>,
     /// For so long the usual rate is looked at before, in seconds
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "TIME", default_value_t = 60, value_parser = seconds(1..=3600))]
     baseline_s: u64,
     /// For so long the node applies nothing, in seconds
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "TIME", default_value_t = 60, value_parser = seconds(1..=600))]
     hold_s: u64,
     /// So long it may take to catch up, in seconds
-    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "TIME", default_value_t = 600, value_parser = seconds(1..=86_400))]
     catch_up_max_s: u64,
     /// So much may wait on the node, MiB [default: half of gcache.size; of a replica half of relay_log_space_limit, or 1024]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]

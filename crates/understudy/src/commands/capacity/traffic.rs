@@ -67,9 +67,7 @@ fn temporary() -> Value {
 }
 
 fn text(failure: Failure) -> String {
-    match failure {
-        Failure::Failed(text) | Failure::Usage(text) | Failure::Unreachable(text) => text,
-    }
+    failure.text().to_owned()
 }
 
 impl Traffic {

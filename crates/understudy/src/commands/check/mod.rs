@@ -18,7 +18,9 @@ use health::style::{self, Style};
 use topology::health::{Question, Rules};
 
 use super::account::password;
+use crate::duration::milliseconds;
 use crate::exit::{CommandResult, Failure};
+use crate::exposed;
 use crate::mycnf::Options;
 use database::Database;
 use once::Once;
@@ -116,16 +118,19 @@ pub struct Check {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// From one question to the database to the next
-    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    #[arg(long, value_name = "TIME", default_value_t = 200, value_parser = milliseconds(10..=3_600_000))]
     interval_ms: u64,
     /// An answer older than this is none: 503. At least 100 more than --interval-ms; nine tenths of the difference are the database's
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=7_200_000))]
+    #[arg(long, value_name = "TIME", default_value_t = 1000, value_parser = milliseconds(20..=7_200_000))]
     stale_ms: u64,
     /// While this file exists, the answer is 503
     #[arg(long, value_name = "FILE", env = DISABLED_FILE_ENV, default_value = DISABLED_FILE)]
     disabled_file: PathBuf,
     /// The unix socket between the command and a running check [default: /run/understudy/..., by the database]
     #[arg(long, value_name = "PATH")]
+    answer_socket: Option<PathBuf>,
+    /// Refused: it was the name of --answer-socket, and is the server's socket in every MySQL client
+    #[arg(long, value_name = "PATH", hide = true)]
     socket: Option<PathBuf>,
 }
 
@@ -167,11 +172,20 @@ impl Check {
         if self.serve && self.role != Role::Member {
             return Err(Failure::usage("--serve asks about Understudy itself, which has no --role"));
         }
+        if let Some(socket) = &self.socket {
+            let socket = socket.display();
+            return Err(Failure::usage(format!(
+                "--socket {socket} could mean two sockets: write --mysql-socket {socket} for the database server's, or --answer-socket \
+                 {socket} for the one between this command and a running check"
+            )));
+        }
         if self.serve {
             return Ok(tell(&door::answer(self.config.as_deref())?));
         }
+        let secrets = [&self.password_file, &self.defaults_file, &self.defaults_extra_file];
+        let exposed = secrets.into_iter().flatten().filter_map(|file| exposed::file(file)).collect();
         let database = Database::of(self.options()?, || USER.into());
-        let socket = self.socket.unwrap_or_else(|| database.target.file());
+        let socket = self.answer_socket.unwrap_or_else(|| database.target.file());
         let (donor, read_only) = (self.available_when_donor, !self.no_available_when_readonly);
         let rules = Rules { donor, read_only, ..Rules::STRICT };
         let style = match self.style {
@@ -191,7 +205,7 @@ impl Check {
         }
         let sockets = Sockets::open(&self.listen, &self.agent, LISTEN)?;
         let interval = Duration::from_millis(self.interval_ms);
-        Watch { database, interval, age_max, disabled_file, rules, style, socket }.run(sockets)
+        Watch { database, interval, age_max, disabled_file, rules, style, socket, exposed }.run(sockets)
     }
 
     /// What the command line, the password's place and the option files say of the database.

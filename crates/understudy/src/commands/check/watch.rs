@@ -42,12 +42,17 @@ pub struct Watch {
     pub style: Style,
     /// The socket for the programs of this machine.
     pub socket: PathBuf,
+    /// Files with secrets that every user of this machine can read, a sentence each.
+    pub exposed: Vec<String>,
 }
 
 impl Watch {
     /// Answers until told to stop.
     pub fn run(self, sockets: Sockets) -> CommandResult {
         log();
+        for why in &self.exposed {
+            tracing::warn!("{why}");
+        }
         let connections_max = descriptors::raise_for_check(server::CONNECTIONS_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =

@@ -19,6 +19,7 @@ use ndb::restart::Story;
 use ndb::restart_info::{Row, Table};
 use ndb::{ClusterLog, Moment, NodeLog, OwnStart, Window, Wrong};
 
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 
 /// Read at once.
@@ -63,10 +64,10 @@ pub struct Ndb {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     write_rate_bytes_s: Option<u64>,
     /// For the advice: how long a checkpoint takes [default: the median of the log]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    #[arg(long, value_name = "TIME", value_parser = seconds(0..=1_000_000))]
     checkpoint_s: Option<u64>,
     /// For the advice: from a node's failure until its data is complete [default: the longest of the log]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    #[arg(long, value_name = "TIME", value_parser = seconds(0..=10_000_000))]
     needed_s: Option<u64>,
     /// For programs: one JSON object to this file, - for standard output
     #[arg(long, value_name = "FILE")]

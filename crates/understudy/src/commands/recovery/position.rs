@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use topology::galera::position::{self, Left};
 
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 
 /// Files that a running server holds a lock on, or has open.
@@ -68,7 +69,7 @@ pub struct Means {
     #[arg(long, value_name = "FILE")]
     defaults_file: Option<PathBuf>,
     /// How long --wsrep-recover may take
-    #[arg(long, value_name = "S", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "TIME", default_value_t = 3600, value_parser = seconds(1..=86_400))]
     recover_s: u64,
 }
 

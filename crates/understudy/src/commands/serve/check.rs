@@ -1,45 +1,69 @@
 //! `understudy serve --check`: tries everything the configuration names and serves nothing.
 //!
-//! Each line is one thing tried: `ok`, or what is wrong with the line of the key and the way out. Exit code 0 when all is
-//! well, 2 when the configuration or a file it names is wrong, 1 when it is a node or a port that is not as it should be.
+//! Each line is one thing tried: `ok`; `WARN`, which is allowed and hardly meant; or `WRONG`, with the line of the key and the way out. Exit
+//! code 0 when nothing is wrong, 2 when the configuration or a file it names is, 1 when it is a node or a port that is not as it should be.
 
 use std::process::ExitCode;
 
+use serde::Serialize;
 use topology::kind::Kind;
 
-use super::{first_start, ports, servers, warm};
+use super::warnings::NotMade;
+use super::{first_start, ports, servers, warm, warnings};
 use crate::doctor::proof;
 use crate::doctor::read::{self, MissingPrivilege};
 use crate::exit::CommandResult;
 use crate::settings::{Settings, table as t};
 
+/// What came of one thing.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// As it should be.
+    Ok,
+    /// Allowed, and hardly meant.
+    Warning,
+    /// `serve` would not start, or could not do its work.
+    Wrong,
+}
+
+/// One thing that was tried.
+#[derive(Serialize)]
+struct Finding {
+    level: Level,
+    text: String,
+}
+
 /// What has been tried.
 #[derive(Default)]
 struct Tried {
+    /// All results are printed at the end, for programs; otherwise each when it is known.
+    is_json: bool,
+    results: Vec<Finding>,
     file_wrong: bool,
     world_wrong: bool,
 }
 
-/// Tries, and prints as it goes.
-pub fn run(settings: &Settings) -> CommandResult {
-    let mut tried = Tried::default();
+/// Tries, and prints as it goes; with `is_json` at the end.
+pub fn run(settings: &Settings, is_json: bool) -> CommandResult {
+    let mut tried = Tried { is_json, ..Tried::default() };
     let count = settings.nodes.len();
-    ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
+    tried.ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
     files(settings, &mut tried);
     for (row, list, opened) in &ports::try_all(settings) {
         match opened {
-            Ok(_) => ok(&format!("{} {} can be listened on", row.path, list.join(" "))),
+            Ok(_) => tried.ok(&format!("{} {} can be listened on", row.path, list.join(" "))),
             Err(problem) => tried.wrong_world(&problem.to_string()),
         }
     }
     match settings.password() {
         Ok(password) => {
-            ok("the monitor's password can be read");
+            tried.ok("the monitor's password can be read");
             match settings.replication_account() {
                 Ok(None) if settings.kind == Kind::Galera => nodes(settings, &password, &mut tried)?,
                 Ok(None) => servers(settings, &password, None, &mut tried)?,
                 Ok(Some(account)) => {
-                    ok("the password that replicas log in with can be read");
+                    tried.ok("the password that replicas log in with can be read");
                     servers(settings, &password, Some(&account), &mut tried)?;
                 }
                 Err(problem) => tried.wrong_file(&problem.to_string()),
@@ -48,6 +72,12 @@ pub fn run(settings: &Settings) -> CommandResult {
         Err(problem) => tried.wrong_file(&problem.to_string()),
     }
     standbys(settings, &mut tried)?;
+    for problem in warnings::exposed_secrets(settings).into_iter().chain(warnings::clear_api(settings)) {
+        tried.warning(&problem.to_string());
+    }
+    if tried.is_json {
+        println!("{:#}", serde_json::json!({ "file": settings.file, "results": tried.results }));
+    }
     Ok(match (tried.file_wrong, tried.world_wrong) {
         (true, _) => ExitCode::from(2),
         (_, true) => ExitCode::FAILURE,
@@ -61,26 +91,34 @@ fn files(settings: &Settings, tried: &mut Tried) {
         // Only a real file shows that one can be made: the mode bits do not know of read-only mounts and capabilities.
         let probe = state.join(format!(".check-{}", std::process::id()));
         match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
-            Ok(()) => ok(&format!("state directory {} can be written", state.display())),
+            Ok(()) => tried.ok(&format!("state directory {} can be written", state.display())),
             Err(e) => {
                 let text = format!("state.dir {} cannot be written: {e}", state.display());
                 tried.wrong_file(&settings.problem(&t::STATE_DIR, text).to_string());
             }
         }
     } else {
-        ok(&format!("state directory {} will be made at first start", state.display()));
+        let told = |why| {
+            let text = format!("state.dir {} cannot be made: {why}", state.display());
+            settings.problem(&t::STATE_DIR, text).to_string()
+        };
+        match warnings::can_be_made(state) {
+            Ok(()) => tried.ok(&format!("state directory {} will be made at first start", state.display())),
+            Err(NotMade::Denied(why)) => tried.warning(&told(why)),
+            Err(NotMade::Impossible(why)) => tried.wrong_file(&told(why)),
+        }
     }
     if settings.api.key_is_ours && !settings.api.key_file.exists() {
-        ok(&format!("API key {} will be made at first start", settings.api.key_file.display()));
+        tried.ok(&format!("API key {} will be made at first start", settings.api.key_file.display()));
     } else {
         match first_start::key(settings) {
-            Ok(_) => ok(&format!("API key {} can be read", settings.api.key_file.display())),
+            Ok(_) => tried.ok(&format!("API key {} can be read", settings.api.key_file.display())),
             Err(e) => tried.wrong_file(&e.to_string()),
         }
     }
     if let Some(pair) = &settings.api.certificate {
         match first_start::certificate(settings, pair) {
-            Ok(_) => ok(&format!("certificate {} and its key fit", pair.certificate.display())),
+            Ok(_) => tried.ok(&format!("certificate {} and its key fit", pair.certificate.display())),
             Err(problem) => tried.wrong_file(&problem.to_string()),
         }
     }
@@ -89,11 +127,15 @@ fn files(settings: &Settings, tried: &mut Tried) {
 fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
     let runtime = crate::runtime::start()?;
     let facts = runtime.block_on(read::all(settings, password));
+    let seen = facts.iter().filter_map(|node| node.said.as_ref().ok()?.cluster_size).max();
+    if let Some(few) = warnings::few_votes(settings, seen.map(|count| count as usize)) {
+        tried.warning(&few);
+    }
     let answering = facts.iter().filter(|node| node.said.is_ok());
     let answering = answering.map(|node| (node.name.clone(), node.address.clone())).collect();
     for tried_on in runtime.block_on(proof::all(settings, answering)) {
         match tried_on.verdict {
-            Ok(well) => ok(&well),
+            Ok(well) => tried.ok(&well),
             Err(why) => {
                 let problem = settings.problem(&t::CLUSTER_PROOF_COMMAND, why);
                 tried.wrong_world(&problem.to_string());
@@ -109,7 +151,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
                 "{place}: it is reached and is no Galera node (wsrep_on is OFF): set wsrep_on=ON there, or take it out of the configuration, or set cluster.kind = \"replication\" for a primary and its replicas"
             )),
             Ok(said) => {
-                ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
+                tried.ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
                 if !said.lacks.is_empty() {
                     let (lacks, why) = (MissingPrivilege::privileges(&said.lacks), MissingPrivilege::reasons(&said.lacks));
                     let grants = manager::grants_for(settings.kind, &settings.monitor.user);
@@ -130,6 +172,9 @@ fn servers(
     account: Option<&manager::Account>,
     tried: &mut Tried,
 ) -> Result<(), crate::exit::Failure> {
+    if let Some(few) = warnings::few_votes(settings, None) {
+        tried.warning(&few);
+    }
     let all = crate::runtime::start()?.block_on(servers::all(settings, password, account));
     for (node, server) in settings.nodes.iter().zip(all) {
         let place =
@@ -137,7 +182,7 @@ fn servers(
         match server {
             Err(why) => tried.wrong_world(&format!("{place}: {why}")),
             Ok(server) => {
-                ok(&format!(
+                tried.ok(&format!(
                     "node {} ({}) is reached: {}, {}",
                     node.name, node.address, server.version, server.role
                 ));
@@ -168,13 +213,13 @@ fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), crate::exit::F
             return Ok(());
         }
     };
-    ok("the password of the account that warms standbys can be read");
+    tried.ok("the password of the account that warms standbys can be read");
     let all = crate::runtime::start()?.block_on(warm::all(settings, warm, &password, &access));
     for (node, found) in settings.nodes.iter().zip(all) {
         let place = format!("{}:{}: node {}", settings.file.display(), node.line, node.name);
         for found in found {
             match found {
-                Ok(well) => ok(&format!("node {}: {well}", node.name)),
+                Ok(well) => tried.ok(&format!("node {}: {well}", node.name)),
                 Err(why) => tried.wrong_world(&format!("{place}: {why}")),
             }
         }
@@ -183,17 +228,33 @@ fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), crate::exit::F
 }
 
 impl Tried {
+    fn ok(&mut self, what: &str) {
+        self.note(Level::Ok, what);
+    }
+
+    fn warning(&mut self, what: &str) {
+        self.note(Level::Warning, what);
+    }
+
     fn wrong_file(&mut self, what: &str) {
         self.file_wrong = true;
-        println!("WRONG  {}", what.replace('\n', "\n         "));
+        self.note(Level::Wrong, what);
     }
 
     fn wrong_world(&mut self, what: &str) {
         self.world_wrong = true;
-        println!("WRONG  {}", what.replace('\n', "\n         "));
+        self.note(Level::Wrong, what);
     }
-}
 
-fn ok(what: &str) {
-    println!("ok     {what}");
+    fn note(&mut self, level: Level, what: &str) {
+        if !self.is_json {
+            let (word, below) = match level {
+                Level::Ok => ("ok   ", "\n       "),
+                Level::Warning => ("WARN ", "\n         "),
+                Level::Wrong => ("WRONG", "\n         "),
+            };
+            println!("{word}  {}", what.replace('\n', below));
+        }
+        self.results.push(Finding { level, text: what.to_owned() });
+    }
 }

@@ -23,7 +23,11 @@ pub fn claim(settings: &Settings) -> anyhow::Result<Claim> {
     state_dir(settings)?;
     let path = settings.state_dir.join("lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+    let file = file.with_context(|| {
+        let text =
+            format!("state.dir {} cannot hold files; set another state.dir", settings.state_dir.display());
+        settings.problem(&t::STATE_DIR, text).to_string()
+    })?;
     match file.try_lock() {
         Ok(()) => Ok(Claim(file)),
         Err(TryLockError::WouldBlock) => {

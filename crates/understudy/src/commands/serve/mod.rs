@@ -5,6 +5,7 @@ mod first_start;
 mod ports;
 pub mod servers;
 mod warm;
+mod warnings;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +29,9 @@ pub struct Serve {
     /// Try everything the configuration names, tell what is wrong with its line, and serve nothing
     #[arg(long)]
     check: bool,
+    /// With --check: as JSON
+    #[arg(long, requires = "check")]
+    json: bool,
 }
 
 impl Serve {
@@ -36,9 +40,12 @@ impl Serve {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         if self.check {
-            return check::run(&settings);
+            return check::run(&settings, self.json);
         }
         log();
+        for exposed in warnings::exposed_secrets(&settings) {
+            tracing::warn!("{exposed}");
+        }
         let shares = descriptors::divide(&settings);
         let monitor = settings.password().map_err(Failure::usage)?;
         let replication = settings.replication_account().map_err(Failure::usage)?;

@@ -9,6 +9,7 @@ use warmup::pool::Server;
 use warmup::rotate::{self, RotateError, Rotated, Settings};
 
 use super::super::account::Account;
+use crate::duration::{milliseconds, seconds};
 use crate::exit::{CommandResult, Failure};
 
 /// For `--help`.
@@ -30,10 +31,10 @@ pub struct Rotate {
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     step_mb: u64,
     /// Between two cuts
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    #[arg(long, value_name = "TIME", default_value_t = 50, value_parser = milliseconds(0..=60_000))]
     pause_ms: u64,
     /// Wait so long for the server's new file
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "TIME", default_value_t = 10, value_parser = seconds(1..=600))]
     wait_s: u64,
     #[command(flatten)]
     account: Account,

@@ -10,6 +10,7 @@
 
 mod advised;
 mod block;
+mod program;
 mod seed;
 mod settled;
 mod systemd;
@@ -23,6 +24,7 @@ use clap::{Args, ValueEnum};
 
 use self::values::{advert_interval_ms, command, interface, peer, plain_path, word};
 use super::address::Address;
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 
 /// What the address stands for
@@ -51,14 +53,14 @@ pub struct Config {
     /// The device that the address sits on; further ones must be up as well [default: eth0]
     #[arg(long = "interface", value_name = "DEVICE", value_parser = interface)]
     interfaces: Vec<String>,
-    /// Tells this address's machines from those of another in the same network
-    #[arg(long, value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u8).range(1..))]
+    /// VRRP's virtual router number, 1 to 255: the same on all machines of this address, and no other's in the network
+    #[arg(long, visible_alias = "vrid", value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u8).range(1..))]
     virtual_router_id: u8,
     /// Of several good machines, the highest takes a free address [default: 220; with --like-the-seed 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]
     priority: Option<u8>,
     /// From one advert of the machine that has the address to the next, in ms: 10 to 40950, in steps of 10
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = advert_interval_ms)]
+    #[arg(long, value_name = "TIME", default_value_t = 1000, value_parser = advert_interval_ms)]
     advert_interval_ms: u32,
     /// Send adverts to this machine alone instead of to everybody (multicast); once for each other machine
     #[arg(long = "peer", value_name = "IP", value_parser = peer)]
@@ -79,11 +81,11 @@ pub struct Config {
     #[arg(long, conflicts_with = "check_command")]
     available_when_donor: bool,
     /// From one check to the next, in s
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    check_interval_s: u32,
+    #[arg(long, value_name = "TIME", default_value_t = 1, value_parser = seconds(1..=3600))]
+    check_interval_s: u64,
     /// A check that takes longer counts as failed, in s
-    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    check_timeout_s: u32,
+    #[arg(long, value_name = "TIME", default_value_t = 2, value_parser = seconds(1..=3600))]
+    check_timeout_s: u64,
     /// So many good checks until a machine counts as good
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     rise: u32,
@@ -127,6 +129,10 @@ impl Config {
                 Failure::Failed(format!("cannot find this program's own file: {e}; say --program"))
             })?,
         };
+        // On standard error: standard output is the file.
+        if let Some(why) = program::doubt(&program) {
+            eprintln!("warning: {why}");
+        }
         let program = plain_path(&program)?;
         let text = if self.systemd {
             self.drop_in(&program)?

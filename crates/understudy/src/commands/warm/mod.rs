@@ -21,6 +21,7 @@ use warmup::warmer::{Roles, Said, Source, Warmer};
 use super::foreground::{self, Signals};
 use super::streamer::StreamAccess;
 use crate::client::Server;
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 
 /// Between two looks at who is what.
@@ -66,7 +67,7 @@ pub struct Warm {
     #[arg(long)]
     sample_by_event: bool,
     /// Leave out statements that are so far behind what is read
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "TIME", default_value_t = 60, value_parser = seconds(1..=86_400))]
     lag_max_s: u64,
     /// Leave out what this account ran, besides --user; may be given several times
     #[arg(long, value_name = "NAME")]

@@ -86,6 +86,11 @@ pub struct Finding {
 }
 
 impl Report {
+    /// Whether no node answered: then nothing can be said of how they are set.
+    pub fn is_unanswered(&self) -> bool {
+        self.nodes.iter().all(|node| node.unreachable.is_some())
+    }
+
     /// Whether something must be put right.
     pub fn must_act(&self) -> bool {
         self.findings.iter().any(|finding| finding.weight == Weight::Problem)

@@ -181,9 +181,7 @@ impl Site {
 }
 
 fn told(failure: Failure) -> String {
-    match failure {
-        Failure::Failed(text) | Failure::Usage(text) | Failure::Unreachable(text) => text,
-    }
+    failure.text().to_owned()
 }
 
 /// The running one of that configuration, if it serves these servers.

@@ -21,6 +21,7 @@ use self::read::Said;
 use crate::client::Server;
 use crate::commands::status::list;
 use crate::doctor::asked::{NodeFacts, answered};
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 use crate::windows::{Cluster, Kept, Known, Outlook, Summary, notes};
@@ -47,7 +48,7 @@ pub struct Forecast {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Ask the servers, and measure the rate of writes for so long [default: 5, where no `understudy serve` runs]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "TIME", value_parser = seconds(1..=3600))]
     window_s: Option<u64>,
     /// Judge an absence of so many minutes, and say which gcache.size, or retention of binary logs, it needs
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=100_000))]

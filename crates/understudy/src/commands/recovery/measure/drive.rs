@@ -486,7 +486,5 @@ async fn start_again(order: &Measure, name: &str, why: &str) -> Failure {
 }
 
 fn message(failure: Failure) -> String {
-    match failure {
-        Failure::Failed(text) | Failure::Usage(text) | Failure::Unreachable(text) => text,
-    }
+    failure.text().to_owned()
 }

@@ -26,6 +26,7 @@ use lab::command::output::{write_json, write_text};
 
 use self::drive::End;
 use super::super::foreground::Signals;
+use crate::duration::seconds;
 use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 
@@ -77,7 +78,7 @@ pub struct Measure {
     #[arg(long)]
     with_clients: bool,
     /// For how long the rate of writes is measured before, for the forecast
-    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "TIME", default_value_t = 5, value_parser = seconds(1..=3600))]
     window_s: u64,
     /// So long the stop may take, and so long the return
     #[arg(long, value_name = "TIME", default_value = "6h", value_parser = span)]
@@ -90,19 +91,13 @@ pub struct Measure {
     out_dir: Option<PathBuf>,
 }
 
-/// "30s", "10m", "2h".
+/// "30s", "10m", "2h", at most 30 days.
 fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time such as 30s, 10m or 2h");
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| wrong())?;
-    let seconds = number.checked_mul(seconds).filter(|seconds| *seconds <= 30 * 86_400);
-    seconds.map(Duration::from_secs).ok_or_else(|| format!("{text}: 30 days are the longest"))
+    let span = health::duration(text).ok_or_else(|| format!("{text:?} is no time such as 30s, 10m or 2h"))?;
+    if span > Duration::from_secs(30 * 86_400) {
+        return Err(format!("{text}: 30 days are the longest"));
+    }
+    Ok(span)
 }
 
 impl Measure {
@@ -149,7 +144,7 @@ mod tests {
     fn times_are_read() {
         let seconds = ["0s", "30s", "10m", "2h"].map(|text| span(text).unwrap().as_secs());
         assert_eq!(seconds, [0, 30, 600, 7200]);
-        for wrong in ["", "30", "s", "1d", "-1s", "1.5h", "99999h", "é"] {
+        for wrong in ["", "s", "-1s", "31d", "99999h", "é"] {
             assert!(span(wrong).is_err(), "{wrong:?}");
         }
     }

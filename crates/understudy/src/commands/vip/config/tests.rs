@@ -23,9 +23,7 @@ fn text(line: &str) -> Result<String, String> {
     } else {
         config.advised("/usr/bin/understudy")
     };
-    text.map_err(|failure| match failure {
-        Failure::Usage(text) | Failure::Failed(text) | Failure::Unreachable(text) => text,
-    })
+    text.map_err(|failure| failure.text().to_owned())
 }
 
 #[test]
@@ -101,7 +99,8 @@ fn what_would_break_the_file_is_refused() {
     for bad in ["0.0.0.0", "224.0.0.18", "::1", "255.255.255.255", "db2"] {
         assert!(peer(bad).is_err(), "{bad}");
     }
-    for bad in ["0", "15", "40960", "-10", "1s"] {
+    assert_eq!(advert_interval_ms("0.25s"), Ok(250));
+    for bad in ["0", "15", "40960", "-10", "5ms", "1h"] {
         assert!(advert_interval_ms(bad).is_err(), "{bad}");
     }
     for twice in ["--peer 10.0.0.2 --peer 10.0.0.2", "--interface eth0 --interface eth0"] {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use crate::duration::milliseconds;
 use crate::exit::Failure;
 
 /// The longest name of a device that the kernel takes.
@@ -38,8 +39,9 @@ pub(super) fn plain_path(path: &Path) -> Result<String, Failure> {
 
 pub(super) fn advert_interval_ms(text: &str) -> Result<u32, String> {
     // VRRP counts hundredths of a second, in 12 bits.
-    let fits = |ms: &u32| (10..=40_950).contains(ms) && ms.is_multiple_of(10);
-    text.parse().ok().filter(fits).ok_or_else(|| "must be 10 to 40950, in steps of 10".into())
+    let ms = milliseconds(10..=40_950)(text).ok().filter(|ms| ms.is_multiple_of(10));
+    let ms = ms.and_then(|ms| u32::try_from(ms).ok());
+    ms.ok_or_else(|| "must be 10 to 40950 ms, in steps of 10, such as 250 or 1s".into())
 }
 
 pub(super) fn peer(text: &str) -> Result<IpAddr, String> {
