@@ -167,6 +167,7 @@ pub(crate) async fn bootstrap(order: &Order, login: &Login, within: Duration) ->
                 "{name} was proven not to run, and accepts connections by now"
             )));
         }
+        link.query(sql::BOOTSTRAP_LIMIT, within).await?;
         let before = link.query(sql::COMPONENT, within).await?;
         let says = |name: &str| before.value_of(name).unwrap_or_default();
         if !says("wsrep_cluster_status").eq_ignore_ascii_case("non-Primary") {

@@ -49,7 +49,7 @@ use crate::lane::Lane;
 use crate::reads::{self, READ_ONLY};
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
-use crate::shared::{ACCOUNTS_WAIT, Shared};
+use crate::shared::{ACCOUNTS_WAIT, Listed, Shared};
 use crate::tap::ReadRecorder;
 use side::{Elsewhere, Side};
 
@@ -70,7 +70,29 @@ const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
 const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves one client to its end. `login`: its slot among the clients that have not logged in yet; without one it must log in quickly.
+///
+/// Most of a client's life is waiting for its next command, and a task is as large as the largest thing that it ever waits for. So what is rare
+/// and large (the login, a new link, a KILL, ...) has its future in a box of its own, which is freed when it is done.
 pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<ConnectionSlot>) {
+    let Some(mut driver) = Box::pin(log_in(stream, peer, shared, login)).await else { return };
+    driver.serve().await;
+    driver.at.let_go(LetGo::Link);
+    driver.note_pins(false);
+}
+
+/// What a client's driver takes beside its task, in bytes.
+#[cfg(test)]
+pub const fn size() -> usize {
+    size_of::<Driver>()
+}
+
+/// Learns who a client is; `None` when it is not let in, and knows.
+async fn log_in(
+    stream: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    login: Option<ConnectionSlot>,
+) -> Option<Box<Driver>> {
     let mut client = Client::new(stream, peer, shared.new_id(), login.is_none());
     let within = shared.settings.login_timeout;
     let logging_in = async {
@@ -84,16 +106,16 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login
         Ok(Err(Done::Refused(error_reply, detail))) => {
             shared.counts.error(error_reply);
             let _ = client.say(error_reply, client.login_seq, &detail).await;
-            return;
+            return None;
         }
         // The client is gone, or did not log in in time: there is nobody to answer.
-        Ok(Err(Done::Gone)) | Err(_) => return,
+        Ok(Err(Done::Gone)) | Err(_) => return None,
     };
     drop(login);
     let card = Card::new(client.id, peer);
     card.set_user(&who.user);
-    let _listed = shared.list(card.clone());
-    let mut driver = Driver {
+    let listed = shared.list(card.clone());
+    Some(Box::new(Driver {
         session: new_session(&shared, &who),
         side: None,
         need: Need::default(),
@@ -111,10 +133,8 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login
         lost_statement: None,
         recorder: None,
         shared,
-    };
-    driver.serve().await;
-    driver.at.let_go(LetGo::Link);
-    driver.note_pins(false);
+        _listed: listed,
+    }))
 }
 
 fn new_session(shared: &Shared, who: &Identity) -> Session {
@@ -178,11 +198,13 @@ struct Driver {
     recorder: Option<Box<ReadRecorder>>,
     /// Sequence number of the packet that ends the login.
     seq: u8,
+    /// Its entry in the list of clients, for as long as it is here.
+    _listed: Listed,
 }
 
 impl Driver {
     async fn serve(&mut self) {
-        if self.finish_login().await.is_break() {
+        if Box::pin(self.finish_login()).await.is_break() {
             return;
         }
         let retain = self.shared.settings.retain_bytes_max.min(PAYLOAD_MAX - 1);
@@ -214,7 +236,7 @@ impl Driver {
                 IdleEnd::Command(command) => command,
                 IdleEnd::ClientGone => return,
                 IdleEnd::NodeEnded => {
-                    if self.at.was_killed().await {
+                    if Box::pin(self.at.was_killed()).await {
                         let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
                         return;
                     }
@@ -231,7 +253,7 @@ impl Driver {
                     continue;
                 }
                 IdleEnd::Save => {
-                    if self.at.save(&mut self.session).await.is_err() {
+                    if Box::pin(self.at.save(&mut self.session)).await.is_err() {
                         self.lost_idle();
                     }
                     self.note_pins(true);
@@ -357,15 +379,21 @@ impl Driver {
                 flow_after(self.client.say_ok(1, status).await)
             }
             Next::Tell(Owed::SessionLost(what)) => {
-                self.fail(error_reply::SESSION_LOST, &what, 1, command).await
+                Box::pin(self.fail(error_reply::SESSION_LOST, &what, 1, command)).await
             }
-            Next::Tell(Owed::RolledBack) => self.fail(error_reply::ROLLED_BACK, "", 1, command).await,
-            Next::Tell(Owed::Unknown) => self.fail(error_reply::OUTCOME_UNKNOWN, "", 1, command).await,
-            Next::UnknownStatement(id) => self.unknown_statement(id, command).await,
-            Next::Reset => self.reset(command).await,
-            Next::Refuse(what) => self.fail(error_reply::NOT_THROUGH_PROXY, what, 1, command).await,
-            Next::ChangeUser => self.change_user(command).await,
-            Next::Kill { query_only, id, otherwise } => self.kill(query_only, id, otherwise, command).await,
+            Next::Tell(Owed::RolledBack) => {
+                Box::pin(self.fail(error_reply::ROLLED_BACK, "", 1, command)).await
+            }
+            Next::Tell(Owed::Unknown) => {
+                Box::pin(self.fail(error_reply::OUTCOME_UNKNOWN, "", 1, command)).await
+            }
+            Next::UnknownStatement(id) => Box::pin(self.unknown_statement(id, command)).await,
+            Next::Reset => Box::pin(self.reset(command)).await,
+            Next::Refuse(what) => Box::pin(self.fail(error_reply::NOT_THROUGH_PROXY, what, 1, command)).await,
+            Next::ChangeUser => Box::pin(self.change_user(command)).await,
+            Next::Kill { query_only, id, otherwise } => {
+                Box::pin(self.kill(query_only, id, otherwise, command)).await
+            }
         }
     }
 
@@ -393,7 +421,7 @@ impl Driver {
             return self.close_statement(&flight, command).await;
         }
         if let Some(refused) = self.refused_as_suspect(&flight, command) {
-            return self.fail(error_reply::SUSPECT, &refused, 1, command).await;
+            return Box::pin(self.fail(error_reply::SUSPECT, &refused, 1, command)).await;
         }
         let mut exchange = Exchange::new(flight, self.shared.limits());
         if self.shared.replicas.is_some() {
@@ -428,8 +456,8 @@ impl Driver {
         }
         let flow = self.finish(finish, exchange.flight(), command).await;
         drop(waiting);
-        if self.shared.reads.is_some() {
-            self.stay_read_only().await;
+        if self.shared.reads.is_some() && reads::lifted(&self.session.wanted).is_some() {
+            Box::pin(self.stay_read_only()).await;
         }
         self.rest();
         flow
@@ -605,18 +633,19 @@ impl Driver {
         if command.whole {
             let out = rebuilt.as_deref().unwrap_or(&self.client.buffer.bytes()[..command.len]);
             if let Err(error) = backend.send(out).await {
-                return self.lost(crate::backend::of_io(&error), Loss::unsent()).await;
+                return Box::pin(self.lost(crate::backend::of_io(&error), Loss::unsent())).await;
             }
             retained = command.len;
         } else {
             command.len = 0;
-            let streamed = stream_command(&mut self.client, backend, &self.card, exchange.flight()).await;
+            let streamed =
+                Box::pin(stream_command(&mut self.client, backend, &self.card, exchange.flight())).await;
             exchange.is_streamed();
             match streamed {
                 Streamed::Whole => {}
                 Streamed::Lost(how, unread) => {
                     self.client.unread = Some(unread);
-                    return self.lost(how, Loss::unsent()).await;
+                    return Box::pin(self.lost(how, Loss::unsent())).await;
                 }
                 Streamed::Cut(unread) => {
                     self.client.unread = Some(unread);
@@ -684,7 +713,8 @@ impl Driver {
         }
         match relayed {
             Relayed::Refused(error) => {
-                if self.at.is_killed() {
+                // The node's word to the victim may come before its word to whoever gave the order.
+                if self.at.was_killed().await {
                     return Event::Lost(Loss { killed: true, ..Loss::unsent() });
                 }
                 self.at.tell_refused(error.code);
@@ -693,15 +723,15 @@ impl Driver {
             Relayed::Lost { how, delivered } => {
                 let unread = self.at.backend.as_ref().is_some_and(Backend::ended_unread);
                 let loss = Loss { sent: true, delivered, unread, ..Loss::unsent() };
-                if !unread && !self.at.was_killed().await {
+                if !unread && !Box::pin(self.at.was_killed()).await {
                     self.note_loss(exchange.flight(), *command);
                 }
-                self.lost(how, loss).await
+                Box::pin(self.lost(how, loss)).await
             }
             Relayed::NotFollowed { delivered } => Event::NotFollowed { delivered },
             Relayed::Stalled { delivered } => Event::Stalled { delivered },
             Relayed::ClientGone | Relayed::Ended(_) => {
-                self.end_on_node(exchange.flight()).await;
+                Box::pin(self.end_on_node(exchange.flight())).await;
                 Event::ClientGone
             }
         }
@@ -769,7 +799,7 @@ impl Driver {
                     }
                     _ => detail,
                 };
-                self.fail(error_reply_of(failure), &detail, seq, command).await
+                Box::pin(self.fail(error_reply_of(failure), &detail, seq, command)).await
             }
             Finish::NodeError { error, closes } => {
                 self.drop_long_data(flight);

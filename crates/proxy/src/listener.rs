@@ -75,9 +75,24 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
 
 #[cfg(test)]
 mod tests {
+    /// What is rare and larger has a box of its own.
+    const TASK_BYTES_MAX: usize = 8 * 1024;
+
     use std::net::Ipv4Addr;
 
     use super::*;
+
+    /// Of the future that a function gives.
+    fn size_of_future<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_clients_task_is_small() {
+        let (task, driver) = (size_of_future(welcome), driver::size());
+        println!("a client's task: {task} bytes, its driver: {driver} bytes");
+        assert!(task + driver <= TASK_BYTES_MAX, "{task} + {driver} bytes for each client, also an idle one");
+    }
 
     #[tokio::test]
     async fn a_client_that_vanished_is_noticed() {

@@ -160,7 +160,7 @@ impl Relay<'_> {
                     self.fill(at.delivered).await?;
                 }
                 Wants::Large { len, end, seq } => {
-                    self.pass_large(at, len).await?;
+                    Box::pin(self.pass_large(at, len)).await?;
                     // It is the last column of a prepared statement, or a long text: neither reports anything about the session.
                     if let Some(end) = end {
                         self.ended(&end, 0..0);
@@ -173,7 +173,7 @@ impl Relay<'_> {
                     self.flush(at).await?;
                     self.client.buffer.consume(self.retained);
                     self.retained = 0;
-                    at.delivered = Delivered::Packets { next_seq: self.pass_file().await? };
+                    at.delivered = Delivered::Packets { next_seq: Box::pin(self.pass_file()).await? };
                 }
                 Wants::End(end) => {
                     self.write(at, false).await?;

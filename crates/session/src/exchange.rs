@@ -437,7 +437,10 @@ impl Exchange {
                 NoLease::Evicted => fail(Failure::HoldFull, ""),
                 NoLease::Tied | NoLease::Over => Finish::Close,
             }),
-            Event::Attached => self.stand(link),
+            Event::Attached => {
+                self.full = None;
+                self.stand(link)
+            }
             Event::NotAttached(NoLink::NotNow) => {
                 self.full = None;
                 step(LetGo::Lease, Op::Retry)

@@ -533,13 +533,15 @@ impl Session {
     }
 
     /// The node refused the command with an error about itself. Such an error means that the command did not run, except for those that may
-    /// also come after the work was done; these count as a loss.
+    /// also come after the work was done; these count as a loss. So does one that may write where nothing is rolled back: a trigger may have done so before
+    /// the error came.
     pub fn refused(&mut self, link: &Standing, flight: &InFlight, code: u16) -> LossDecision {
         let ran = !matches!(
             code,
             errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE
         ) || flight.kind() == Kind::Commit
-            || flight.several;
+            || flight.several
+            || flight.what.untransactional;
         self.lost(link, flight, Progress { sent: ran, delivered: false })
     }
 

@@ -52,25 +52,28 @@ impl Donor {
         writes: WriteRate,
     ) -> Option<std::time::Duration> {
         let missed =
-            missed_bytes.map_or_else(|| self.estimated_bytes(position, writes), |bytes| bytes as f64);
+            missed_bytes.map_or_else(|| self.estimated_bytes(position, writes), |bytes| bytes as f64 * KEPT_BESIDE);
         // The writeset behind the node's last is overwritten when the ring has turned once since it was written.
         let usable = self.gcache_bytes as f64 * (1.0 - 1.0 / RESERVED as f64);
-        lasting(usable - missed, writes.bytes_per_s)
+        lasting((usable - missed) / KEPT_BESIDE, writes.bytes_per_s)
     }
 
-    /// How much was written behind `position`, bytes, by the mean size of writesets: of those in the ring when it is full, else of all since the
+    /// How much of the ring is taken by what was written behind `position`, bytes, by the mean size of writesets: of those in the ring when it is full, else of all since the
     /// server's start, else of the present ones.
     fn estimated_bytes(&self, position: u64, writes: WriteRate) -> f64 {
         let missed = self.last_committed.saturating_sub(position) as f64;
         let cached = self.last_committed.saturating_add(1).saturating_sub(self.cached_downto);
-        let mean_bytes = if self.is_dropping && cached > 0 {
-            self.gcache_bytes as f64 / cached as f64
-        } else {
-            self.mean_bytes.unwrap_or_else(|| mean_bytes(writes))
-        };
-        missed * mean_bytes
+        missed
+            * if self.is_dropping && cached > 0 {
+                self.gcache_bytes as f64 / cached as f64
+            } else {
+                self.mean_bytes.unwrap_or_else(|| mean_bytes(writes)) * KEPT_BESIDE
+            }
     }
 }
+
+/// So many times the bytes of the writesets the ring takes for them: a header for each, and the gap at its end.
+const KEPT_BESIDE: f64 = 1.1;
 
 /// Of one writeset.
 fn mean_bytes(writes: WriteRate) -> f64 {
@@ -126,10 +129,9 @@ pub fn able(position: u64, donors: &[Donor]) -> impl Iterator<Item = &Donor> {
 }
 
 /// `gcache.size` with which a node may be away for so long at so many bytes of writes a second, bytes.
-///
-/// A tenth is added for what the ring keeps beside the writesets: a header for each, and the gap at its end.
 pub fn gcache_bytes_for(away: std::time::Duration, bytes_per_s: f64) -> u64 {
-    (away.as_secs_f64() * bytes_per_s * 1.1).round() as u64
+    let usable = 1.0 - 1.0 / RESERVED as f64;
+    (away.as_secs_f64() * bytes_per_s * KEPT_BESIDE / usable).round() as u64
 }
 
 #[cfg(test)]

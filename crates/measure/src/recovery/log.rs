@@ -80,6 +80,8 @@ pub enum Event {
     Ready,
     /// The transfer failed, and the server ends.
     TransferFailed(String),
+    /// The server has given up, and its process ends.
+    Aborted,
 }
 
 /// What one line says about a restart, if anything.
@@ -118,6 +120,9 @@ pub fn event(line: &str) -> Option<Event> {
     {
         return Some(Event::TransferFailed(text.to_owned()));
     }
+    if text.ends_with(": Terminated.") {
+        return Some(Event::Aborted);
+    }
     match text.split(" (TO: ").next().unwrap_or(text) {
         "Shifting OPEN -> PRIMARY" => Some(Event::Member),
         "Shifting JOINER -> JOINED" => Some(Event::Joined),
@@ -134,6 +139,9 @@ fn of_server(text: &str) -> Option<Event> {
         || text.contains("mysqld (server ")
     {
         return Some(Event::Starting);
+    }
+    if text == "Aborting" {
+        return Some(Event::Aborted);
     }
     if text.ends_with(": Shutdown complete") {
         return Some(Event::ShutDown);
@@ -237,6 +245,12 @@ mod tests {
         }
         let failed = events(include_str!("logs/failed.log"));
         assert!(failed.iter().any(|event| matches!(event, Event::TransferFailed(_))), "{failed:?}");
+        for end in [
+            "2026-11-23 16:52:43 0 [Note] WSREP: /usr/sbin/mariadbd: Terminated.",
+            "2026-11-23 16:52:43 0 [ERROR] Aborting",
+        ] {
+            assert_eq!(event(end), Some(Event::Aborted));
+        }
         assert!(!failed.contains(&Event::Synced));
         assert_eq!(
             event("\tGroup state: 4d02cf61-e6ca-11f1-a31c-9aa338aa497e:88"),

@@ -170,7 +170,7 @@ impl Restart {
             Event::TransferFailed(why) => self.failed = Some(why),
             // Whether it takes statements it says itself: the log has this line at different times, even before the missed writesets are applied.
             Event::Ready => {}
-            Event::Starting | Event::ShutDown | Event::InnodbStart => {}
+            Event::Starting | Event::ShutDown | Event::InnodbStart | Event::Aborted => {}
         }
     }
 

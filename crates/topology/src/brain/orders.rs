@@ -68,7 +68,9 @@ impl Brain {
                 if temporary && belief.drained() && belief.drain_is_lasting {
                     let name = self.core.name(node).to_owned();
                     let running = running(format!("the end of a temporary drain of {name} was ordered"));
-                    self.core.answer_done(&running, format!("{name} stays drained, as an operator ordered"));
+                    self.core.answer_done(&running, format!(
+                        "{name} stays drained: an operator ordered it, or this program was restarted since; `understudy undrain {name}` ends that"
+                    ));
                     return;
                 }
                 self.limit(id, node, None, true);
@@ -79,13 +81,21 @@ impl Brain {
 
     fn drain(&mut self, id: OrderId, node: NodeId, budget: Budget, temporary: bool) {
         let core = &mut self.core;
-        let is_lasting = core.node(node).drained() && core.node(node).drain_is_lasting;
-        core.node_mut(node).drain_is_lasting = is_lasting || !temporary;
         let name = core.name(node).to_owned();
         let running = Running { id, since: core.now, what: format!("drain of {name} was ordered") };
-        if core.node(node).drained() && core.node(node).lane == LaneState::Shut {
+        let was_drained = core.node(node).drained();
+        if was_drained && temporary && !core.node(node).drain_is_lasting {
+            let text = format!("{name} is drained for other work already: try again when that has ended");
+            core.refuse(id, "busy", text);
+            return;
+        }
+        if was_drained && core.node(node).lane == LaneState::Shut {
+            core.node_mut(node).drain_is_lasting |= !temporary;
             core.answer_done(&running, format!("{name} already is drained"));
             return;
+        }
+        if !was_drained {
+            core.node_mut(node).drain_is_lasting = !temporary;
         }
         match &mut self.plan {
             Plan::One(plan) => {
@@ -96,6 +106,7 @@ impl Brain {
                     core.refuse(id, "busy", format!("a {doing} is running: try again when it has ended"));
                     return;
                 }
+                core.node_mut(node).drain_is_lasting |= !temporary;
                 let done = format!("{name} is drained: it is not the writer, and will not become it");
                 self.change(running, node, Some(0), done);
             }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The uuid of a node that has no data of any cluster.
 const NO_HISTORY: &str = "00000000-0000-0000-0000-000000000000";
@@ -186,6 +187,17 @@ impl Left {
         let (safe_to_bootstrap, is_lower_bound) = (is_set("safe_to_bootstrap"), is_set("lower_bound"));
         Ok(Self { position, members, safe_to_bootstrap, is_lower_bound })
     }
+}
+
+/// The line that says when a node's data was looked at: `at` since 1970.
+pub fn taken(at: Duration) -> String {
+    format!("taken {}\n", at.as_secs())
+}
+
+/// When that was, since 1970; `None` where the report has no such line.
+pub fn taken_at(report: &str) -> Option<Duration> {
+    let line = report.lines().find_map(|line| line.trim().strip_prefix("taken "))?;
+    line.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// Reads the members of a last Primary view from a command line: gcomm uuids, separated by commas, or `none`.

@@ -103,8 +103,14 @@ pub fn set_period(name: &str, period: &str) -> Option<String> {
     sane.then(|| format!("SET GLOBAL wsrep_provider_options = '{name}={period}'"))
 }
 
-/// Makes the node's component Primary. Refused by a node that is in a Primary component.
-pub const BOOTSTRAP: &str = "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'";
+/// Sets a limit for [`BOOTSTRAP`] in the same session. The server itself is to judge by its own clock: a statement that was sent may be read much
+/// later, when the process was frozen or the host paused, and by then somebody may have made another component Primary.
+pub const BOOTSTRAP_LIMIT: &str = "SET @understudy_begin_by = NOW(6) + INTERVAL 2 SECOND";
+
+/// Makes the node's component Primary, or does nothing when [`BOOTSTRAP_LIMIT`] is over or was not set. Refused by a node that is in a Primary
+/// component.
+pub const BOOTSTRAP: &str =
+    "SET GLOBAL wsrep_provider_options = IF(NOW(6) <= @understudy_begin_by, 'pc.bootstrap=YES', 'pc.bootstrap=NO')";
 
 /// What is looked at before and after [`BOOTSTRAP`].
 pub const COMPONENT: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status','wsrep_cluster_size','wsrep_gcomm_uuid')";

@@ -206,11 +206,13 @@ impl Outlook {
         })
     }
 
-    /// It takes part, and could return without a full copy, at once and after `away`.
+    /// It takes part, and could return without a full copy, at once and after `away`, also at the rate of writes of the busiest minute.
     pub fn is_well(&self, away: Option<Duration>) -> bool {
+        let busiest = self.busiest_away_max_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
         match self.forecast() {
             Some(Forecast::Missed(window)) => {
-                self.is_there && window.is_none_or(|window| away.is_none_or(|away| window >= away))
+                let is_long = |window: &Duration| away.is_none_or(|away| *window >= away);
+                self.is_there && window.iter().chain(&busiest).all(is_long)
             }
             _ => false,
         }

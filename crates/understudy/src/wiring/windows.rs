@@ -24,7 +24,7 @@ use measure::recovery::busiest::{Busiest, MINUTE};
 use measure::sample::Sample;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::NodeId;
 use topology::action::Sentence;
@@ -32,7 +32,7 @@ use topology::kind::Kind;
 use topology::status::Status;
 use topology::view::{ClusterView, Level, NodeState, NodeView};
 
-use self::seen::{At, Node, gtids, history, is_fresh, writeset_bytes};
+use self::seen::{At, Counted, Node, gtids, history, is_fresh, writeset_bytes};
 use crate::table::span;
 use crate::windows::keeps::{self, Keeps};
 use crate::windows::remembered::{self, Remembered};
@@ -103,6 +103,8 @@ pub async fn watch(source: Source, windows: Windows) {
     let mut nodes: Vec<Node> = source.addresses.iter().map(|_| Node::default()).collect();
     let mut remembered = remembered::load(&source.state_dir);
     let mut remembered_at: Option<Instant> = None;
+    let mut saving: Option<JoinHandle<()>> = None;
+    let mut is_unsaved = false;
     let mut copied_bytes_per_s = None;
     let mut busiest = Busiest::default();
     let mut asking: JoinSet<(usize, bool, Result<Keeps, LinkError>)> = JoinSet::new();
@@ -132,9 +134,12 @@ pub async fn watch(source: Source, windows: Windows) {
                 async move { (place, with_data, keeps::ask(kind, &address, &login, with_data).await) },
             );
         }
-        if has_changed || remembered_at.is_none_or(|at| at.elapsed() >= REMEMBER_EVERY) {
-            source.remember(&view, &nodes, &mut remembered).await;
-            remembered_at = Some(Instant::now());
+        is_unsaved |= has_changed || remembered_at.is_none_or(|at| at.elapsed() >= REMEMBER_EVERY);
+        // A disk that hangs must not stop the forecast: one attempt at a time, and nobody waits for it.
+        if is_unsaved && saving.as_ref().is_none_or(JoinHandle::is_finished) {
+            source.remember(&view, &nodes, &mut remembered);
+            saving = Some(source.save(remembered.clone()));
+            (remembered_at, is_unsaved) = (Some(Instant::now()), false);
         }
         if let Some(rate) = source.rate(&view, &nodes, MINUTE) {
             busiest.see(now, rate);
@@ -166,14 +171,16 @@ impl Source {
     /// Takes what the nodes said last; whether one has gone or come back.
     fn see(&self, view: &ClusterView, nodes: &mut [Node], remembered: &Remembered) -> bool {
         let now = Duration::from_millis(view.now_ms);
+        for (place, node) in nodes.iter_mut().enumerate() {
+            if let Some(sample) = self.sample(place) {
+                node.see(&sample);
+            }
+        }
         let written: Vec<u64> = nodes.iter().map(|node| node.written).collect();
-        let writesets = self.writesets(view);
+        let writesets = self.writesets(view, nodes);
         let mut has_changed = false;
         for ((place, seen), node) in view.nodes.iter().enumerate().zip(nodes.iter_mut()) {
             let sample = self.sample(place);
-            if let Some(sample) = &sample {
-                node.see(sample);
-            }
             let was_away = node.absence.away(now).is_some();
             if self.is_there(view, place) {
                 let at = At {
@@ -222,8 +229,8 @@ impl Source {
         due
     }
 
-    /// Puts on disk where each node was when it took part last.
-    async fn remember(&self, view: &ClusterView, nodes: &[Node], remembered: &mut Remembered) {
+    /// Notes where each node was when it took part last.
+    fn remember(&self, view: &ClusterView, nodes: &[Node], remembered: &mut Remembered) {
         let (now, now_unix_ms) = (Duration::from_millis(view.now_ms), unix_ms(view));
         for (place, (node, seen)) in nodes.iter().zip(&view.nodes).enumerate() {
             if self.is_there(view, place) {
@@ -238,14 +245,19 @@ impl Source {
             }
         }
         remembered.retain(|name, _| view.nodes.iter().any(|node| node.name == *name));
-        let (dir, copy) = (self.state_dir.clone(), remembered.clone());
-        let written = tokio::task::spawn_blocking(move || remembered::save(&dir, &copy)).await;
-        if let Ok(Err(error)) = written {
-            tracing::warn!(
-                "where nodes were seen last cannot be written to {}: {error}; a node that is away when this program starts again will be unknown",
-                self.state_dir.display()
-            );
-        }
+    }
+
+    /// Puts that on disk.
+    fn save(&self, remembered: Remembered) -> JoinHandle<()> {
+        let dir = self.state_dir.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = remembered::save(&dir, &remembered) {
+                tracing::warn!(
+                    "where nodes were seen last cannot be written to {}: {error}; a node that is away when this program starts again will be unknown",
+                    dir.display()
+                );
+            }
+        })
     }
 
     /// A full copy that has just ended: a sentence for the journal, and its speed in bytes a second.
@@ -287,11 +299,11 @@ impl Source {
         ended
     }
 
-    /// Bytes of writesets that each node has sent and received since its start; nothing of one that does not take part.
-    fn writesets(&self, view: &ClusterView) -> Vec<Option<u64>> {
-        let of = |place| {
+    /// What each node has sent and received since its start; nothing of one that does not take part.
+    fn writesets(&self, view: &ClusterView, nodes: &[Node]) -> Vec<Option<Counted>> {
+        let of = |place: usize| {
             let galera = self.sample(place).filter(|_| self.is_there(view, place))?.counters.galera?;
-            writeset_bytes(&galera)
+            Some(Counted { start: nodes.get(place)?.starts, bytes: writeset_bytes(&galera)? })
         };
         (0..view.nodes.len()).map(of).collect()
     }

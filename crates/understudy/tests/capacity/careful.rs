@@ -118,7 +118,7 @@ pub fn drained_meanwhile(scene: &Scene, serving: &Serving) {
     running.until_said("held: nothing is applied");
     serving.ask(&["drain", "db3"]).with(0);
     assert_eq!(running.ended().code(), Some(0), "{}", running.said());
-    assert!(running.said().contains("db3 stays drained, as an operator ordered"), "{}", running.said());
+    assert!(running.said().contains("db3 stays drained: an operator ordered it"), "{}", running.said());
     assert_eq!(node(&serving.status(), "db3")["sessions_max"], 0, "{}", running.said());
     serving.ask(&["undrain", "db3"]).with(0);
     status_when(serving, "db3 is back", is_well);

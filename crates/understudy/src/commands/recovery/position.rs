@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
@@ -86,7 +86,8 @@ impl Where {
         let left = crate::runtime::run(async {
             inspect(&self.datadir, &self.means).await.map_err(|why| Failure::Failed(why.to_string()))
         })?;
-        print!("{}", left.lines());
+        let taken = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        print!("{}{}", left.lines(), position::taken(taken));
         Ok(ExitCode::SUCCESS)
     }
 }

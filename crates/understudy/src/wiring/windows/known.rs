@@ -6,7 +6,7 @@ use measure::recovery::WriteRate;
 use topology::kind::Kind;
 use topology::view::ClusterView;
 
-use super::seen::{At, Node, grown, gtids, history, is_fresh, keeps_of_others};
+use super::seen::{At, Counted, Node, grown, gtids, history, is_fresh, keeps_of_others};
 use super::{PRESENT, SYNCED, Source};
 use crate::windows::{Cluster, Kept, Known, notes};
 
@@ -17,7 +17,7 @@ impl Source {
         let present = PRESENT.into_iter().find_map(|over| Some((over, self.rate(view, nodes, over)?)));
         let (over, writes) =
             present.unwrap_or((Duration::ZERO, WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 }));
-        let writesets = self.writesets(view);
+        let writesets = self.writesets(view, nodes);
         let known = nodes.iter().enumerate().map(|(place, node)| {
             let seen = &view.nodes[place];
             let away = node.absence.away(now);
@@ -59,7 +59,7 @@ impl Source {
         nodes: &[Node],
         place: usize,
         at: Option<&At>,
-        writesets: &[Option<u64>],
+        writesets: &[Option<Counted>],
     ) -> Kept {
         let (node, seen, is_there) = (&nodes[place], &view.nodes[place], self.is_there(view, place));
         let keeps = node.keeps.as_ref().filter(|_| is_fresh(seen));

@@ -36,6 +36,8 @@ pub(super) struct Node {
     /// The oldest writeset that it kept when it was first seen in this life, and its uptime at the last look.
     first_downto: Option<u64>,
     uptime_s: u64,
+    /// Starts of its server that were seen.
+    starts: u32,
     /// Bytes of binary logs that it has written since the first look at them; the same a second, between the last two looks.
     pub(super) written: u64,
     pub(super) written_per_s: Option<f64>,
@@ -52,8 +54,8 @@ pub(super) struct At {
     pub(super) gtids: Option<Position>,
     /// What each node had written of binary logs then, in the configuration's order.
     pub(super) written: Vec<u64>,
-    /// Bytes of writesets that each had sent and received since its start, in the configuration's order; empty when that is not known.
-    pub(super) writesets: Vec<Option<u64>>,
+    /// What each had sent and received since its start, in the configuration's order; empty when that is not known.
+    pub(super) writesets: Vec<Option<Counted>>,
 }
 
 impl From<&LastSeen> for At {
@@ -88,6 +90,7 @@ impl Node {
         if uptime_s < self.uptime_s {
             // Another life of the server: it has another gcache, and maybe other settings.
             (self.first_downto, self.asked, self.asked_data) = (None, None, None);
+            self.starts += 1;
         }
         self.uptime_s = uptime_s;
         let downto = galera.and_then(|galera| galera.cached_downto).filter(|downto| *downto > 0);
@@ -160,9 +163,20 @@ pub(super) fn writeset_bytes(said: &Galera) -> Option<u64> {
     Some(said.replicated_bytes? + said.received_bytes?)
 }
 
+/// Writesets that a member has sent and received since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// How many starts of the server were seen: the counter begins at 0 with each.
+    pub(super) start: u32,
+    pub(super) bytes: u64,
+}
+
 /// How much was written since then, bytes: the most that any one of these has seen. `None` when none of them can tell, as after its own restart.
-pub(super) fn grown(then: &[Option<u64>], now: &[Option<u64>]) -> Option<u64> {
-    then.iter().zip(now).filter_map(|(then, now)| (*now)?.checked_sub((*then)?)).max()
+pub(super) fn grown(then: &[Option<Counted>], now: &[Option<Counted>]) -> Option<u64> {
+    let of_one = |then: Counted, now: Counted| {
+        if now.start == then.start { now.bytes.checked_sub(then.bytes) } else { None }
+    };
+    then.iter().zip(now).filter_map(|(then, now)| of_one((*then)?, (*now)?)).max()
 }
 
 /// Whose history the member's data are of.
@@ -195,10 +209,11 @@ mod tests {
 
     #[test]
     fn what_was_written_is_counted_by_those_that_can() {
-        assert_eq!(grown(&[Some(100), Some(90), None], &[Some(130), None, Some(5)]), Some(30));
-        assert_eq!(grown(&[Some(100), Some(90)], &[Some(20), Some(91)]), Some(1), "the first restarted");
-        assert_eq!(grown(&[Some(100)], &[Some(20)]), None);
-        assert_eq!(grown(&[], &[Some(20)]), None, "not known from an earlier run");
+        let at = |start, bytes| Some(Counted { start, bytes });
+        assert_eq!(grown(&[at(0, 100), at(0, 90), None], &[at(0, 130), None, at(0, 5)]), Some(30));
+        assert_eq!(grown(&[at(0, 100), at(0, 90)], &[at(1, 20), at(0, 91)]), Some(1), "the first restarted");
+        assert_eq!(grown(&[at(0, 100)], &[at(1, 150)]), None, "it restarted, and has written more since");
+        assert_eq!(grown(&[], &[at(0, 20)]), None, "not known from an earlier run");
     }
 
     #[tokio::test]

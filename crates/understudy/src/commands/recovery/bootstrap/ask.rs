@@ -88,6 +88,7 @@ async fn answer(address: &str, login: &Login) -> Result<(Answer, Flavor), LinkEr
 /// Makes the component of the node Primary, unless it is no longer what was decided about; returns when it is.
 pub(super) async fn bootstrap(address: &str, login: &Login, decided: &Answer) -> anyhow::Result<()> {
     let mut link = Link::connect(address, login, DEADLINE).await?;
+    link.query(sql::BOOTSTRAP_LIMIT, DEADLINE).await?;
     let before = link.query(sql::COMPONENT, DEADLINE).await?;
     let says = |name: &str| before.value_of(name).unwrap_or_default();
     if says("wsrep_gcomm_uuid") != decided.gcomm_uuid

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use topology::galera::bootstrap::{Candidate, Disk, Refusal, Way, Word};
@@ -10,6 +11,11 @@ use topology::galera::position::{self, Left, Position};
 
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::table::span;
+
+/// Whoever looks on a host and decides on another needs some minutes.
+const REPORT_AGE_MAX: Duration = Duration::from_secs(600);
+const CLOCKS_APART_MAX: Duration = Duration::from_secs(60);
 
 /// The options, as they are written.
 #[derive(Args)]
@@ -17,7 +23,7 @@ pub(super) struct Options {
     /// The data directory of a stopped node, on this host
     #[arg(long, value_name = "NODE=DIR")]
     datadir: Vec<String>,
-    /// What `understudy recovery position` printed on a stopped node's host, as a file
+    /// What `understudy recovery position` printed on a stopped node's host at most 10 minutes ago, as a file
     #[arg(long, value_name = "NODE=FILE")]
     report: Vec<String>,
     /// Where a stopped node stands, as mariadbd --wsrep-recover says on its host (--report tells more)
@@ -77,7 +83,7 @@ impl Options {
             let (node, file) = pair(settings, "--report", said, "NODE=FILE")?;
             let left = fs::read_to_string(file)
                 .map_err(|error| format!("cannot read {file}: {error}"))
-                .and_then(|text| Left::read(&text))
+                .and_then(|text| is_fresh(&text, now()).and_then(|()| Left::read(&text)))
                 .map_err(|why| Failure::usage(format!("--report {said}: {why}")))?;
             if told.left.insert(node.to_owned(), left).is_some() {
                 return Err(Failure::usage(format!(
@@ -92,6 +98,28 @@ impl Options {
         }
         Ok(told)
     }
+}
+
+/// Since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A report says what a stopped node has. One from before the node's last start says less than it has acknowledged since, and would give that up.
+fn is_fresh(report: &str, now: Duration) -> Result<(), String> {
+    let again = "take it again with `understudy recovery position` on its host";
+    let Some(taken) = position::taken_at(report) else {
+        return Err(format!("it does not say when it was taken (a line `taken SECONDS`): {again}"));
+    };
+    if taken > now + CLOCKS_APART_MAX {
+        return Err(format!("it was taken in the future, by the clock of this host: set the clocks, and {again}"));
+    }
+    let age = now.saturating_sub(taken);
+    if age > REPORT_AGE_MAX {
+        let age = span(age.as_millis() as u64);
+        return Err(format!("it was taken {age} ago, and the node may have run since: {again}"));
+    }
+    Ok(())
 }
 
 fn known(settings: &Settings, flag: &str, said: &str, node: &str) -> Result<(), Failure> {
@@ -209,7 +237,8 @@ mod tests {
 
         let file = tempfile::NamedTempFile::new().unwrap();
         let report = vec![format!("db1={}", file.path().display())];
-        fs::write(file.path(), Left { is_lower_bound: true, ..left.clone() }.lines()).unwrap();
+        let lines = Left { is_lower_bound: true, ..left.clone() }.lines() + &position::taken(now());
+        fs::write(file.path(), &lines).unwrap();
         let told = Options { report: report.clone(), dead: vec!["db1".into()], ..options() };
         let word = told.read(&settings()).unwrap().of_silent("db1", "refused".into(), None);
         assert_eq!(word, Word::Stopped(Disk::Read(Left { is_lower_bound: true, ..left })));
@@ -225,8 +254,20 @@ mod tests {
         assert!(wrong(&Options { members: bad.clone(), ..options() }).contains("no uuid of a member"));
         assert!(wrong(&Options { report: bad, ..options() }).contains("cannot read x"));
         assert!(wrong(&Options { dead: vec!["db9".into()], ..options() }).contains("has no node db9"));
-        fs::write(file.path(), "nothing").unwrap();
+        fs::write(file.path(), position::taken(now())).unwrap();
         assert!(wrong(&Options { report, ..options() }).contains("one line `position UUID:SEQNO`"));
+    }
+
+    #[test]
+    fn an_old_report_is_none() {
+        let now = Duration::from_secs(1_800_000_000);
+        let report = |taken: u64| format!("position {UUID}:9\nmembers none\ntaken {taken}\n");
+        assert_eq!(is_fresh(&report(1_800_000_000 - 600), now), Ok(()));
+        assert_eq!(is_fresh(&report(1_800_000_030), now), Ok(()), "clocks are a little apart");
+        let why = |text: &str| is_fresh(text, now).unwrap_err();
+        assert!(why(&report(1_800_000_000 - 82_800)).starts_with("it was taken 23 h"), "{}", why(&report(1)));
+        assert!(why(&report(1_800_000_100)).contains("in the future"));
+        assert!(why(&format!("position {UUID}:9\nmembers none\n")).contains("does not say when"));
     }
 
     #[test]

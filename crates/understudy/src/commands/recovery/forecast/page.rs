@@ -95,13 +95,13 @@ impl Page {
         text
     }
 
-    /// The rate of writes that an absence is to be borne at, bytes per second, in words, too: that of the busiest minute, where one is known that
+    /// The rate of writes that an absence is to be borne at, bytes per second, and what it is: that of the busiest minute, where one is known that
     /// was busier than now.
     fn wanted_rate(&self) -> (f64, &'static str) {
         let now = self.summary.write_bytes_per_s;
         match self.summary.busiest_write_bytes_per_s {
-            Some(busiest) if busiest > now => (busiest, "at the rate of the busiest minute"),
-            _ => (now, "at the present rate"),
+            Some(busiest) if busiest > now => (busiest, "the rate of the busiest minute of the last hour"),
+            _ => (now, "the present rate"),
         }
     }
 
@@ -120,14 +120,15 @@ impl Page {
 
     fn wanted(&self, away: Duration) -> String {
         let (bytes, long) = (self.wanted_bytes(away), span(away.as_millis() as u64));
-        let (_, rate) = self.wanted_rate();
+        let (bytes_per_s, rate) = self.wanted_rate();
+        let rate = format!("this counts with {} of writes a second, {rate}", size(bytes_per_s));
         match self.kind {
             Kind::Galera => format!(
-                "to be away for {long} {rate} a node needs gcache.size = {}M on every other\n",
+                "to be away for {long}, a node needs gcache.size = {}M on every other node; {rate}\n",
                 bytes.div_ceil(1 << 20).max(1)
             ),
             Kind::Replication => format!(
-                "to be away for {long} {rate} a replica needs binlog_expire_logs_seconds = {} or more on its source, and room for {} of binary logs there\n",
+                "to be away for {long}, a replica needs binlog_expire_logs_seconds = {} or more on its source, and room for {} of binary logs there; {rate}\n",
                 away.as_secs(),
                 size(bytes as f64)
             ),
@@ -151,6 +152,7 @@ impl Page {
             Kind::Replication => "binlog_bytes_wanted",
         };
         page[name] = json!(wanted);
+        page["wanted_at_bytes_per_s"] = json!(self.away.map(|_| self.wanted_rate().0));
         page
     }
 }

@@ -362,6 +362,13 @@ async fn stop(
     }
 }
 
+/// As mariadb.service does (Restart=on-abort, RestartSec=5s).
+const START_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Starts of one return, with the first.
+const STARTS_MAX: u32 = 3;
+/// A server that has given up for so long is not started again by anybody.
+const ABORTED_MAX: Duration = Duration::from_secs(60);
+
 /// From the order, or from its first sign, until it is Synced and takes connections; `Err` is a signal.
 async fn follow(
     order: &Measure,
@@ -380,11 +387,18 @@ async fn follow(
         while found.tail.as_mut().is_some_and(|tail| !tail.lines().is_empty()) {}
     }
     let mut said = std::mem::take(&mut cluster.heard);
+    // A node that gives up in the middle of a transfer is started again by whoever watches its service.
+    let (mut aborted_at, mut starts): (Option<Instant>, u32) = (None, 1);
     loop {
         let seen = cluster.next(Instant::now() + LOG_PACE).await?;
         let lines = found.tail.as_mut().map(super::tail::Tail::lines).unwrap_or_default();
         said.extend(lines.iter().filter_map(|line| Some((Instant::now(), log::event(line)?))));
         for (now, event) in said.drain(..) {
+            match event {
+                Event::Starting => aborted_at = None,
+                Event::Aborted if started.is_some() => aborted_at = Some(now),
+                _ => {}
+            }
             if event == Event::Starting && started.is_none() {
                 started = Some(now);
                 eprintln!("{name}: starts");
@@ -407,6 +421,23 @@ async fn follow(
         }
         if let Some(why) = ended(running).await {
             return Err(Failure::Failed(format!("{why}; {name} is not back")));
+        }
+        if let Some(at) = aborted_at {
+            let why = restart.failed.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+            match &order.start_command {
+                Some(line) if starts < STARTS_MAX && at.elapsed() >= START_AGAIN_AFTER => {
+                    eprintln!("{name}: its server gave up{why}, and is started again");
+                    *running = Some(hands::begin(line).map_err(Failure::Failed)?);
+                    (aborted_at, starts) = (None, starts + 1);
+                }
+                Some(_) if starts < STARTS_MAX => {}
+                _ if at.elapsed() >= ABORTED_MAX => {
+                    return Err(Failure::Failed(format!(
+                        "{name}: its server gave up{why}, and nothing has started it again; {name} is down: look at its error log"
+                    )));
+                }
+                _ => {}
+            }
         }
         if restart.is_over()
             && let Some(started) = started
