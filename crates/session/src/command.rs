@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use protocol::command::Command;
 use protocol::statement::{Kind, Recalls, Sets, Statement};
 
-use crate::names::{List, Lists};
+use crate::names::{List, Lists, Names};
 use crate::retry::Circumstances;
 use crate::wanted::Unnamed;
 
@@ -42,6 +42,8 @@ pub struct InFlight {
     pub(crate) asks_sequences: Option<BTreeSet<String>>,
     /// Code that is not in its text may run and set variables: a stored function, a view, a trigger.
     pub(crate) may_run_stored: bool,
+    /// It names something that is known to be, or to reach, a table without transactions.
+    pub(crate) reaches_untransactional: bool,
 }
 
 impl InFlight {
@@ -69,6 +71,7 @@ impl InFlight {
             draws: BTreeSet::new(),
             asks_sequences: None,
             may_run_stored: false,
+            reaches_untransactional: false,
         }
     }
 
@@ -182,8 +185,9 @@ impl InFlight {
             self.what.kind = Kind::Write;
             self.leaves_no_trace = false;
         }
-        self.what.untransactional =
-            self.what.kind == Kind::Write && names(List::Untransactional).any_in(text, status);
+        let untransactional = names(List::Untransactional);
+        self.what.untransactional = self.what.kind == Kind::Write && untransactional.any_in(text, status);
+        self.reaches_untransactional = self.what.untransactional && matches!(untransactional, Names::Of(..));
     }
 
     pub(crate) fn is_harmless(&mut self, kind: Kind) {

@@ -541,7 +541,7 @@ impl Session {
             errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE
         ) || flight.kind() == Kind::Commit
             || flight.several
-            || flight.what.untransactional;
+            || flight.reaches_untransactional;
         self.lost(link, flight, Progress { sent: ran, delivered: false })
     }
 

@@ -263,6 +263,23 @@ fn a_single_write_that_was_refused_did_not_run_whatever_it_looks_like() {
     }
 }
 
+/// A trigger may have written its row, which is not rolled back, before the node refused the rest.
+#[test]
+fn what_may_write_where_nothing_is_rolled_back_is_not_sent_again_after_a_refusal() {
+    let catalogue = Arc::new(Catalogue::new(["audited".to_owned()], []));
+    let names = |list| Names::of(Some(&catalogue), list);
+    for (sql, decision) in [
+        ("INSERT INTO audited VALUES (1)", LossDecision::Unknown),
+        ("INSERT INTO plain VALUES (1)", LossDecision::Again),
+        ("SELECT * FROM audited", LossDecision::Again),
+    ] {
+        let mut session = On::new();
+        let mut flight = flight(&mut session, &query(sql));
+        flight.look_up(sql.as_bytes(), AUTO, &names);
+        assert_eq!(session.refused(&flight, errno::UNKNOWN_COM_ERROR), decision, "{sql}");
+    }
+}
+
 #[test]
 fn what_runs_several_statements_may_have_run_before_a_refusal() {
     for (sql, decision) in [

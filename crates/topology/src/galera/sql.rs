@@ -109,8 +109,7 @@ pub const BOOTSTRAP_LIMIT: &str = "SET @understudy_begin_by = NOW(6) + INTERVAL 
 
 /// Makes the node's component Primary, or does nothing when [`BOOTSTRAP_LIMIT`] is over or was not set. Refused by a node that is in a Primary
 /// component.
-pub const BOOTSTRAP: &str =
-    "SET GLOBAL wsrep_provider_options = IF(NOW(6) <= @understudy_begin_by, 'pc.bootstrap=YES', 'pc.bootstrap=NO')";
+pub const BOOTSTRAP: &str = "SET GLOBAL wsrep_provider_options = IF(NOW(6) <= @understudy_begin_by, 'pc.bootstrap=YES', 'pc.bootstrap=NO')";
 
 /// What is looked at before and after [`BOOTSTRAP`].
 pub const COMPONENT: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status','wsrep_cluster_size','wsrep_gcomm_uuid')";

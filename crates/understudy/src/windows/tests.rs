@@ -92,10 +92,10 @@ fn one_member_that_has_it_is_chosen_and_named() {
     let (row, said) = told(nodes);
     assert_eq!((row.returns_by, row.donors.as_slice()), (Some(Way::Ist), ["db1".to_owned()].as_slice()));
     // 100 MB less a 128th, less what was counted.
-    assert!((row.away_max_s.unwrap() - 59.2).abs() < 0.1, "{row:?}");
+    assert!((row.away_max_s.unwrap() - 50.2).abs() < 0.1, "{row:?}");
     assert!(
         said.contains(
-            "for another 59.2 s at the present rate of writes (only db1 can send what it misses), after that"
+            "for another 50.1 s at the present rate of writes (only db1 can send what it misses), after that"
         ),
         "{said}"
     );

@@ -37,7 +37,7 @@ pub(super) struct Node {
     first_downto: Option<u64>,
     uptime_s: u64,
     /// Starts of its server that were seen.
-    starts: u32,
+    pub(super) starts: u32,
     /// Bytes of binary logs that it has written since the first look at them; the same a second, between the last two looks.
     pub(super) written: u64,
     pub(super) written_per_s: Option<f64>,

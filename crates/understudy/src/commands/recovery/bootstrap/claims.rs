@@ -112,7 +112,9 @@ fn is_fresh(report: &str, now: Duration) -> Result<(), String> {
         return Err(format!("it does not say when it was taken (a line `taken SECONDS`): {again}"));
     };
     if taken > now + CLOCKS_APART_MAX {
-        return Err(format!("it was taken in the future, by the clock of this host: set the clocks, and {again}"));
+        return Err(format!(
+            "it was taken in the future, by the clock of this host: set the clocks, and {again}"
+        ));
     }
     let age = now.saturating_sub(taken);
     if age > REPORT_AGE_MAX {
