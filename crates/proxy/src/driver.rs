@@ -329,7 +329,8 @@ impl Driver {
     }
 
     /// A login to a node that has no free connection waits a moment for one, and not longer: a client's connection pool understands "too
-    /// many connections", and must learn of it before it counts the connection as established.
+    /// many connections", and must learn of it before it counts the connection as established. It tries another node that takes sessions, where there
+    /// is one, and holds no lease while it waits: a lane that is to become quiet does not wait for it.
     async fn attach_for_login(&mut self) -> Result<(), AttachError> {
         let until = Instant::now() + FULL_LOGIN_WAIT.min(self.shared.settings.hold_time);
         loop {
@@ -338,9 +339,14 @@ impl Driver {
             if !is_full || Instant::now() >= until {
                 return attached;
             }
+            self.at.let_go(LetGo::Lease);
             tokio::select! {
                 () = tokio::time::sleep(FULL_LOGIN_PAUSE) => {}
                 () = self.client.gone() => return attached,
+            }
+            if self.at.lease_at_once(true).is_none() && !self.at.lease_now() {
+                // Statements are held by now: the first one of this client, too.
+                return Err(AttachError::Shut);
             }
         }
     }

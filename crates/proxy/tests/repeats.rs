@@ -271,6 +271,21 @@ async fn who_finds_a_full_node_is_told_so_and_the_node_is_not_stormed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_finds_a_full_node_gets_one_that_has_room() {
+    let (full, other) = (Server::start(&["--max-connections=10"]), Server::start(&[]));
+    let all = Settings { writers_all: true, ..settings() };
+    let bench = Bench::new(all, routes(1, &[(&full, LaneState::Open, 1), (&other, LaneState::Open, 1)]));
+    let address = bench.proxy.local_addresses()[0];
+    let _direct = fill(&full).await;
+    let mut clients = Vec::new();
+    for _ in 0..12 {
+        let mut client = Client::connect(address).await;
+        assert_eq!(client.one("SELECT 1").await, "1");
+        clients.push(client);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_waits_for_a_full_node_as_long_as_the_hold_and_is_told_then() {
     let server = Server::start(&["--max-connections=10"]);
     let patience = Settings { hold_time: SECOND, ..settings() };

@@ -85,7 +85,9 @@ impl Brain {
         let running = Running { id, since: core.now, what: format!("drain of {name} was ordered") };
         let was_drained = core.node(node).drained();
         if was_drained && temporary && !core.node(node).drain_is_lasting {
-            let text = format!("{name} is drained for other work already: try again when that has ended");
+            let text = format!(
+                "{name} is drained for other work already: try again when that has ended, or end it with `understudy undrain {name}`"
+            );
             core.refuse(id, "busy", text);
             return;
         }

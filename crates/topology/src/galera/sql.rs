@@ -104,12 +104,12 @@ pub fn set_period(name: &str, period: &str) -> Option<String> {
 }
 
 /// Sets a limit for [`BOOTSTRAP`] in the same session. The server itself is to judge by its own clock: a statement that was sent may be read much
-/// later, when the process was frozen or the host paused, and by then somebody may have made another component Primary.
-pub const BOOTSTRAP_LIMIT: &str = "SET @understudy_begin_by = NOW(6) + INTERVAL 2 SECOND";
+/// later, when the process was frozen, and by then somebody may have made another component Primary.
+pub const BOOTSTRAP_LIMIT: &str = "SET @understudy_begin_by = UTC_TIMESTAMP(6) + INTERVAL 2 SECOND";
 
 /// Makes the node's component Primary, or does nothing when [`BOOTSTRAP_LIMIT`] is over or was not set. Refused by a node that is in a Primary
-/// component.
-pub const BOOTSTRAP: &str = "SET GLOBAL wsrep_provider_options = IF(NOW(6) <= @understudy_begin_by, 'pc.bootstrap=YES', 'pc.bootstrap=NO')";
+/// component. Some option has to be set: gcs.fc_debug=0 is the default, and changes nothing. (pc.bootstrap=NO bootstraps, too: seen on galera-4.)
+pub const BOOTSTRAP: &str = "SET GLOBAL wsrep_provider_options = IF(UTC_TIMESTAMP(6) <= @understudy_begin_by, 'pc.bootstrap=YES', 'gcs.fc_debug=0')";
 
 /// What is looked at before and after [`BOOTSTRAP`].
 pub const COMPONENT: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status','wsrep_cluster_size','wsrep_gcomm_uuid')";

@@ -362,8 +362,8 @@ async fn stop(
     }
 }
 
-/// As mariadb.service does (Restart=on-abort, RestartSec=5s).
-const START_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// mariadb.service starts its server again after 5 s (Restart=on-abort, RestartSec=5s): where it is the one that watches, it comes first.
+const START_AGAIN_AFTER: Duration = Duration::from_secs(15);
 /// Starts of one return, with the first.
 const STARTS_MAX: u32 = 3;
 /// A server that has given up for so long is not started again by anybody.
@@ -416,7 +416,13 @@ async fn follow(
                 eprintln!("{name} is not back yet; what starts it was left to go on");
                 return Ok(Err(signal));
             }
-            Seen::Answer(answer) => heard(&mut restart, &mut started, cluster, found, &answer),
+            Seen::Answer(answer) => {
+                if answer.node == found.number && answer.status.is_some() {
+                    // A second server that found the first one's files locked has given up, and not this one.
+                    aborted_at = None;
+                }
+                heard(&mut restart, &mut started, cluster, found, &answer);
+            }
             Seen::Time => {}
         }
         if let Some(why) = ended(running).await {
