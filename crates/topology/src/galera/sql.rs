@@ -111,6 +111,9 @@ pub const BOOTSTRAP_LIMIT: &str = "SET @understudy_begin_by = UTC_TIMESTAMP(6) +
 /// component. Some option has to be set: gcs.fc_debug=0 is the default, and changes nothing. (pc.bootstrap=NO bootstraps, too: seen on galera-4.)
 pub const BOOTSTRAP: &str = "SET GLOBAL wsrep_provider_options = IF(UTC_TIMESTAMP(6) <= @understudy_begin_by, 'pc.bootstrap=YES', 'gcs.fc_debug=0')";
 
+/// The same for a person, who gives it at once.
+pub const BOOTSTRAP_BY_HAND: &str = "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'";
+
 /// What is looked at before and after [`BOOTSTRAP`].
 pub const COMPONENT: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status','wsrep_cluster_size','wsrep_gcomm_uuid')";
 

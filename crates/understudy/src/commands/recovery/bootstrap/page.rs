@@ -68,7 +68,7 @@ impl Page<'_> {
         let name = self.name(via);
         format!(
             "{name} is the most advanced, and every other node is down. To go on from there:\n\n    on {name}: {};\n\n",
-            topology::galera::sql::BOOTSTRAP
+            topology::galera::sql::BOOTSTRAP_BY_HAND
         )
     }
 
