@@ -44,6 +44,7 @@ use warmup::warmer::warming_table::WarmingTable;
 
 use self::capacity::Capacities;
 use self::health::Doors;
+pub use self::health::VIEW_AGE_MAX;
 use self::warmth::Warmth;
 use self::windows::Windows;
 use crate::descriptors::Shares;

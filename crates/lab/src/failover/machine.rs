@@ -12,13 +12,10 @@ use super::result::Machine;
 pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
-    let memory = read("/proc/meminfo");
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name))?;
         line.split_once(':').map(|(_, value)| value.trim().to_owned())
     };
-    let kib =
-        field(&memory, "MemTotal").and_then(|v| v.split(' ').next().and_then(|n| n.parse::<f64>().ok()));
     let mut versions = BTreeMap::new();
     for (name, program, args) in programs {
         if let Some(version) = version(program, args).await {
@@ -28,7 +25,7 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     Machine {
         processor: field(&cpu, "model name").unwrap_or_else(|| std::env::consts::ARCH.into()),
         cores: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
-        memory_gib: (kib.unwrap_or(0.0) / 1024.0 / 1024.0 * 10.0).round() / 10.0,
+        memory_gib: (memory_kib("MemTotal").unwrap_or(0) as f64 / 1024.0 / 1024.0 * 10.0).round() / 10.0,
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         versions,
     }
@@ -36,10 +33,14 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
 
 /// Memory that programs may still take, MiB; nothing where the kernel does not say it.
 pub fn memory_available_mib() -> Option<u64> {
+    Some(memory_kib("MemAvailable")? / 1024)
+}
+
+/// A line of /proc/meminfo, KiB.
+fn memory_kib(name: &str) -> Option<u64> {
     let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().split(' ').next()?.parse().ok()?;
-    Some(kib / 1024)
+    let value = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().split(' ').next()?.parse().ok()
 }
 
 /// What the program says of its version.

@@ -14,6 +14,7 @@ use crate::client::{Client, Server};
 use crate::commands::journal;
 use crate::exit::{CommandResult, Failure};
 use crate::table::{Lean, Table, span};
+use crate::wiring::VIEW_AGE_MAX;
 
 /// Between two states.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -36,8 +37,8 @@ pub struct Status {
     server: Server,
 }
 
-/// A manager that has said nothing for longer is not believed, ms.
-const VIEW_AGE_MS_MAX: u64 = 1000;
+/// A manager that has said nothing for longer is not believed, ms: as at the health endpoint.
+const VIEW_AGE_MS_MAX: u64 = VIEW_AGE_MAX.as_millis() as u64;
 /// With --exit-code: statements flow, and a node is not as it should be.
 const NODE_NOT_WELL: u8 = 4;
 /// With --exit-code: statements are held.

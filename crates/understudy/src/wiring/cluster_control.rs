@@ -18,6 +18,7 @@ use topology::view::ClusterView;
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
 use super::capacity::Capacities;
+use super::health::age;
 use super::warmth::Warmth;
 use super::windows::Windows;
 use super::{live, metrics};
@@ -100,11 +101,6 @@ impl ClusterControl {
 
     fn view(&self) -> Arc<ClusterView> {
         self.view.borrow().clone()
-    }
-
-    /// How old the manager's last word is.
-    fn view_age(&self, view: &ClusterView) -> Duration {
-        self.started.elapsed().saturating_sub(Duration::from_millis(view.now_ms))
     }
 }
 
@@ -231,7 +227,7 @@ impl Control for ClusterControl {
         live::add(&mut status, &self.samples, view.now_ms);
         self.windows.add(&mut status);
         status["id"] = json!(self.cluster.id);
-        status["view_age_ms"] = json!(self.view_age(&view).as_millis() as u64);
+        status["view_age_ms"] = json!(age(&view, self.started).as_millis() as u64);
         status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
         status["pid"] = json!(std::process::id());

@@ -30,7 +30,12 @@ use crate::local::{self, Bound, Target};
 use crate::settings::{Node, Settings};
 
 /// A view that is older is not believed.
-const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
+pub const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// How old the manager's last word is; `started`: when the view's clock began.
+pub(super) fn age(view: &ClusterView, started: Instant) -> Duration {
+    started.elapsed().saturating_sub(Duration::from_millis(view.now_ms))
+}
 
 /// What holds for questions that say nothing else: a node is good when the proxy itself would choose it.
 pub(super) const RULES: Rules = Rules::STRICT;
@@ -56,7 +61,7 @@ impl Outlook {
     /// `None` when there is no such node.
     fn answer_from(&self, view: &ClusterView, node: Option<&str>, question: Question) -> Option<Answer> {
         // Of what is held true, not of a node's last word: that a node says nothing is known now.
-        let age = self.started.elapsed().saturating_sub(Duration::from_millis(view.now_ms));
+        let age = age(view, self.started);
         let found = match (node, question) {
             (Some(name), question) => view.ask(name, question)?,
             (None, Question::Member(_)) if self.proxy.is_open() => Ok(()),
