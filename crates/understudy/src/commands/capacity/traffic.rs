@@ -51,12 +51,12 @@ impl Served {
         Self { client: Arc::new(client), node: node.to_owned(), was_drained, successor: None }
     }
 
-    async fn order(&self, order: &str) -> Result<Answer, String> {
+    async fn order(&self, order: &str) -> Result<Answer, Failure> {
         let (client, path) = (self.client.clone(), node_path(&self.node, order));
         let answer = tokio::task::spawn_blocking(move || client.put(&path, &temporary(), None));
         match answer.await {
-            Ok(answer) => answer.map_err(text),
-            Err(e) => Err(e.to_string()),
+            Ok(answer) => answer,
+            Err(e) => Err(Failure::Failed(e.to_string())),
         }
     }
 }
@@ -81,15 +81,19 @@ impl Traffic {
             return Ok(());
         }
         served.successor = Some(successor().map_err(|e| format!("cannot start a process of our own: {e}"))?);
-        let answer = served.order("drain").await?;
-        if answer.message.contains(DRAINED_BEFORE) {
-            // Somebody has drained it since it was looked at: that is not ours to undo.
+        let answer = served.order("drain").await;
+        let is_others = match &answer {
+            Ok(answer) => answer.message.contains(DRAINED_BEFORE),
+            Err(failure) => matches!(failure, Failure::Refused { .. }),
+        };
+        if is_others {
+            // Somebody has drained it since it was looked at, or it was not drained at all: there is nothing of ours to undo.
             served.was_drained = true;
             if let Some(successor) = served.successor.take() {
                 let _ = tokio::task::spawn_blocking(move || dismiss(successor)).await;
             }
         }
-        Ok(())
+        answer.map(drop).map_err(text)
     }
 
     /// It gets work again, once it is in step.
@@ -109,7 +113,7 @@ impl Traffic {
                 drop(successor.stdin.take());
             }
         }
-        let message = ordered?.message;
+        let message = ordered.map_err(text)?.message;
         if message.contains(STAYS_DRAINED) {
             eprintln!("{message}");
         }
