@@ -29,6 +29,11 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
+/// glibc's allocator keeps what a crowd of clients has used, since a few allocations that stay hold whole regions; this one gives it back to
+/// the system within some seconds (docs/in-front-of-an-application.md has the figures).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Keeps a stand-in ready for a database node, and hands traffic over so that the application need not notice.
 #[derive(Parser)]
 #[command(name = "understudy", version, propagate_version = true, after_help = exit::HELP)]
@@ -67,17 +72,57 @@ fn wants_json(line: &ArgMatches) -> bool {
 
 /// A command line that is none, or that asks for help.
 fn not_understood(error: &clap::Error) -> ExitCode {
-    let args: Vec<_> = std::env::args_os().skip(1).collect();
-    // Before a word that is no option it may name a file.
-    let is_bare = |at: usize| {
-        args[at] == "--json" && args.get(at + 1).is_none_or(|next| next.as_encoded_bytes().starts_with(b"-"))
-    };
-    let is_json = (0..args.len()).any(|at| is_bare(at) || args[at] == "--json=-");
-    if is_json && error.use_stderr() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if asks_for_json(Cli::command(), &words) && error.use_stderr() {
         let text = error.to_string();
         println!("{}", exit::json_error("usage", exit::USAGE, text.trim()));
     }
     // Fails only when nobody reads.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// Whether a command line that could not be read asks for JSON on standard output: by `--json`, where that option names a file by
+/// `--json -` or without a name.
+fn asks_for_json(program: clap::Command, words: &[String]) -> bool {
+    let mut command = &program;
+    for word in words {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let names_a_file = command
+        .get_arguments()
+        .find(|argument| argument.get_long() == Some("json"))
+        .is_some_and(|argument| argument.get_action().takes_values());
+    let mut pairs = words.iter().zip(words.iter().skip(1).map(Some).chain([None]));
+    pairs.any(|(word, next)| match word.as_str() {
+        "--json=-" => true,
+        // Alone, or "-".
+        "--json" => !names_a_file || next.is_none_or(|next| next.starts_with('-')),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_asked_for_wherever_it_stands() {
+        let asks = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            asks_for_json(Cli::command(), &words)
+        };
+        for line in [
+            "status --json --bogus",
+            "drain --json db1 --bogus",
+            "drain db1 --bogus --json",
+            "--json nothing",
+        ] {
+            assert!(asks(line), "{line}");
+        }
+        assert!(asks("switchover --check --json - --bogus") && asks("switchover --check --json=- --bogus"));
+        for line in ["status --bogus", "switchover --check --json file --bogus", "drain json"] {
+            assert!(!asks(line), "{line}");
+        }
+    }
 }
