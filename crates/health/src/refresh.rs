@@ -141,13 +141,21 @@ const RETURN_TIME_MAX: Duration = Duration::from_millis(50);
 /// A server that is down is tried again after the interval, or after this if that is shorter.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Asks repeatedly, until there is no reader any more.
-pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
+/// Asks repeatedly, until there is no reader any more. A login that comes through `logins` is used from the next connection on.
+pub async fn run(
+    mut settings: Settings,
+    mut logins: watch::Receiver<Login>,
+    state: watch::Sender<Arc<State>>,
+) {
     let mut version: Arc<str> = "".into();
     let mut replication = Asker::default();
     // Why the last link was closed, until that is reported: a server that lives accepts a new one at once.
     let mut closed: Option<String> = None;
     while !state.is_closed() {
+        // An error means that no other login will come.
+        if logins.has_changed().unwrap_or_default() {
+            settings.login = logins.borrow_and_update().clone();
+        }
         let began = Instant::now();
         let patience = if closed.is_some() { RETURN_TIME_MAX } else { settings.deadline };
         let why = match Link::connect_to(settings.whereabouts.now(), &settings.login, patience).await {

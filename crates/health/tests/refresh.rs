@@ -105,7 +105,9 @@ impl Server {
     /// Has it asked for ever, or until the test ends.
     fn watched(&self, interval: Duration, deadline: Duration) -> watch::Receiver<Arc<State>> {
         let (sender, states) = refresh::channel();
-        tokio::spawn(refresh::run(self.settings(interval, deadline), sender));
+        let settings = self.settings(interval, deadline);
+        let (_, logins) = watch::channel(settings.login.clone());
+        tokio::spawn(refresh::run(settings, logins, sender));
         states
     }
 

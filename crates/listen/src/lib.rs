@@ -74,6 +74,13 @@ fn in_other_family(address: &SocketAddr) -> &'static str {
     }
 }
 
+/// Whether only programs of this machine reach a listening address (`host:port`). `None` for a name that cannot be looked up, which is an error
+/// once it is listened on.
+pub fn is_local(address: &str) -> Option<bool> {
+    let mut found = address.to_socket_addrs().ok()?;
+    Some(found.all(|address| address.ip().to_canonical().is_loopback()))
+}
+
 /// Opens every address of `list` (`host:port`), or none: the first that fails ends it.
 ///
 /// `[::]` also takes IPv4, unless the list has an IPv4 address of the same port too. A name with several addresses stands for those
@@ -140,6 +147,17 @@ fn open_one(address: SocketAddr, only_v6: bool) -> Result<TcpListener, ListenErr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_this_machine_is_one_in_every_notation() {
+        for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(is_local(local), Some(true), "{local}");
+        }
+        for open in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[::ffff:192.0.2.1]:1"] {
+            assert_eq!(is_local(open), Some(false), "{open}");
+        }
+        assert_eq!(is_local("no port"), None);
+    }
 
     #[test]
     fn a_port_in_use_is_one_sentence_with_the_way_out() {

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The places of one listener, or of several that share them.
 #[derive(Debug)]
 pub struct ConnectionSlots {
-    all_max: usize,
-    per_address_max: usize,
     taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
+    all_max: usize,
+    per_address_max: usize,
     all: usize,
     by_address: HashMap<IpAddr, usize>,
 }
@@ -28,18 +28,25 @@ pub struct ConnectionSlot {
 impl ConnectionSlots {
     /// So many in all, and so many from one address.
     pub fn new(all_max: usize, per_address_max: usize) -> Arc<Self> {
-        Arc::new(Self { all_max, per_address_max, taken: Mutex::default() })
+        Arc::new(Self { taken: Mutex::new(Taken { all_max, per_address_max, ..Taken::default() }) })
+    }
+
+    /// Changes both limits. Connections that are there stay, even if they are too many now.
+    pub fn set_limits(&self, all_max: usize, per_address_max: usize) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        (taken.all_max, taken.per_address_max) = (all_max, per_address_max);
     }
 
     /// One for a connection from there; `None` when there is none left. An IPv4 address is the same one when it came through an IPv6 socket.
     pub fn take(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionSlot> {
         let from = from.to_canonical();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.all >= self.all_max {
+        if taken.all >= taken.all_max {
             return None;
         }
+        let per_address_max = taken.per_address_max;
         let of_address = taken.by_address.entry(from).or_default();
-        if *of_address >= self.per_address_max {
+        if *of_address >= per_address_max {
             return None;
         }
         *of_address += 1;

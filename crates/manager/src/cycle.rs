@@ -32,6 +32,7 @@ use crate::reading::Reading;
 use crate::replication as servers;
 use crate::said::SaidAdvice;
 use crate::settings::Account;
+use crate::start::End;
 use crate::store::{JournalRow, Saved, Shelf, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
@@ -51,6 +52,8 @@ const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 /// For giving every node back what is its own at the end.
 const PACES_DEADLINE: Duration = Duration::from_secs(3);
+/// The same when another manager follows.
+const PACES_DEADLINE_REPLACED: Duration = Duration::from_millis(300);
 
 /// An order and where its answer goes.
 pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
@@ -86,7 +89,7 @@ pub(crate) struct Cycle {
     pub reads: watch::Sender<Arc<Routes>>,
     pub reached: watch::Sender<Arc<Reached>>,
     pub view: watch::Sender<Arc<ClusterView>>,
-    pub stop: oneshot::Receiver<()>,
+    pub stop: oneshot::Receiver<End>,
 }
 
 /// What the cycle keeps beside the brain.
@@ -111,16 +114,17 @@ impl Cycle {
         let mut acts: JoinSet<Done> = JoinSet::new();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        let end = loop {
             if let Some(why) = self.cannot_go_on() {
                 self.say(cycle_state.term, Sentence { level: Level::Error, text: why });
-                break;
+                break End::Last;
             }
             let own = cycle_state.own.pop_front();
             let fact = tokio::select! {
                 // Nothing here can starve the rest: every source but the clock is slower than the brain.
                 biased;
-                _ = &mut self.stop => break,
+                // An error means that whoever had started it is gone.
+                end = &mut self.stop => break end.unwrap_or(End::Last),
                 Some(fact) = std::future::ready(own), if own.is_some() => fact,
                 Some(note) = self.notes.recv() => self.unfold(&mut cycle_state, note),
                 Some(done) = acts.join_next() => match done {
@@ -173,8 +177,8 @@ impl Cycle {
                 // Whoever ordered may have gone; the journal has it.
                 let _ = answer.send(reply);
             }
-        }
-        self.close(cycle_state).await;
+        };
+        self.close(cycle_state, end).await;
     }
 
     /// What makes it worse to go on than to end: without the store no decision could be kept, so nothing could be moved any more.
@@ -506,7 +510,7 @@ impl Cycle {
     }
 
     /// The end: open orders are answered, every node gets back what is its own, everything asked to be written is written.
-    async fn close(self, cycle_state: CycleState) {
+    async fn close(self, cycle_state: CycleState, end: End) {
         let Self { watched, store, mut notes, .. } = self;
         for answer in cycle_state.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
@@ -514,7 +518,8 @@ impl Cycle {
         }
         // Nobody waits to be heard any more.
         notes.close();
-        let _ = tokio::time::timeout(PACES_DEADLINE, watched.close()).await;
+        let within = if end == End::Replaced { PACES_DEADLINE_REPLACED } else { PACES_DEADLINE };
+        let _ = tokio::time::timeout(within, watched.close()).await;
         say(&store, cycle_state.term, Sentence { level: Level::Info, text: "the manager stops".into() });
         let (reply, written) = oneshot::channel();
         if store.send(Work::Last(0, reply)).is_ok() {

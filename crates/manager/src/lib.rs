@@ -48,6 +48,6 @@ pub use journal::Journal;
 pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, Wish as PreflightWish, purged};
 pub use reading::Standing;
 pub use samples::Samples;
-pub use settings::{Account, Password, Settings};
+pub use settings::{Account, Inherited, Password, Settings};
 pub use start::{Handles, Orders, StartError, Stop, begin_after, start};
 pub use store::{JournalRow, StoreError};

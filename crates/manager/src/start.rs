@@ -102,9 +102,18 @@ impl Orders {
     }
 }
 
+/// How the manager is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nobody follows: every node is given back what is its own, as far as it answers within some seconds.
+    Last,
+    /// Another one follows at once, and gives back what is not given back within a moment: it is on disk.
+    Replaced,
+}
+
 /// Ends the manager.
 pub struct Stop {
-    signal: Option<oneshot::Sender<()>>,
+    signal: Option<oneshot::Sender<End>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -116,9 +125,18 @@ impl Stop {
     }
 
     /// The same, for callers without a runtime.
-    pub fn stop_blocking(mut self) {
+    pub fn stop_blocking(self) {
+        self.end(End::Last);
+    }
+
+    /// The same where another manager with the same store is started next: nodes that do not answer are not waited for.
+    pub fn replace_blocking(self) {
+        self.end(End::Replaced);
+    }
+
+    fn end(mut self, end: End) {
         if let Some(signal) = self.signal.take() {
-            let _ = signal.send(());
+            let _ = signal.send(end);
         }
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -142,8 +160,9 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let (routes_in, routes) = watch::channel(Arc::new(nothing_known(&settings, restored.term)));
     let (reads_in, reads) = watch::channel(routes.borrow().clone());
     let (reached_in, reached) = watch::channel(Arc::default());
-    let brain = Brain::new(settings.cluster.clone(), restored, Duration::ZERO);
-    let (view_in, view) = watch::channel(Arc::new(brain.view(Duration::ZERO)));
+    let started = settings.inherited.started.map_or_else(Instant::now, Instant::from_std);
+    let brain = Brain::new(settings.cluster.clone(), restored, started.elapsed());
+    let (view_in, view) = watch::channel(Arc::new(brain.view(started.elapsed())));
     let journal = Journal { store: store.clone() };
 
     let secret = match settings.monitor.password.0.as_str() {
@@ -155,7 +174,6 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let preflight = Preflight::new(&cluster, login.clone());
     let samples = Samples::new(cluster.nodes.len());
     let samples_in = samples.clone();
-    let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
             let questions = Arc::new(question::turn());
@@ -248,6 +266,9 @@ fn restore(settings: &Settings, saved: &Saved) -> Restored {
         failed_over_ago: saved
             .failed_over_unix_ms
             .map(|at| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(at))),
+        has_links: settings.inherited.write_links.clone(),
+        has_read_links: settings.inherited.read_links.clone(),
+        temporary_drains: settings.inherited.temporary_drains.clone(),
     }
 }
 
@@ -263,6 +284,7 @@ fn nothing_known(settings: &Settings, term: Term) -> Routes {
         refused: 0,
         lost_epoch: None,
         cut: Cut::Nothing,
+        is_removed: false,
     });
     Routes {
         version: 0,

@@ -405,6 +405,7 @@ mod tests {
                 replication: None,
                 proof_command: None,
                 store: dir.path().join("state.db"),
+                inherited: crate::Inherited::default(),
             };
             Self { _server: server, dir, address, handles: crate::start(settings).unwrap() }
         }

@@ -206,7 +206,7 @@ impl Attachment {
             // Another lane is open, but this session cannot go there: it waits until its own lane opens, or is given up.
             waiting.slot = None;
             let Some(own) = own else { continue };
-            let left = self.shared.settings.hold_time.saturating_sub(since.elapsed());
+            let left = self.shared.hold_time().saturating_sub(since.elapsed());
             let mut lane = own.watch();
             tokio::select! {
                 changed = timeout(left, lane.wait_for(|_| !own.is_draining() || own.is_cut())) => {
@@ -230,20 +230,18 @@ impl Attachment {
         past: Past,
     ) -> Result<(), AttachError> {
         let Some(lane) = self.lane().cloned() else { return Err(AttachError::Shut) };
-        let settings = &self.shared.settings;
         let catch_up = match &self.shared.reads {
             _ if !past.has_spoken => CatchUp::No,
             Some(reads) => {
                 let left = self.left.unwrap_or_else(Instant::now);
                 reads.catch_up(&lane, left, || self.shared.tell(Fact::PositionWanted)).await
             }
-            None if settings.writers_all => CatchUp::Group,
+            None if self.shared.writers_all => CatchUp::Group,
             None => CatchUp::No,
         };
         let terms = Terms { catch_up, only_reads: self.shared.reads.is_some() };
-        let attached =
-            Backend::attach(&lane, who, caps, session, past.has_history, terms, settings.connect_timeout)
-                .await;
+        let within = self.shared.connect_timeout();
+        let attached = Backend::attach(&lane, who, caps, session, past.has_history, terms, within).await;
         let backend = match attached {
             Ok(backend) => backend,
             Err(error) => {

@@ -64,6 +64,7 @@ enum Message {
     /// A released statement has ended.
     Finished(Ticket),
     Counters(oneshot::Sender<Counters>),
+    SetLimits(Limits),
 }
 
 /// The channel from the sessions to the door. It is unbounded, but a session sends only a few messages at a time, and the number of
@@ -199,6 +200,12 @@ impl Door {
         verdict.unwrap_or(Err(NoLane::Ended))
     }
 
+    /// Changes the limits of the hold queue.
+    pub fn set_limits(&self, limits: Limits) {
+        // An error means that the proxy has ended.
+        let _ = self.messages.send(Message::SetLimits(limits));
+    }
+
     /// The counters of the hold queue.
     pub async fn counters(&self) -> Counters {
         let (sender, answer) = oneshot::channel();
@@ -286,6 +293,9 @@ impl DoorTask {
             }
             Message::Finished(ticket) => {
                 self.with_hold_queue(|hold_queue, now, out| hold_queue.finished(now, ticket, out))
+            }
+            Message::SetLimits(limits) => {
+                self.with_hold_queue(|hold_queue, now, out| hold_queue.set_limits(now, limits, out))
             }
             Message::Counters(answer) => {
                 let _ = answer.send(self.hold_queue.counters());

@@ -94,7 +94,7 @@ async fn log_in(
     login: Option<ConnectionSlot>,
 ) -> Option<Box<Driver>> {
     let mut client = Client::new(stream, peer, shared.new_id(), login.is_none());
-    let within = shared.settings.login_timeout;
+    let within = shared.login_timeout();
     let logging_in = async {
         let Some(greeting) = shared.greeting(within).await else {
             return Err(Done::Refused(error_reply::NO_NODE_YET, String::new()));
@@ -207,7 +207,7 @@ impl Driver {
         if Box::pin(self.finish_login()).await.is_break() {
             return;
         }
-        let retain = self.shared.settings.retain_bytes_max.min(PAYLOAD_MAX - 1);
+        let retain = self.shared.retain_bytes_max().min(PAYLOAD_MAX - 1);
         let mut stopped = self.shared.stopped.clone();
         // Created once for all idle phases: to begin to wait takes a lock that all sessions share.
         let stopped = stopped.wait_for(|stopped| *stopped);
@@ -332,7 +332,7 @@ impl Driver {
     /// many connections", and must learn of it before it counts the connection as established. It tries another node that takes sessions, where there
     /// is one, and holds no lease while it waits: a lane that is to become quiet does not wait for it.
     async fn attach_for_login(&mut self) -> Result<(), AttachError> {
-        let until = Instant::now() + FULL_LOGIN_WAIT.min(self.shared.settings.hold_time);
+        let until = Instant::now() + FULL_LOGIN_WAIT.min(self.shared.hold_time());
         loop {
             let attached = self.attach().await;
             let is_full = matches!(attached, Err(AttachError::Full(_) | AttachError::StillFull));
@@ -473,7 +473,7 @@ impl Driver {
     async fn stay_read_only(&mut self) {
         let wanted = &mut self.session.wanted;
         let (Some(name), Some(backend)) = (reads::lifted(wanted), self.at.backend.as_mut()) else { return };
-        match backend.query(READ_ONLY, self.shared.settings.connect_timeout).await {
+        match backend.query(READ_ONLY, self.shared.connect_timeout()).await {
             Ok(Some(_)) => wanted.learned_variable(name, b"ON", &mut backend.standing),
             _ => self.lost_idle(),
         }
@@ -991,7 +991,7 @@ impl Driver {
         }
         let status = backend.reset().await.ok()?;
         if self.shared.reads.is_some() {
-            backend.query(READ_ONLY, self.shared.settings.connect_timeout).await.ok()??;
+            backend.query(READ_ONLY, self.shared.connect_timeout()).await.ok()??;
         }
         Some(status)
     }
@@ -1008,7 +1008,7 @@ impl Driver {
         self.client.caps.0 &= !OF_LOGIN.0;
         let shared = self.shared.clone();
         let login = self.client.change_user(&payload, self.who.charset, &shared);
-        match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
+        match tokio::time::timeout(shared.login_timeout() + ACCOUNTS_WAIT, login).await {
             Ok(Ok(who)) => {
                 self.seq = who.seq;
                 self.client.untold.clear();

@@ -240,7 +240,7 @@ impl Client {
                 answer.clear();
             }
         }
-        let Some(accounts) = shared.accounts(self.since + shared.settings.login_timeout).await else {
+        let Some(accounts) = shared.accounts(self.since + shared.login_timeout()).await else {
             return Err(Done::Refused(error_reply::NO_ACCOUNTS_YET, String::new()));
         };
         let attempt = match shared.password_errors.attempt(user, from, Instant::now()) {

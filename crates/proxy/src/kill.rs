@@ -128,7 +128,7 @@ fn several(id: u64, sessions: &[u32]) -> String {
 async fn has_thread(shared: &Arc<Shared>, who: &Identity, caps: Caps, lane: &Arc<Lane>, id: u64) -> bool {
     let Ok(mut side) = side_link(shared, who, caps, lane).await else { return false };
     let question = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {id}");
-    let found = side.query(&question, shared.settings.connect_timeout).await;
+    let found = side.query(&question, shared.connect_timeout()).await;
     matches!(found, Ok(Some(rows)) if !rows.is_empty())
 }
 
@@ -145,7 +145,7 @@ pub async fn kill(
     let order = format!("KILL {what} {}", place.thread_id);
     // Counted before it is sent, since the link may end before the node's OK arrives.
     let asked = (!query_only).then(|| place.kills.ask());
-    side.link.query(&order, shared.settings.connect_timeout).await.map_err(|error| error.to_string())?;
+    side.link.query(&order, shared.connect_timeout()).await.map_err(|error| error.to_string())?;
     if let Some(asked) = asked {
         asked.is_allowed();
     }
@@ -160,5 +160,5 @@ async fn side_link(
     lane: &Arc<Lane>,
 ) -> Result<Backend, AttachError> {
     let terms = Terms { catch_up: CatchUp::No, only_reads: shared.reads.is_some() };
-    Backend::attach(lane, who, caps, &Session::new(None), false, terms, shared.settings.connect_timeout).await
+    Backend::attach(lane, who, caps, &Session::new(None), false, terms, shared.connect_timeout()).await
 }

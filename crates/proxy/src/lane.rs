@@ -47,6 +47,8 @@ pub struct Lane {
     alarms: AtomicU64,
     looked: AtomicU64,
     refused: AtomicU64,
+    /// See [`topology::routes::Lane::is_removed`].
+    pub is_removed: bool,
     /// It was shut because its node was lost.
     lost: AtomicBool,
     /// How often its node is asked for a connection while it has none.
@@ -84,6 +86,7 @@ impl Lane {
             alarms: AtomicU64::new(0),
             looked: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            is_removed: lane.is_removed,
             lost: AtomicBool::new(false),
             full: FullPace::default(),
             links: Links::new(),

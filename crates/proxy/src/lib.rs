@@ -26,6 +26,7 @@ mod identity;
 mod kill;
 mod lane;
 mod listener;
+mod live_duration;
 mod password_errors;
 mod reads;
 mod registry;
@@ -48,6 +49,7 @@ use topology::fact::Fact;
 use topology::routes::Routes;
 
 pub use activity::{Busy, Tied};
+pub use live_duration::LiveDuration;
 pub use reads::Reads;
 pub use split::{Split, SplitStats};
 pub use stats::Stats;
@@ -153,12 +155,7 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     let sockets = listen::open(&settings.listen).map_err(|error| StartError::Listen(setting, error))?;
     let sockets = sockets.into_iter().map(TcpListener::from_std).collect::<std::io::Result<Vec<_>>>()?;
     let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
-    let limits = Limits {
-        time: settings.hold_time,
-        statements_max: settings.hold_statements_max,
-        bytes_max: settings.hold_bytes_max,
-        release_at_once: settings.release_at_once,
-    };
+    let limits = hold_limits(&settings);
     let stats = Arc::new(stats::Counts::default());
     let (door, door_task) = door::Door::start(limits, inputs.routes, inputs.facts.clone(), stats.clone());
     let (stop, stopped) = watch::channel(false);
@@ -205,7 +202,34 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     Ok(Handle { shared, addresses, stop, listeners, door, _replicas_door: abort_replicas_door, ended })
 }
 
+fn hold_limits(settings: &Settings) -> Limits {
+    Limits {
+        time: settings.hold_time,
+        statements_max: settings.hold_statements_max,
+        bytes_max: settings.hold_bytes_max,
+        release_at_once: settings.release_at_once,
+    }
+}
+
 impl Handle {
+    /// Puts other settings in force, except [`Settings::listen`] and [`Settings::writers_all`], which stay as they were at the start.
+    /// Statements that wait already keep their deadlines, and clients that are connected stay, even if there are too many now;
+    /// [`Settings::retain_bytes_max`] holds for clients that log in from now on. `wait_max`: what was given as [`Reads::wait_max`].
+    pub fn apply(&self, settings: Settings, wait_max: Duration) {
+        self.shared.door.set_limits(hold_limits(&settings));
+        if let Some(reads) = &self.shared.reads {
+            reads.wait_max.set(wait_max);
+        }
+        self.shared.apply(settings);
+    }
+
+    /// Changes what was given as [`Split::wait_max`].
+    pub fn set_split_wait(&self, wait_max: Duration) {
+        if let Some(replicas) = &self.shared.replicas {
+            replicas.wait_max.set(wait_max);
+        }
+    }
+
     /// The addresses on which clients can connect.
     pub fn local_addresses(&self) -> &[SocketAddr] {
         &self.addresses

@@ -15,8 +15,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::live_duration::LiveDuration;
 
 /// Pairs and accounts remembered at once, each half of it twice: some 2 MiB.
 const REMEMBERED_MAX: usize = 16_384;
@@ -28,8 +31,8 @@ const IPV6_NETWORK: u128 = !0 << 64;
 /// See the head of this file.
 #[derive(Debug)]
 pub struct PasswordErrors {
-    at_once: u32,
-    pause: Duration,
+    at_once: AtomicU32,
+    pause: LiveDuration,
     hasher: RandomState,
     buckets: Mutex<Buckets>,
 }
@@ -86,7 +89,18 @@ impl Buckets {
 impl PasswordErrors {
     /// So many at once from an address for an account (0: no limit), and one more in each `pause`.
     pub fn new(at_once: u32, pause: Duration) -> Self {
-        Self { at_once, pause, hasher: RandomState::new(), buckets: Mutex::default() }
+        Self {
+            at_once: at_once.into(),
+            pause: pause.into(),
+            hasher: RandomState::new(),
+            buckets: Mutex::default(),
+        }
+    }
+
+    /// Changes what [`PasswordErrors::new`] was given.
+    pub fn set_limits(&self, at_once: u32, pause: Duration) {
+        self.at_once.store(at_once, Relaxed);
+        self.pause.set(pause);
     }
 
     /// An attempt to log in as `user` from there. `Err`: it is refused, and the password must not be looked at, for so long at the least.
@@ -97,17 +111,18 @@ impl PasswordErrors {
         };
         let attempt =
             Attempt { pair: self.hasher.hash_one((user, from)), account: self.hasher.hash_one(user) };
-        if self.at_once == 0 {
+        let (at_once, pause) = (self.at_once.load(Relaxed), self.pause.get());
+        if at_once == 0 {
             return Ok(attempt);
         }
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause_of_account = self.pause / FOR_ALL;
+        let pause_of_account = pause / FOR_ALL;
         let account = *buckets.of(attempt.account, pause_of_account, now);
-        let pair = buckets.of(attempt.pair, self.pause, now);
-        if pair.used >= self.at_once {
-            return Err((pair.since + self.pause).saturating_duration_since(now));
+        let pair = buckets.of(attempt.pair, pause, now);
+        if pair.used >= at_once {
+            return Err((pair.since + pause).saturating_duration_since(now));
         }
-        if pair.used > 0 && account.used >= self.at_once.saturating_mul(FOR_ALL) {
+        if pair.used > 0 && account.used >= at_once.saturating_mul(FOR_ALL) {
             return Err((account.since + pause_of_account).saturating_duration_since(now));
         }
         if pair.used == 0 {
@@ -119,17 +134,18 @@ impl PasswordErrors {
             account.since = now;
         }
         // First attempts from ever more addresses are no reason to count beyond what comes back in the same time as for an address.
-        account.used = (account.used + 1).min(self.at_once.saturating_mul(FOR_ALL));
+        account.used = (account.used + 1).min(at_once.saturating_mul(FOR_ALL));
         Ok(attempt)
     }
 
     /// The password was right: the attempt was none of a guesser.
     pub fn was_right(&self, attempt: Attempt, now: Instant) {
-        if self.at_once == 0 {
+        let pause = self.pause.get();
+        if self.at_once.load(Relaxed) == 0 {
             return;
         }
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, pause) in [(attempt.pair, self.pause), (attempt.account, self.pause / FOR_ALL)] {
+        for (key, pause) in [(attempt.pair, pause), (attempt.account, pause / FOR_ALL)] {
             let bucket = buckets.of(key, pause, now);
             bucket.used = bucket.used.saturating_sub(1);
         }

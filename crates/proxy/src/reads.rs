@@ -20,6 +20,7 @@ use topology::fact::Fact;
 use topology::reads::Reached;
 
 use crate::lane::Lane;
+use crate::live_duration::LiveDuration;
 
 /// Sent on each link, after all other settings.
 pub const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
@@ -37,7 +38,7 @@ pub struct Reads {
     /// The time from which [`Reached::asked`] counts.
     pub origin: Instant,
     /// The longest that a session waits on a server for what the session may have seen.
-    pub wait_max: Duration,
+    pub wait_max: LiveDuration,
     /// Any node can be asked to catch up with the group.
     pub is_group: bool,
 }
@@ -67,13 +68,13 @@ impl Reads {
             ask();
             // If the primary does not answer in time, its last position is used: it may have reported nothing more before its end.
             let late = reached.wait_for(|reached| is_late(reached) || has_all(reached));
-            let _ = tokio::time::timeout(self.wait_max, late).await;
+            let _ = tokio::time::timeout(self.wait_max.get(), late).await;
         }
         let reached = reached.borrow().clone();
         if has_all(&reached) || reached.position.is_empty() {
             return CatchUp::No;
         }
-        CatchUp::Position(reached.position.clone(), self.wait_max.saturating_sub(began.elapsed()))
+        CatchUp::Position(reached.position.clone(), self.wait_max.get().saturating_sub(began.elapsed()))
     }
 
     /// Why a command is not sent to a server; `None` when it is.

@@ -237,6 +237,7 @@ mod tests {
             refused: 0,
             lost_epoch: None,
             cut: Cut::Nothing,
+            is_removed: false,
         };
         Lane::new(&of_routes, Arc::new(Notify::new()))
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
 use protocol::statement::{digest, digest_text};
@@ -45,8 +46,10 @@ const READS_FROM: u32 = 0x2000_0000;
 
 /// What all clients share.
 pub struct Shared {
-    /// How the proxy behaves.
-    pub settings: Settings,
+    /// How the proxy behaves; replaced as a whole when the settings change.
+    settings: ArcSwap<Settings>,
+    /// See [`Settings::writers_all`].
+    pub writers_all: bool,
     /// Lanes and hold.
     pub door: Door,
     facts: mpsc::Sender<Fact>,
@@ -110,6 +113,12 @@ impl Drop for Listed {
     }
 }
 
+/// Clients that log in at once: in all, and from one address.
+fn logins_max(settings: &Settings) -> (usize, usize) {
+    let part = |of: usize, most: usize| (settings.client_connections_max / of).clamp(1, most);
+    (part(2, LOGINS_MAX), part(8, LOGINS_PER_ADDRESS_MAX))
+}
+
 impl Shared {
     /// Lists a session that has logged in.
     pub fn list(self: &Arc<Self>, card: Arc<Card>) -> Listed {
@@ -129,10 +138,10 @@ impl Shared {
         let suspects = Suspects::new(settings.suspect_time);
         let password_errors =
             PasswordErrors::new(settings.password_errors_max, settings.password_error_pause);
-        let clients_max = settings.client_connections_max;
-        let part = |of: usize, most: usize| (clients_max / of).clamp(1, most);
+        let (logins_max, logins_per_address_max) = logins_max(&settings);
         Self {
-            settings,
+            writers_all: settings.writers_all,
+            settings: ArcSwap::from_pointee(settings),
             door,
             hints: Hints::start(facts.clone()),
             facts,
@@ -140,7 +149,7 @@ impl Shared {
             stopped,
             next_id: AtomicU32::new(0),
             places: AtomicU32::new(0),
-            logins: ConnectionSlots::new(part(2, LOGINS_MAX), part(8, LOGINS_PER_ADDRESS_MAX)),
+            logins: ConnectionSlots::new(logins_max, logins_per_address_max),
             password_errors,
             emptied: Notify::new(),
             registry: Registry::default(),
@@ -156,6 +165,35 @@ impl Shared {
         }
     }
 
+    /// Puts other settings in force.
+    pub fn apply(&self, settings: Settings) {
+        let (logins_max, logins_per_address_max) = logins_max(&settings);
+        self.logins.set_limits(logins_max, logins_per_address_max);
+        self.password_errors.set_limits(settings.password_errors_max, settings.password_error_pause);
+        self.with_suspects(|suspects, _| suspects.set_time(settings.suspect_time));
+        self.settings.store(Arc::new(settings));
+    }
+
+    /// See [`Settings::connect_timeout`].
+    pub fn connect_timeout(&self) -> Duration {
+        self.settings.load().connect_timeout
+    }
+
+    /// See [`Settings::login_timeout`].
+    pub fn login_timeout(&self) -> Duration {
+        self.settings.load().login_timeout
+    }
+
+    /// See [`Settings::hold_time`].
+    pub fn hold_time(&self) -> Duration {
+        self.settings.load().hold_time
+    }
+
+    /// See [`Settings::retain_bytes_max`].
+    pub fn retain_bytes_max(&self) -> usize {
+        self.settings.load().retain_bytes_max
+    }
+
     /// Makes it the port for reads. Its connection ids are none of the other port's.
     pub fn only_read(&mut self, reads: Reads) {
         self.reads = Some(reads);
@@ -169,7 +207,7 @@ impl Shared {
 
     /// A place for one more client, if there is one.
     pub fn take_place(self: &Arc<Self>) -> Option<Seat> {
-        let limit = u32::try_from(self.settings.client_connections_max).unwrap_or(u32::MAX);
+        let limit = u32::try_from(self.settings.load().client_connections_max).unwrap_or(u32::MAX);
         self.counts.clients.fetch_add(1, Relaxed);
         let seat = Seat { shared: self.clone() };
         (self.places.fetch_add(1, Relaxed) < limit).then_some(seat)
@@ -213,6 +251,7 @@ impl Shared {
             lanes: lane_table
                 .lanes
                 .iter()
+                .filter(|lane| !lane.is_removed)
                 .map(|lane| LaneStats {
                     node: lane.name.to_string(),
                     state: lane.state_name(),
@@ -261,7 +300,8 @@ impl Shared {
 
     /// How often, and for how long, a statement is tried.
     pub fn limits(&self) -> Limits {
-        Limits { hold_time: self.settings.hold_time, resends_max: self.settings.resends_max }
+        let settings = self.settings.load();
+        Limits { hold_time: settings.hold_time, resends_max: settings.resends_max }
     }
 
     // ---- statements that may have cost a node

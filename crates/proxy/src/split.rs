@@ -20,6 +20,7 @@ use topology::routes::Routes;
 
 use crate::door::Door;
 use crate::lane::{Lane, Lease};
+use crate::live_duration::LiveDuration;
 
 /// The inputs of a proxy that sends reads to replicas.
 #[derive(Clone)]
@@ -76,7 +77,7 @@ pub struct Replicas {
     door: Door,
     facts: mpsc::Sender<Fact>,
     /// See [`Split::wait_max`].
-    pub wait_max: Duration,
+    pub wait_max: LiveDuration,
     left_alone: Mutex<HashMap<NodeId, Alone>>,
     /// A GTID that each replica has applied, and the primary that assigned it: the next primary may use the same number for another transaction.
     reached: Mutex<HashMap<NodeId, Reached>>,
@@ -140,7 +141,7 @@ impl Replicas {
         Self {
             door,
             facts,
-            wait_max,
+            wait_max: wait_max.into(),
             left_alone: Mutex::default(),
             reached: Mutex::default(),
             refused: Mutex::default(),
@@ -167,7 +168,7 @@ impl Replicas {
 
     /// It did not reach a position in time: no session waits there for a while.
     pub fn found_late(&self, node: NodeId) {
-        self.leave_alone(node, Why::Late, LEFT_ALONE.max(self.wait_max));
+        self.leave_alone(node, Why::Late, LEFT_ALONE.max(self.wait_max.get()));
     }
 
     /// Whether no session waits there now.
@@ -232,7 +233,7 @@ impl Replicas {
             ConnectFailure::TimedOut | ConnectFailure::Unreachable => Why::Silent,
             _ => Why::Broke,
         };
-        self.leave_alone(lane.node, why, LEFT_ALONE.max(self.wait_max));
+        self.leave_alone(lane.node, why, LEFT_ALONE.max(self.wait_max.get()));
         if how == ConnectFailure::TimedOut {
             return; // slow, and asked often enough by the manager itself
         }
@@ -348,6 +349,7 @@ mod tests {
             refused: 0,
             lost_epoch: None,
             cut: Cut::Nothing,
+            is_removed: false,
         });
         let routes = Routes {
             version: 1,

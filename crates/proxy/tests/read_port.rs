@@ -72,7 +72,7 @@ impl Port {
         let (tell, facts) = mpsc::channel(100);
         let (reached, word) = watch::channel(Arc::default());
         let origin = Instant::now();
-        let reads = Reads { reached: word, origin, wait_max: SECOND, is_group: false };
+        let reads = Reads { reached: word, origin, wait_max: SECOND.into(), is_group: false };
         let proxy = proxy::start_reads(settings(), Inputs { routes: told, facts: tell }, reads).unwrap();
         let reached = Arc::new(reached);
         let mut port =

@@ -150,12 +150,23 @@ impl HoldQueue {
         self.bytes += bytes;
         self.expire(now, out);
         self.release(now, out);
+        self.make_room(out);
+        self.counters.waiting_max = self.counters.waiting_max.max(self.waiting.len() as u64);
+        ticket
+    }
+
+    /// Changes the limits. Statements that wait keep their deadlines; those for which there is no room any more are removed, the oldest first.
+    pub fn set_limits(&mut self, now: Now, limits: Limits, out: &mut Vec<(Ticket, WaitEnd)>) {
+        self.limits = limits;
+        self.release(now, out);
+        self.make_room(out);
+    }
+
+    fn make_room(&mut self, out: &mut Vec<(Ticket, WaitEnd)>) {
         while self.waiting.len() > self.limits.statements_max || self.bytes > self.limits.bytes_max {
             let Some((&oldest, _)) = self.waiting.first_key_value() else { break };
             self.end(oldest, WaitEnd::Evicted, out);
         }
-        self.counters.waiting_max = self.counters.waiting_max.max(self.waiting.len() as u64);
-        ticket
     }
 
     /// The client of a waiting statement went away. False when it was not waiting any more (its wait has just ended).
@@ -308,6 +319,23 @@ mod tests {
         hold_queue.set_open(s(61), false, &mut out);
         let late = hold_queue.enter(s(61), s(0), 10, &mut out);
         assert_eq!(out, [(late, WaitEnd::Expired)]);
+        assert!(hold_queue.counters().lawful());
+    }
+
+    #[test]
+    fn smaller_limits_evict_and_larger_ones_release() {
+        let mut hold_queue = HoldQueue::new(LIMITS);
+        let mut out = vec![];
+        let t: Vec<_> = (0..3).map(|_| hold_queue.enter(s(0), s(0), 10, &mut out)).collect();
+        hold_queue.set_limits(s(1), Limits { statements_max: 2, ..LIMITS }, &mut out);
+        assert_eq!(out, [(t[0], WaitEnd::Evicted)]);
+        out.clear();
+        hold_queue.set_limits(s(1), Limits { release_at_once: 1, time: s(1), ..LIMITS }, &mut out);
+        hold_queue.set_open(s(2), true, &mut out);
+        assert_eq!(out, [(t[1], WaitEnd::Resumed)], "those that wait keep the time that they had");
+        out.clear();
+        hold_queue.set_limits(s(2), LIMITS, &mut out);
+        assert_eq!(out, [(t[2], WaitEnd::Resumed)]);
         assert!(hold_queue.counters().lawful());
     }
 

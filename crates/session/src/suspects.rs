@@ -39,6 +39,11 @@ impl Suspects {
         Self { statements: HashMap::new(), time }
     }
 
+    /// Changes that time, also for the losses that are remembered.
+    pub fn set_time(&mut self, time: Duration) {
+        self.time = time;
+    }
+
     /// How many statements are under suspicion.
     pub fn len(&self) -> usize {
         self.statements.len()

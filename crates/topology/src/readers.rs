@@ -83,17 +83,21 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub fn new(settings: Settings, nodes: usize, now: Now) -> Self {
-        let lane = Reader {
-            state: LaneState::Shut,
-            epoch: 0,
-            lost_epoch: None,
-            alarms: Alarms::default(),
-            why: Some(Unfit::brief("has not been asked yet")),
+    /// `has_links`: see [`crate::brain::Restored::has_read_links`].
+    pub fn new(settings: Settings, nodes: usize, has_links: &[bool], now: Now) -> Self {
+        let lane = |place: usize| {
+            let has_links = has_links.get(place).copied().unwrap_or_default();
+            Reader {
+                state: if has_links { LaneState::Draining } else { LaneState::Shut },
+                epoch: u64::from(has_links),
+                lost_epoch: None,
+                alarms: Alarms::default(),
+                why: Some(Unfit::brief("has not been asked yet")),
+            }
         };
         Self {
             settings,
-            lanes: vec![lane; nodes],
+            lanes: (0..nodes).map(lane).collect(),
             ages: Ages::new(nodes),
             began: now,
             version: 0,
@@ -292,6 +296,7 @@ impl Readers {
                 refused: lane.alarms.refused,
                 lost_epoch: lane.lost_epoch,
                 cut: Cut::Nothing,
+                is_removed: false,
             })
             .collect();
         let hold: Option<Arc<str>> = self.closed_because(core).map(Into::into);

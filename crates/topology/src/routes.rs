@@ -54,6 +54,8 @@ pub struct Lane {
     pub lost_epoch: Option<u64>,
     /// Which running statements are to be aborted. Has a meaning only while the lane drains.
     pub cut: Cut,
+    /// The configuration does not have this node any more. Its lane is shut, and not shown to people.
+    pub is_removed: bool,
 }
 
 /// Which running statements on a draining lane are to be aborted now.

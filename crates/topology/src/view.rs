@@ -114,6 +114,9 @@ pub struct NodeView {
     pub links_gone: bool,
     /// The limit of its sessions; 0 is drained.
     pub sessions_max: Option<u32>,
+    /// It is drained for the time of some work on it, and not by an operator.
+    #[serde(skip)]
+    pub has_temporary_drain: bool,
     /// It is the writer (`writers = "one"`).
     pub writer: bool,
     /// Its priority in elections.

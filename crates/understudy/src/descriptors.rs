@@ -30,9 +30,9 @@ pub struct Shares {
     pub health_max: u64,
 }
 
-/// Raises the soft limit to the hard one (login shells and systemd begin with 1024, for programs that use `select`), and divides it. Warns when
-/// fewer clients than proxy.client_connections_max are left.
-pub fn divide(settings: &Settings) -> Shares {
+/// Raises the soft limit to the hard one (login shells and systemd begin with 1024, for programs that use `select`), and divides it. A sentence
+/// when fewer clients than proxy.client_connections_max are left.
+pub fn divide(settings: &Settings) -> (Shares, Option<String>) {
     let limit = raise_to_hard();
     let listen = &settings.listen;
     let wanted = Wanted {
@@ -42,16 +42,17 @@ pub fn divide(settings: &Settings) -> Shares {
         has_agent: !listen.agent.is_empty(),
     };
     let shares = shares(limit, &wanted);
-    if shares.clients_max < wanted.clients_max {
-        tracing::warn!(
+    let is_less = shares.clients_max < wanted.clients_max;
+    let warning = is_less.then(|| {
+        format!(
             "proxy.client_connections_max is {}, and the limit of open files ({}) suffices for {} clients, which are taken; the next are told \
              1040: raise LimitNOFILE= (systemd) or `ulimit -Hn`, or lower the setting",
             wanted.clients_max,
             shown(limit),
             shares.clients_max
-        );
-    }
-    shares
+        )
+    });
+    (shares, warning)
 }
 
 /// What the settings ask for.

@@ -2,6 +2,7 @@
 //! alone, which has the unit that the option's name or help says.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use health::duration;
 
@@ -10,6 +11,15 @@ pub fn milliseconds(
     allowed: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
     move |text| given(text, 1, "milliseconds", &allowed)
+}
+
+/// A time for an option whose name does not say a unit: it must have one, or be 0.
+pub fn with_unit(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(0.0) => Ok(Duration::ZERO),
+        Ok(_) => Err(format!("a unit is missing: {text}ms, {text}s or {text}m?")),
+        Err(_) => duration(text).ok_or_else(|| "it must be a time such as 500ms, 5s or 10m".to_owned()),
+    }
 }
 
 /// The same in seconds.
@@ -41,6 +51,14 @@ fn given(text: &str, unit_ms: u64, unit: &str, allowed: &RangeInclusive<u64>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_alone_is_no_time_where_nothing_says_its_unit() {
+        assert_eq!(with_unit("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(with_unit("0"), Ok(Duration::ZERO));
+        assert_eq!(with_unit("5").unwrap_err(), "a unit is missing: 5ms, 5s or 5m?");
+        assert!(with_unit("soon").unwrap_err().contains("500ms"));
+    }
 
     #[test]
     fn a_time_is_the_same_with_and_without_its_unit() {

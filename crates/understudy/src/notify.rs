@@ -12,6 +12,13 @@ pub fn ready() {
     say("READY=1");
 }
 
+/// The configuration is read again; [`ready`] says that this is over. systemd wants the time of its own clock with it (sd_notify(3)).
+pub fn reloading() {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let us = now.tv_sec.cast_unsigned() * 1_000_000 + now.tv_nsec.cast_unsigned() / 1000;
+    say(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
+}
+
 /// The end has begun.
 pub fn stopping() {
     say("STOPPING=1");

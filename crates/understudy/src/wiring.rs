@@ -16,6 +16,9 @@
 //!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> ClusterControl
 //! ```
 //!
+//! Everything between `manager` and the listeners belongs to one manager (`managed`), and is replaced with it when a reload of the configuration
+//! needs another one. The proxies, the listeners and their clients stay (`succession`, `present`).
+//!
 //! Five runtimes: the manager and health bring their own, the proxy has the threads, and web and warm have one thread of their own each, so
 //! that neither a probe nor an order nor a health question waits behind client traffic, and nothing behind a replay.
 
@@ -23,33 +26,35 @@ mod capacity;
 mod cluster_control;
 mod health;
 mod live;
+mod managed;
 mod metrics;
+mod present;
+mod reload;
+mod succession;
 pub mod warm;
 mod warmth;
 mod windows;
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use link::{Login, Secret};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::sync::{broadcast, mpsc};
 use topology::kind::Kind;
 use topology::settings::NodeSettings;
-use topology::view::ClusterView;
-use warmup::warmer::warming_table::WarmingTable;
+use web::Event;
 
-use self::capacity::Capacities;
 use self::health::Doors;
 pub use self::health::VIEW_AGE_MAX;
-use self::warmth::Warmth;
-use self::windows::Windows;
+use self::managed::{Around, Managed};
+use self::present::PresentView;
+pub use self::reload::{NotApplied, ReloadReply, ReloadRequest};
+use self::succession::Succession;
 use crate::descriptors::Shares;
 use crate::settings::Settings;
-use cluster_control::ClusterControl;
 
 /// How long the API may go on answering what it was asked before the end.
 const WEB_GRACE: Duration = Duration::from_secs(2);
@@ -57,32 +62,39 @@ const WEB_GRACE: Duration = Duration::from_secs(2);
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 /// How long tasks that were cut may take to notice.
 const CUT_GRACE: Duration = Duration::from_secs(1);
+/// Reloads that the API may have asked for at once.
+const RELOADS_MAX: usize = 4;
 
 /// Everything that runs.
 pub struct Services {
-    manager: manager::Stop,
-    /// Ends when the manager does.
-    view: watch::Receiver<Arc<ClusterView>>,
+    /// What is in force.
+    settings: Settings,
+    /// The manager's passwords, as they are in force.
+    passwords: Passwords,
+    shares: Shares,
+    /// What belongs to the present manager.
+    managed: Managed,
+    /// The present manager's view. Ends when the manager does.
+    view: PresentView,
+    succession: Succession,
     proxy: proxy::Handle,
     /// The port for reads.
     reads: Option<proxy::Handle>,
     /// Answers until the very end.
     health: Doors,
     web: web::server::Server,
-    /// Tells the live view's readers.
-    live: AbortHandle,
-    /// Watches for how long each node may be away.
-    windows: AbortHandle,
-    /// Warms the standbys.
-    warming: Option<warm::Warming>,
+    /// To the live view's readers, who stay when the manager is replaced.
+    events: broadcast::Sender<Event>,
+    /// For the API: a reload is carried out by whoever owns this value.
+    reloads: mpsc::Sender<ReloadRequest>,
     /// Carries the clients.
     hot: Runtime,
     /// Carries web, and whatever waits for signals.
     calm: Runtime,
-    shutdown_grace: Duration,
 }
 
 /// What was read from wherever the configuration says it is.
+#[derive(Clone)]
 pub struct Passwords {
     /// The monitor's.
     pub monitor: String,
@@ -100,100 +112,73 @@ pub struct Credentials {
     pub tls: Option<Arc<web::certificate::ServerConfig>>,
 }
 
-/// Builds and starts every part. When one fails, those before it are stopped and the error says what to do.
+/// Builds and starts every part. When one fails, those before it are stopped and the error says what to do. Beside the parts it gives the reloads
+/// that the API asks for; who receives them calls [`Services::apply`].
 pub fn start(
-    settings: &Settings,
+    settings: Settings,
     shares: Shares,
-    mut passwords: Passwords,
+    passwords: Passwords,
     credentials: Credentials,
-) -> anyhow::Result<Services> {
+) -> anyhow::Result<(Services, mpsc::Receiver<ReloadRequest>)> {
     let hot = Builder::new_multi_thread().thread_name("proxy").enable_all().build();
     let hot = hot.context("cannot start the proxy's threads")?;
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
     let calm = calm.context("cannot start the API's thread")?;
 
-    let warm_secrets = passwords.warm.take();
-    let login = monitor_login(settings, &passwords.monitor);
-    let manager = manager::start(manager_settings(settings, passwords))?;
+    let manager_settings = manager_settings(&settings, &passwords);
+    let nodes = manager_settings.cluster.nodes.clone();
+    let manager = manager::start(manager_settings)?;
+    let view = PresentView::of(&manager);
 
-    let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
-    let proxy = {
+    let (succession, proxy, reads) = {
         let _inside = hot.enter();
-        if settings.listen.split {
-            let split = proxy::Split { routes: manager.reads.clone(), wait_max: settings.split_wait };
-            proxy::start_split(proxy_settings(settings, shares), inputs, split)?
-        } else {
-            proxy::start(proxy_settings(settings, shares), inputs)?
-        }
+        let succession = Succession::start(&manager, &nodes)?;
+        let proxy = proxy_of_clients(&settings, shares, &succession)?;
+        let reads = proxy_of_reads(&settings, shares, &succession)?;
+        (succession, proxy, reads)
     };
 
-    let reads = {
-        let _inside = hot.enter();
-        reads(settings, shares, &manager)?
-    };
+    let health = Doors::open(&settings, shares.health_max, view.clone(), proxy.listening())?;
 
-    let health = Doors::open(settings, shares.health_max, &manager, proxy.listening())?;
-
-    let (warming, warmth) = match (&settings.warm, warm_secrets) {
-        (Some(warm), Some(secrets)) => {
-            let warming_table = WarmingTable::default();
-            let warmth = Warmth {
-                warming_table: warming_table.clone(),
-                require_percent: warm.require_percent,
-                source: if warm.from_proxy { "proxy" } else { "slow-log" },
-                mirror_percent: warm.mirror_percent,
-            };
-            (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), warming_table)?), Some(warmth))
-        }
-        _ => (None, None),
+    let (events, (reloads, asked)) = (live::channel(), mpsc::channel(RELOADS_MAX));
+    let around = Around {
+        proxy: &proxy,
+        reads: reads.as_ref(),
+        health: &health,
+        events: &events,
+        reloads: &reloads,
+        calm: &calm,
     };
-
-    let readers = reads.as_ref().map(proxy::Handle::stats_reader);
-    let events = live::channel();
-    let windows = Windows::default();
-    let source = windows::Source {
-        kind: settings.kind,
-        login,
-        addresses: settings.nodes.iter().map(|node| node.address.clone()).collect(),
-        view: manager.view.clone(),
-        samples: manager.samples.clone(),
-        journal: manager.journal.clone(),
-        state_dir: settings.state_dir.clone(),
-    };
-    let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
-    let stats = (proxy.stats_reader(), readers);
-    let names = settings.nodes.iter().map(|node| node.name.as_str());
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let capacities = Capacities::new(names, &settings.state_dir, since_1970.as_micros() as u64);
-    // It ends with the runtime.
-    calm.spawn(capacities.clone().keep(manager.samples.clone()));
-    let known = cluster_control::Known { warmth, windows, capacities };
-    let cluster_control =
-        ClusterControl::new(settings, &manager, stats, health.answerer(), known, events.downgrade());
-    let cluster_control = Arc::new(cluster_control);
-    let view = manager.view.clone();
+    let managed = Managed::start(&settings, &passwords, manager, &around)?;
     let web = {
         let _inside = calm.enter();
-        web::server::start(web_settings(settings, shares, credentials), Arc::clone(&cluster_control))?
+        web::server::start(web_settings(&settings, shares, credentials), managed.control())?
     };
-    let live = calm.spawn(live::feed(cluster_control, manager.samples.clone(), events)).abort_handle();
-    Ok(Services {
-        manager: manager.stop,
+    let services = Services {
+        settings,
+        passwords,
+        shares,
+        managed,
         view,
+        succession,
         proxy,
         reads,
         health,
         web,
-        live,
-        windows: watching,
-        warming,
+        events,
+        reloads,
         hot,
         calm,
-        shutdown_grace: settings.proxy.shutdown_grace,
-    })
+    };
+    Ok((services, asked))
 }
 
 impl Services {
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// What is listened on, as one line for the log and for whoever waits for the start.
     pub fn sentence(&self) -> String {
         let list = |addresses: &[std::net::SocketAddr]| {
@@ -223,7 +208,7 @@ impl Services {
 
     /// Returns when the manager has ended by itself, which it never should.
     pub fn without_manager(&self) -> impl Future<Output = ()> + use<> {
-        let mut view = self.view.clone();
+        let mut view = self.view.channel();
         async move { while view.changed().await.is_ok() {} }
     }
 
@@ -243,10 +228,12 @@ impl Services {
 
     /// Whether the manager has told its view since the last time that this was asked. It does so several times a second.
     pub fn pulse(&self) -> impl FnMut() -> bool + Send + use<> {
-        let mut view = self.view.clone();
+        let view = self.view.clone();
+        let mut last = view.now().0;
         move || {
-            let is_told = view.has_changed().unwrap_or(false);
-            view.mark_unchanged();
+            let (newest, _) = view.now();
+            let is_told = !Arc::ptr_eq(&newest, &last);
+            last = newest;
             is_told
         }
     }
@@ -254,24 +241,11 @@ impl Services {
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self {
-            manager,
-            view: _,
-            proxy,
-            reads,
-            health,
-            web,
-            live,
-            windows,
-            warming,
-            hot,
-            calm,
-            shutdown_grace,
-        } = self;
+        let Self { settings, managed, proxy, reads, health, web, events, hot, calm, .. } = self;
+        let shutdown_grace = settings.proxy.shutdown_grace;
+        let (manager, mut watchers) = managed.take_apart();
         // First: nobody waits for it, and it must not disturb the end of the others.
-        if let Some(warming) = warming {
-            warming.stop();
-        }
+        watchers.stop_warming();
         calm.block_on(async {
             tokio::select! {
                 done = hot.spawn(both(proxy, reads, shutdown_grace)) => {
@@ -282,12 +256,13 @@ impl Services {
                 () = hurry => tracing::warn!("told to stop twice: closing every client now"),
             }
             // Its readers would otherwise read on for as long as they may.
-            live.abort();
-            windows.abort();
+            drop((watchers, events));
             web.shutdown(WEB_GRACE).await;
         });
         drop(health);
-        manager.stop_blocking();
+        if let Some(manager) = manager {
+            manager.stop_blocking();
+        }
         hot.shutdown_timeout(CUT_GRACE);
         calm.shutdown_timeout(CUT_GRACE);
     }
@@ -311,29 +286,48 @@ async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duratio
     tokio::join!(proxy.shutdown(grace), reads);
 }
 
-/// The port for reads, when there is one: a proxy of its own, with the manager's lanes for it.
-fn reads(
+/// The port of applications.
+fn proxy_of_clients(
     settings: &Settings,
     shares: Shares,
-    manager: &manager::Handles,
+    succession: &Succession,
+) -> anyhow::Result<proxy::Handle> {
+    let inputs = proxy::Inputs { routes: succession.routes.clone(), facts: succession.facts.clone() };
+    let own = proxy_settings(settings, shares);
+    if !settings.listen.split {
+        return Ok(proxy::start(own, inputs)?);
+    }
+    let split = proxy::Split { routes: succession.reads.clone(), wait_max: settings.split_wait };
+    Ok(proxy::start_split(own, inputs, split)?)
+}
+
+/// The port for reads, when there is one: a proxy of its own, with the manager's lanes for it.
+fn proxy_of_reads(
+    settings: &Settings,
+    shares: Shares,
+    succession: &Succession,
 ) -> anyhow::Result<Option<proxy::Handle>> {
     if settings.listen.read.is_empty() {
         return Ok(None);
     }
-    let inputs = proxy::Inputs { routes: manager.reads.clone(), facts: manager.facts.clone() };
+    let inputs = proxy::Inputs { routes: succession.reads.clone(), facts: succession.facts.clone() };
     let reads = proxy::Reads {
-        reached: manager.reached.clone(),
-        origin: manager.started,
-        wait_max: settings.reads.lag_max.min(CATCH_UP_MAX),
+        reached: succession.reached.clone(),
+        origin: succession.origin,
+        wait_max: catch_up_max(settings).into(),
         is_group: settings.kind == Kind::Galera,
     };
     let own = proxy::Settings { listen: settings.listen.read.clone(), ..proxy_settings(settings, shares) };
     Ok(Some(proxy::start_reads(own, inputs, reads)?))
 }
 
+fn catch_up_max(settings: &Settings) -> Duration {
+    settings.reads.lag_max.min(CATCH_UP_MAX)
+}
+
 // ---- one part's settings each, out of the program's
 
-pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
+pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::Settings {
     let node = |node: &crate::settings::Node| NodeSettings {
         name: node.name.clone(),
         address: node.address.clone(),
@@ -360,11 +354,12 @@ pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::S
         cluster,
         monitor: manager::Account {
             user: settings.monitor.user.clone(),
-            password: manager::Password(passwords.monitor),
+            password: manager::Password(passwords.monitor.clone()),
         },
-        replication: passwords.replication,
+        replication: passwords.replication.clone(),
         proof_command: settings.bootstrap.proof_command.clone(),
         store: settings.state_dir.join("state.sqlite"),
+        inherited: manager::Inherited::default(),
     }
 }
 

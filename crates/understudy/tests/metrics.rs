@@ -124,7 +124,7 @@ async fn what_is_measured_is_true_of_living_and_dead_nodes() {
 fn manners(serving: &Serving) {
     serving.ask(&["status", "--exit-code"]).with(4);
     run(Command::new("kill").args(["-HUP", &serving.pid().to_string()])).with(0);
-    until("SIGHUP is told of", || serving.log().contains("SIGHUP: nothing is read anew").then_some(()));
+    until("SIGHUP is answered", || serving.log().contains("the configuration was read again").then_some(()));
     assert!(serving.ask(&["status"]).with(0).contains("gate    open"));
     let key = serving.state("api.key");
     let wrong = understudy(&["status", "--api", &serving.http, "--key-file", key.to_str().unwrap()]);

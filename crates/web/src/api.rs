@@ -41,6 +41,7 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
         .route("/api/cluster/{id}/preflight", get(preflight::<C>))
         .route("/api/cluster/{id}/manual_failover", put(manual_failover::<C>))
         .route("/api/cluster/{id}/switchover", put(switchover::<C>))
+        .route("/api/cluster/{id}/reload", put(reload::<C>))
         .route("/api/cluster/{id}/node/{name}/drain", put(drain::<C>))
         .route("/api/cluster/{id}/node/{name}/undrain", put(undrain::<C>))
         .route("/api/cluster/{id}/node/{name}/max_connections", put(max_connections::<C>))
@@ -133,6 +134,16 @@ async fn switchover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply 
         Err(reply) => reply,
         Ok(wish) => to_its_end(async move { api.move_writer(wish).await }).await,
     }
+}
+
+async fn reload<C: Control>(State(api): Shared<C>, _: Ordered) -> Reply {
+    to_its_end(async move {
+        match api.control.reload().await {
+            Ok((sentence, changes)) => Reply::done(sentence, changes),
+            Err(refused) => Reply::refused(StatusCode::CONFLICT, refused.code, refused.sentence),
+        }
+    })
+    .await
 }
 
 async fn drain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {

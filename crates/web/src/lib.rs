@@ -35,7 +35,7 @@ pub use live::Event;
 use serde_json::Value;
 pub use slots::Limits;
 use tokio::sync::broadcast;
-use topology::order::{Order, OrderReply};
+use topology::order::{Order, OrderRefused, OrderReply};
 use topology::preflight::Report;
 use topology::{NodeId, Term};
 
@@ -78,6 +78,8 @@ pub trait Control: Send + Sync + 'static {
     fn cluster(&self) -> &Cluster;
     /// Gives an order and waits for what comes of it. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
     fn order(&self, order: Order, allow_cold: bool) -> impl Future<Output = OrderReply> + Send;
+    /// Reads the configuration again and puts it in force: a sentence, and what changed. An order that is refused changes nothing.
+    fn reload(&self) -> impl Future<Output = Result<(String, Value), OrderRefused>> + Send;
     /// What could make a switchover fail, or slow: the table. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.

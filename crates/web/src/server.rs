@@ -8,7 +8,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
+use axum::extract::Request;
 use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -16,6 +18,7 @@ use hyper_util::server::conn::auto::Builder;
 use listen::ListenError;
 use rustls::ServerConfig;
 use tokio::task::JoinHandle;
+use tower::ServiceExt;
 
 use crate::Control;
 use crate::api;
@@ -51,6 +54,10 @@ pub struct Server {
     http: Vec<SocketAddr>,
     https: Vec<SocketAddr>,
     tasks: Vec<JoinHandle<io::Result<()>>>,
+    /// Answers requests; requests that are being answered keep the one that they began with.
+    router: Arc<ArcSwap<Router>>,
+    /// What the TLS listeners show; `None` when there are none.
+    tls: Option<RustlsConfig>,
 }
 
 /// Why nothing is served.
@@ -82,7 +89,9 @@ pub fn serve(
     limits: Limits,
 ) -> Result<Server, StartError> {
     let slots = ConnectionSlots::new(limits);
-    let router = router.layer(axum::middleware::from_fn(mark_answering));
+    let present = Arc::new(ArcSwap::from_pointee(router));
+    let router = passing_on(Arc::clone(&present)).layer(axum::middleware::from_fn(mark_answering));
+    let tls = tls.map(RustlsConfig::from_config);
     let plain = listen::open(http)?;
     let secure = listen::open(https)?;
     let addresses =
@@ -100,15 +109,21 @@ pub fn serve(
     for listener in secure {
         let tls = tls.clone().ok_or(StartError::NoCertificate)?;
         let admission = Admission { slots: Arc::clone(&slots), is_plain: false };
-        let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls))
-            .handshake_timeout(HANDSHAKE_TIME_MAX)
-            .acceptor(admission);
+        let acceptor = RustlsAcceptor::new(tls).handshake_timeout(HANDSHAKE_TIME_MAX).acceptor(admission);
         let mut server =
             axum_server::from_tcp(listener)?.acceptor(acceptor).handle(handle.clone()).http1_only();
         limit(server.http_builder());
         tasks.push(tokio::spawn(server.serve(router.clone().into_make_service())));
     }
-    Ok(Server { handle, http, https, tasks })
+    Ok(Server { handle, http, https, tasks, router: present, tls })
+}
+
+/// Passes each request on to the present router.
+fn passing_on(present: Arc<ArcSwap<Router>>) -> Router {
+    Router::new().fallback(move |request: Request| {
+        let router = Router::clone(&present.load());
+        router.oneshot(request)
+    })
 }
 
 /// What every connection must keep to.
@@ -117,6 +132,20 @@ fn limit(builder: &mut Builder<TokioExecutor>) {
 }
 
 impl Server {
+    /// Answers requests by these from now on; the listeners and their connections stay. `tls`: what the TLS listeners show to new connections.
+    pub fn replace<C: Control>(
+        &self,
+        control: Arc<C>,
+        key: ApiKey,
+        budget: Duration,
+        tls: Option<Arc<ServerConfig>>,
+    ) {
+        self.router.store(Arc::new(api::router(control, key, budget)));
+        if let (Some(listening), Some(tls)) = (&self.tls, tls) {
+            listening.reload_from_config(tls);
+        }
+    }
+
     /// The plain addresses that are listened on.
     pub fn http(&self) -> &[SocketAddr] {
         &self.http

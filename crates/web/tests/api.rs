@@ -48,6 +48,12 @@ impl Control for Fake {
             took: Duration::from_millis(83),
         })
     }
+    async fn reload(&self) -> Result<(String, Value), OrderRefused> {
+        match self.refuse.lock().unwrap().clone() {
+            Some(refused) => Err(refused),
+            None => Ok(("nothing changed".into(), json!({ "changes": [] }))),
+        }
+    }
     async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
         let name = |id| self.cluster.name_of(id).to_owned();
         let row = Row {

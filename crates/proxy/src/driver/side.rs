@@ -302,7 +302,7 @@ impl Driver {
         let Some(wanted) = schema.filter(|_| side.schema.as_deref() != schema) else { return Ok(()) };
         side.forget(LEFT);
         let used = tokio::select! {
-            used = timeout(self.shared.settings.connect_timeout, side.backend.use_schema(wanted)) => used,
+            used = timeout(self.shared.connect_timeout(), side.backend.use_schema(wanted)) => used,
             () = self.client.gone() => return Err(Unfit::ClientGone),
         };
         match used.unwrap_or(Err(ConnectFailure::TimedOut)) {
@@ -358,7 +358,7 @@ impl Driver {
         lane: &Arc<Lane>,
         on_primary: &link::Rows,
     ) -> Result<Backend, Unfit> {
-        let within = self.shared.settings.connect_timeout;
+        let within = self.shared.connect_timeout();
         let terms = Terms { catch_up: CatchUp::No, only_reads: true };
         let attach = Backend::attach(lane, &self.who, self.client.caps, &self.session, false, terms, within);
         let attached = tokio::select! {
@@ -468,7 +468,7 @@ impl Driver {
         if !is_position(position) {
             return Err(Unfit::Nobody); // the primary writes no binary log, or none of MariaDB's
         }
-        let within = replicas.wait_max;
+        let within = replicas.wait_max.get();
         side.forget(LEFT);
         let question = format!("SELECT MASTER_GTID_WAIT('{position}', {:.3})", within.as_secs_f64());
         let lane = side.backend.lane().clone();

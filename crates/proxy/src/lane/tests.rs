@@ -59,6 +59,7 @@ fn routes(version: u64, epoch: u64, state: LaneState) -> Routes {
         refused: 0,
         lost_epoch: None,
         cut: Cut::Nothing,
+        is_removed: false,
     };
     Routes {
         version,

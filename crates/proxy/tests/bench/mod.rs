@@ -69,6 +69,7 @@ pub fn lane(number: usize, address: SocketAddr, state: LaneState, epoch: u64) ->
         refused: 0,
         lost_epoch: None,
         cut: Cut::Nothing,
+        is_removed: false,
     }
 }
 

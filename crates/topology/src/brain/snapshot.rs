@@ -33,6 +33,7 @@ impl Brain {
                 epoch: node.epoch,
                 links_gone: node.links_gone(),
                 sessions_max: node.sessions_max,
+                has_temporary_drain: node.drained() && !node.drain_is_lasting,
                 writer: core.writer == Some(id),
                 priority: node.priority,
                 linked: node.linked,

@@ -38,6 +38,7 @@ fn node(place: u8, facts: Status) -> NodeView {
         epoch: 0,
         links_gone: true,
         sessions_max: None,
+        has_temporary_drain: false,
         writer: place == 0,
         priority: 0,
         linked: true,

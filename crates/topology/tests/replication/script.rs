@@ -117,6 +117,7 @@ fn begin(words: &[&str], family: Family) -> World {
         writer: given("writer=").map(|name| NodeId(place(name) as u8)),
         sessions_max: vec![None; names.len()],
         failed_over_ago: None,
+        ..topology::brain::Restored::default()
     };
     let mut world = World::new(names.clone(), primary, restored, None);
     world.are_of(family);

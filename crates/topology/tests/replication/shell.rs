@@ -14,7 +14,10 @@ impl World {
                 None => return,
             },
             Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
-                self.persist(number, Restored { term, writer, sessions_max, failed_over_ago });
+                self.persist(
+                    number,
+                    Restored { term, writer, sessions_max, failed_over_ago, ..Restored::default() },
+                );
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.begin_order(action),

@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::budget::Budget;
 use crate::client::{Server, body};
-use crate::duration::milliseconds;
 use crate::exit::CommandResult;
 
 /// Its sessions move at their next boundary; when it is the writer, the writer moves first.
@@ -16,9 +15,8 @@ use crate::exit::CommandResult;
 pub struct Drain {
     /// Which node
     node: String,
-    /// How long running transactions may take to end, such as 5s, or in milliseconds; 0: none is waited for [default: switchover.budget_ms]
-    #[arg(long, visible_alias = "budget", value_name = "TIME", value_parser = milliseconds(0..=u64::MAX))]
-    budget_ms: Option<u64>,
+    #[command(flatten)]
+    budget: Budget,
     /// Cut what still runs then, instead of undoing the drain: open transactions are rolled back, what was being committed ends with an
     /// unknown outcome
     #[arg(long)]
@@ -47,9 +45,8 @@ impl Drain {
     pub fn run(self) -> CommandResult {
         let path = node_path(&self.node, "drain");
         let force = self.force.then(|| Value::from(true));
-        let body = body(&[("budget_ms", self.budget_ms.map(Value::from)), ("force", force)]);
-        let budget = self.budget_ms.map(Duration::from_millis);
-        let answer = self.server.client()?.put(&path, &body, budget)?;
+        let body = body(&[("budget_ms", self.budget.ms().map(Value::from)), ("force", force)]);
+        let answer = self.server.client()?.put(&path, &body, self.budget.duration())?;
         answer.print(self.json);
         Ok(ExitCode::SUCCESS)
     }

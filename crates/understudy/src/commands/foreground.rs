@@ -1,10 +1,13 @@
 //! What every program that stays in the foreground has: a log on standard error, and signals that end it.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::exit::Failure;
 
@@ -51,20 +54,37 @@ impl Signals {
         })
     }
 
-    /// The name of the next one.
+    /// The name of the next one that means the end. A service that comes here reads nothing again.
     pub async fn next(&mut self) -> &'static str {
         loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                () = of(&mut self.hang_up) => return "SIGHUP",
-                () = of(&mut self.quit) => return "SIGQUIT",
-                () = of(&mut self.reload) => tracing::warn!(
-                    "SIGHUP: nothing is read anew, settings are taken up at a start only; restart to change them"
+            match self.next_or_reload().await {
+                Heard::End(name) => return name,
+                Heard::Reload => tracing::warn!(
+                    "SIGHUP: this command reads nothing again; restart it to change its settings"
                 ),
             }
         }
     }
+
+    /// The next one.
+    pub async fn next_or_reload(&mut self) -> Heard {
+        tokio::select! {
+            _ = self.terminate.recv() => Heard::End("SIGTERM"),
+            _ = self.interrupt.recv() => Heard::End("SIGINT"),
+            () = of(&mut self.hang_up) => Heard::End("SIGHUP"),
+            () = of(&mut self.quit) => Heard::End("SIGQUIT"),
+            () = of(&mut self.reload) => Heard::Reload,
+        }
+    }
+}
+
+/// What a signal means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The end; the signal's name.
+    End(&'static str),
+    /// Settings and files are to be read again.
+    Reload,
 }
 
 /// The next of a signal that may not be listened for.
@@ -80,29 +100,48 @@ async fn of(signal: &mut Option<Signal>) {
 /// The variable with the level of the log.
 const LEVEL: &str = "UNDERSTUDY_LOG";
 
+/// Changes the level while the program logs.
+static CHANGE_LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
 /// Begins to log. The level is UNDERSTUDY_LOG's; where that means nothing it is `info`, and that is the first line.
 pub fn log() {
+    log_at("info");
+}
+
+/// The same, at this level where UNDERSTUDY_LOG says nothing.
+pub fn log_at(level: &str) {
     let wanted = std::env::var(LEVEL).unwrap_or_default();
     let is_understood = is_filter(&wanted);
     let filter =
-        if is_understood && !wanted.is_empty() { EnvFilter::new(&wanted) } else { EnvFilter::new("info") };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        if is_understood && !wanted.is_empty() { EnvFilter::new(&wanted) } else { EnvFilter::new(level) };
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // A line that cannot be written (the terminal is gone, nobody reads the pipe) is lost: to say so on stderr would panic.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+        .with_target(false);
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    // It is called once.
+    let _ = CHANGE_LEVEL.set(handle);
     if !is_understood {
         tracing::warn!(
-            "{LEVEL}={wanted:?} is not understood, the level is info: it must be off, error, warn, info, debug or trace"
+            "{LEVEL}={wanted:?} is not understood, the level is {level}: it must be off, error, warn, info, debug or trace"
         );
     }
 }
 
+/// Logs at this level from now on, where UNDERSTUDY_LOG does not say otherwise.
+pub fn set_level(level: &str) {
+    let is_given = std::env::var(LEVEL).is_ok_and(|wanted| !wanted.is_empty() && is_filter(&wanted));
+    if let Some(handle) = CHANGE_LEVEL.get().filter(|_| !is_given) {
+        // Fails only when nothing logs any more.
+        let _ = handle.reload(EnvFilter::new(level));
+    }
+}
+
 /// Levels, also of single modules (`info,proxy=debug`). A word that is no level would be taken for a module by the filter, and nothing else be logged.
-fn is_filter(wanted: &str) -> bool {
+pub fn is_filter(wanted: &str) -> bool {
     let is_level = |word: &str| !word.trim().is_empty() && word.trim().parse::<LevelFilter>().is_ok();
     let is_part = |part: &str| match part.split_once('=') {
         Some((module, level)) => !module.trim().is_empty() && is_level(level),

@@ -1,6 +1,7 @@
 //! The commands: one file each, and the list of them here.
 
 mod account;
+mod budget;
 mod capacity;
 pub mod check;
 pub mod drain;
@@ -12,6 +13,7 @@ mod limit;
 mod pool;
 mod preflight;
 mod recovery;
+mod reload;
 pub mod replay;
 pub mod serve;
 mod show_settings;
@@ -48,6 +50,8 @@ pub enum Command {
     Undrain(drain::Undrain),
     /// Set how many sessions a node takes at most
     SetMaxConnections(limit::SetMaxConnections),
+    /// Let the running server read its configuration again
+    Reload(reload::Reload),
     /// Show what was decided, and why
     Journal(journal::Journal),
     /// Ask the nodes for what decides the length of a failover, and propose better values
@@ -122,6 +126,7 @@ pub fn run(command: Command) -> CommandResult {
         Command::Switchover(switchover) => switchover.run(),
         Command::Drain(drain) => drain.run(),
         Command::Undrain(undrain) => undrain.run(),
+        Command::Reload(reload) => reload.run(),
         Command::SetMaxConnections(limit) => limit.run(),
         Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(),

@@ -2,7 +2,7 @@
 
 mod rotate;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Serve {
         let tls = pair.as_ref().map(certificate::server_config).transpose().map_err(Failure::usage)?;
         if key.is_none()
             && !self.open
-            && let Some(address) = self.listen.iter().find(|address| !is_this_machine(address))
+            && let Some(address) = self.listen.iter().find(|address| listen::is_local(address) != Some(true))
         {
             return Err(Failure::usage(format!(
                 "--listen {address} can be reached from elsewhere, and a slow log shows what clients write and read: give a key (--key-file FILE; make \
@@ -110,13 +110,6 @@ impl Serve {
         let settings = Settings { log: self.file, behind_bytes_max: self.behind_max_mb << 20 };
         serve(settings, Door { listen: self.listen, key, tls, pool }, |_| {})
     }
-}
-
-/// Only this machine's own programs reach it. A name that cannot be resolved is told when it is listened on.
-fn is_this_machine(address: &str) -> bool {
-    address
-        .to_socket_addrs()
-        .is_ok_and(|mut all| all.all(|address| address.ip().to_canonical().is_loopback()))
 }
 
 /// Serves a log until a signal comes. `ready` is told the addresses once they are listened on.

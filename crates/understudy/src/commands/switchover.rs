@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
 
+use super::budget::Budget;
 use crate::client::{Server, body};
 use crate::commands::preflight;
-use crate::duration::milliseconds;
 use crate::exit::{CommandResult, Failure};
 
 /// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
@@ -22,9 +21,8 @@ pub struct Switchover {
     /// The same
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
-    /// How long running transactions may take to end, such as 5s, or in milliseconds; 0: none is waited for [default: switchover.budget_ms]
-    #[arg(long, visible_alias = "budget", value_name = "TIME", value_parser = milliseconds(0..=u64::MAX))]
-    budget_ms: Option<u64>,
+    #[command(flatten)]
+    budget: Budget,
     /// Cut what still runs then, instead of undoing everything: open transactions are rolled back, what was being committed ends with an
     /// unknown outcome
     #[arg(long)]
@@ -47,7 +45,7 @@ impl Switchover {
     pub fn run(self) -> CommandResult {
         let to = self.node.or(self.to);
         if self.check {
-            return preflight::run(&self.server, to.as_deref(), self.budget_ms, self.json.as_deref());
+            return preflight::run(&self.server, to.as_deref(), self.budget.ms(), self.json.as_deref());
         }
         // `--json db2` would move the writer to whomever the election chooses.
         if let Some(file) = self.json.as_deref().filter(|file| *file != Path::new("-")) {
@@ -58,12 +56,11 @@ impl Switchover {
         }
         let body = body(&[
             ("to", to.map(Value::from)),
-            ("budget_ms", self.budget_ms.map(Value::from)),
+            ("budget_ms", self.budget.ms().map(Value::from)),
             ("force", self.force.then(|| Value::from(true))),
             ("cold", self.cold.then(|| Value::from(true))),
         ]);
-        let budget = self.budget_ms.map(Duration::from_millis);
-        let answer = self.server.client()?.put("switchover", &body, budget)?;
+        let answer = self.server.client()?.put("switchover", &body, self.budget.duration())?;
         answer.print(self.json.is_some());
         Ok(ExitCode::SUCCESS)
     }

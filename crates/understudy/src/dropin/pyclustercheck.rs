@@ -110,13 +110,15 @@ impl Pyclustercheck {
             ipv4 => ipv4.unwrap_or_else(|| "0.0.0.0".into()),
         };
 
-        let options = conf(said(self.conf, "CNF"))?;
-        let database = Database::of(options, system_user);
+        let file = said(self.conf, "CNF");
+        let database = Database::of(conf(file.clone())?, system_user);
+        let read_login = Box::new(move || Ok(Database::of(conf(file.clone())?, system_user).login));
         let socket = database.target.file();
         let sockets = Sockets::open(&[], &[], &format!("{address}:{port}"))?;
         let rules = Rules { donor, read_only, ..Rules::STRICT };
         Watch {
             database,
+            read_login,
             interval,
             age_max: interval + DEADLINE,
             disabled_file: Some(disabled_file()),

@@ -5,6 +5,7 @@
 //!                            └──────────── problems, all of them, with their lines ────────────┘
 //! ```
 
+pub mod difference;
 pub mod document;
 pub mod page;
 pub mod password;
@@ -26,6 +27,8 @@ use topology::kind::Kind;
 use topology::replication::{FailoverPolicy, Manager};
 use topology::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy, Writers};
 use warmup::access::Access;
+
+use crate::commands::foreground::is_filter;
 
 /// Where the configuration is looked for when nobody says.
 pub const PLACES: [&str; 2] = ["understudy.toml", "/etc/understudy/understudy.toml"];
@@ -69,9 +72,12 @@ pub struct Settings {
     pub api: Api,
     /// How standbys are warmed; `None`: they are not.
     pub warm: Option<warm::Warm>,
+    /// What is logged.
+    pub log_level: String,
     /// Where state is kept.
     pub state_dir: PathBuf,
     lines: BTreeMap<&'static str, usize>,
+    values: difference::Values,
 }
 
 /// A node.
@@ -306,6 +312,15 @@ fn together(document: &mut Document) {
         ),
         _ => {}
     }
+    if let Some(Value::Text(level)) = document.value(&t::LOG_LEVEL)
+        && !is_filter(&level)
+    {
+        let line = document.line(t::LOG_LEVEL.path);
+        document.problem(
+            line,
+            format!("log.level {level:?} is none: it must be off, error, warn, info, debug or trace"),
+        );
+    }
     if document.value(&t::LISTEN_MYSQL) == Some(Value::List(Vec::new())) {
         let line = document.line(t::LISTEN_MYSQL.path);
         document.problem(line, "listen.mysql is an empty list: applications need at least one address");
@@ -536,7 +551,9 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             certificate,
         },
         warm: warm::build(document, base)?,
+        log_level: get(&t::LOG_LEVEL).text()?,
         state_dir,
+        values: difference::Values::of(document),
         lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
     })
 }

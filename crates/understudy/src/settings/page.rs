@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::table::{Default, Row, TABLE, ValueKind};
+use super::table::{Applies, Default, Row, TABLE, ValueKind};
 use crate::table::wrap;
 
 /// docs/settings.md.
@@ -14,7 +14,10 @@ pub fn markdown() -> String {
          \n\
          Understudy reads one TOML file: the one named with `--config`, else `./understudy.toml`, else\n\
          `/etc/understudy/understudy.toml`. Unknown keys are refused. Relative paths are taken from the directory of the file.\n\
-         `understudy serve --check` reads it, tries everything it names, and tells each problem with its line.\n",
+         `understudy serve --check` reads it, tries everything it names, and tells each problem with its line.\n\
+         \n\
+         A running `understudy serve` takes up changes with a reload (SIGHUP, `systemctl reload understudy`, `understudy reload`), except\n\
+         those of settings that say \"Changed by a restart only\". See [install.md](install.md#change-the-configuration).\n",
     );
     let mut section = "";
     for row in TABLE {
@@ -26,8 +29,12 @@ pub fn markdown() -> String {
         }
         let default = default(row).replace('|', "\\|");
         let allowed = allowed(row.kind).replace('|', "\\|");
-        let _ =
-            writeln!(page, "| `{}` | {default} | {allowed} | {} |", row.key(), row.doc.replace('|', "\\|"));
+        let _ = writeln!(
+            page,
+            "| `{}` | {default} | {allowed} | {} |",
+            row.key(),
+            meaning(row).replace('|', "\\|")
+        );
     }
     page
 }
@@ -47,6 +54,10 @@ pub fn json() -> serde_json::Value {
             "when_unset": unset,
             "allowed": row.kind.allowed(),
             "meaning": row.doc,
+            "applies": match row.applies {
+                Applies::Reload => "reload",
+                Applies::Restart => "restart",
+            },
         })
     };
     TABLE.iter().map(one).collect()
@@ -70,12 +81,19 @@ pub fn text() -> String {
             Default::Unset(what) => format!("unset: {what}"),
         };
         let _ = writeln!(page, "  {:<24} {holds}", row.key());
-        for line in wrap(row.doc, 92) {
+        for line in wrap(&meaning(row), 92) {
             let _ = writeln!(page, "      {line}");
         }
         let _ = writeln!(page, "      {}.", capital(&row.kind.allowed()));
     }
     page
+}
+
+fn meaning(row: &Row) -> String {
+    match row.applies {
+        Applies::Reload => row.doc.to_owned(),
+        Applies::Restart => format!("{} Changed by a restart only.", row.doc),
+    }
 }
 
 fn heading(section: &str) -> String {

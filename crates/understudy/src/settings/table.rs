@@ -12,6 +12,8 @@ pub struct Row {
     pub kind: ValueKind,
     /// What holds without it.
     pub default: Default,
+    /// When a change of it comes into force.
+    pub applies: Applies,
     /// One sentence for people.
     pub doc: &'static str,
 }
@@ -56,14 +58,24 @@ pub enum Default {
     Unset(&'static str),
 }
 
+/// When a change of a setting comes into force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applies {
+    /// With the next reload (SIGHUP, `understudy reload`).
+    Reload,
+    /// With the next start only. A reload is refused while it differs.
+    Restart,
+}
+
 macro_rules! settings {
-    ($($name:ident = $path:literal, $kind:expr, $default:expr, $doc:literal;)*) => {
-        $(#[doc = $doc] pub static $name: Row = Row { path: $path, kind: $kind, default: $default, doc: $doc };)*
+    ($($name:ident = $path:literal, $kind:expr, $default:expr, $applies:expr, $doc:literal;)*) => {
+        $(#[doc = $doc] pub static $name: Row = Row { path: $path, kind: $kind, default: $default, applies: $applies, doc: $doc };)*
         /// All settings, in the order in which they are shown.
         pub static TABLE: &[&Row] = &[$(&$name),*];
     };
 }
 
+use self::Applies::{Reload, Restart};
 use self::Default::{Required, Toml, Unset};
 use self::ValueKind::{
     Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text, Texts,
@@ -73,172 +85,175 @@ const HOUR_MS: u64 = 3_600_000;
 const GIB: u64 = 1 << 30;
 
 settings! {
-    CLUSTER_NAME = "cluster.name", Name, Required,
+    CLUSTER_NAME = "cluster.name", Name, Required, Restart,
         "The cluster's name, as shown in status, logs and metrics.";
-    CLUSTER_ID = "cluster.id", Count { min: 0, max: 4_294_967_295 }, Toml("1"),
+    CLUSTER_ID = "cluster.id", Count { min: 0, max: 4_294_967_295 }, Toml("1"), Reload,
         "The number in the API's paths: /api/cluster/ID/...";
-    CLUSTER_KIND = "cluster.kind", Choice(&["galera", "replication"]), Toml("\"galera\""),
+    CLUSTER_KIND = "cluster.kind", Choice(&["galera", "replication"]), Toml("\"galera\""), Restart,
         "What the nodes are. \"galera\": a Galera cluster; measured with MariaDB Galera Cluster, not tried with Percona XtraDB Cluster. \"replication\": a primary and replicas that follow it by GTID; MariaDB 10.11, not MySQL.";
-    CLUSTER_WRITERS = "cluster.writers", Choice(&["one", "all"]), Toml("\"one\""),
+    CLUSTER_WRITERS = "cluster.writers", Choice(&["one", "all"]), Toml("\"one\""), Restart,
         "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first; Galera only.";
 
-    CLUSTER_MANAGER = "cluster.manager", Choice(&["understudy", "external"]), Toml("\"understudy\""),
+    CLUSTER_MANAGER = "cluster.manager", Choice(&["understudy", "external"]), Toml("\"understudy\""), Restart,
         "Who moves the primary. \"understudy\": this program. \"external\", for kind = \"replication\": another one (MHA, orchestrator, an administrator); whichever server is the only writable one (read_only = OFF) is followed, statements wait while none or several are, and no server is given an order.";
 
-    CLUSTER_BOOTSTRAP = "cluster.bootstrap", Choice(&["never", "proven"]), Toml("\"never\""),
+    CLUSTER_BOOTSTRAP = "cluster.bootstrap", Choice(&["never", "proven"]), Toml("\"never\""), Reload,
         "Galera only. What is done when the majority of the nodes is lost and nobody is in a Primary component any more. \"never\": a person decides (`understudy recovery bootstrap`). \"proven\": the nodes that are left go on by themselves, when proof_command has proven for every other node that its process has ended, and that nothing on its disk is newer than what is left.";
-    CLUSTER_PROOF_COMMAND = "cluster.proof_command", Text, Unset("must be set with bootstrap = \"proven\", and with nothing else"),
+    CLUSTER_PROOF_COMMAND = "cluster.proof_command", Text, Unset("must be set with bootstrap = \"proven\", and with nothing else"), Reload,
         "Run by /bin/sh for each node that is gone, with $NODE, $HOST and $ADDRESS: it must look at the process on that node's own host. Exit code 0 and a line `position UUID:SEQNO` say that the process has ended, and what it left on its disk; anything else proves nothing. `understudy recovery position`, run on that host, does it.";
-    CLUSTER_PROOF_DEADLINE = "cluster.proof_deadline_ms", Millis { min: 100, max: HOUR_MS }, Toml("30000"),
+    CLUSTER_PROOF_DEADLINE = "cluster.proof_deadline_ms", Millis { min: 100, max: HOUR_MS }, Toml("30000"), Reload,
         "How long proof_command may take; --wsrep-recover takes as long as InnoDB's recovery.";
 
-    NODE_NAME = "cluster.node.name", Name, Required,
+    NODE_NAME = "cluster.node.name", Name, Required, Reload,
         "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
-    NODE_ADDRESS = "cluster.node.address", Address, Required,
+    NODE_ADDRESS = "cluster.node.address", Address, Required, Reload,
         "Where the node answers the MySQL protocol.";
-    NODE_PRIORITY = "cluster.node.priority", Count { min: 0, max: 1_000_000 }, Toml("0"),
+    NODE_PRIORITY = "cluster.node.priority", Count { min: 0, max: 1_000_000 }, Toml("0"), Reload,
         "The node with the higher number is preferred when a writer is chosen. There is no fail-back: a writer stays until it must go.";
 
-    MONITOR_USER = "cluster.monitor.user", Text, Required,
+    MONITOR_USER = "cluster.monitor.user", Text, Required, Reload,
         "The account for probes and orders, the same on all nodes. `understudy serve --check` prints the GRANT it needs.";
-    MONITOR_PASSWORD = "cluster.monitor.password", Secret, Unset("one of password, password_file and password_env must be set"),
+    MONITOR_PASSWORD = "cluster.monitor.password", Secret, Unset("one of password, password_file and password_env must be set"), Reload,
         "Its password. Rather use password_file or password_env.";
-    MONITOR_PASSWORD_FILE = "cluster.monitor.password_file", Path, Unset("see password"),
+    MONITOR_PASSWORD_FILE = "cluster.monitor.password_file", Path, Unset("see password"), Reload,
         "A file with its password; white space at the end does not count.";
-    MONITOR_PASSWORD_ENV = "cluster.monitor.password_env", Text, Unset("see password"),
+    MONITOR_PASSWORD_ENV = "cluster.monitor.password_env", Text, Unset("see password"), Reload,
         "The name of an environment variable with its password.";
-    MONITOR_INTERVAL = "cluster.monitor.interval_ms", Millis { min: 10, max: 60_000 }, Toml("200"),
+    MONITOR_INTERVAL = "cluster.monitor.interval_ms", Millis { min: 10, max: 60_000 }, Toml("200"), Reload,
         "How often each node is asked for its status; also how long an answer may take. With detect = \"events\" and from 100 ms on, pings between ask for a sign of life, four times as often.";
-    MONITOR_MISSES = "cluster.monitor.misses_max", Count { min: 1, max: 100 }, Toml("3"),
+    MONITOR_MISSES = "cluster.monitor.misses_max", Count { min: 1, max: 100 }, Toml("3"), Reload,
         "A node that misses this many answers in a row is silent. A refused or reset connection does not wait for this.";
-    MONITOR_DETECT = "cluster.monitor.detect", Choice(&["events", "checks"]), Toml("\"events\""),
+    MONITOR_DETECT = "cluster.monitor.detect", Choice(&["events", "checks"]), Toml("\"events\""), Reload,
         "What counts as a sign of loss. \"events\": a link that ends, a refused connection and a broken statement are followed up at once, missed answers as well. \"checks\": only missed answers, as with a load balancer's checks; to compare with.";
-    MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""),
+    MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""), Reload,
         "Galera only. Which nodes are evicted from the group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all is thrown out, mostly comes back by itself some seconds after it wakes, and must be restarted by hand when it does not. \"never\": none.";
-    MONITOR_SILENT = "cluster.monitor.silent", Choice(&["hurry", "wait"]), Toml("\"hurry\""),
+    MONITOR_SILENT = "cluster.monitor.silent", Choice(&["hurry", "wait"]), Toml("\"hurry\""), Reload,
         "Galera only. What is done when the group waits for a node that stopped answering. \"hurry\": evs.keepalive_period and evs.suspect_timeout of the other nodes are shortened until the group has gone on without it, about a second instead of five to ten, and then are their own again; nobody is evicted, and the node comes back by itself. \"wait\": nothing. It does nothing with evict = \"silent\".";
-    MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),
+    MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"), Reload,
         "Galera only. How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
 
-    HEARTBEAT_INTERVAL = "cluster.heartbeat.interval_ms", Millis { min: 0, max: 60_000 }, Toml("1000"),
+    HEARTBEAT_INTERVAL = "cluster.heartbeat.interval_ms", Millis { min: 0, max: 60_000 }, Toml("1000"), Reload,
         "How often one small row is committed on the writer (on each, with writers = \"all\"), to see whether a node that answers also commits. 0: never.";
-    HEARTBEAT_SCHEMA = "cluster.heartbeat.schema", Name, Toml("\"understudy\""),
+    HEARTBEAT_SCHEMA = "cluster.heartbeat.schema", Name, Toml("\"understudy\""), Reload,
         "The schema of the table heartbeat that holds that row. Both are made where they are missing, if the monitor account may.";
-    HEARTBEAT_STUCK = "cluster.heartbeat.stuck_ms", Millis { min: 500, max: HOUR_MS }, Toml("3000"),
+    HEARTBEAT_STUCK = "cluster.heartbeat.stuck_ms", Millis { min: 500, max: HOUR_MS }, Toml("3000"), Reload,
         "A writer that answers, and has not committed for so long, is given up when another node can write, unless somebody else is the cause: no replica acknowledges, a large transaction is being written, all nodes of a Galera cluster are held up.";
 
-    REPLICATION_USER = "cluster.replication.user", Text, Unset("must be set with cluster.kind = \"replication\", and with no other"),
+    REPLICATION_USER = "cluster.replication.user", Text, Unset("must be set with cluster.kind = \"replication\", and with no other"), Reload,
         "The account that replicas log in with at the primary, the same on all nodes; it needs REPLICATION SLAVE (MariaDB also calls it REPLICATION REPLICA).";
-    REPLICATION_PASSWORD = "cluster.replication.password", Secret, Unset("one of password, password_file and password_env must be set with user"),
+    REPLICATION_PASSWORD = "cluster.replication.password", Secret, Unset("one of password, password_file and password_env must be set with user"), Reload,
         "Its password. Replicas keep it readable in their master.info, as always with MariaDB.";
-    REPLICATION_PASSWORD_FILE = "cluster.replication.password_file", Path, Unset("see password"),
+    REPLICATION_PASSWORD_FILE = "cluster.replication.password_file", Path, Unset("see password"), Reload,
         "A file with its password; white space at the end does not count.";
-    REPLICATION_PASSWORD_ENV = "cluster.replication.password_env", Text, Unset("see password"),
+    REPLICATION_PASSWORD_ENV = "cluster.replication.password_env", Text, Unset("see password"), Reload,
         "The name of an environment variable with its password.";
-    REPLICATION_FAILOVER = "cluster.replication.failover", Choice(&["automatic", "manual", "dry_run"]), Toml("\"automatic\""),
+    REPLICATION_FAILOVER = "cluster.replication.failover", Choice(&["automatic", "manual", "dry_run"]), Toml("\"automatic\""), Reload,
         "What is done when the primary is lost. \"automatic\": the best replica is promoted. \"manual\": who would be promoted, and why, is said; statements wait until an operator orders a switchover. \"dry_run\": no server is changed that no operator ordered to be changed, not even one that is writable or follows nobody; what would have been done is said.";
-    REPLICATION_GAP = "cluster.replication.failover_gap_ms", Millis { min: 0, max: 24 * HOUR_MS }, Toml("60000"),
+    REPLICATION_GAP = "cluster.replication.failover_gap_ms", Millis { min: 0, max: 24 * HOUR_MS }, Toml("60000"), Reload,
         "After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not wait.";
 
-    LISTEN_MYSQL = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"),
+    LISTEN_MYSQL = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"), Restart,
         "Where applications connect.";
-    LISTEN_HTTP = "listen.http", Addresses, Toml("[\"127.0.0.1:6080\"]"),
+    LISTEN_HTTP = "listen.http", Addresses, Toml("[\"127.0.0.1:6080\"]"), Restart,
         "Where orders, status and metrics are answered over plain HTTP; [] for nowhere. The key crosses the network readable: keep it on this machine, or use https.";
-    LISTEN_HTTPS = "listen.https", Addresses, Toml("[]"),
+    LISTEN_HTTPS = "listen.https", Addresses, Toml("[]"), Restart,
         "The same over HTTPS. Without api.certificate_file a self-signed certificate is made at first start.";
-    LISTEN_HEALTH = "listen.health", Addresses, Toml("[]"),
+    LISTEN_HEALTH = "listen.health", Addresses, Toml("[]"), Restart,
         "Where health questions are answered over plain HTTP, in clustercheck's bytes and without a key: /health/NODE for a node, / for Understudy itself. listen.http answers /health as well; this is for balancers on other hosts.";
-    LISTEN_AGENT = "listen.agent", Addresses, Toml("[]"),
+    LISTEN_AGENT = "listen.agent", Addresses, Toml("[]"), Restart,
         "Where HAProxy's agent check is answered: a node's name in, up, down or drain out.";
 
-    LISTEN_READ = "listen.read", Addresses, Toml("[]"),
+    LISTEN_READ = "listen.read", Addresses, Toml("[]"), Restart,
         "Where applications connect that only read: their sessions are spread over the replicas (with Galera: over the synced nodes that are not the writer). See read.lag_max_ms.";
 
-    LISTEN_SPLIT = "listen.split", Switch, Toml("false"),
+    LISTEN_SPLIT = "listen.split", Switch, Toml("false"), Restart,
         "Replication only. true: on listen.mysql, a plain SELECT outside a transaction runs on a replica (within read.lag_max_ms) that has all its session has written; everything else, and whatever is in doubt, on the primary. Each session that reads has a second connection then. See docs/read-write-split.md.";
 
-    HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
+    HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"), Reload,
         "How long a statement may wait for a writer before it ends with \"hold timed out\".";
-    HOLD_STATEMENTS = "hold.statements_max", Count { min: 0, max: 1_000_000 }, Toml("10000"),
+    HOLD_STATEMENTS = "hold.statements_max", Count { min: 0, max: 1_000_000 }, Toml("10000"), Reload,
         "How many statements may wait at once; beyond it the oldest ends with \"hold full\".";
-    HOLD_BYTES = "hold.bytes_max", Bytes { min: 0, max: 64 * GIB }, Toml("67108864"),
+    HOLD_BYTES = "hold.bytes_max", Bytes { min: 0, max: 64 * GIB }, Toml("67108864"), Reload,
         "How many bytes of statements may wait at once.";
-    HOLD_RELEASE = "hold.release_at_once", Count { min: 1, max: 1_000_000 }, Toml("16"),
+    HOLD_RELEASE = "hold.release_at_once", Count { min: 1, max: 1_000_000 }, Toml("16"), Reload,
         "How many held statements run on a new writer at once while it takes over.";
 
-    SWITCHOVER_BUDGET = "switchover.budget_ms", Millis { min: 0, max: 600_000 }, Toml("5000"),
+    SWITCHOVER_BUDGET = "switchover.budget_ms", Millis { min: 0, max: 600_000 }, Toml("5000"), Reload,
         "How long a switchover or a drain waits for running transactions to end, unless the order says otherwise. Over budget, everything is undone and the old writer goes on, or with --force what still runs is cut. 0 waits for no transaction.";
 
-    PROXY_CONNECT_TIMEOUT = "proxy.connect_timeout_ms", Millis { min: 10, max: 600_000 }, Toml("1000"),
+    PROXY_CONNECT_TIMEOUT = "proxy.connect_timeout_ms", Millis { min: 10, max: 600_000 }, Toml("1000"), Reload,
         "How long connecting and logging in to a node may take.";
-    PROXY_LOGIN_TIMEOUT = "proxy.login_timeout_ms", Millis { min: 100, max: 600_000 }, Toml("10000"),
+    PROXY_LOGIN_TIMEOUT = "proxy.login_timeout_ms", Millis { min: 100, max: 600_000 }, Toml("10000"), Reload,
         "How long a client may take to log in.";
-    PROXY_RETAIN = "proxy.retain_bytes_max", Bytes { min: 0, max: GIB }, Toml("1048576"),
+    PROXY_RETAIN = "proxy.retain_bytes_max", Bytes { min: 0, max: GIB }, Toml("1048576"), Reload,
         "The largest statement kept so that it can be sent again on another node; a larger one is sent once.";
-    PROXY_RESENDS = "proxy.resends_max", Count { min: 0, max: 100 }, Toml("1"),
+    PROXY_RESENDS = "proxy.resends_max", Count { min: 0, max: 100 }, Toml("1"), Reload,
         "How often a statement that changes nothing is sent again when it was sent and its node was lost before it answered; then it ends with error 9113. What may change something is never sent again.";
-    PROXY_SUSPECT = "proxy.suspect_time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
+    PROXY_SUSPECT = "proxy.suspect_time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"), Reload,
         "How long statements of a form are refused (error 9115) that ran at the loss of two nodes and did not end well in between; 0 for never.";
-    PROXY_PASSWORD_ERRORS = "proxy.password_errors_max", Count { min: 0, max: 1_000_000 }, Toml("20"),
+    PROXY_PASSWORD_ERRORS = "proxy.password_errors_max", Count { min: 0, max: 1_000_000 }, Toml("20"), Reload,
         "How many wrong passwords one address may give for one account, before further logins of this account from there are refused (error 9120) without a look at the password. All addresses together have ten times as many for an account; beyond that, an address is refused after one. 0 for no limit.";
-    PROXY_PASSWORD_PAUSE = "proxy.password_error_pause_ms", Millis { min: 100, max: HOUR_MS }, Toml("10000"),
+    PROXY_PASSWORD_PAUSE = "proxy.password_error_pause_ms", Millis { min: 100, max: HOUR_MS }, Toml("10000"), Reload,
         "After so long, an address that has used up its wrong passwords for an account may give one more.";
-    PROXY_CLIENTS = "proxy.client_connections_max", Count { min: 1, max: 1_000_000 }, Toml("10000"),
+    PROXY_CLIENTS = "proxy.client_connections_max", Count { min: 1, max: 1_000_000 }, Toml("10000"), Reload,
         "How many clients may be connected at once; the next is told 1040, too many connections.";
-    PROXY_SHUTDOWN_GRACE = "proxy.shutdown_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("5000"),
+    PROXY_SHUTDOWN_GRACE = "proxy.shutdown_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("5000"), Reload,
         "How long running transactions may go on when Understudy is told to stop.";
 
-    API_KEY_FILE = "api.key_file", Path, Unset("api.key in state.dir, made at first start"),
+    API_KEY_FILE = "api.key_file", Path, Unset("api.key in state.dir, made at first start"), Reload,
         "The file with the key of the API.";
-    API_CERTIFICATE = "api.certificate_file", Path, Unset("a self-signed certificate in state.dir, made at first start"),
+    API_CERTIFICATE = "api.certificate_file", Path, Unset("a self-signed certificate in state.dir, made at first start"), Reload,
         "The certificate of listen.https (PEM, its chain after it).";
-    API_CERTIFICATE_KEY = "api.certificate_key_file", Path, Unset("see certificate_file"),
+    API_CERTIFICATE_KEY = "api.certificate_key_file", Path, Unset("see certificate_file"), Reload,
         "Its private key (PEM).";
 
-    READ_LAG_MAX = "read.lag_max_ms", Millis { min: 100, max: HOUR_MS }, Toml("5000"),
+    READ_LAG_MAX = "read.lag_max_ms", Millis { min: 100, max: HOUR_MS }, Toml("5000"), Reload,
         "A replica takes reads, and /health/NODE/replica says yes, while what it has is at most so old: that long ago it had all that the primary had then. Also how long, but at most 5 s, a session that comes to a replica waits until that has all that the session may have seen.";
-    READ_FALLBACK = "read.fallback", Choice(&["primary", "none"]), Toml("\"primary\""),
+    READ_FALLBACK = "read.fallback", Choice(&["primary", "none"]), Toml("\"primary\""), Reload,
         "Who takes the reads of listen.read when no replica may. \"primary\": the primary. \"none\": nobody; statements wait for as long as hold.time_ms says.";
 
-    READ_SPLIT_WAIT = "read.split_wait_ms", Millis { min: 1, max: 60_000 }, Toml("1000"),
+    READ_SPLIT_WAIT = "read.split_wait_ms", Millis { min: 1, max: 60_000 }, Toml("1000"), Reload,
         "With listen.split: how long a read waits on a replica for what its session has written; then the primary answers it, and the replica is left alone for as long.";
 
-    WARM_USER = "warm.user", Text, Unset("no standby is warmed; must be set with any other setting of [warm]"),
+    WARM_USER = "warm.user", Text, Unset("no standby is warmed; must be set with any other setting of [warm]"), Reload,
         "The account that replays on the standbys what the active node was asked, the same on all nodes: CREATE USER ...; GRANT SELECT ON shop.* TO ..., and nothing else. With it, standbys are warmed. See docs/warm-standby.md.";
-    WARM_PASSWORD = "warm.password", Secret, Unset("one of password, password_file and password_env must be set with user"),
+    WARM_PASSWORD = "warm.password", Secret, Unset("one of password, password_file and password_env must be set with user"), Reload,
         "Its password.";
-    WARM_PASSWORD_FILE = "warm.password_file", Path, Unset("see password"),
+    WARM_PASSWORD_FILE = "warm.password_file", Path, Unset("see password"), Reload,
         "A file with its password; white space at the end does not count.";
-    WARM_PASSWORD_ENV = "warm.password_env", Text, Unset("see password"),
+    WARM_PASSWORD_ENV = "warm.password_env", Text, Unset("see password"), Reload,
         "The name of an environment variable with its password.";
-    WARM_SOURCE = "warm.source", Choice(&["slow-log", "proxy"]), Toml("\"slow-log\""),
+    WARM_SOURCE = "warm.source", Choice(&["slow-log", "proxy"]), Toml("\"slow-log\""), Reload,
         "Where it is learned what the active node was asked. \"slow-log\": from its slow log, which `understudy slowlog serve` streams on each node. \"proxy\": from the clients of listen.mysql themselves; no slow log is needed, and the active node has no work with it.";
-    WARM_MIRROR = "warm.mirror_percent", Count { min: 0, max: 100 }, Toml("0"),
+    WARM_MIRROR = "warm.mirror_percent", Count { min: 0, max: 100 }, Toml("0"), Reload,
         "With source = \"proxy\": so many percent of the reads, chosen by chance, are run on each standby at once when their clients have the answers, in no order, instead of a replay that keeps the order of each session. What a standby cannot run within a second is left out. 0: a replay.";
-    WARM_STREAM_PORT = "warm.stream_port", Count { min: 1, max: 65_535 }, Toml("3307"),
+    WARM_STREAM_PORT = "warm.stream_port", Count { min: 1, max: 65_535 }, Toml("3307"), Reload,
         "The port at which each node's slow log is streamed, at the host of its cluster.node.address.";
-    WARM_STREAM_KEY_FILE = "warm.stream_key_file", Path, Unset("no key is shown"),
+    WARM_STREAM_KEY_FILE = "warm.stream_key_file", Path, Unset("no key is shown"), Reload,
         "A file with the key that the streamers want (`understudy slowlog serve --key-file`).";
-    WARM_STREAM_CA = "warm.stream_ca_file", Path, Unset("the streamers are asked without TLS"),
+    WARM_STREAM_CA = "warm.stream_ca_file", Path, Unset("the streamers are asked without TLS"), Reload,
         "The streamers are asked over TLS, and this certificate is trusted (PEM): theirs, or that of the authority that signed it.";
-    WARM_SAMPLE = "warm.sample_one_in", Count { min: 1, max: 10_000 }, Toml("1"),
+    WARM_SAMPLE = "warm.sample_one_in", Count { min: 1, max: 10_000 }, Toml("1"), Reload,
         "Only one in so many is replayed; 1 for all.";
-    WARM_SAMPLE_BY = "warm.sample_by", Choice(&["session", "event"]), Toml("\"session\""),
+    WARM_SAMPLE_BY = "warm.sample_by", Choice(&["session", "event"]), Toml("\"session\""), Reload,
         "With sample_one_in: \"session\": one recorded connection in so many, with all its statements. \"event\": one statement in so many.";
-    WARM_SESSIONS = "warm.sessions_max", Count { min: 0, max: 10_000 }, Toml("0"),
+    WARM_SESSIONS = "warm.sessions_max", Count { min: 0, max: 10_000 }, Toml("0"), Reload,
         "How many sessions a standby is given at most, over which the recorded connections are spread. 0: one for each recorded connection, ended when it ran nothing for a minute; with mirror_percent, 8.";
-    WARM_LAG_MAX = "warm.lag_max_ms", Millis { min: 1000, max: 24 * HOUR_MS }, Toml("60000"),
+    WARM_LAG_MAX = "warm.lag_max_ms", Millis { min: 1000, max: 24 * HOUR_MS }, Toml("60000"), Reload,
         "Statements that were recorded so much earlier than the newest are left out: a standby that is slower than the active node is warmed with what is new.";
-    WARM_WAITING = "warm.waiting_bytes_max", Bytes { min: 1 << 20, max: GIB }, Toml("67108864"),
+    WARM_WAITING = "warm.waiting_bytes_max", Bytes { min: 1 << 20, max: GIB }, Toml("67108864"), Reload,
         "How many bytes of statements may wait for one standby; then no more is read until some have run, and the streamer leaves out what it can keep no longer.";
-    WARM_SKIP = "warm.skip_users", Texts, Toml("[]"),
+    WARM_SKIP = "warm.skip_users", Texts, Toml("[]"), Reload,
         "What these accounts ran is not replayed, as little as what cluster.monitor.user and warm.user ran.";
-    WARM_WRITABLE = "warm.writable_account", Switch, Toml("false"),
+    WARM_WRITABLE = "warm.writable_account", Switch, Toml("false"), Reload,
         "true: warm.user is used even though it may do more than read. Statements are filtered, and sessions are read only, all the same.";
-    WARM_REQUIRE = "warm.require_percent", Count { min: 0, max: 100 }, Toml("0"),
+    WARM_REQUIRE = "warm.require_percent", Count { min: 0, max: 100 }, Toml("0"), Reload,
         "A planned switchover to a standby is refused, unless it is forced, while less than so much of what the active node reads would be in that standby's memory, or while that is not known. 0: however cold. A failover never waits for it.";
 
-    STATE_DIR = "state.dir", Path, Toml("\"/var/lib/understudy\""),
+    LOG_LEVEL = "log.level", Text, Toml("\"info\""), Reload,
+        "What `serve` logs: off, error, warn, info, debug or trace, also of single modules (\"info,proxy=debug\"). UNDERSTUDY_LOG, where it is set, is used instead.";
+
+    STATE_DIR = "state.dir", Path, Toml("\"/var/lib/understudy\""), Restart,
         "Where term, writer, drains and journal are kept across restarts; also the API key and certificate made at first start.";
 }
 

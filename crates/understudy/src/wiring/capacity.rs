@@ -84,8 +84,8 @@ impl Capacities {
         }
     }
 
-    /// A disk that hangs holds up the next samples, and nobody else.
-    async fn save(&self) {
+    /// Writes what was measured. A disk that hangs holds up the next samples, and nobody else.
+    pub async fn save(&self) {
         let nodes = self.kept();
         let state: PathBuf = self.state.to_path_buf();
         let written = tokio::task::spawn_blocking(move || store::write(&state, nodes)).await;

@@ -9,7 +9,7 @@ use manager::{
 };
 use proxy::Busy;
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use topology::NodeId;
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
@@ -19,6 +19,7 @@ use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
 use super::capacity::Capacities;
 use super::health::age;
+use super::reload::ReloadRequest;
 use super::warmth::Warmth;
 use super::windows::Windows;
 use super::{live, metrics};
@@ -56,6 +57,8 @@ pub struct ClusterControl {
     capacities: Capacities,
     /// Another program moves the writer: an order only tells of it.
     is_informed: bool,
+    /// To whoever can put another configuration in force.
+    reloads: mpsc::Sender<ReloadRequest>,
 }
 
 /// What is known of the nodes beside the view.
@@ -77,6 +80,7 @@ impl ClusterControl {
         health: Answerer,
         Known { warmth, windows, capacities }: Known,
         live: broadcast::WeakSender<Event>,
+        reloads: mpsc::Sender<ReloadRequest>,
     ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
         Self {
@@ -96,6 +100,7 @@ impl ClusterControl {
             windows,
             capacities,
             is_informed: settings.manager == topology::replication::Manager::External,
+            reloads,
         }
     }
 
@@ -207,6 +212,16 @@ impl Control for ClusterControl {
                 Ok(OrderDone { sentence, ..done })
             }
             reply => reply,
+        }
+    }
+
+    async fn reload(&self) -> Result<(String, Value), OrderRefused> {
+        let refused = |code, sentence: &str| Err(OrderRefused { code, sentence: sentence.to_owned() });
+        let (reply, answer) = oneshot::channel();
+        match self.reloads.try_send(reply) {
+            Ok(()) => answer.await.unwrap_or_else(|_| refused("stopping", "Understudy is stopping")),
+            Err(mpsc::error::TrySendError::Full(_)) => refused("busy", "other reloads wait: try again"),
+            Err(mpsc::error::TrySendError::Closed(_)) => refused("stopping", "Understudy is stopping"),
         }
     }
 

@@ -10,9 +10,10 @@
 //! ```
 
 use std::fmt::Write;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -22,10 +23,10 @@ use health::server::{self, Answerer, Counts, Server};
 use health::style::Style;
 use link::Endpoint;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use topology::health::{Finding, Question, Rules, refused};
 use topology::view::{ClusterView, NodeView};
 
+use super::present::PresentView;
 use crate::local::{self, Bound, Target};
 use crate::settings::{Node, Settings};
 
@@ -42,26 +43,20 @@ pub(super) const RULES: Rules = Rules::STRICT;
 
 /// Answers about every node, and about this program.
 struct Outlook {
-    view: watch::Receiver<Arc<ClusterView>>,
-    /// When the view's clock began.
-    started: Instant,
+    view: PresentView,
     proxy: proxy::Listening,
     counts: Arc<Counts>,
 }
 
 impl Outlook {
-    fn new(manager: &manager::Handles, proxy: proxy::Listening, counts: Arc<Counts>) -> Self {
-        Self { view: manager.view.clone(), started: manager.started, proxy, counts }
-    }
-
-    fn view(&self) -> Arc<ClusterView> {
-        self.view.borrow().clone()
-    }
-
     /// `None` when there is no such node.
-    fn answer_from(&self, view: &ClusterView, node: Option<&str>, question: Question) -> Option<Answer> {
-        // Of what is held true, not of a node's last word: that a node says nothing is known now.
-        let age = age(view, self.started);
+    fn answer_from(
+        &self,
+        view: &ClusterView,
+        age: Duration,
+        node: Option<&str>,
+        question: Question,
+    ) -> Option<Answer> {
         let found = match (node, question) {
             (Some(name), question) => view.ask(name, question)?,
             (None, Question::Member(_)) if self.proxy.is_open() => Ok(()),
@@ -94,24 +89,33 @@ impl Outlook {
         Some(answer)
     }
 
-    fn is_good(&self, view: &ClusterView, node: Option<&str>, question: Question) -> bool {
-        self.answer_from(view, node, question).is_some_and(|answer| answer.is_good())
+    fn is_good(&self, view: &ClusterView, age: Duration, node: Option<&str>, question: Question) -> bool {
+        self.answer_from(view, age, node, question).is_some_and(|answer| answer.is_good())
+    }
+
+    /// The newest view, and how old it is: the age of what is held true, not of a node's last answer, since it is also known by now when a
+    /// node does not answer.
+    fn view(&self) -> (Arc<ClusterView>, Duration) {
+        let (view, started) = self.view.now();
+        let age = age(&view, started);
+        (view, age)
     }
 }
 
 impl Source for Outlook {
     fn answer(&self, node: Option<&str>, question: Question) -> Option<Answer> {
-        self.answer_from(&self.view(), node, question)
+        let (view, age) = self.view();
+        self.answer_from(&view, age, node, question)
     }
 
     fn status(&self, node: Option<&str>) -> Option<Value> {
-        let view = self.view();
-        let answer = self.answer_from(&view, node, Question::Member(RULES))?;
+        let (view, age) = self.view();
+        let answer = self.answer_from(&view, age, node, Question::Member(RULES))?;
         let mut status = match node {
             Some(name) => json!(view.nodes.iter().find(|node| node.name == name)?),
             None => {
                 let nodes = view.nodes.iter().map(|node| {
-                    let is_good = self.is_good(&view, Some(&node.name), Question::Member(RULES));
+                    let is_good = self.is_good(&view, age, Some(&node.name), Question::Member(RULES));
                     json!({ "name": node.name, "good": is_good, "state": node.state, "reason": node.reason })
                 });
                 json!({
@@ -128,7 +132,7 @@ impl Source for Outlook {
     }
 
     fn metrics(&self) -> String {
-        let view = self.view();
+        let (view, age) = self.view();
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
             // Writing to a string does not fail.
@@ -137,7 +141,7 @@ impl Source for Outlook {
                 let _ = writeln!(text, "{name}{labels} {value}");
             }
         };
-        let good = |node: Option<&str>, question| u64::from(self.is_good(&view, node, question));
+        let good = |node: Option<&str>, question| u64::from(self.is_good(&view, age, node, question));
         let one = |value| [(String::new(), value)];
         // Names of nodes are letters, digits, dots, underscores and dashes.
         let each = |question| {
@@ -197,8 +201,18 @@ impl Source for NodeDoor {
 pub struct Doors {
     main: Server,
     /// A socket has one node, so each has its own listener.
-    #[expect(dead_code, reason = "they serve as long as they are kept")]
-    nodes: Vec<Server>,
+    nodes: Vec<NodeServer>,
+    outlook: Arc<Outlook>,
+    connections_max: u64,
+    #[expect(dead_code, reason = "a socket's file is removed when this is dropped")]
+    files: Vec<Bound>,
+}
+
+/// Answers on a node's own sockets as long as it is kept.
+struct NodeServer {
+    node: Node,
+    #[expect(dead_code, reason = "serves as long as it is kept; nothing when it has no socket")]
+    server: Option<Server>,
     #[expect(dead_code, reason = "a socket's file is removed when this is dropped")]
     files: Vec<Bound>,
 }
@@ -208,57 +222,43 @@ impl Doors {
     pub fn open(
         settings: &Settings,
         connections_max: u64,
-        manager: &manager::Handles,
+        view: PresentView,
         proxy: proxy::Listening,
     ) -> anyhow::Result<Self> {
         let listen = &settings.listen;
-        let counts = Arc::new(Counts::default());
-        let outlook = Arc::new(Outlook::new(manager, proxy, Arc::clone(&counts)));
-        let mut files = Vec::new();
-        let mut is_told = false;
-        let mut bind = |targets: &[Target]| {
-            let mut listeners = Vec::new();
-            for target in targets {
-                match local::bind(&target.file()) {
-                    Ok((listener, file)) => {
-                        listeners.push(listener);
-                        files.push(file);
-                    }
-                    // Mostly for one reason, and then for all of them.
-                    Err(why) if is_told => tracing::debug!("{why}"),
-                    Err(why) => {
-                        is_told = true;
-                        tracing::warn!("{why}");
-                    }
-                }
-            }
-            listeners
-        };
-        let start = |http, unix, agent, source| {
-            let (style, counts) = (Style::Clustercheck, Arc::clone(&counts));
-            let settings = server::Settings {
-                http,
-                unix,
-                agent,
-                style,
-                rules: RULES,
-                several_nodes: true,
-                connections_max,
-            };
-            server::start(settings, source, counts).context("cannot answer health questions")
-        };
-        let mut nodes = Vec::new();
-        for node in &settings.nodes {
-            let sockets = bind(&targets(node, &settings.nodes));
-            if !sockets.is_empty() {
-                let door = NodeDoor { outlook: Arc::clone(&outlook), node: node.name.clone() };
-                nodes.push(start(Vec::new(), sockets, Vec::new(), Arc::new(door))?);
-            }
-        }
+        let outlook = Arc::new(Outlook { view, proxy, counts: Arc::new(Counts::default()) });
         let http = listen::open(&listen.health).context("listen.health")?;
         let agent = listen::open(&listen.agent).context("listen.agent")?;
-        let main = start(http, bind(&[Target::Door(settings.name.clone())]), agent, outlook)?;
-        Ok(Self { main, nodes, files })
+        let (unix, files) = bind(&[Target::Door(settings.name.clone())]);
+        let main = start(&outlook, connections_max, (http, unix, agent), outlook.clone())?;
+        let mut doors = Self { main, nodes: Vec::new(), outlook, connections_max, files };
+        doors.serve_nodes(&settings.nodes)?;
+        Ok(doors)
+    }
+
+    /// Opens the sockets of these nodes, and closes those of others.
+    pub fn serve_nodes(&mut self, nodes: &[Node]) -> anyhow::Result<()> {
+        let same = |a: &Node, b: &Node| a.name == b.name && a.address == b.address;
+        let is_as_before = nodes.len() == self.nodes.len()
+            && nodes.iter().zip(&self.nodes).all(|(node, served)| same(node, &served.node));
+        if is_as_before {
+            return Ok(());
+        }
+        // Which names a node has depends on the others, so all are opened anew.
+        self.nodes.clear();
+        for node in nodes {
+            let (unix, files) = bind(&targets(node, nodes));
+            let door = NodeDoor { outlook: Arc::clone(&self.outlook), node: node.name.clone() };
+            let server = match unix.is_empty() {
+                true => None,
+                false => {
+                    let listeners = (Vec::new(), unix, Vec::new());
+                    Some(start(&self.outlook, self.connections_max, listeners, Arc::new(door))?)
+                }
+            };
+            self.nodes.push(NodeServer { node: node.clone(), server, files });
+        }
+        Ok(())
     }
 
     /// Where HTTP is answered.
@@ -276,6 +276,41 @@ impl Doors {
         self.main.answerer()
     }
 }
+
+/// The listeners for HTTP, on this machine, and for the agent check.
+type Listeners = (Vec<TcpListener>, Vec<UnixListener>, Vec<TcpListener>);
+
+fn start(
+    outlook: &Outlook,
+    connections_max: u64,
+    (http, unix, agent): Listeners,
+    source: Arc<dyn Source>,
+) -> anyhow::Result<Server> {
+    let style = Style::Clustercheck;
+    let settings =
+        server::Settings { http, unix, agent, style, rules: RULES, several_nodes: true, connections_max };
+    server::start(settings, source, Arc::clone(&outlook.counts)).context("cannot answer health questions")
+}
+
+/// The sockets that can be had.
+fn bind(targets: &[Target]) -> (Vec<UnixListener>, Vec<Bound>) {
+    let (mut listeners, mut files) = (Vec::new(), Vec::new());
+    for target in targets {
+        match local::bind(&target.file()) {
+            Ok((listener, file)) => {
+                listeners.push(listener);
+                files.push(file);
+            }
+            // Mostly for one reason, and then for all of them.
+            Err(why) if IS_TOLD.swap(true, Relaxed) => tracing::debug!("{why}"),
+            Err(why) => tracing::warn!("{why}"),
+        }
+    }
+    (listeners, files)
+}
+
+/// It was said once why a socket cannot be had.
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
 
 /// The names that programs of this machine may have for a node.
 fn targets(node: &Node, all: &[Node]) -> Vec<Target> {
@@ -334,6 +369,7 @@ fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
     use topology::NodeId;
     use topology::brain::{Brain, Restored};
     use topology::fact::{Fact, LinkEnd};
@@ -373,7 +409,11 @@ mod tests {
         and_then(&mut brain, now);
         let (_, view) = watch::channel(Arc::new(brain.view(now)));
         let started = Instant::now().checked_sub(now + age).unwrap();
-        Outlook { view, started, proxy: proxy::Listening::default(), counts: Arc::default() }
+        Outlook {
+            view: PresentView::new(view, started),
+            proxy: proxy::Listening::default(),
+            counts: Arc::default(),
+        }
     }
 
     fn kind(outlook: &Outlook, node: Option<&str>, question: Question) -> Option<AnswerKind> {

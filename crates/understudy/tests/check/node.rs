@@ -17,7 +17,7 @@ use crate::http::{roles, the_server};
 use crate::program::{LONG, until};
 use crate::python::python;
 use crate::running::Running;
-use crate::settings::{exposed_secrets, sources_of_settings, what_goes_wrong};
+use crate::settings::{a_password_read_again, exposed_secrets, sources_of_settings, what_goes_wrong};
 use crate::starters::through_xinetd_and_systemd;
 use crate::{DOWN, INTERVAL, SECRET, UP};
 
@@ -62,6 +62,7 @@ fn what_is_said_of_a_node_and_how() {
     sources_of_settings(&check_dir);
     exposed_secrets(&check_dir);
     what_goes_wrong(&check_dir);
+    a_password_read_again(&server, &check_dir);
     through_xinetd_and_systemd(&server, &check_dir);
     let (check, http) =
         Running::check(&check_dir, &["--agent", "127.0.0.1:0", "--interval-ms", "50", "--stale-ms", "1000"]);

@@ -3,8 +3,10 @@
 use std::fs;
 use std::process::Command;
 
+use fixture::Server;
+
 use crate::check_dir::CheckDir;
-use crate::program::run;
+use crate::program::{BIN, run, until};
 use crate::running::Running;
 use crate::{DISABLED, DOWN, SECRET, UP};
 
@@ -136,4 +138,43 @@ pub fn exposed_secrets(check_dir: &CheckDir) {
         running.stop();
     }
     set(check_dir.dir.path(), 0o700);
+}
+
+/// A password that is changed while the check runs: SIGHUP has it read again, and a file that cannot be read changes nothing.
+pub fn a_password_read_again(server: &Server, check_dir: &CheckDir) {
+    server.sql("CREATE OR REPLACE USER turned@localhost IDENTIFIED BY 'first'");
+    server.sql("GRANT PROCESS ON *.* TO turned@localhost");
+    let file = check_dir.text("turned.cnf");
+    let with = |password: &str| {
+        let place = fs::read_to_string(check_dir.path("place.cnf")).unwrap();
+        check_dir.write("turned.cnf", &format!("{place}user=turned\npassword={password}\n"));
+    };
+    let hang_up = |running: &Running, said: &str| {
+        let before = running.log().matches(said).count();
+        run(Command::new("kill").args(["-HUP", &running.child.id().to_string()])).with(0);
+        until(said, || (running.log().matches(said).count() > before).then_some(()));
+    };
+    // Its connection ends, and the next one needs the password.
+    let connect_again = || {
+        let id = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'turned'");
+        server.sql(&format!("KILL {}", id.trim()));
+        until("another connection", || {
+            let now = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'turned'");
+            (!now.trim().is_empty() && now != id).then_some(())
+        });
+    };
+    with("first");
+    let mut command = Command::new("setpriv");
+    check_dir.furnish(&mut command).args(["--pdeathsig", "KILL", BIN, "check", "--listen", "127.0.0.1:0"]);
+    command.args(["--interval-ms", "50", "--answer-socket", &check_dir.text("turned.sock")]);
+    command.args(["--defaults-file", &file]);
+    let running = Running::start(check_dir, command);
+    connect_again();
+    server.sql("SET PASSWORD FOR turned@localhost = PASSWORD('second')");
+    fs::remove_file(&file).unwrap();
+    hang_up(&running, "user and password stay as they are");
+    with("second");
+    hang_up(&running, "user and password were read again");
+    connect_again();
+    server.sql("DROP USER turned@localhost");
 }

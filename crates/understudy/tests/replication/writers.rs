@@ -60,6 +60,12 @@ impl Writers {
         self.told.lock().unwrap().writers[0]
     }
 
+    /// What went wrong until now.
+    #[allow(dead_code)] // of another test program
+    pub fn errors(&self) -> Vec<String> {
+        self.told.lock().unwrap().errors.clone()
+    }
+
     /// Waits for `count` more commits.
     pub async fn more(&self, count: usize) {
         let now = || self.told.lock().unwrap().commits.len();

@@ -123,6 +123,7 @@ fn routes(address: SocketAddr) -> Arc<Routes> {
         refused: 0,
         lost_epoch: None,
         cut: Cut::Nothing,
+        is_removed: false,
     };
     let proof = Proof::Native(native::stage2(&native::stage1(b"secret")));
     let account =

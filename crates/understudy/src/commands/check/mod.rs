@@ -45,7 +45,8 @@ const MORE: &str = "\
 The answer is clustercheck's, byte for byte, whatever is asked. Some paths have their own: /status (every fact, as JSON), /writer, \
 /replica?max_lag=2s, /metrics. ?donor=1, ?readonly=0 and ?drained=1 hold for one question.
 
-Stays in the foreground and logs to standard error (level: UNDERSTUDY_LOG, default info), until SIGTERM or SIGINT. Sockets that systemd \
+Stays in the foreground and logs to standard error (level: UNDERSTUDY_LOG, default info), until SIGTERM or SIGINT. SIGHUP reads user and \
+password again. Sockets that systemd \
 passes are used as well; one with FileDescriptorName=agent is for the agent check.
 
 The password comes from --password-file, else from UNDERSTUDY_CHECK_PASSWORD, else from an option file; never from the command line.
@@ -55,7 +56,7 @@ The password comes from --password-file, else from UNDERSTUDY_CHECK_PASSWORD, el
 Exit codes of --once: 0 it may; 1 it must not, or cannot be asked; 2 wrong usage.";
 
 /// Asks one MariaDB or MySQL server whether it may take traffic, and tells whoever asks.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = MORE)]
 pub struct Check {
     #[arg(
@@ -185,6 +186,8 @@ impl Check {
         let secrets = [&self.password_file, &self.defaults_file, &self.defaults_extra_file];
         let exposed = secrets.into_iter().flatten().filter_map(|file| exposed::file(file)).collect();
         let database = Database::of(self.options()?, || USER.into());
+        let again = self.clone();
+        let read_login = Box::new(move || Ok(Database::of(again.options()?, || USER.into()).login));
         let socket = self.answer_socket.unwrap_or_else(|| database.target.file());
         let (donor, read_only) = (self.available_when_donor, !self.no_available_when_readonly);
         let rules = Rules { donor, read_only, ..Rules::STRICT };
@@ -205,7 +208,8 @@ impl Check {
         }
         let sockets = Sockets::open(&self.listen, &self.agent, LISTEN)?;
         let interval = Duration::from_millis(self.interval_ms);
-        Watch { database, interval, age_max, disabled_file, rules, style, socket, exposed }.run(sockets)
+        Watch { database, read_login, interval, age_max, disabled_file, rules, style, socket, exposed }
+            .run(sockets)
     }
 
     /// What the command line, the password's place and the option files say of the database.

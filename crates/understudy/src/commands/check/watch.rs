@@ -15,21 +15,23 @@ use health::refresh::{self, State};
 use health::server::{self, Counts, Server};
 use health::style::Style;
 use health::{Source, node::Node};
-use tokio::sync::watch::Receiver;
+use link::Login;
+use tokio::sync::watch::{self, Receiver};
 use tokio::time::timeout;
 use topology::health::{Question, Rules};
 
 use super::database::Database;
 use super::sockets::Sockets;
-use crate::commands::foreground::{Signals, log};
+use crate::commands::foreground::{Heard, Signals, log};
 use crate::exit::{CommandResult, Failure};
 use crate::{descriptors, local, notify};
 
 /// What is watched, and how it is told.
-#[derive(Debug)]
 pub struct Watch {
     /// The database.
     pub database: Database,
+    /// Reads the account again from wherever it came from.
+    pub read_login: Box<dyn Fn() -> Result<Login, Failure>>,
     /// From one question to the next.
     pub interval: Duration,
     /// What is older is not believed.
@@ -62,7 +64,8 @@ impl Watch {
 
     async fn watch(self, sockets: Sockets, connections_max: u64) -> CommandResult {
         let mut signals = Signals::of_service()?;
-        let mut state = self.refresher()?;
+        let (logins, login) = watch::channel(self.database.login.clone());
+        let mut state = self.refresher(login)?;
         // The first answer is one, and not "not asked yet". It comes within the deadline, good or bad.
         let first = async {
             // When the refresher has ended, this is noticed below.
@@ -77,7 +80,7 @@ impl Watch {
         notify::ready();
         let _watchdog = self.watchdog(state.clone());
         let name = tokio::select! {
-            name = signals.next() => name,
+            name = self.until_ended(&mut signals, &logins) => name,
             () = self.tell(state) => {
                 return Err(Failure::Failed(
                     "the refresher ended by itself: its last words are in the log; start again".into(),
@@ -88,8 +91,29 @@ impl Watch {
         Ok(stopped(name))
     }
 
+    /// Reads the account again at each SIGHUP, until a signal means the end; its name.
+    async fn until_ended(&self, signals: &mut Signals, logins: &watch::Sender<Login>) -> &'static str {
+        loop {
+            match signals.next_or_reload().await {
+                Heard::End(name) => return name,
+                Heard::Reload => match (self.read_login)() {
+                    Ok(login) => {
+                        logins.send_replace(login);
+                        tracing::info!(
+                            "SIGHUP: user and password were read again, for the next connection to the database; everything else is changed \
+                             by a restart"
+                        );
+                    }
+                    Err(failure) => {
+                        tracing::error!("SIGHUP: user and password stay as they are: {}", failure.text());
+                    }
+                },
+            }
+        }
+    }
+
     /// Begins to ask, on a thread that nothing else can hold up.
-    fn refresher(&self) -> Result<Receiver<Arc<State>>, Failure> {
+    fn refresher(&self, login: Receiver<Login>) -> Result<Receiver<Arc<State>>, Failure> {
         let settings = refresh::Settings {
             whereabouts: self.database.whereabouts.clone(),
             login: self.database.login.clone(),
@@ -102,7 +126,7 @@ impl Watch {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let (sender, receiver) = refresh::channel();
         let asks = move || {
-            runtime.block_on(refresh::run(settings, sender));
+            runtime.block_on(refresh::run(settings, login, sender));
             runtime.shutdown_background();
         };
         // Not waited for at the end: it may be in the middle of a question.

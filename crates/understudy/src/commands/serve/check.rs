@@ -128,7 +128,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
     let runtime = crate::runtime::start()?;
     let facts = runtime.block_on(read::all(settings, password));
     let seen = facts.iter().filter_map(|node| node.said.as_ref().ok()?.cluster_size).max();
-    if let Some(few) = warnings::few_votes(settings, seen.map(|count| count as usize)) {
+    if let Some(few) = warnings::few_members(settings, seen.map(|count| count as usize)) {
         tried.warning(&few);
     }
     let answering = facts.iter().filter(|node| node.said.is_ok());
@@ -172,7 +172,7 @@ fn servers(
     account: Option<&manager::Account>,
     tried: &mut Tried,
 ) -> Result<(), crate::exit::Failure> {
-    if let Some(few) = warnings::few_votes(settings, None) {
+    if let Some(few) = warnings::few_members(settings, None) {
         tried.warning(&few);
     }
     let all = crate::runtime::start()?.block_on(servers::all(settings, password, account));

@@ -3,24 +3,28 @@
 mod check;
 mod first_start;
 mod ports;
+mod reload;
 pub mod servers;
 mod warm;
 mod warnings;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use tokio::sync::mpsc::Receiver;
 
-use crate::commands::foreground::{Signals, log};
+use self::reload::Reloaded;
+use crate::commands::foreground::{Heard, Signals, log_at};
 use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 use crate::wiring::warm::Secrets;
-use crate::wiring::{self, Passwords, Services};
+use crate::wiring::{self, Passwords, ReloadRequest, Services};
 use crate::{descriptors, notify};
 
-/// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, default info). SIGTERM or SIGINT ends it in good order: no new clients,
-/// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short.
+/// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, else log.level). SIGTERM or SIGINT ends it in good order: no new clients,
+/// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short. SIGHUP reads the configuration again.
 #[derive(Args)]
 pub struct Serve {
     /// The configuration [default: ./understudy.toml, then /etc/understudy/understudy.toml]
@@ -42,24 +46,32 @@ impl Serve {
         if self.check {
             return check::run(&settings, self.json);
         }
-        log();
+        log_at(&settings.log_level);
         for exposed in warnings::exposed_secrets(&settings) {
             tracing::warn!("{exposed}");
         }
-        let shares = descriptors::divide(&settings);
-        let monitor = settings.password().map_err(Failure::usage)?;
-        let replication = settings.replication_account().map_err(Failure::usage)?;
-        let warm = warm_secrets(&settings)?;
+        let (shares, too_few) = descriptors::divide(&settings);
+        if let Some(warning) = too_few {
+            tracing::warn!("{warning}");
+        }
+        let passwords = passwords(&settings)?;
         let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
         if let Some(problem) = ports::first_problem(&settings) {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
-        let services =
-            wiring::start(&settings, shares, Passwords { monitor, replication, warm }, credentials)
-                .map_err(|e| Failure::failed(&e))?;
-        serve(services)
+        let (services, reloads) =
+            wiring::start(settings, shares, passwords, credentials).map_err(|e| Failure::failed(&e))?;
+        serve(services, reloads)
     }
+}
+
+fn passwords(settings: &Settings) -> Result<Passwords, Failure> {
+    Ok(Passwords {
+        monitor: settings.password().map_err(Failure::usage)?,
+        replication: settings.replication_account().map_err(Failure::usage)?,
+        warm: warm_secrets(settings)?,
+    })
 }
 
 fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
@@ -68,23 +80,66 @@ fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
         return Ok(None);
     };
     let access = settings.stream_access(warm).map_err(Failure::usage)?;
-    Ok(Some(Secrets { password: manager::Password(password), access }))
+    let mut hasher = DefaultHasher::new();
+    for file in [&warm.stream_key_file, &warm.stream_ca_file] {
+        // It was read a moment ago.
+        file.as_ref().and_then(|file| std::fs::read(file).ok()).hash(&mut hasher);
+    }
+    let files_hash = hasher.finish();
+    Ok(Some(Secrets { password: manager::Password(password), access, files_hash }))
 }
 
-fn serve(services: Services) -> CommandResult {
+/// What ends the wait of `serve`.
+enum Event {
+    End(&'static str),
+    /// A part that must not end has ended.
+    Broken(&'static str),
+    /// With where the answer goes, if it was not a signal.
+    Reload(Option<ReloadRequest>),
+}
+
+fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> CommandResult {
     let mut signals = services.wait(async { Signals::of_service() })?;
     tracing::info!("{}", services.sentence());
     notify::ready();
     let _watchdog = notify::watchdog(services.pulse());
-    let (no_manager, no_door) = (services.without_manager(), services.without_door());
-    let signal = services.wait(async {
-        tokio::select! {
-            name = signals.next() => Ok(name),
-            () = no_manager => Err("the manager ended by itself: nobody would notice a dead node any more"),
-            () = no_door => Err("the proxy no longer follows the manager: it would go on using a dead node"),
+    let ended = loop {
+        let (no_manager, no_door) = (services.without_manager(), services.without_door());
+        let event = services.wait(async {
+            tokio::select! {
+                heard = signals.next_or_reload() => match heard {
+                    Heard::End(name) => Event::End(name),
+                    Heard::Reload => Event::Reload(None),
+                },
+                Some(request) = reloads.recv() => Event::Reload(Some(request)),
+                () = no_manager => Event::Broken("the manager ended by itself: nobody would notice a dead node any more"),
+                () = no_door => Event::Broken("the proxy no longer follows the manager: it would go on using a dead node"),
+            }
+        });
+        match event {
+            Event::End(name) => break Ok(name),
+            Event::Broken(what) => break Err(what.to_owned()),
+            Event::Reload(request) => {
+                notify::reloading();
+                let reloaded = reload::reload(&mut services);
+                notify::ready();
+                match reloaded {
+                    Reloaded::Told(reply) => {
+                        match &reply {
+                            Ok((sentence, _)) => tracing::info!("{sentence}"),
+                            Err(refused) => tracing::error!("{}", refused.sentence),
+                        }
+                        if let Some(request) = request {
+                            // Who asked may have gone; the log has it.
+                            let _ = request.send(reply);
+                        }
+                    }
+                    Reloaded::Broken(what) => break Err(what),
+                }
+            }
         }
-    });
-    match signal {
+    };
+    match &ended {
         Ok(name) => tracing::info!("{name}: taking no new clients and letting running transactions end"),
         Err(what) => tracing::error!("{what}; stopping"),
     }
@@ -93,7 +148,7 @@ fn serve(services: Services) -> CommandResult {
         signals.next().await;
     });
     tracing::info!("stopped");
-    match signal {
+    match ended {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(what) => Err(Failure::Failed(format!("{what}: its last words are in the log; start again"))),
     }

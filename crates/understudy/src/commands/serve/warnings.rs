@@ -2,7 +2,6 @@
 //! of it keeps `serve` from starting; `serve --check` tells all of it, and `serve` tells of the secrets at each start.
 
 use std::io;
-use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 
 use topology::kind::Kind;
@@ -12,8 +11,8 @@ use crate::settings::password::PasswordSource;
 use crate::settings::problem::Problem;
 use crate::settings::{Settings, table as t};
 
-/// Votes that a group needs so that the loss of one leaves a majority.
-const VOTES_WANTED: usize = 3;
+/// Members that a group needs so that the loss of one leaves a majority.
+const MEMBERS_WANTED: usize = 3;
 
 /// Each file with a secret that every user of this machine can read.
 pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
@@ -59,18 +58,19 @@ pub fn clear_api(settings: &Settings) -> Vec<Problem> {
     open.map(said).collect()
 }
 
-/// Too few to lose one of them. `seen`: the largest group that a node tells of; an arbitrator (garbd) has a vote and is no node here.
-pub fn few_votes(settings: &Settings, seen: Option<usize>) -> Option<String> {
+/// Too few members to lose one of them. `seen`: the size of the largest group that a node reports, in which an arbitrator (garbd) counts; it is
+/// no node of the configuration. Weights (pc.weight) are not looked at.
+pub fn few_members(settings: &Settings, seen: Option<usize>) -> Option<String> {
     let count = settings.nodes.len();
-    let votes = seen.unwrap_or(0).max(count);
+    let members = seen.unwrap_or(0).max(count);
     let file = settings.file.display();
-    match (settings.kind, votes) {
+    match (settings.kind, members) {
         (_, 1) => Some(format!("{file}: there is one node: no other can take over from it")),
-        (Kind::Galera, votes) if votes < VOTES_WANTED => Some(format!(
-            "{file}: the cluster has {votes} votes: when a node is lost without a goodbye, the other has no majority and stops, too; a \
+        (Kind::Galera, members) if members < MEMBERS_WANTED => Some(format!(
+            "{file}: the cluster has {members} members: when a node is lost without a goodbye, the other has no majority and stops, too; a \
              third node, or an arbitrator (garbd), prevents that"
         )),
-        (Kind::Replication, votes) if votes < VOTES_WANTED => Some(format!(
+        (Kind::Replication, members) if members < MEMBERS_WANTED => Some(format!(
             "{file}: there is one replica: once it has taken over, nobody can take over from it until the other is back"
         )),
         _ => None,
@@ -79,7 +79,7 @@ pub fn few_votes(settings: &Settings, seen: Option<usize>) -> Option<String> {
 
 /// Whether other machines reach this listening address. A name that cannot be looked up is told elsewhere.
 fn is_open(address: &str) -> bool {
-    address.to_socket_addrs().is_ok_and(|mut found| found.any(|one| !one.ip().is_loopback()))
+    listen::is_local(address) == Some(false)
 }
 
 /// Why a directory could not be made.

@@ -60,7 +60,7 @@ impl Own {
         let password = settings.password().map_err(|e| e.to_string())?;
         let replication = settings.replication_account().map_err(|e| e.to_string())?;
         let passwords = Passwords { monitor: password, replication, warm: None };
-        let mut given = wiring::manager_settings(&settings, passwords);
+        let mut given = wiring::manager_settings(&settings, &passwords);
         given.cluster.replication.failover = FailoverPolicy::Manual;
         given.cluster.probe_interval = INTERVAL;
         let dir = std::env::temp_dir().join(format!("understudy-masterha-{}", std::process::id()));

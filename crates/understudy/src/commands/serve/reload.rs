@@ -1,0 +1,79 @@
+//! Reads the configuration again while `serve` runs, and puts it in force: wholly, or not at all.
+
+use serde_json::{Value, json};
+use topology::order::OrderRefused;
+
+use super::{first_start, passwords};
+use crate::commands::foreground::set_level;
+use crate::descriptors;
+use crate::exit::Failure;
+use crate::settings::difference::{Change, changes};
+use crate::settings::table::Applies;
+use crate::settings::{Settings, table as t};
+use crate::wiring::{NotApplied, ReloadReply, Services};
+
+/// How a reload ended.
+pub enum Reloaded {
+    /// A sentence and what changed, or why nothing did.
+    Told(ReloadReply),
+    /// The program cannot go on.
+    Broken(String),
+}
+
+/// Reads the file of the settings in force again, and what it names.
+pub fn reload(services: &mut Services) -> Reloaded {
+    match try_reload(services) {
+        Ok(changes) => Reloaded::Told(Ok((sentence(&changes), told(&changes)))),
+        Err(NotApplied::Refused(code, why)) => {
+            let sentence = format!("the configuration was read again, and nothing was changed: {why}");
+            Reloaded::Told(Err(OrderRefused { code, sentence }))
+        }
+        Err(NotApplied::Broken(why)) => Reloaded::Broken(why),
+    }
+}
+
+fn try_reload(services: &mut Services) -> Result<Vec<Change>, NotApplied> {
+    let wrong = |why: String| NotApplied::Refused("configuration", why);
+    let settings =
+        Settings::load(&services.settings().file).map_err(|problems| wrong(problems.to_string()))?;
+    let changes = changes(services.settings(), &settings);
+    let stuck: Vec<&Change> = changes.iter().filter(|change| change.applies == Applies::Restart).collect();
+    if !stuck.is_empty() {
+        let list: Vec<String> = stuck.into_iter().map(|change| at_line(&settings, change)).collect();
+        let text = format!("{}: that takes a restart, or put it back", list.join("; "));
+        return Err(NotApplied::Refused("restart", text));
+    }
+    let said = |failure: Failure| wrong(failure.text().to_owned());
+    let passwords = passwords(&settings).map_err(said)?;
+    let credentials = first_start::prepare(&settings).map_err(said)?;
+    let (shares, too_few) = descriptors::divide(&settings);
+    // Otherwise it was said before.
+    let is_news = changes.iter().any(|change| change.path == t::PROXY_CLIENTS.path);
+    if let Some(warning) = too_few.filter(|_| is_news) {
+        tracing::warn!("{warning}");
+    }
+    let level = settings.log_level.clone();
+    services.apply(settings, shares, passwords, credentials)?;
+    set_level(&level);
+    Ok(changes)
+}
+
+fn at_line(settings: &Settings, change: &Change) -> String {
+    match change.line {
+        Some(line) => format!("{}:{line}: {}", settings.file.display(), change.sentence),
+        None => change.sentence.clone(),
+    }
+}
+
+fn sentence(changes: &[Change]) -> String {
+    let sentences: Vec<&str> = changes.iter().map(|change| &*change.sentence).collect();
+    if sentences.is_empty() {
+        return "the configuration was read again: no setting has changed; key, certificate and passwords are as in their files".to_owned();
+    }
+    format!("the configuration was read again, and is in force: {}", sentences.join("; "))
+}
+
+fn told(changes: &[Change]) -> Value {
+    let one = |change: &Change| json!({ "setting": change.path, "change": change.sentence });
+    json!({ "changes": changes.iter().map(one).collect::<Vec<_>>() })
+}
