@@ -12,7 +12,7 @@ use protocol::capability::Caps;
 use protocol::command::{Command, query_text, statement_id};
 use protocol::ok::status;
 use protocol::response::{Answer, Step};
-use protocol::statement::{Kind, Pins, Statement};
+use protocol::statement::{Pins, Statement, StatementKind};
 use session::command::{InFlight, Next};
 use session::names::Names;
 use session::retry::Progress;
@@ -71,7 +71,9 @@ impl Scene {
             }
             _ => return None,
         };
-        assert!(is_whole || flight.kind() != Kind::Read || Command::of(payload) != Some(Command::QUERY));
+        assert!(
+            is_whole || flight.kind() != StatementKind::Read || Command::of(payload) != Some(Command::QUERY)
+        );
         if flight.command == Command::STMT_CLOSE
             && let Some(id) = flight.statement
         {
@@ -145,7 +147,7 @@ fn rebuilt(scene: &Scene, came: usize) {
     for (_, text) in said.iter().enumerate().filter(|(nth, _)| *nth != made) {
         for mode in [0, status::NO_BACKSLASH_ESCAPES, status::ANSI_QUOTES] {
             let seen = Statement::under(text.as_bytes(), mode);
-            assert_eq!(seen.kind, Kind::SessionOnly, "said again on another node: {text}");
+            assert_eq!(seen.kind, StatementKind::SessionOnly, "said again on another node: {text}");
             assert!(seen.pins.without(Pins::USER_VARIABLE).is_empty());
         }
     }

@@ -48,7 +48,8 @@ fn judge(story: &Story) {
     for restart in &story.restarts {
         let _ = verdict::happened(restart, None).because;
         let _ = verdict::predicted(restart, !story.checkpoints.is_empty()).to_string();
-        let known = [restart.failed, restart.node_id, restart.started, restart.failed_again, restart.process_ended];
+        let known =
+            [restart.failed, restart.node_id, restart.started, restart.failed_again, restart.process_ended];
         assert!(known.into_iter().flatten().all(|time| story.first <= time && time <= story.last));
         let span_us = story.last.since_us(story.first);
         assert!(restart.parts().iter().all(|part| part.us.abs() <= span_us));

@@ -10,7 +10,7 @@ use fuzz::lies_within;
 use libfuzzer_sys::fuzz_target;
 use protocol::ok::status;
 use protocol::statement::{
-    InsertId, Kind, Pins, Recalls, Statement, digest, digest_text, may_give, names_any, names_in,
+    InsertId, Pins, Recalls, Statement, StatementKind, digest, digest_text, may_give, names_any, names_in,
     unreported_variables,
 };
 
@@ -51,7 +51,7 @@ fuzz_target!(|input: &[u8]| {
 
     // Whatever came before, the end of a text is looked at (or the text is taken for the worst).
     let writes = look(&[text, b"\n INTO OUTFILE 'x'"].concat());
-    assert_ne!(writes.kind, Kind::Read, "INTO at the end goes unseen");
+    assert_ne!(writes.kind, StatementKind::Read, "INTO at the end goes unseen");
     let locks = look(&[text, b"\n,GET_LOCK('x',1)"].concat());
     assert!(locks.pins.has(Pins::GET_LOCK) || is_worst(&locks), "GET_LOCK at the end goes unseen");
     let asks = look(&[text, b"\n,FOUND_ROWS()"].concat());
@@ -65,7 +65,7 @@ fuzz_target!(|input: &[u8]| {
 
     // Two statements in one text, the second or the first of them a write.
     for both in [[text, b"\n;DELETE FROM t"].concat(), [&b"DELETE FROM t;"[..], text].concat()] {
-        assert_ne!(look(&both).kind, Kind::Read, "a write beside another statement goes unseen");
+        assert_ne!(look(&both).kind, StatementKind::Read, "a write beside another statement goes unseen");
     }
     for both in [[text, b"\n;COMMIT"].concat(), [&b"COMMIT;"[..], text].concat()] {
         assert!(look(&both).may_commit, "a commit beside another statement goes unseen");
@@ -78,9 +78,9 @@ fuzz_target!(|input: &[u8]| {
         return;
     }
     for part in [first, second] {
-        let is_something = part.kind != Kind::Write || part.may_commit;
+        let is_something = part.kind != StatementKind::Write || part.may_commit;
         assert!(
-            joined.kind != Kind::Read || part.kind == Kind::Read || !is_something,
+            joined.kind != StatementKind::Read || part.kind == StatementKind::Read || !is_something,
             "a part is no read, the whole is"
         );
     }
@@ -122,25 +122,25 @@ fn has_names(text: &[u8], mode: u16) {
 
 /// As a text that nobody understood: nothing is claimed of it.
 fn is_worst(statement: &Statement) -> bool {
-    statement.kind == Kind::Write && statement.may_commit
+    statement.kind == StatementKind::Write && statement.may_commit
 }
 
 fn agrees_with_itself(seen: &Statement, text: &[u8]) {
     assert!((seen.pins.0 & seen.unpins.0) == 0, "pinned and let go at once");
     match seen.kind {
-        Kind::Read => {
+        StatementKind::Read => {
             assert!(!seen.may_commit && seen.recalled.is_empty());
             assert!(
                 !seen.pins.has(Pins::TEMP_TABLE) && !seen.pins.has(Pins::GET_LOCK),
                 "a read that ties to the node"
             );
         }
-        Kind::Begin | Kind::Commit => assert!(seen.may_commit),
-        Kind::Rollback | Kind::Savepoint => assert!(!seen.may_commit),
-        Kind::SessionOnly | Kind::Write | Kind::Kill { .. } => {}
+        StatementKind::Begin | StatementKind::Commit => assert!(seen.may_commit),
+        StatementKind::Rollback | StatementKind::Savepoint => assert!(!seen.may_commit),
+        StatementKind::SessionOnly | StatementKind::Write | StatementKind::Kill { .. } => {}
     }
     if seen.literal_user_variables {
-        assert!(seen.kind == Kind::SessionOnly && text.is_ascii());
+        assert!(seen.kind == StatementKind::SessionOnly && text.is_ascii());
         assert!(!seen.may_commit && seen.recalled.is_empty());
         assert_eq!((seen.pins, seen.unpins), (Pins::USER_VARIABLE, Pins::NONE));
     }

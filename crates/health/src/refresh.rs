@@ -287,8 +287,8 @@ async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Re
     let variables = link.query(sql::VARIABLES, left()).await?;
     let status = galera::read(|name| status.value_of(name), |name| variables.value_of(name)).status;
     let at = Instant::now();
-    let told = replication.ask(link, began + deadline / 2).await?;
-    Ok(Heard { word: Word { status, replication: told.channels }, at, is_spent: told.is_spent })
+    let answer = replication.ask(link, began + deadline / 2).await?;
+    Ok(Heard { word: Word { status, replication: answer.channels }, at, is_spent: answer.is_spent })
 }
 
 fn tell(

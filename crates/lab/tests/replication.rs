@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clients::{application, client};
 use lab::fault::Fault;
 use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
-use lab::stage::{Form, Kind, ReplicationWord, Stage, StagePlan, Word, account};
+use lab::stage::{ClusterKind, Form, ReplicationWord, Stage, StagePlan, Word, account};
 use leftovers::{directory, network, nothing_left};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn plan(purpose: &str, semi_sync: bool) -> StagePlan {
     let name = format!("t{}-{purpose}", std::process::id());
-    StagePlan { name, kind: Kind::Replication { semi_sync }, ..StagePlan::default() }
+    StagePlan { name, kind: ClusterKind::Replication { semi_sync }, ..StagePlan::default() }
 }
 
 async fn monitor(stage: &Stage, node: &str) -> Conn {
@@ -101,7 +101,7 @@ async fn a_primary_and_two_replicas_are_broken_mended_and_cleared_away() {
 
     // Through another hand, as `lab fault` does it.
     let other = Stage::attach(stage.name()).unwrap();
-    assert_eq!(other.kind(), Kind::Replication { semi_sync: true });
+    assert_eq!(other.kind(), ClusterKind::Replication { semi_sync: true });
     other.fault("db1", Fault::Kill).await.unwrap();
     stage.wait_gone("db1", PATIENCE).await.unwrap();
     let dead = stage.report().await.unwrap().remove(0);

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clients::application;
-use lab::stage::{Kind, Stage, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
-use protocol::statement::{Kind as SqlKind, digest};
+use protocol::statement::{StatementKind, digest};
 use slowlog::{Command, Dialect, Item, Limits, Reader, Schema, Start};
 
 /// For whatever the server does by itself.
@@ -28,7 +28,7 @@ struct Seen {
     /// With `<>` around a command that is no SQL.
     text: Vec<u8>,
     rows_sent: Option<u64>,
-    kind: Option<SqlKind>,
+    kind: Option<StatementKind>,
     end_us: u64,
     query_time_us: u64,
     is_doubtful: bool,
@@ -84,7 +84,7 @@ async fn stage(purpose: &str) -> Stage {
     ];
     let plan = StagePlan {
         name: format!("t{}-{purpose}", std::process::id()),
-        kind: Kind::Replication { semi_sync: false },
+        kind: ClusterKind::Replication { semi_sync: false },
         nodes: 1,
         server_options: options.map(str::to_owned).into(),
         ..StagePlan::default()
@@ -304,9 +304,11 @@ async fn over_a_rotation_nothing_is_lost_and_pt_query_digest_counts_the_same() {
     assert!(
         own.iter()
             .filter(|entry| entry.text.starts_with(b"SELECT"))
-            .all(|entry| entry.kind == Some(SqlKind::Read))
+            .all(|entry| entry.kind == Some(StatementKind::Read))
     );
-    assert!(own.iter().all(|entry| entry.kind != Some(SqlKind::Read) || entry.text.starts_with(b"SELECT")));
+    assert!(
+        own.iter().all(|entry| entry.kind != Some(StatementKind::Read) || entry.text.starts_with(b"SELECT"))
+    );
 
     // Apart: in the middle of a file it takes a banner for SQL, and the entry behind it with it, where that has no time line.
     let theirs = tokio::task::spawn_blocking(move || digests_by_percona(&[rotated, path])).await.unwrap();

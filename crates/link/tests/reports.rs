@@ -62,7 +62,7 @@ async fn tell(link: &mut Link, sql: &str) -> Reported {
     put_packet(&mut out, &mut 0, &[&[Command::QUERY.0], sql.as_bytes()].concat());
     link.stream.write_all(&out).await.unwrap();
     let mut answer = Answer::new(Command::QUERY, link.caps);
-    let mut told = Reported::default();
+    let mut reported = Reported::default();
     loop {
         let mut header = [0; HEADER_LEN];
         link.stream.read_exact(&mut header).await.unwrap();
@@ -71,26 +71,26 @@ async fn tell(link: &mut Link, sql: &str) -> Reported {
         link.stream.read_exact(&mut payload).await.unwrap();
         let step = answer.step(head.len, &payload).unwrap();
         match step {
-            Step::Part { .. } | Step::End(End::Ok { .. }) => take(&mut told, &payload, link.caps),
-            Step::End(End::Err { code }) => told.error = Some(code),
+            Step::Part { .. } | Step::End(End::Ok { .. }) => take(&mut reported, &payload, link.caps),
+            Step::End(End::Err { code }) => reported.error = Some(code),
             Step::More => {}
             other => panic!("{sql}: {other:?}"),
         }
         if matches!(step, Step::End(_)) {
-            return told;
+            return reported;
         }
     }
 }
 
-fn take(told: &mut Reported, payload: &[u8], caps: Caps) {
+fn take(reported: &mut Reported, payload: &[u8], caps: Caps) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let ok = OkPacket::parse(payload, caps).unwrap();
-    told.ids.push(ok.last_insert_id);
+    reported.ids.push(ok.last_insert_id);
     for change in ok.changes() {
         match change.unwrap() {
-            Change::Variable { name, value } => drop(told.variables.insert(text(name), text(value))),
-            Change::Schema(name) => told.schema = Some(text(name)),
-            Change::StateChanged(changed) => told.state |= changed,
+            Change::Variable { name, value } => drop(reported.variables.insert(text(name), text(value))),
+            Change::Schema(name) => reported.schema = Some(text(name)),
+            Change::StateChanged(changed) => reported.state |= changed,
             other => panic!("{other:?}"),
         }
     }
@@ -238,12 +238,12 @@ async fn no_set_goes_unseen() {
         "SET @@lc_time_names = 'de_DE', @@group_concat_max_len = 77",
     ] {
         let before = variables(&mut link).await;
-        let told = tell(&mut link, sql).await;
-        assert_eq!(told.error, None, "{sql}");
+        let reported = tell(&mut link, sql).await;
+        assert_eq!(reported.error, None, "{sql}");
         let after = variables(&mut link).await;
         let named: BTreeSet<String> = unreported_variables(sql.as_bytes(), 0)
             .map(|name| String::from_utf8_lossy(name).to_lowercase())
-            .chain(told.variables.keys().cloned())
+            .chain(reported.variables.keys().cloned())
             .collect();
         let changed: BTreeSet<String> = before
             .iter()
@@ -254,7 +254,7 @@ async fn no_set_goes_unseen() {
         let unseen: Vec<_> = changed.difference(&named).collect();
         assert!(unseen.is_empty(), "{sql}: {unseen:?} changed, {named:?} are known of");
         let silent = Statement::of(sql.as_bytes()).sets.has(Sets::UNREPORTED);
-        assert_eq!(silent, !changed.iter().all(|name| told.variables.contains_key(name)), "{sql}");
+        assert_eq!(silent, !changed.iter().all(|name| reported.variables.contains_key(name)), "{sql}");
     }
 }
 
@@ -305,12 +305,12 @@ async fn the_collation_is_known_or_known_to_be_unknown() {
         "SET @@character_set_connection = utf8mb4",
         "SET NAMES utf8mb4",
     ] {
-        let told = tell(&mut link, sql).await;
-        assert_eq!(told.error, None, "{sql}");
+        let reported = tell(&mut link, sql).await;
+        assert_eq!(reported.error, None, "{sql}");
         let scanned = Statement::of(sql.as_bytes());
         let silent = unreported_variables(sql.as_bytes(), 0).count() > 0;
-        let charset = told.variables.get("character_set_connection");
-        known = match (told.variables.get("collation_connection"), charset) {
+        let charset = reported.variables.get("character_set_connection");
+        known = match (reported.variables.get("collation_connection"), charset) {
             _ if silent || scanned.calls => None,
             (Some(collation), _) => Some(collation.clone()),
             (None, Some(charset)) if scanned.sets == Sets::NAMES => {
@@ -404,19 +404,19 @@ async fn the_insert_id_is_known_or_known_to_be_unknown() {
         ("SELECT a.a FROM t a WHERE a.a = LAST_INSERT_ID()", true),
     ];
     for (sql, is_known) in statements {
-        let told = tell(&mut link, sql).await;
+        let reported = tell(&mut link, sql).await;
         let change = Statement::of(sql.as_bytes()).insert_id;
-        known = match told.error {
+        known = match reported.error {
             Some(_) => change.after_error(known),
-            None => told
+            None => reported
                 .ids
                 .iter()
                 .fold(known, |known, id| change.after(known, *id, |id| may_give(sql.as_bytes(), 0, id))),
         };
-        let reported = told.variables.get("last_insert_id").or(told.variables.get("identity"));
+        let reported = reported.variables.get("last_insert_id").or(reported.variables.get("identity"));
         known = reported.map(|text| text.parse().unwrap()).or(known);
         let truth: u64 = value(&mut link, "LAST_INSERT_ID()").await.parse().unwrap();
-        assert_eq!(known, is_known.then_some(truth), "{sql}: it is {truth}; {told:?}");
+        assert_eq!(known, is_known.then_some(truth), "{sql}: it is {truth}; {reported:?}");
         known = Some(truth);
     }
 }

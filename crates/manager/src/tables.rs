@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use link::{Link, Login, Rows};
-use protocol::statement::{Kind, Statement, names_any};
+use protocol::statement::{Statement, StatementKind, names_any};
 use tokio::time::timeout;
 use topology::catalogue::{CALLABLE, Catalogue, PRIVILEGES, REACH, Sight, TABLES, VIEWS};
 
@@ -61,7 +61,7 @@ fn pairs(rows: &Rows) -> Vec<(&str, &str)> {
 /// The names that may write when they are read, from the rows of [`CALLABLE`] and [`VIEWS`].
 fn writing_reads(sight: Sight, callable: &[(&str, &str)], views: &[(&str, &str)]) -> BTreeSet<String> {
     let may_call = !sight.reach || !callable.is_empty();
-    let is_read = |text: &str| Statement::of(text.as_bytes()).kind == Kind::Read;
+    let is_read = |text: &str| Statement::of(text.as_bytes()).kind == StatementKind::Read;
     let mut names: BTreeSet<String> = callable
         .iter()
         .filter(|(what, name)| match *what {

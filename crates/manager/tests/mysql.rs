@@ -135,7 +135,7 @@ impl Site {
     }
 
     fn told(&self, place: usize) -> Vec<String> {
-        self.group.state(place).told
+        self.group.state(place).statements
     }
 }
 

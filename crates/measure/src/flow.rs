@@ -1,26 +1,26 @@
-//! Flow control: for how long the group stood still, and because of whom.
+//! Flow control: for how long it paused the group, and which nodes requested the pauses.
 
 use std::fmt::Write;
 
 use crate::rates::Rates;
 use crate::sample::Sample;
 
-/// Less than this part of the time is not worth a word.
+/// Pauses below this share of the time are not mentioned.
 const PAUSED_MIN: f64 = 0.001;
 
-/// What one node said of it.
+/// What one node reported about flow control.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Said {
-    /// The part of the last span for which replication stood still, 0 to 1.
+    /// The share of the last interval for which replication was paused, 0 to 1.
     pub paused: Option<f64>,
-    /// How often it asked for a pause in that span. None behind a restart, and behind FLUSH STATUS.
+    /// How often the node requested a pause in that interval. `None` after a restart and after FLUSH STATUS.
     pub asked_count: Option<f64>,
-    /// It asks now. A node asks once a pause, however long that is.
+    /// The node is requesting a pause now. One pause is one request, however long it lasts.
     pub is_asking: Option<bool>,
 }
 
 impl Said {
-    /// Of a node's last sample and its rates.
+    /// Taken from a node's last sample and its rates.
     pub fn of(sample: &Sample, rates: &Rates) -> Self {
         Self {
             paused: rates.paused,
@@ -30,8 +30,9 @@ impl Said {
     }
 }
 
-/// One sentence about the group's flow control during the last span: how long it paused, and which nodes asked for it. `None` when it did
-/// not. Where nobody is seen to have asked, it says whether that is because some did not tell.
+/// One sentence about the group's flow control during the last interval: how long the pauses were in total, and which nodes requested them.
+/// `None` when there was no pause worth mentioning. When no node is known to have requested one, the sentence says whether some nodes did
+/// not report it.
 pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, Said)>) -> Option<String> {
     let (mut longest, mut asking, mut is_known) = (0.0_f64, Vec::new(), true);
     for (name, said) in nodes {
@@ -66,16 +67,16 @@ mod tests {
     #[test]
     fn who_asks_for_it_is_named() {
         let (well, began, goes_on) = (said(0.12, 0.0, false), said(0.125, 2.0, false), said(1.0, 0.0, true));
-        let told = sentence([("db1", well), ("db2", began), ("db3", goes_on)]);
+        let text = sentence([("db1", well), ("db2", began), ("db3", goes_on)]);
         let want = "the group stood still for 100.0 % of the time: db2 and db3 asked for it";
-        assert_eq!(told.as_deref(), Some(want));
-        let told = sentence([("db1", well)]);
+        assert_eq!(text.as_deref(), Some(want));
+        let text = sentence([("db1", well)]);
         let want = "the group stood still for 12.0 % of the time; no node that answers asked for it";
-        assert_eq!(told.as_deref(), Some(want));
+        assert_eq!(text.as_deref(), Some(want));
         let flushed = Said { asked_count: None, ..well };
-        let told = sentence([("db1", well), ("db2", flushed)]);
+        let text = sentence([("db1", well), ("db2", flushed)]);
         assert_eq!(
-            told.as_deref(),
+            text.as_deref(),
             Some("the group stood still for 12.0 % of the time; who asked for it is not known")
         );
         assert_eq!(sentence([("db1", said(0.0, 0.0, false)), ("db2", Said::default())]), None);

@@ -1,32 +1,33 @@
-//! A histogram of durations that any number of tasks add to, as Prometheus reads it: how many were at most so long, for a few fixed bounds.
+//! A histogram of durations in the form that Prometheus expects: for each of a few fixed bounds, the number of durations that did not
+//! exceed it. Any number of tasks may add to it.
 //!
-//! Adding is three atomic additions, without a lock.
+//! Adding a duration takes three atomic additions and no lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Of durations; `bounds` ascend, and what is longer than the last is counted, too.
+/// A histogram of durations. `bounds` ascend; durations above the last bound are counted as well.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [Duration],
-    /// One for each bound, and one for what is longer than all.
+    /// One counter for each bound, and one for durations above all bounds.
     counts: Box<[AtomicU64]>,
     sum_us: AtomicU64,
 }
 
-/// What a [`Histogram`] had at one moment.
+/// The contents of a [`Histogram`] at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Each bound, and how many were at most so long.
+    /// Each bound, with the number of durations that did not exceed it.
     pub at_most: Vec<(Duration, u64)>,
-    /// All.
+    /// The number of all durations.
     pub count: u64,
-    /// All of them together.
+    /// The sum of all durations.
     pub sum: Duration,
 }
 
 impl Histogram {
-    /// Nothing yet.
+    /// An empty histogram.
     pub fn new(bounds: &'static [Duration]) -> Self {
         Self {
             bounds,
@@ -35,14 +36,14 @@ impl Histogram {
         }
     }
 
-    /// Adds one.
+    /// Adds one duration.
     pub fn add(&self, took: Duration) {
         let at = self.bounds.partition_point(|bound| *bound < took);
         self.counts[at].fetch_add(1, Relaxed);
         self.sum_us.fetch_add(took.as_micros() as u64, Relaxed);
     }
 
-    /// What it has now. Those that are added meanwhile may be counted and not yet summed.
+    /// The present contents. A duration that is added at the same time may be in the count and not yet in the sum.
     pub fn snapshot(&self) -> Snapshot {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
         let mut count = 0;

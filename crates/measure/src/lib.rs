@@ -1,6 +1,6 @@
-//! How much a node can bear and how long it would be away: samples of each node's counters, and what follows from them.
+//! How much load a node can take and how long it may be away: samples of each node's counters, and what is computed from them.
 //!
-//! Cores only: numbers in, forecasts and verdicts out. What asks servers and what shows the results is elsewhere.
+//! Computation only: numbers in, forecasts and judgements out. The code that queries servers and displays results is in other crates.
 
 pub mod capacity;
 pub mod flow;

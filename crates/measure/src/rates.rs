@@ -1,16 +1,16 @@
-//! What happened between two samples of one node, a second.
+//! Rates per second, computed from two samples of one node.
 //!
-//! Invariant: a rate is never made of two lives of a server. After a restart there are none until two samples of the new life are there; a
-//! counter that went back without one (FLUSH STATUS) has none for that span.
+//! Invariant: a rate never spans a restart of the server. After a restart there are no rates until two samples of the new process exist. A
+//! counter that decreased without a restart (FLUSH STATUS) has no rate for that interval.
 
 use serde::{Deserialize, Serialize};
 
 use crate::sample::{Counters, Galera, Replication, Sample};
 
-/// Uptime is in whole seconds: what it may be off by when it is compared with a clock.
+/// Uptime is reported in whole seconds: the tolerance when it is compared with a clock.
 const UPTIME_SLACK_US: u64 = 2_000_000;
 
-/// Two samples of one life of a server, the earlier one first.
+/// Two samples of the same server process, the earlier one first.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     earlier: Sample,
@@ -18,12 +18,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// `None` when the second is not later, or the server restarted between them.
+    /// `None` when the second sample is not later than the first, or the server restarted between them.
     pub fn new(earlier: &Sample, later: &Sample) -> Option<Self> {
         let (earlier, later) = (*earlier, *later);
         let lasted_us = later.at_us.checked_sub(earlier.at_us).filter(|us| *us > 0)?;
         if let (Some(before), Some(after)) = (earlier.counters.uptime_s, later.counters.uptime_s) {
-            // The second: it restarted, and has been up for longer since than it had been before.
+            // The second condition detects a restart after which the server has already been up for longer than it had been before.
             let is_new_life = after.saturating_mul(1_000_000) + UPTIME_SLACK_US < lasted_us;
             if after < before || is_new_life {
                 return None;
@@ -32,38 +32,38 @@ impl Span {
         Some(Self { earlier, later })
     }
 
-    /// How long it lasted, in seconds; more than 0.
+    /// The length of the interval in seconds; more than 0.
     pub fn seconds(&self) -> f64 {
         (self.later.at_us - self.earlier.at_us) as f64 / 1e6
     }
 
-    /// By how much a counter grew; `None` when either sample does not have it, or it went back.
+    /// The increase of a counter; `None` when either sample does not have it, or when it decreased.
     pub fn growth(&self, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {
         counter(&self.later.counters)?.checked_sub(counter(&self.earlier.counters)?)
     }
 
-    /// The same a second.
+    /// The increase of a counter per second.
     pub fn per_second(&self, counter: impl Fn(&Counters) -> Option<u64>) -> Option<f64> {
         Some(self.growth(counter)? as f64 / self.seconds())
     }
 }
 
-/// What happened a second, between two samples. What cannot be told is left out.
+/// Rates per second between two samples. A rate that cannot be computed is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rates {
-    /// How long the span was, seconds.
+    /// The length of the interval, in seconds.
     pub over_s: f64,
-    /// Statements of clients.
+    /// Statements of clients (Questions).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub questions: Option<f64>,
-    /// SELECT.
+    /// SELECT statements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selects: Option<f64>,
-    /// INSERT, UPDATE and DELETE.
+    /// INSERT, UPDATE and DELETE statements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<f64>,
-    /// COMMIT as a statement.
+    /// COMMIT statements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commits: Option<f64>,
     /// Rows inserted, updated and deleted.
@@ -75,16 +75,16 @@ pub struct Rates {
     /// Pages read from disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages_from_disk: Option<f64>,
-    /// Bytes of redo log.
+    /// Bytes of redo log written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<f64>,
-    /// Transactions applied or committed: Galera, growth of wsrep_last_committed; else growth of the GTIDs.
+    /// Transactions applied or committed. Galera: growth of wsrep_last_committed; replication: growth of the GTIDs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<f64>,
-    /// What arrived from the group, or from the source: Galera, growth of wsrep_received; else of the GTIDs received.
+    /// Transactions received. Galera: growth of wsrep_received; replication: growth of the GTIDs received from the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<f64>,
-    /// Galera: bytes that arrived from the group.
+    /// Galera: bytes received from the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received_bytes: Option<f64>,
     /// Galera: write sets sent to the group.
@@ -93,16 +93,16 @@ pub struct Rates {
     /// Galera: bytes sent to the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicated_bytes: Option<f64>,
-    /// Galera: how often this node sent flow control.
+    /// Galera: how often this node sent a flow control message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow_control_sent: Option<f64>,
-    /// Galera: the part of the time, 0 to 1, for which replication stood still.
+    /// Galera: the share of the time, 0 to 1, for which flow control paused replication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<f64>,
     /// Galera: transactions that failed certification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_failures: Option<f64>,
-    /// Galera: transactions broken off in favour of one from elsewhere.
+    /// Galera: transactions of local clients that were aborted because they conflicted with a replicated transaction (brute force aborts).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bf_aborts: Option<f64>,
 }
@@ -165,7 +165,7 @@ mod tests {
     fn a_restart_has_no_rate() {
         let galera = |last_committed| Galera { last_committed: Some(last_committed), ..Galera::default() };
         assert!(Span::new(&sample(10.0, 100, galera(9)), &sample(11.0, 1, galera(9))).is_none());
-        // It has been up for longer than before its restart, but not for as long as the two samples are apart.
+        // The uptime exceeds what it was before the restart, but is shorter than the time between the two samples.
         assert!(Span::new(&sample(10.0, 5, galera(9)), &sample(40.0, 20, galera(9))).is_none());
         assert!(Span::new(&sample(10.0, 5, galera(9)), &sample(40.0, 34, galera(9))).is_some());
         assert!(Span::new(&sample(10.0, 5, galera(9)), &sample(10.0, 5, galera(9))).is_none());

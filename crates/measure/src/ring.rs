@@ -1,4 +1,4 @@
-//! The last samples of one node, oldest first, at most so many.
+//! The most recent samples of one node, oldest first, up to a fixed number.
 //!
 //! Invariant: each sample is later than the one before it by `at_us`, and the memory is bounded by what [`Ring::new`] was given.
 
@@ -14,12 +14,12 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of at most so many samples, at least two: rates need that many. It grows as it is filled.
+    /// A ring of at most this many samples. The minimum is two, because a rate needs two samples. Memory is allocated as the ring fills.
     pub fn new(samples_max: usize) -> Self {
         Self { samples: VecDeque::new(), samples_max: samples_max.max(2) }
     }
 
-    /// Takes one more; the oldest goes when there are too many. One that is not later than the last is not taken.
+    /// Adds a sample, and drops the oldest one when the ring is full. A sample that is not later than the last one is ignored.
     pub fn put(&mut self, sample: Sample) {
         if self.last().is_some_and(|last| last.at_us >= sample.at_us) {
             return;
@@ -30,13 +30,13 @@ impl Ring {
         self.samples.push_back(sample);
     }
 
-    /// The newest.
+    /// The most recent sample.
     pub fn last(&self) -> Option<&Sample> {
         self.samples.back()
     }
 
-    /// The newest that is at least so many microseconds older than the last one; the oldest there is, when none is that old. `None` when
-    /// there are not two.
+    /// The most recent sample that is at least this many microseconds older than the last one, or the oldest sample when none is that old.
+    /// `None` with fewer than two samples.
     pub fn before_last(&self, age_us: u64) -> Option<&Sample> {
         let last = self.last()?;
         let is_old = |sample: &&Sample| last.at_us - sample.at_us >= age_us;
@@ -44,8 +44,8 @@ impl Ring {
         self.samples.iter().rev().skip(1).find(is_old).or_else(oldest)
     }
 
-    /// Of those that were taken after `since_unix_ms` (milliseconds since 1970), the first `samples_max` that are later than `after_us` by
-    /// [`Sample::at_us`], oldest first.
+    /// Of the samples taken after `since_unix_ms` (milliseconds since 1970), the first `samples_max` whose [`Sample::at_us`] is greater
+    /// than `after_us`, oldest first.
     pub fn page(
         &self,
         since_unix_ms: u64,

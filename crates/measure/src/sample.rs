@@ -1,11 +1,11 @@
-//! One node's counters at one moment, as its answer to SHOW GLOBAL STATUS has them.
+//! The counters of one node at one moment, read from its answer to SHOW GLOBAL STATUS.
 //!
-//! Enters: a way to look a value up by its name. Leaves: a [`Sample`], of a fixed size and without text, so that an hour of them is cheap to
-//! keep. Invariant: what a server did not say is `None`, never 0.
+//! Input: a function that looks a value up by its name. Output: a [`Sample`] of fixed size and without text, so that an hour of samples
+//! takes little memory. Invariant: a value that the server did not report is `None`, never 0.
 
 use serde::{Deserialize, Serialize};
 
-/// The status variables that a sample is read from, whatever the kind of the cluster.
+/// The status variables that are read for a sample of any server.
 pub const NAMES: [&str; 17] = [
     "Uptime",
     "Questions",
@@ -26,7 +26,7 @@ pub const NAMES: [&str; 17] = [
     "Innodb_os_log_written",
 ];
 
-/// Those of a Galera node, beside [`NAMES`].
+/// The status variables that are read from a Galera node in addition to [`NAMES`].
 pub const GALERA_NAMES: [&str; 23] = [
     "wsrep_local_state",
     "wsrep_cluster_status",
@@ -53,22 +53,25 @@ pub const GALERA_NAMES: [&str; 23] = [
     "wsrep_evs_repl_latency",
 ];
 
-/// One node's counters at one moment.
+/// The counters of one node at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When the node was asked: milliseconds since 1970, by the clock of whoever asked. For people; that clock may be set back.
+    /// When the node was queried: milliseconds since 1970, by the clock of the host that queried it. For display only, because that clock
+    /// may be set back.
     pub at_unix_ms: u64,
-    /// The same moment in microseconds since a beginning that all samples of one series share. It never goes back: rates are taken by it.
+    /// The same moment in microseconds on a monotonic clock with an origin that all samples of one series share. Rates are computed with
+    /// it.
     pub at_us: u64,
-    /// What the node said.
+    /// The values that the node reported.
     #[serde(flatten)]
     pub counters: Counters,
 }
 
-/// What a server said of itself. Counters grow until the server restarts (or FLUSH STATUS sets some of them to 0); gauges say so.
+/// The values that a server reported. Unless a field is marked as a gauge it is a counter: it grows until the server restarts or FLUSH
+/// STATUS resets it to 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Uptime: seconds since the server's start. What tells a restart from a counter that stands still.
+    /// Uptime: seconds since the server's start. It distinguishes a restart from a counter that does not change.
     pub uptime_s: Option<u64>,
     /// Questions: statements of clients.
     pub questions: Option<u64>,
@@ -80,7 +83,7 @@ pub struct Counters {
     pub updates: Option<u64>,
     /// Com_delete.
     pub deletes: Option<u64>,
-    /// Com_commit: COMMIT as a statement; a statement that commits by itself is not among them.
+    /// Com_commit: COMMIT statements. A statement that commits implicitly is not counted.
     pub commits: Option<u64>,
     /// Threads_connected; a gauge.
     pub threads_connected: Option<u64>,
@@ -98,15 +101,15 @@ pub struct Counters {
     pub pages_from_disk: Option<u64>,
     /// Innodb_os_log_written: bytes of redo log.
     pub log_bytes: Option<u64>,
-    /// What only a Galera node says.
+    /// Values that only a Galera node reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub galera: Option<Galera>,
-    /// What only a server of a primary-replica setup says.
+    /// Values that only a server in asynchronous or semi-synchronous replication reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
 }
 
-/// What a Galera node said of its part in the group.
+/// Values that a Galera node reported about its part in the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Galera {
     /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced.
@@ -115,37 +118,39 @@ pub struct Galera {
     pub primary: Option<bool>,
     /// wsrep_cluster_size; a gauge.
     pub cluster_size: Option<u64>,
-    /// wsrep_last_committed: the number of the last write set that is committed here. Its growth is the rate at which the node really applies.
+    /// wsrep_last_committed: the sequence number of the last write set committed on this node. Its growth is the rate at which the node
+    /// applies.
     pub last_committed: Option<u64>,
     /// wsrep_replicated: write sets sent to the group.
     pub replicated: Option<u64>,
     /// wsrep_replicated_bytes.
     pub replicated_bytes: Option<u64>,
-    /// wsrep_received: what came from the group. It counts arrivals, not what was applied: while a queue grows the two differ.
+    /// wsrep_received: write sets received from the group. It counts arrivals rather than applied write sets; the two differ while a queue
+    /// grows.
     pub received: Option<u64>,
     /// wsrep_received_bytes.
     pub received_bytes: Option<u64>,
-    /// wsrep_local_recv_queue: received and not yet applied; a gauge.
+    /// wsrep_local_recv_queue: write sets received and not yet applied; a gauge.
     pub recv_queue: Option<u64>,
-    /// wsrep_local_send_queue: not yet sent; a gauge.
+    /// wsrep_local_send_queue: write sets not yet sent; a gauge.
     pub send_queue: Option<u64>,
-    /// wsrep_flow_control_requested: this node asks the group to pause, now.
+    /// wsrep_flow_control_requested: this node is requesting a pause at this moment.
     pub flow_control_requested: Option<bool>,
-    /// wsrep_flow_control_sent: how often this node asked the group to pause. It asks once a pause, however long that is.
+    /// wsrep_flow_control_sent: how often this node requested a pause. One pause is one request, however long the pause lasts.
     pub flow_control_sent: Option<u64>,
-    /// wsrep_flow_control_recv: how often anybody did, this node included.
+    /// wsrep_flow_control_recv: how often any node, this one included, requested a pause.
     pub flow_control_recv: Option<u64>,
-    /// wsrep_flow_control_paused_ns: for how long replication stood still, nanoseconds.
+    /// wsrep_flow_control_paused_ns: for how long replication was paused by flow control, nanoseconds.
     pub flow_control_paused_ns: Option<u64>,
     /// wsrep_local_cert_failures.
     pub cert_failures: Option<u64>,
-    /// wsrep_local_bf_aborts: transactions broken off in favour of one from elsewhere.
+    /// wsrep_local_bf_aborts: transactions of local clients aborted because they conflicted with a replicated transaction.
     pub bf_aborts: Option<u64>,
-    /// wsrep_local_cached_downto: the oldest write set that this node could send to another (IST).
+    /// wsrep_local_cached_downto: the oldest write set that this node could still send to a joining node (IST).
     pub cached_downto: Option<u64>,
     /// wsrep_cert_index_size; a gauge.
     pub cert_index_size: Option<u64>,
-    /// wsrep_cert_deps_distance: how many write sets could be applied at once, on average; a gauge.
+    /// wsrep_cert_deps_distance: how many write sets could be applied in parallel, on average; a gauge.
     pub cert_deps_distance: Option<f64>,
     /// wsrep_apply_window; a gauge.
     pub apply_window: Option<f64>,
@@ -153,30 +158,30 @@ pub struct Galera {
     pub commit_window: Option<f64>,
     /// wsrep_desync_count; a gauge.
     pub desync_count: Option<u64>,
-    /// The average of wsrep_evs_repl_latency, microseconds; a gauge.
+    /// The average in wsrep_evs_repl_latency, microseconds; a gauge.
     pub latency_us: Option<f64>,
 }
 
-/// What a server of a primary-replica setup said.
+/// Values reported by a server in asynchronous or semi-synchronous replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replication {
-    /// How many transactions the server has written or applied, by its GTIDs: MariaDB, the sum of the sequence numbers of all domains; MySQL,
-    /// how many GTIDs gtid_executed has. Its growth is the rate of commits, or of applying.
+    /// How many transactions the server has committed or applied, counted by its GTIDs. MariaDB: the sum of the sequence numbers of all
+    /// domains. MySQL: the number of GTIDs in gtid_executed. Its growth is the rate of commits or of applying.
     pub applied: Option<u64>,
-    /// The same of what was received from the source.
+    /// The same count for the transactions received from the source.
     pub received: Option<u64>,
     /// Seconds_Behind_Master, seconds; a gauge.
     pub lag_s: Option<u64>,
-    /// The thread that fetches is connected.
+    /// The replication I/O thread is connected.
     pub io_running: Option<bool>,
-    /// The thread that applies runs.
+    /// The replication SQL thread runs.
     pub sql_running: Option<bool>,
     /// Relay_Log_Space, bytes; a gauge.
     pub relay_log_bytes: Option<u64>,
 }
 
 impl Counters {
-    /// Reads an answer with the [`NAMES`]; `value` gives the value of a name.
+    /// Reads the values of [`NAMES`]; `value` returns the value of a status variable.
     pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
         let number = |name: &str| value(name)?.parse::<u64>().ok();
         let changed = ["Innodb_rows_inserted", "Innodb_rows_updated", "Innodb_rows_deleted"].map(&number);
@@ -201,7 +206,7 @@ impl Counters {
         }
     }
 
-    /// The same of a Galera node, with the [`GALERA_NAMES`].
+    /// Reads the values of a Galera node: [`NAMES`] and [`GALERA_NAMES`].
     pub fn read_galera<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
         let galera = Galera::read(&value);
         Self { galera: Some(galera), ..Self::read(value) }
@@ -240,16 +245,16 @@ impl Galera {
         }
     }
 
-    /// How many of the last write sets this node could send to one that was away (IST).
+    /// How many of the most recent write sets this node could send to a node that was away (IST).
     pub fn cached(&self) -> Option<u64> {
         Some((self.last_committed? + 1).saturating_sub(self.cached_downto?))
     }
 }
 
-/// How a server writes "no number yet" (-1).
+/// The value with which a server reports that there is no sequence number yet (-1).
 const NO_SEQNO: u64 = u64::MAX;
 
-/// The second of `minimum/average/maximum/deviation/count`, which are seconds.
+/// The second field of `minimum/average/maximum/deviation/count`, in seconds.
 fn latency_us(text: &str) -> Option<f64> {
     let average: f64 = text.split('/').nth(1)?.parse().ok()?;
     average.is_finite().then_some(average * 1e6)

@@ -2,13 +2,13 @@
 //!
 //! Enters: one text as a client sent it. Leaves: a [`Statement`]. Nothing is allocated, every byte is read once, and the scan never fails.
 //!
-//! The result errs on one side. [`Kind::Read`] means that the text changes nothing, and has the same answer on any other connection to the
-//! same data, so that it may be sent again. Whatever is not understood is a [`Kind::Write`], which is always safe and only costs more:
+//! The result errs on one side. [`StatementKind::Read`] means that the text changes nothing, and has the same answer on any other connection to the
+//! same data, so that it may be sent again. Whatever is not understood is a [`StatementKind::Write`], which is always safe and only costs more:
 //! executable comments, strings that could end in two places, functions that are not known to be harmless, quoted names before a
 //! parenthesis, texts with several statements of which one is not a read. With pins, too many are reported rather than too few.
 //!
 //! Some things do not show in the text. A view, or a stored function named like a built-in one of the other server family, may call
-//! something that writes; a procedure may do anything to the session ([`Kind::Write`], with pins only for what its arguments show). For
+//! something that writes; a procedure may do anything to the session ([`StatementKind::Write`], with pins only for what its arguments show). For
 //! those there is the server's own session tracking, and the caller looks up the names in the text ([`names_any`]).
 //!
 //! ```text
@@ -44,7 +44,7 @@ pub use digest::{digest, digest_text};
 pub use elsewhere::{is_of_the_server, only_recalls, reads_rows_only};
 pub use given::may_give;
 pub use insert_id::InsertId;
-pub use kind::Kind;
+pub use kind::StatementKind;
 pub use lifts::lifts_read_only;
 use look::Look;
 pub use made::names_made;
@@ -62,7 +62,7 @@ pub use sets::{Sets, unreported_variables};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// The kind of statement.
-    pub kind: Kind,
+    pub kind: StatementKind,
     /// What it ties to the connection.
     pub pins: Pins,
     /// What it releases. Afterwards a session has `(before).without(unpins).union(pins)`.
@@ -101,7 +101,7 @@ pub struct Statement {
     /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
     pub kills_own: bool,
     /// It only reads and waits (SELECT SLEEP(1), DO GET_LOCK(...)): when it is aborted, it leaves nothing behind. It need not be a
-    /// [`Kind::Read`], which may also be run again.
+    /// [`StatementKind::Read`], which may also be run again.
     pub leaves_no_trace: bool,
     /// It is alone in its text, and can be read in one way only: run again, it does the same and nothing else.
     pub alone: bool,
@@ -144,7 +144,7 @@ impl Statement {
         whole.calls = whole.runs_several;
         whole.alone = statements == 1 && !look.lexer.is_doubtful;
         if !whole.recalled.is_empty() || look.lexer.is_doubtful {
-            whole.kind = Kind::Write;
+            whole.kind = StatementKind::Write;
         }
         if look.lexer.is_doubtful {
             whole.may_commit = true;
@@ -152,13 +152,17 @@ impl Statement {
             whole.insert_id = InsertId::Unknown;
             whole.leaves_no_trace = false;
         }
-        whole.literal_user_variables &= whole.kind == Kind::SessionOnly && sql.is_ascii();
+        whole.literal_user_variables &= whole.kind == StatementKind::SessionOnly && sql.is_ascii();
         whole
     }
 
     /// Combines two statements in one text.
     fn then(self, next: Statement) -> Statement {
-        let kind = if (self.kind, next.kind) == (Kind::Read, Kind::Read) { Kind::Read } else { Kind::Write };
+        let kind = if (self.kind, next.kind) == (StatementKind::Read, StatementKind::Read) {
+            StatementKind::Read
+        } else {
+            StatementKind::Write
+        };
         Statement {
             may_commit: self.may_commit || next.may_commit,
             runs_several: self.runs_several || next.runs_several,
@@ -169,7 +173,7 @@ impl Statement {
         }
     }
 
-    fn plain(kind: Kind) -> Statement {
+    fn plain(kind: StatementKind) -> Statement {
         Statement {
             kind,
             pins: Pins::NONE,
@@ -193,7 +197,7 @@ impl Statement {
     }
 
     fn write(may_commit: bool) -> Statement {
-        Statement { may_commit, ..Statement::plain(Kind::Write) }
+        Statement { may_commit, ..Statement::plain(StatementKind::Write) }
     }
 
     /// It may do anything, any number of times.

@@ -94,8 +94,8 @@ impl Scene {
         timeout(SOON, self.bench.client()).await.expect("a client that behaves is let in")
     }
 
-    /// Ends the good client's work and counts again.
-    async fn strike(mut self) {
+    /// Ends the good client's work, and waits until no more connections, sessions or held statements exist than before the attack.
+    async fn assert_nothing_left(mut self) {
         let answered = self.good.take().unwrap().stop().await;
         assert!(answered > 0, "the good client was never answered");
         let deadline = Instant::now() + SOON;
@@ -350,7 +350,7 @@ async fn noise_before_the_login() {
             leave(stream, len % 4 == 1);
         }
     }
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -371,7 +371,7 @@ async fn noise_behind_each_command_byte() {
         client.stream.shutdown().await.unwrap();
         ended(&mut client.stream, "a noisy command").await;
     }
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -387,7 +387,7 @@ async fn an_unknown_command_is_the_clients_fault_and_answered_at_once() {
     drop(client);
     let again = scene.bench.proxy.stats().await.statements_again;
     assert_eq!(again, 0, "a command that no node knows was tried again");
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -443,7 +443,7 @@ async fn lengths_that_lie() {
     }
     assert_eq!(one(&mut client, "SELECT 6").await, "6");
     drop(client);
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -478,7 +478,7 @@ async fn silence_is_ended_by_the_logins_deadline() {
     }
     let took = began.elapsed();
     assert!(took < deadline + 5 * SECOND, "it took {took:?}");
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -511,7 +511,7 @@ async fn a_crowd_that_never_logs_in_is_let_go_and_others_come_in() {
     assert_eq!(ended(&crowd), CROWD - PATIENT, "those who came first have their time");
     assert_eq!(one(&mut scene.client().await, "SELECT 2").await, "2");
     drop((crowd, good));
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -533,7 +533,7 @@ async fn byte_by_byte_is_slow_and_right() {
     }
     assert_eq!(answer[3], b"\x0cbyte by byte");
     drop(stream);
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -576,7 +576,7 @@ async fn results_that_nobody_reads_wait_on_the_node() {
     for (nth, client) in deaf.into_iter().enumerate() {
         leave(client.stream, nth % 2 == 0);
     }
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 /// Where a client may be when it ends.
@@ -703,7 +703,7 @@ async fn clients_that_end_in_the_middle_of_anything() {
     })
     .await;
     assert_eq!(scene.server.sql("SELECT COUNT(*) FROM shop.t"), "0", "a half-sent write was committed");
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -766,7 +766,7 @@ async fn a_thousand_connections_opened_and_dropped() {
     let grown = resident().saturating_sub(memory);
     println!("{seen} connections accepted of 1000: {} KiB more in memory", grown / 1024);
     assert!(grown < 16 * MIB, "a thousand connections left {grown} bytes");
-    scene.strike().await;
+    scene.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -809,7 +809,7 @@ impl Loss {
         Loss { old, new, bench, _alone: alone }
     }
 
-    async fn strike(&mut self) {
+    async fn fail_over(&mut self) {
         self.old.signal(9);
         self.old.wait_gone();
         self.bench
@@ -827,7 +827,7 @@ async fn a_node_lost_under_long_data_swallows_nothing() {
     data.resize(12 * MIB, b'x');
     let bytes = com(Command::STMT_SEND_LONG_DATA, &data);
     say(&mut client, &bytes[..2 * MIB]).await;
-    loss.strike().await;
+    loss.fail_over().await;
     say(&mut client, &bytes[2 * MIB..]).await;
     // Long data has no answer of its own: the next command is told.
     match client.query("SELECT 1", SOON).await {
@@ -848,7 +848,7 @@ async fn what_is_left_of_a_file_is_never_taken_for_commands() {
     let line = |seq| packed(seq, b"\x03INSERT INTO t VALUES (99, 'x')");
     let half = line(3).len() / 2;
     say(&mut client, &[&line(2)[..], &line(3)[..half]].concat()).await;
-    loss.strike().await;
+    loss.fail_over().await;
     say(&mut client, &[&line(3)[half..], &line(4), &line(5), &packed(6, b"")].concat()).await;
     let mut head = [0; HEADER_LEN];
     client.stream.read_exact(&mut head).await.unwrap();

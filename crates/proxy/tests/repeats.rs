@@ -367,14 +367,14 @@ async fn no_number_of_unknown_clients_takes_the_place_of_a_loss() {
     let mut client = Client::connect(address).await;
     let wrong = ClientOptions { password: "wrong".into(), ..ClientOptions::default() };
     // More of them than the queue has places, while nobody reads it.
-    let strangers: Vec<_> = (0..200)
+    let attempts: Vec<_> = (0..200)
         .map(|_| {
             let wrong = wrong.clone();
             tokio::spawn(async move { Client::connect_as(address, &wrong).await.is_err() })
         })
         .collect();
-    for stranger in strangers {
-        assert!(stranger.await.unwrap(), "nobody is let in");
+    for attempt in attempts {
+        assert!(attempt.await.unwrap(), "nobody is let in");
     }
     let lost = tokio::spawn(async move { client.query("SELECT SLEEP(30)").await });
     while server.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'")

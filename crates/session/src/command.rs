@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol::command::Command;
-use protocol::statement::{Kind, Recalls, Sets, Statement};
+use protocol::statement::{Recalls, Sets, Statement, StatementKind};
 
 use crate::names::{List, Lists, Names};
 use crate::retry::Circumstances;
@@ -54,7 +54,7 @@ impl InFlight {
             statement: None,
             scanned: None,
             what: Circumstances {
-                kind: Kind::Write,
+                kind: StatementKind::Write,
                 may_commit: true,
                 in_transaction,
                 autocommit,
@@ -76,7 +76,7 @@ impl InFlight {
     }
 
     /// What kind of statement it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> StatementKind {
         self.what.kind
     }
 
@@ -108,7 +108,7 @@ impl InFlight {
     /// It is a SET and nothing else, after which ROW_COUNT() is 0.
     pub fn sets_alone(&self) -> bool {
         self.scanned.is_some_and(|scanned| scanned.alone && scanned.sets != Sets::NONE)
-            && self.what.kind == Kind::SessionOnly
+            && self.what.kind == StatementKind::SessionOnly
     }
 
     /// It ends its own connection: KILL CONNECTION_ID().
@@ -124,7 +124,7 @@ impl InFlight {
     /// Aborting it leaves no change that is not rolled back: it is a read, or part of a transaction that stays uncommitted.
     pub fn ends_without_trace(&self) -> bool {
         match self.what.kind {
-            Kind::Read | Kind::SessionOnly => true,
+            StatementKind::Read | StatementKind::SessionOnly => true,
             _ if self.leaves_no_trace => true,
             _ => self.what.in_transaction && !self.what.may_commit && !self.what.untransactional,
         }
@@ -137,13 +137,13 @@ impl InFlight {
 
     /// Aborting its answer changes nothing: it is a read outside a transaction.
     pub fn can_be_cut(&self) -> bool {
-        self.what.kind == Kind::Read && !self.what.in_transaction && self.what.autocommit
+        self.what.kind == StatementKind::Read && !self.what.in_transaction && self.what.autocommit
     }
 
     /// What aborting it now would cost the client.
     pub fn cost(&self) -> Cost {
         match self.what.kind {
-            Kind::Read if !self.what.in_transaction => Cost::CutShort,
+            StatementKind::Read if !self.what.in_transaction => Cost::CutShort,
             _ if self.what.may_commit || !self.what.in_transaction => Cost::Unknown,
             _ => Cost::RolledBack,
         }
@@ -153,8 +153,8 @@ impl InFlight {
     /// something else, such as a change of a table's structure.
     pub fn commits(&self) -> bool {
         match self.what.kind {
-            Kind::Commit => true,
-            Kind::Write => {
+            StatementKind::Commit => true,
+            StatementKind::Write => {
                 self.what.autocommit && !self.what.in_transaction && !self.what.may_commit && !self.calls
             }
             _ => false,
@@ -180,17 +180,19 @@ impl InFlight {
 
     /// Looks up the names in its text: a read that may write counts as a write.
     pub(crate) fn look_up(&mut self, text: &[u8], status: u16, names: Lists<'_>) {
-        let looks_harmless = matches!(self.what.kind, Kind::Read | Kind::SessionOnly) || self.leaves_no_trace;
+        let looks_harmless = matches!(self.what.kind, StatementKind::Read | StatementKind::SessionOnly)
+            || self.leaves_no_trace;
         if looks_harmless && names(List::WritingReads).any_read_in(text, status) {
-            self.what.kind = Kind::Write;
+            self.what.kind = StatementKind::Write;
             self.leaves_no_trace = false;
         }
         let untransactional = names(List::Untransactional);
-        self.what.untransactional = self.what.kind == Kind::Write && untransactional.any_in(text, status);
+        self.what.untransactional =
+            self.what.kind == StatementKind::Write && untransactional.any_in(text, status);
         self.reaches_untransactional = self.what.untransactional && matches!(untransactional, Names::Of(..));
     }
 
-    pub(crate) fn is_harmless(&mut self, kind: Kind) {
+    pub(crate) fn is_harmless(&mut self, kind: StatementKind) {
         self.what.kind = kind;
         self.what.may_commit = false;
     }
@@ -204,7 +206,7 @@ impl InFlight {
                 if !scanned.pins.is_empty()
                     || !scanned.unpins.is_empty()
                     || scanned.literal_user_variables
-                    || scanned.kind == Kind::SessionOnly =>
+                    || scanned.kind == StatementKind::SessionOnly =>
             {
                 Unnamed::Expected
             }

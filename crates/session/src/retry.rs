@@ -15,7 +15,7 @@
 //! table without transactions (MyISAM, Aria, MEMORY): where the statement or its transaction may have written to one, "rolled back" becomes
 //! **unknown**, and so does "again" for what was sent with autocommit off.
 
-use protocol::statement::Kind;
+use protocol::statement::StatementKind;
 
 /// How far a statement had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Circumstances {
     /// From the scanner; for a prepared statement, of its text.
-    pub kind: Kind,
+    pub kind: StatementKind,
     /// It may commit an open transaction: COMMIT, BEGIN, DDL, CALL, or any text that is not understood.
     pub may_commit: bool,
     /// A transaction was open before it.
@@ -61,7 +61,7 @@ pub fn decide(what: Circumstances, progress: Progress) -> LossDecision {
     let Progress { sent, delivered } = progress;
     if what.in_transaction {
         return match what.kind {
-            Kind::Rollback => LossDecision::Done,
+            StatementKind::Rollback => LossDecision::Done,
             _ if sent && what.may_commit => LossDecision::Unknown,
             _ if what.untransactional => LossDecision::Unknown,
             _ => LossDecision::RolledBack,
@@ -71,18 +71,17 @@ pub fn decide(what: Circumstances, progress: Progress) -> LossDecision {
         return LossDecision::Again;
     }
     match what.kind {
-        Kind::Read | Kind::SessionOnly if delivered => LossDecision::CutShort,
-        Kind::Read | Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint => {
-            LossDecision::Again
+        StatementKind::Read | StatementKind::SessionOnly if delivered => LossDecision::CutShort,
+        StatementKind::Read
+        | StatementKind::SessionOnly
+        | StatementKind::Begin
+        | StatementKind::Commit
+        | StatementKind::Rollback
+        | StatementKind::Savepoint => LossDecision::Again,
+        StatementKind::Write if !what.autocommit && !what.may_commit && !what.untransactional => {
+            if delivered { LossDecision::RolledBack } else { LossDecision::Again }
         }
-        Kind::Write if !what.autocommit && !what.may_commit && !what.untransactional => {
-            if delivered {
-                LossDecision::RolledBack
-            } else {
-                LossDecision::Again
-            }
-        }
-        Kind::Write | Kind::Kill { .. } => LossDecision::Unknown,
+        StatementKind::Write | StatementKind::Kill { .. } => LossDecision::Unknown,
     }
 }
 
@@ -94,39 +93,44 @@ mod tests {
     const SENT: Progress = Progress { sent: true, delivered: false };
     const GIVEN: Progress = Progress { sent: true, delivered: true };
 
-    fn outside(kind: Kind, may_commit: bool) -> Circumstances {
+    fn outside(kind: StatementKind, may_commit: bool) -> Circumstances {
         Circumstances { kind, may_commit, in_transaction: false, autocommit: true, untransactional: false }
     }
 
-    fn inside(kind: Kind, may_commit: bool) -> Circumstances {
+    fn inside(kind: StatementKind, may_commit: bool) -> Circumstances {
         Circumstances { in_transaction: true, ..outside(kind, may_commit) }
     }
 
     #[test]
     fn nothing_that_may_have_committed_is_ever_sent_again() {
-        for kind in [Kind::Write, Kind::Commit, Kind::Begin, Kind::SessionOnly] {
+        for kind in
+            [StatementKind::Write, StatementKind::Commit, StatementKind::Begin, StatementKind::SessionOnly]
+        {
             for progress in [SENT, GIVEN] {
                 assert_eq!(decide(inside(kind, true), progress), LossDecision::Unknown, "{kind:?} inside");
             }
         }
         for may_commit in [false, true] {
             for progress in [SENT, GIVEN] {
-                assert_eq!(decide(outside(Kind::Write, may_commit), progress), LossDecision::Unknown);
+                assert_eq!(
+                    decide(outside(StatementKind::Write, may_commit), progress),
+                    LossDecision::Unknown
+                );
             }
         }
     }
 
     #[test]
     fn what_surely_did_not_happen_is_told_so() {
-        assert_eq!(decide(inside(Kind::Commit, true), UNSENT), LossDecision::RolledBack);
-        assert_eq!(decide(inside(Kind::Write, false), SENT), LossDecision::RolledBack);
-        assert_eq!(decide(inside(Kind::Read, false), GIVEN), LossDecision::RolledBack);
-        assert_eq!(decide(inside(Kind::Rollback, false), SENT), LossDecision::Done);
+        assert_eq!(decide(inside(StatementKind::Commit, true), UNSENT), LossDecision::RolledBack);
+        assert_eq!(decide(inside(StatementKind::Write, false), SENT), LossDecision::RolledBack);
+        assert_eq!(decide(inside(StatementKind::Read, false), GIVEN), LossDecision::RolledBack);
+        assert_eq!(decide(inside(StatementKind::Rollback, false), SENT), LossDecision::Done);
     }
 
     #[test]
     fn what_no_server_rolls_back_is_never_called_rolled_back() {
-        for kind in [Kind::Write, Kind::Read, Kind::Savepoint] {
+        for kind in [StatementKind::Write, StatementKind::Read, StatementKind::Savepoint] {
             for progress in [UNSENT, SENT, GIVEN] {
                 let what = Circumstances { untransactional: true, ..inside(kind, false) };
                 assert_eq!(decide(what, progress), LossDecision::Unknown, "{kind:?} {progress:?}");
@@ -136,16 +140,17 @@ mod tests {
 
     #[test]
     fn reads_and_the_unsent_go_again() {
-        assert_eq!(decide(outside(Kind::Write, true), UNSENT), LossDecision::Again);
-        assert_eq!(decide(outside(Kind::Read, false), SENT), LossDecision::Again);
-        assert_eq!(decide(outside(Kind::Read, false), GIVEN), LossDecision::CutShort);
-        assert_eq!(decide(outside(Kind::Begin, true), SENT), LossDecision::Again);
-        let first_of_a_transaction = Circumstances { autocommit: false, ..outside(Kind::Write, false) };
+        assert_eq!(decide(outside(StatementKind::Write, true), UNSENT), LossDecision::Again);
+        assert_eq!(decide(outside(StatementKind::Read, false), SENT), LossDecision::Again);
+        assert_eq!(decide(outside(StatementKind::Read, false), GIVEN), LossDecision::CutShort);
+        assert_eq!(decide(outside(StatementKind::Begin, true), SENT), LossDecision::Again);
+        let first_of_a_transaction =
+            Circumstances { autocommit: false, ..outside(StatementKind::Write, false) };
         assert_eq!(decide(first_of_a_transaction, SENT), LossDecision::Again);
         let untransactional = Circumstances { untransactional: true, ..first_of_a_transaction };
         assert_eq!(decide(untransactional, SENT), LossDecision::Unknown);
         assert_eq!(decide(untransactional, UNSENT), LossDecision::Again);
-        let ddl = Circumstances { autocommit: false, ..outside(Kind::Write, true) };
+        let ddl = Circumstances { autocommit: false, ..outside(StatementKind::Write, true) };
         assert_eq!(decide(ddl, SENT), LossDecision::Unknown);
     }
 }

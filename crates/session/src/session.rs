@@ -11,7 +11,7 @@ use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
 use protocol::response::End;
 use protocol::statement::{
-    InsertId, Kind, Pins, Recalls, Sets, Statement, asked_sequences, drawn_sequences, may_give,
+    InsertId, Pins, Recalls, Sets, Statement, StatementKind, asked_sequences, drawn_sequences, may_give,
 };
 
 use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
@@ -98,7 +98,9 @@ impl Session {
             // The client gets the error with its next statement; an answer to this says nothing about a transaction.
             Next::Forward(flight) if flight.command == Command::PING && !is_session => Next::AnswerOk,
             // The transaction is rolled back, which is what the client asks for. (Not if it also begins a new one.)
-            Next::Forward(flight) if flight.kind() == Kind::Rollback && !flight.chains && !is_session => {
+            Next::Forward(flight)
+                if flight.kind() == StatementKind::Rollback && !flight.chains && !is_session =>
+            {
                 self.owed = None;
                 Next::AnswerOk
             }
@@ -157,18 +159,18 @@ impl Session {
                 flight.what.untransactional |= !whole;
                 self.mark_chain(&mut flight, scanned);
                 flight.scanned = Some(scanned);
-                if let Kind::Kill { query_only, id: Some(id) } = scanned.kind {
+                if let StatementKind::Kill { query_only, id: Some(id) } = scanned.kind {
                     return Next::Kill { query_only, id, otherwise: flight };
                 }
             }
             Command::STMT_PREPARE => {
                 self.wanted.preparing();
-                flight.is_harmless(Kind::SessionOnly);
+                flight.is_harmless(StatementKind::SessionOnly);
             }
             Command::INIT_DB | Command::PING | Command::STATISTICS | Command::SET_OPTION => {
-                flight.is_harmless(Kind::SessionOnly);
+                flight.is_harmless(StatementKind::SessionOnly);
             }
-            Command::FIELD_LIST | Command::PROCESS_INFO => flight.is_harmless(Kind::Read),
+            Command::FIELD_LIST | Command::PROCESS_INFO => flight.is_harmless(StatementKind::Read),
             Command::RESET_CONNECTION => return Next::Reset,
             Command::PROCESS_KILL if payload.len() >= 5 => {
                 let id = u32::from_le_bytes([payload[1], payload[2], payload[3], payload[4]]);
@@ -200,8 +202,9 @@ impl Session {
     }
 
     /// Notes the sequences that a text draws from or asks for.
-    fn note_sequences(&self, flight: &mut InFlight, text: &[u8], kind: Kind) {
-        let (draws, asks) = (kind == Kind::Write && draws(text), flight.recalls.has(Recalls::SEQUENCE));
+    fn note_sequences(&self, flight: &mut InFlight, text: &[u8], kind: StatementKind) {
+        let (draws, asks) =
+            (kind == StatementKind::Write && draws(text), flight.recalls.has(Recalls::SEQUENCE));
         if !draws && !asks {
             return;
         }
@@ -216,14 +219,14 @@ impl Session {
 
     /// A ROLLBACK that also begins a new transaction is not complete when its node is lost.
     fn mark_chain(&self, flight: &mut InFlight, scanned: Statement) {
-        if !matches!(scanned.kind, Kind::Commit | Kind::Rollback) {
+        if !matches!(scanned.kind, StatementKind::Commit | StatementKind::Rollback) {
             return;
         }
         let by_setting = self.wanted.changed("completion_type");
         flight.chains = scanned.chains
             || by_setting.is_some_and(|value| !value.eq_ignore_ascii_case(b"NO_CHAIN") && value != b"0");
-        if flight.chains && scanned.kind == Kind::Rollback && flight.what.in_transaction {
-            flight.is_harmless(Kind::Write);
+        if flight.chains && scanned.kind == StatementKind::Rollback && flight.what.in_transaction {
+            flight.is_harmless(StatementKind::Write);
         }
     }
 
@@ -262,8 +265,8 @@ impl Session {
                 // It runs once for each set of parameters.
                 flight.several |= flight.command == Command::STMT_BULK_EXECUTE;
             }
-            Command::STMT_FETCH => flight.is_harmless(Kind::Read),
-            Command::STMT_RESET => flight.is_harmless(Kind::SessionOnly),
+            Command::STMT_FETCH => flight.is_harmless(StatementKind::Read),
+            Command::STMT_RESET => flight.is_harmless(StatementKind::SessionOnly),
             _ => {}
         }
         Next::Forward(flight)
@@ -435,7 +438,7 @@ impl Session {
         if end.warns {
             anew = anew.union(Recalls::WARNINGS);
         }
-        if end.wrote && flight.kind() == Kind::Write && flight.recalls.is_empty() {
+        if end.wrote && flight.kind() == StatementKind::Write && flight.recalls.is_empty() {
             anew = anew.union(Recalls::LAST_GTID);
         }
         if !flight.draws.is_empty() {
@@ -539,7 +542,7 @@ impl Session {
         let ran = !matches!(
             code,
             errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE
-        ) || flight.kind() == Kind::Commit
+        ) || flight.kind() == StatementKind::Commit
             || flight.several
             || flight.reaches_untransactional;
         self.lost(link, flight, Progress { sent: ran, delivered: false })
@@ -593,7 +596,7 @@ fn note_cursor(link: &mut Standing, flight: &InFlight, status: u16) {
 /// For a text of which only the beginning was kept: the rest may be anything, including another statement.
 fn cut_off(scanned: Statement) -> Statement {
     Statement {
-        kind: Kind::Write,
+        kind: StatementKind::Write,
         may_commit: true,
         runs_several: true,
         alone: false,

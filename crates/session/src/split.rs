@@ -4,7 +4,9 @@
 //! anything is uncertain, the command runs on the primary, which is always correct.
 
 use protocol::command::Command;
-use protocol::statement::{Kind, Pins, Recalls, Sets, is_of_the_server, only_recalls, reads_rows_only};
+use protocol::statement::{
+    Pins, Recalls, Sets, StatementKind, is_of_the_server, only_recalls, reads_rows_only,
+};
 
 use crate::command::InFlight;
 use crate::names::{List, Lists};
@@ -69,7 +71,7 @@ pub fn runs_on(
         let is_pure = is_elsewhere && flight.leaves_no_trace && only_recalls(text, status);
         return if is_pure { RunsOn::LastReplica } else { RunsOn::Primary };
     }
-    let is_plain = flight.kind() == Kind::Read
+    let is_plain = flight.kind() == StatementKind::Read
         && scanned.renews.has(Recalls::WARNINGS.union(Recalls::FOUND_ROWS))
         && !scanned.asks_connection_id
         && is_the_same_elsewhere(&session.wanted, link)
@@ -107,7 +109,7 @@ impl Need {
     pub fn after(&mut self, flight: &InFlight, gtid: Option<Box<str>>, domain: Option<u32>) {
         // If one of several statements failed, others may have committed without a report.
         let is_one = !flight.several && flight.scanned.is_none_or(|scanned| scanned.alone);
-        let writes = matches!(flight.kind(), Kind::Write | Kind::Commit) && is_one;
+        let writes = matches!(flight.kind(), StatementKind::Write | StatementKind::Commit) && is_one;
         *self = match gtid {
             // It comes after everything that the session had seen on the primary by then.
             Some(gtid)
@@ -125,7 +127,10 @@ impl Need {
 /// Whether it neither reads nor writes anything except the session's settings.
 fn is_of_the_session(flight: &InFlight) -> bool {
     let is_set = flight.scanned.is_none_or(|scanned| scanned.alone && !scanned.calls_stored);
-    matches!(flight.kind(), Kind::SessionOnly) && is_set && !flight.what.may_commit && !flight.several
+    matches!(flight.kind(), StatementKind::SessionOnly)
+        && is_set
+        && !flight.what.may_commit
+        && !flight.several
 }
 
 /// One GTID of MariaDB's.

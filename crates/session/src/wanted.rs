@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use protocol::ok::{Change, OkPacket};
 use protocol::statement::{
-    Kind, NamesSaid, Pins, Recalls, Sets, Statement, names_said, unreported_variables,
+    NamesSaid, Pins, Recalls, Sets, Statement, StatementKind, names_said, unreported_variables,
 };
 
 use crate::bound::{BOUND, Bound, CHARSETS};
@@ -274,10 +274,12 @@ impl Wanted {
             return;
         }
         // It must be alone in its text: a second statement must not run again.
-        let again = (statement.alone && statement.kind == Kind::SessionOnly && means_the_same_anywhere(text))
-            .then(|| std::str::from_utf8(text).ok())
-            .flatten()
-            .filter(|text| !text.is_empty() && text.len() <= SET_BYTES_MAX);
+        let again = (statement.alone
+            && statement.kind == StatementKind::SessionOnly
+            && means_the_same_anywhere(text))
+        .then(|| std::str::from_utf8(text).ok())
+        .flatten()
+        .filter(|text| !text.is_empty() && text.len() <= SET_BYTES_MAX);
         if statement.sets.has(Sets::TRACKING) {
             link.must_track();
             if !again.is_some_and(|text| keep(&mut self.tracking, text)) {
@@ -301,7 +303,7 @@ impl Wanted {
     /// Keeps the part of a text that sets names. The rest is reported, and must not be set twice.
     fn names(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         match names_said(text, 0) {
-            NamesSaid::Only(said) if statement.alone && statement.kind == Kind::SessionOnly => {
+            NamesSaid::Only(said) if statement.alone && statement.kind == StatementKind::SessionOnly => {
                 self.bound = None;
                 self.reports += 1;
                 // SET CHARACTER SET takes the collation from the present schema, which may differ when it is sent again.
@@ -625,7 +627,10 @@ impl Wanted {
 fn is_set_transaction(text: &str) -> bool {
     text.split(';').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
         let seen = Statement::of(part.as_bytes());
-        seen.alone && seen.kind == Kind::SessionOnly && seen.sets == Sets::TRANSACTION && part.is_ascii()
+        seen.alone
+            && seen.kind == StatementKind::SessionOnly
+            && seen.sets == Sets::TRANSACTION
+            && part.is_ascii()
     })
 }
 

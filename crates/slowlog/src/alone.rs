@@ -1,7 +1,8 @@
-//! Makes an entry complete without the entries before it, so that some may be left out, or a stream may begin in the middle of a log.
+//! Makes an entry complete without the entries before it, so that some of them may be left out, or a stream may begin in the middle of a
+//! log.
 //!
-//! What a reader otherwise takes from earlier entries is written into it: its time, its `use`, and, if entries were sampled, how many of them it
-//! stands for, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N`, which is Percona Server's way to say it.
+//! Values that a reader otherwise takes from earlier entries are written into the entry: its time, its `use`, and, if entries were sampled,
+//! the number of entries that it represents, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N` in the format of Percona Server.
 
 use memchr::memchr;
 
@@ -11,16 +12,16 @@ use crate::fields::Fields;
 use crate::head::write_use;
 use crate::time;
 
-/// Writes it behind `out`: its own bytes, with what they lack. `rate` replaces what the entry says of that.
+/// Appends the entry to `out`: its own bytes, completed with the missing values. `rate` replaces the sampling rate in the entry.
 pub fn write(event: &Event<'_>, rate: Option<Rate>, out: &mut Vec<u8>) {
     write_with_notes(event, rate, &[], out);
 }
 
-/// The same, with further lines of the head: each `# Name: value` and its end of line.
+/// As above, with further lines for the head: each is `# Name: value` and its end of line.
 pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out: &mut Vec<u8>) {
     let (head, body) = event.bytes.split_at(event.head_bytes.min(event.bytes.len()));
     if head.starts_with(USER) && event.end_us > 0 {
-        // MariaDB and MySQL before 5.7 write the server's local time, whose zone no entry tells: this is UTC.
+        // MariaDB and MySQL before 5.7 write the server's local time, and no entry contains the time zone: this is UTC.
         out.extend_from_slice(format!("# Time: {}\n", time::short(event.end_us)).as_bytes());
     }
     let mut has_use = event.schema.name().is_none();

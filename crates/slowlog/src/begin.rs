@@ -1,4 +1,4 @@
-//! Whether an entry, or a banner, begins at a place in a log.
+//! Determines whether an entry or a banner begins at a position in a log.
 //!
 //! ```text
 //!   entry   [# Time: ...]  # User@Host: ...  # Query_time: | # Thread_id: | # Schema: ...
@@ -20,26 +20,26 @@ pub(crate) const ADMINISTRATOR: &[u8] = b"# administrator command: ";
 const STARTED: &[u8] = b"started with:";
 const VERSION: &[u8] = b", Version: ";
 
-/// Bytes that a line of a head has at most, where more of it is waited for; names have 4 bytes a character.
+/// The longest line of a head for whose end the parser waits; names have up to 4 bytes per character.
 pub(crate) const LINE_BYTES_MAX: usize = 4_096;
-/// Bytes in which it is decided whether a head begins: its first three lines.
+/// The number of bytes within which it is decided whether a head begins: its first three lines.
 pub(crate) const BEGIN_BYTES_MAX: usize = 3 * LINE_BYTES_MAX;
 
-/// An answer about bytes of which more may follow.
+/// An answer about bytes that may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
     Yes,
     No,
-    /// What is there could be the beginning of one.
+    /// The bytes so far may be the beginning of one.
     More,
 }
 
-/// Does an entry begin with the first of these bytes?
+/// Whether an entry begins at the first of these bytes.
 pub(crate) fn entry(bytes: &[u8]) -> Begins {
     long_form(bytes).or(|| short_form(bytes))
 }
 
-/// The same, behind a line that does not end a statement: what counts there is only what no comment looks like by chance.
+/// As above, after a line that does not end a statement: only lines that a comment would not resemble by chance are accepted.
 pub(crate) fn long_form(bytes: &[u8]) -> Begins {
     match prefix(bytes, TIME) {
         Begins::Yes => match line(bytes) {
@@ -110,7 +110,7 @@ pub(crate) fn prefix(bytes: &[u8], wanted: &[u8]) -> Begins {
     }
 }
 
-/// The first line and what is behind it.
+/// Splits off the first line.
 fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Begins> {
     match memchr(b'\n', &bytes[..bytes.len().min(LINE_BYTES_MAX)]) {
         Some(end) => Ok((&bytes[..end], &bytes[end + 1..])),
@@ -129,9 +129,8 @@ pub(crate) fn is_banner_line(line: &[u8]) -> bool {
             && memmem::find(line, b"Id Command").is_some())
 }
 
-/// Where in a line of SQL a banner begins whose first line ends as this one does. A server that was killed within an entry writes it, at
-/// its next start, directly behind the last byte. Looked for in the last
-/// [`LINE_BYTES_MAX`] bytes.
+/// The position in a line of SQL at which a banner begins, if its first line ends as this line does. After a server was killed while
+/// writing an entry, its next start writes the banner directly after the last byte. Only the last [`LINE_BYTES_MAX`] bytes are searched.
 pub(crate) fn banner_in(line: &[u8]) -> Option<usize> {
     if !line.ends_with(STARTED) {
         return None;
@@ -145,7 +144,7 @@ pub(crate) fn banner_in(line: &[u8]) -> Option<usize> {
     Some(skipped + name + root)
 }
 
-/// Is what follows the first line of a banner the second?
+/// Whether this is the second line of a banner.
 pub(crate) fn banner_goes_on(bytes: &[u8]) -> Begins {
     prefix(bytes, b"Tcp port: ").or(|| prefix(bytes, b"TCP Port: "))
 }

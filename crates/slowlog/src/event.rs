@@ -1,18 +1,18 @@
-//! One entry of a log, as it is given out: borrowed from the reader's buffer.
+//! One entry of a log, borrowed from the reader's buffer.
 
-use protocol::statement::{Kind, Statement};
+use protocol::statement::{Statement, StatementKind};
 
 use crate::fields::Fields;
 use crate::time::SECOND_US;
 
-/// Whose way of writing an entry has. Told from the entry alone, so entries of several may stand in one file.
+/// The server whose format an entry has. It is determined for each entry, so that a file may contain entries of several servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// MariaDB, all versions: `Thread_id`, `Schema`, `QC_hit`.
     MariaDb,
     /// MySQL to 5.5: no connection id at all.
     MySql55,
-    /// MySQL 5.6: `Id:` behind the host, time in whole seconds.
+    /// MySQL 5.6: `Id:` after the host, time in whole seconds.
     MySql56,
     /// MySQL 5.7 and newer: ISO time in each entry.
     MySql57,
@@ -20,37 +20,37 @@ pub enum Dialect {
     Percona,
 }
 
-/// How exact the times of an entry are.
+/// The precision of an entry's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {
     /// Microseconds.
     Exact,
-    /// The end is known by the second it was in: it was up to a second later than `end_us` says, and so was the start.
+    /// The end is known to the second: the true end is up to a second later than `end_us`, and so is the start.
     EndSecond,
-    /// The start is known by the second it was in.
+    /// The start is known to the second.
     StartSecond,
-    /// The entry tells no time.
+    /// The entry contains no time.
     None,
 }
 
-/// The default schema of a statement, and how that is known.
+/// The default schema of a statement, and how it is known.
 ///
-/// Servers write `use` only where the schema is not that of the entry before it, whatever connection that came from, and nothing for a session
-/// without a schema.
+/// Servers write `use` only when the schema differs from that of the previous entry, whatever connection that came from, and write nothing
+/// for a session without a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schema<'a> {
-    /// The entry's own field says it; empty: the session has none.
+    /// From the entry's own field; empty when the session has no schema.
     Own(&'a [u8]),
-    /// The entry's own `use`.
+    /// From the entry's own `use`.
     Used(&'a [u8]),
-    /// That of the last `use` before it: the session has this one, or none at all.
+    /// From the last `use` before the entry: the session has this schema, or none.
     Carried(&'a [u8]),
-    /// There was no `use` since the log was opened, or since reading began: mostly none at all.
+    /// There was no `use` since the log was opened, or since reading began: the session usually has no schema.
     Unknown,
 }
 
 impl<'a> Schema<'a> {
-    /// The name, where there is one.
+    /// The schema's name, if it is known.
     pub fn name(self) -> Option<&'a [u8]> {
         match self {
             Self::Own(name) | Self::Used(name) | Self::Carried(name) => {
@@ -61,18 +61,18 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// What was run.
+/// What was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command<'a> {
-    /// SQL, byte for byte as the server had it, without the `;` that servers write behind it.
+    /// SQL, byte for byte as the server received it, without the `;` that servers append.
     Statement(&'a [u8]),
-    /// A command of the protocol without SQL, by the server's name for it: `Quit`, `Ping`, `Init DB`, `Change user`, ...
+    /// A protocol command without SQL, with the server's name for it: `Quit`, `Ping`, `Init DB`, `Change user`, ...
     Administrator(&'a [u8]),
-    /// Nothing stands behind the head.
+    /// Nothing follows the head.
     Nothing,
 }
 
-/// Counts of rows; None where the entry does not tell.
+/// Row counts; `None` where the entry does not contain one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rows {
     /// `Rows_sent`
@@ -83,51 +83,51 @@ pub struct Rows {
     pub affected: Option<u64>,
 }
 
-/// By what entries were left out.
+/// The unit in which entries were sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RateBy {
-    /// One by one (`query`).
+    /// Single statements (`query`).
     Event,
-    /// By connection (`session`).
+    /// Connections (`session`).
     Session,
 }
 
-/// The entry stands for several, of which the others were left out (`Log_slow_rate_type`, `Log_slow_rate_limit`). MariaDB samples
-/// without saying so.
+/// The entry represents several, of which the others were left out by sampling (`Log_slow_rate_type`, `Log_slow_rate_limit`). MariaDB
+/// samples without recording it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
-    /// By what.
+    /// The unit of sampling.
     pub by: RateBy,
-    /// For how many it stands; 1 at the least.
+    /// The number of entries that it represents, at least 1.
     pub one_in: u64,
 }
 
-/// One whole entry.
+/// One complete entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Of its first byte, from where reading began or as [`crate::Reader::at`] was told.
+    /// The offset of its first byte, relative to the start of reading or to the offset passed to [`crate::Reader::at`].
     pub offset: u64,
-    /// All of it, with its end of line.
+    /// Its bytes, with the end of line.
     pub bytes: &'a [u8],
-    /// How many of the bytes are its head: the SQL begins behind them.
+    /// The length of its head in bytes; the SQL begins after it.
     pub head_bytes: usize,
-    /// Who wrote it.
+    /// The server whose format it has.
     pub dialect: Dialect,
     /// When it began; microseconds since 1970. With [`Clock::EndSecond`], up to a second too early.
     pub start_us: u64,
     /// When it ended.
     pub end_us: u64,
-    /// What the times are worth.
+    /// The precision of the times.
     pub clock: Clock,
-    /// How long it took, with what it waited for locks.
+    /// How long the statement took, including lock waits.
     pub query_time_us: u64,
     /// How long it waited for locks.
     pub lock_time_us: u64,
-    /// As it was said at login; `SQL_SLAVE` and the like for a server's own threads.
+    /// The user name given at login; `SQL_SLAVE` and similar names for the server's own threads.
     pub user: &'a [u8],
-    /// The account that it came to; empty for one without a name, and for a server's own threads.
+    /// The account that the login was matched to; empty for the anonymous account, and for the server's own threads.
     pub account: &'a [u8],
-    /// The client's name; empty where it is not known.
+    /// The client's host name; empty when it is unknown.
     pub host: &'a [u8],
     /// The client's address; empty for a unix socket.
     pub address: &'a [u8],
@@ -139,25 +139,25 @@ pub struct Event<'a> {
     pub command: Command<'a>,
     /// Counts of rows.
     pub rows: Rows,
-    /// What LAST_INSERT_ID() gave in it.
+    /// The value of LAST_INSERT_ID() in the statement.
     pub last_insert_id: Option<u64>,
-    /// The first number that it gave to a row.
+    /// The first AUTO_INCREMENT value that the statement generated.
     pub insert_id: Option<u64>,
-    /// For how many it stands.
+    /// The number of entries that it represents.
     pub rate: Option<Rate>,
-    /// It was cut off (a crash, the end of a file): the SQL is not all of it, and must not be run.
+    /// The entry was cut off (by a crash or the end of the file): its SQL is incomplete and must not be run.
     pub is_cut: bool,
-    /// Its borders could be others: the quotes in its text, or in that before it, were open where a head stood.
+    /// The boundaries of the entry are ambiguous: quotes in its text, or in the text before it, were open where a head appeared.
     pub is_doubtful: bool,
 }
 
 impl<'a> Event<'a> {
-    /// All that the head says in pairs, in its order.
+    /// All key and value pairs of the head, in their order.
     pub fn fields(&self) -> Fields<'a> {
         Fields::new(&self.bytes[..self.head_bytes.min(self.bytes.len())])
     }
 
-    /// One of them.
+    /// The value of one key of the head.
     pub fn field(&self, key: &str) -> Option<&'a [u8]> {
         self.fields().find(|(name, _)| *name == key.as_bytes()).map(|(_, value)| value)
     }
@@ -170,18 +170,18 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// What its SQL is, as the proxy sees it.
+    /// The classification of its SQL, as in the proxy.
     pub fn statement(&self) -> Option<Statement> {
         self.sql().map(Statement::of)
     }
 
-    /// What kind its SQL is.
-    pub fn kind(&self) -> Option<Kind> {
+    /// The kind of its SQL statement.
+    pub fn kind(&self) -> Option<StatementKind> {
         self.statement().map(|statement| statement.kind)
     }
 
-    /// By what entries are put into the order of their starts. Where the clock has whole seconds, whole seconds: what took less than one keeps the
-    /// log's order, which is that of the ends, rather than one that is made up.
+    /// The time by which entries are sorted by their start. If the clock has whole seconds, so has this: statements that took less than a
+    /// second keep the log's order, which is the order of their ends, instead of an order that is not known.
     pub fn order_us(&self) -> u64 {
         match self.clock {
             Clock::Exact | Clock::None => self.start_us,

@@ -1,8 +1,8 @@
-//! `Key: value` pairs in the lines of a head.
+//! Parses `Key: value` pairs in the lines of a head.
 
 use memchr::{memchr, memmem};
 
-/// The pairs of lines that begin with `#`, in their order. Values may be empty. What is no pair is skipped.
+/// The pairs in lines that begin with `#`, in their order. Values may be empty. Text that is not a pair is skipped.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     line: &'a [u8],
@@ -41,13 +41,13 @@ impl<'a> Iterator for Fields<'a> {
 /// A key and its value.
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// The next pair of a line, and what is behind it.
+/// The next pair of a line, and the rest of the line.
 fn pair(line: &[u8]) -> (Option<Pair<'_>>, &[u8]) {
     let line = trim_start(line);
     let length = line.iter().position(|byte| !is_key(*byte)).unwrap_or(line.len());
     let (key, behind) = line.split_at(length);
     let Some(behind) = behind.strip_prefix(b":").filter(|_| length > 0) else {
-        // Not a key: on to the next word, if any.
+        // Not a key: continues with the next word, if any.
         let next = memchr(b' ', &line[length..]).map_or(line.len(), |space| length + space);
         return (None, &line[next..]);
     };
@@ -58,13 +58,13 @@ fn pair(line: &[u8]) -> (Option<Pair<'_>>, &[u8]) {
             let text = trim_start(behind);
             let length = memchr(b' ', text).unwrap_or(text.len());
             let (value, rest) = text.split_at(length);
-            // The next key, so this one's value is empty.
+            // The next key follows immediately, so this value is empty.
             if value.ends_with(b":") { (Some((key, b"")), text) } else { (Some((key, value)), rest) }
         }
     }
 }
 
-/// A name may have spaces in it, so its end is looked for: the key that servers write behind it.
+/// A name may contain spaces, so its end is found by searching for the key that servers write after it.
 fn schema<'a>(key: &'a [u8], behind: &'a [u8]) -> (Option<Pair<'a>>, &'a [u8]) {
     let text = behind.strip_prefix(b" ").unwrap_or(behind);
     let end = [&b"  QC_hit: "[..], b"  Last_errno: ", b" Rows_affected: "]

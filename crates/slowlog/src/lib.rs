@@ -11,15 +11,17 @@
 //!   Event --Order-----> by their starts   Entry --Writer--> bytes of a log
 //! ```
 //!
-//! A core: no file, no clock. Limits on memory are in [`Limits`]; what is beyond one is an [`Item::Unparsed`] and counted in [`Counts`].
+//! Parsing only: no file, no clock. Memory limits are in [`Limits`]; whatever exceeds one is an [`Item::Unparsed`] and is counted in
+//! [`Counts`].
 //!
 //! # Where an entry ends
-//! Nothing in the format says how long a statement is, so an entry ends where the head of the next one begins, and the text of a statement
-//! may hold what looks like one. A line that looks like a head is taken for one if the quotes and comments of the text before it
-//! are closed, and if it is complete as far as `# Query_time:`. Where quotes are open, the text goes on until they are closed before another head; only when that does not happen within
-//! [`Limits::doubt_bytes_max`] was the text itself broken (cut off in a crash, or a statement with an error), and it ends at the first head.
-//! Such entries, and those that could be read either way, are marked ([`Event::is_doubtful`]). One case cannot be recognised: a text of several
-//! statements, of which one is a comment in the form of a head. So SQL from a log deserves no more trust than the clients that sent it.
+//! The format does not contain the length of a statement, so an entry ends where the head of the next one begins, and the text of a
+//! statement may contain something that looks like a head. A line that looks like a head is accepted as one if the quotes and comments of
+//! the text before it are closed, and if the head is complete up to `# Query_time:`. If quotes are open, the text continues until they are
+//! closed before another head. Only when that does not happen within [`Limits::doubt_bytes_max`] is the text considered broken (cut off in
+//! a crash, or a statement with a syntax error), and it ends at the first head. Such entries, and those that could be read either way, are
+//! marked ([`Event::is_doubtful`]). One case cannot be recognised: a text of several statements, one of which is a comment in the form of a
+//! head. SQL from a log therefore deserves no more trust than the clients that sent it.
 
 pub mod alone;
 mod begin;

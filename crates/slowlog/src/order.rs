@@ -1,23 +1,23 @@
-//! Entries in the order in which their statements began.
+//! Sorts entries by the time at which their statements began.
 //!
-//! A log has entries in the order in which statements ended. One that began earlier may still follow, so each entry is held back until the log's
-//! own clock is `window_us` past its start: the window has to be as long as the longest statement. The entry of one that took longer is late: it
-//! is given out at once, and counted.
+//! A log contains entries in the order in which statements ended. An entry that began earlier may still follow, so each entry is held back
+//! until the log's own clock is `window_us` past its start: the window has to be as long as the longest statement. An entry of a longer
+//! statement is late: it is passed on immediately, and counted.
 //!
-//! The clock is the median of the last few ends, because a single time may be wrong: a session that sets its own `timestamp` is logged under that. An
-//! entry that ended a window before the clock, or an hour after it, is taken to have run when it was written.
+//! The clock is the median of the last few end times, because a single time may be wrong: a session that sets its own `timestamp` is logged
+//! with that time. An entry whose end is a window before the clock, or an hour after it, is treated as if it had run when it was written.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::event::{Clock, Event};
 
-/// What is held at most.
+/// The limits of what is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderLimits {
     /// How far before the log's clock an entry may have begun and still be put into its place.
     pub window_us: u64,
-    /// Entries that are held.
+    /// The number of entries that may be held back.
     pub events_max: usize,
     /// Their bytes.
     pub bytes_max: usize,
@@ -30,23 +30,23 @@ impl Default for OrderLimits {
     }
 }
 
-/// One that is given out.
+/// An entry that is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordered<T> {
-    /// What was handed in.
+    /// The item that was handed in.
     pub what: T,
-    /// When it began, as it was ordered; microseconds since 1970.
+    /// The start time by which it was sorted; microseconds since 1970.
     pub order_us: u64,
-    /// One that began later was given out before.
+    /// An entry that began later was passed on before this one.
     pub is_late: bool,
 }
 
-/// How many ends the clock is made of; two that lie do not move it.
+/// The number of end times whose median is the clock; two wrong ones do not move it.
 const ENDS: usize = 5;
-/// How long a log may be quiet: an end so far ahead is believed, for the clock lags behind by two entries.
+/// The longest time without entries: an end this far ahead is accepted, because the clock lags by two entries.
 const QUIET_US_MAX: u64 = 3_600_000_000;
 
-/// Puts what belongs to entries into the order of their starts.
+/// Sorts items that belong to entries by the entries' start times.
 #[derive(Debug)]
 pub struct Order<T> {
     limits: OrderLimits,
@@ -56,9 +56,9 @@ pub struct Order<T> {
     ends: [u64; ENDS],
     /// The log's clock.
     now_us: u64,
-    /// The latest end that was near the clock.
+    /// The latest end time close to the clock.
     latest_us: u64,
-    /// The latest start that was given out.
+    /// The latest start time that was passed on.
     given_us: u64,
     is_finished: bool,
     late: u64,
@@ -80,7 +80,7 @@ impl<T> Held<T> {
 }
 
 impl<T> Ord for Held<T> {
-    /// The earliest is the greatest, for the heap gives out that.
+    /// The order is reversed, because the heap returns the greatest element first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -101,7 +101,7 @@ impl<T> PartialEq for Held<T> {
 impl<T> Eq for Held<T> {}
 
 impl<T> Order<T> {
-    /// Nothing is held.
+    /// An empty queue.
     pub fn new(limits: OrderLimits) -> Self {
         Self {
             limits,
@@ -118,7 +118,7 @@ impl<T> Order<T> {
         }
     }
 
-    /// Takes what belongs to an entry, in the order of the log. All that [`Order::next`] gives should be taken before the next comes.
+    /// Adds the item of an entry, in the order of the log. All items that [`Order::next`] returns should be taken before the next call.
     pub fn push(&mut self, event: &Event<'_>, what: T) {
         let is_timed = event.clock != Clock::None;
         if is_timed {
@@ -128,7 +128,7 @@ impl<T> Order<T> {
             self.now_us.saturating_sub(self.limits.window_us)..=self.now_us.saturating_add(QUIET_US_MAX);
         let is_plausible = is_timed && near.contains(&event.end_us);
         if self.latest_us > self.now_us.saturating_add(QUIET_US_MAX) {
-            // The server's clock was put back.
+            // The server's clock was set back.
             self.latest_us = self.now_us;
         }
         let order_us = if is_plausible { event.order_us() } else { self.latest_us };
@@ -152,17 +152,18 @@ impl<T> Order<T> {
         self.now_us = sorted[ENDS / 2];
     }
 
-    /// The log was quiet, and the time is at least this (microseconds since 1970, by the clock of the server that writes it).
+    /// Reports that the log has not grown and that the time is at least this (microseconds since 1970, by the clock of the server that
+    /// writes the log).
     pub fn passed(&mut self, now_us: u64) {
         self.now_us = self.now_us.max(now_us);
     }
 
-    /// Nothing will follow.
+    /// Reports the end of the log.
     pub fn finish(&mut self) {
         self.is_finished = true;
     }
 
-    /// The next, if nothing that began earlier can still come, or more is held than may be.
+    /// The next item, if no earlier one can still arrive or a limit is exceeded.
     #[allow(clippy::should_implement_trait)] // it ends, and goes on when more is handed in
     pub fn next(&mut self) -> Option<Ordered<T>> {
         let first = self.held.peek()?;
@@ -176,23 +177,23 @@ impl<T> Order<T> {
         let is_late = order_us < self.given_us;
         self.late += u64::from(is_late);
         self.hurried += u64::from(!is_due);
-        // When the server's clock was put back, what follows is not late for ever.
+        // After the server's clock was set back, only the first entries count as late.
         let is_put_back = self.given_us > self.now_us.saturating_add(QUIET_US_MAX);
         self.given_us = if is_put_back { order_us } else { self.given_us.max(order_us) };
         Some(Ordered { what, order_us, is_late })
     }
 
-    /// How many are held, and their bytes.
+    /// The number of items held back, and their bytes.
     pub fn held(&self) -> (usize, usize) {
         (self.held.len(), self.bytes)
     }
 
-    /// How many were given out after one that began later.
+    /// The number of items that were passed on after one that began later.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// How many were given out early, because more was held than may be.
+    /// The number of items that were passed on early because a limit was exceeded.
     pub fn hurried(&self) -> u64 {
         self.hurried
     }

@@ -1,7 +1,7 @@
-//! Whether a place in SQL text is within quotes or a comment.
+//! Determines whether a position in SQL text is inside quotes or a comment.
 //!
-//! Enters: the text, in pieces cut anywhere. Leaves: whether something is open at its end. Each byte is looked at once; whatever may span two
-//! pieces is part of the state.
+//! Input: the text, in parts that may be cut anywhere. Output: whether a quote or a comment is open at its end. Each byte is examined once;
+//! whatever may span two parts is kept in the state.
 
 use memchr::{memchr, memchr2};
 
@@ -10,33 +10,33 @@ enum State {
     Code,
     /// `-`
     Dash,
-    /// `--`, a comment if space follows
+    /// `--`, which begins a comment if space follows
     Dashes,
     /// `/`
     Slash,
-    /// `/*`, code if `!` follows
+    /// `/*`, which begins executable code if `!` follows
     Opened,
-    /// `/*M`, code if `!` follows
+    /// `/*M`, which begins executable code if `!` follows
     OpenedM,
-    /// `*` within an executable comment, whose end it may be
+    /// `*` inside an executable comment, which may be the beginning of its end
     Star,
     Line,
     Block,
     /// `*` in a comment
     BlockStar,
-    /// Within this quote.
+    /// Inside this quote.
     Quote(u8),
-    /// Behind a backslash within this quote.
+    /// After a backslash inside this quote.
     Escaped(u8),
 }
 
-/// What is open after the text so far.
+/// What is open at the end of the text so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Quotes {
     state: State,
-    /// Within `/*! ... */`.
+    /// Inside `/*! ... */`.
     is_executable: bool,
-    /// A backslash escapes (not under NO_BACKSLASH_ESCAPES).
+    /// A backslash is an escape character (not under NO_BACKSLASH_ESCAPES).
     escapes: bool,
 }
 
@@ -45,13 +45,13 @@ impl Quotes {
         Self { state: State::Code, is_executable: false, escapes }
     }
 
-    /// What stands next could be part of a string, a name in quotes, or a comment in `/* */`.
+    /// Whether the next byte may be part of a string, a quoted identifier, or a comment in `/* */`.
     pub(crate) fn is_open(&self) -> bool {
         use State::{Block, BlockStar, Escaped, Opened, OpenedM, Quote};
         matches!(self.state, Quote(_) | Escaped(_) | Block | BlockStar | Opened | OpenedM)
     }
 
-    /// Goes on behind `text`.
+    /// Continues with `text`.
     pub(crate) fn pass(&mut self, text: &[u8]) {
         let mut left = text;
         while let Some((&byte, rest)) = left.split_first() {
@@ -91,7 +91,7 @@ impl Quotes {
         }
     }
 
-    /// A state that one byte decides; false where that byte is still to be looked at.
+    /// Leaves a state that the next byte decides. Returns false when that byte has still to be examined in the new state.
     fn single(&mut self, byte: u8) -> bool {
         let (state, is_taken) = match (self.state, byte) {
             (State::Dash | State::Dashes, b'-') => (State::Dashes, true),
@@ -119,7 +119,7 @@ impl Quotes {
     }
 }
 
-/// Bytes that may open something.
+/// The bytes that may open a quote or a comment.
 const CODE: [bool; 256] = {
     let mut all = [false; 256];
     let mut at = 0;

@@ -1,6 +1,6 @@
-//! A log's bytes in, items out.
+//! Parses a log: bytes in, items out.
 //!
-//! Invariant: the bytes of all items, one behind another, are those that were fed; each has the offset of its first.
+//! Invariant: the concatenated bytes of all items are the bytes that were fed; each item has the offset of its first byte.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use crate::head::{Head, unquoted};
 use crate::scan::{End, Runs, Scan, Shape, Step, Why};
 use crate::time::{LineTime, SECOND_US};
 
-/// What a reader keeps at most.
+/// The limits of what a reader keeps in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// An entry; a longer one is [`Why::TooLong`]. As much is kept in memory while one is read.
+    /// The size of an entry; a longer one is [`Why::TooLong`]. This much memory is used while one is read.
     pub event_bytes_max: usize,
-    /// The head of an entry.
+    /// The size of the head of an entry.
     pub head_bytes_max: usize,
-    /// Within so many bytes quotes must be closed in which a head stood.
+    /// When a head appears inside quotes, the quotes must be closed within this many bytes.
     pub doubt_bytes_max: usize,
-    /// A backslash escapes in strings; false for servers under NO_BACKSLASH_ESCAPES.
+    /// A backslash is an escape character in strings; false for servers under NO_BACKSLASH_ESCAPES.
     pub backslash_escapes: bool,
 }
 
@@ -39,8 +39,8 @@ impl Default for Limits {
 pub enum Start {
     /// At the beginning of a log, or of an entry.
     Whole,
-    /// Anywhere. The first item that is an event is whole: what stands before it is [`Why::Before`]. Within a string that quotes a log an entry of
-    /// that may be taken for the first; it is left out when its own quotes are open.
+    /// At any position. The first event is complete; what precedes it is [`Why::Before`]. If reading begins inside a string that quotes a
+    /// log, a quoted entry may be taken for the first event; it is left out when its own quotes are open.
     Middle,
 }
 
@@ -48,22 +48,22 @@ pub enum Start {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant)] // made on the stack for each entry, and mostly it is one
 pub enum Item<'a> {
-    /// A whole entry.
+    /// A complete entry.
     Event(Event<'a>),
     /// Lines that a server writes when it opens the file.
     Banner {
-        /// Of its first byte.
+        /// The offset of its first byte.
         offset: u64,
-        /// All of it.
+        /// Its bytes.
         bytes: &'a [u8],
     },
-    /// Anything else. Several may follow one another for one reason.
+    /// Anything else. Several such items may follow one another for the same reason.
     Unparsed {
-        /// Of its first byte.
+        /// The offset of its first byte.
         offset: u64,
-        /// All of it.
+        /// Its bytes.
         bytes: &'a [u8],
-        /// Why it is no entry.
+        /// Why it is not an entry.
         why: Why,
     },
 }
@@ -86,33 +86,33 @@ impl<'a> Item<'a> {
     }
 }
 
-/// What was given out so far.
+/// Counts of the items that were returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Entries.
     pub events: u64,
-    /// Of these, cut off.
+    /// Entries that were cut off.
     pub cut: u64,
-    /// Of these, with borders that could be others.
+    /// Entries whose boundaries are ambiguous.
     pub doubtful: u64,
     /// Lines of banners.
     pub banner_lines: u64,
-    /// Entries that were too long.
+    /// Entries that were longer than the limit.
     pub too_long: u64,
-    /// Places where bytes stood that are nothing known, or half a head.
+    /// Places with unrecognised bytes, or an incomplete head.
     pub unparsed: u64,
-    /// Bytes that are no entry and no banner, for whatever reason.
+    /// Bytes that are neither an entry nor a banner, for any reason.
     pub unparsed_bytes: u64,
-    /// Of these, before the first entry, where reading began in the middle.
+    /// Those of them before the first entry, when reading began in the middle.
     pub before_bytes: u64,
 }
 
-/// Reads a log.
+/// A parser of slow logs.
 #[derive(Clone, Debug)]
 pub struct Reader {
     scan: Scan,
     buffer: Vec<u8>,
-    /// The first byte of `buffer` that was not given out.
+    /// The index of the first byte of `buffer` that was not returned yet.
     start: usize,
     /// The offset of that byte.
     offset: u64,
@@ -120,15 +120,15 @@ pub struct Reader {
     /// The schema of the last `use`.
     schema: Option<Vec<u8>>,
     counts: Counts,
-    /// Why the item before was not parsed.
+    /// The reason why the previous item was not parsed.
     unparsed: Option<Why>,
 }
 
-/// A buffer that a long entry made larger than this is given back.
+/// If a long entry made the buffer larger than this, the memory is released.
 const BUFFER_BYTES_KEPT: usize = 4 << 20;
 
 impl Reader {
-    /// Before the first byte.
+    /// A reader at the first byte of its input.
     pub fn new(limits: Limits, start: Start) -> Self {
         Self {
             scan: Scan::new(limits, start == Start::Middle),
@@ -142,28 +142,28 @@ impl Reader {
         }
     }
 
-    /// The same, where the first byte has this offset.
+    /// As above, where the first byte has this offset.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         Self { offset, ..self }
     }
 
-    /// Takes more bytes. All items should have been asked for before: what they borrow is in the buffer that this fills.
+    /// Adds bytes. All items should have been taken before, because items borrow from the buffer that this fills.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.end = End::More;
         self.tidy();
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Nothing came for a while (a second, say, by the caller's clock). A server writes an entry at once, so the last one is given out, if
-    /// it looks whole, without waiting for the next. More may be fed afterwards.
+    /// Reports that no bytes arrived for a while (for example a second, by the caller's clock). A server writes an entry at once, so the
+    /// last entry is returned, if it looks complete, without waiting for the next one. More bytes may be fed afterwards.
     pub fn settle(&mut self) {
         if self.end == End::More {
             self.end = End::Settled;
         }
     }
 
-    /// Nothing will follow: whatever is left is given out.
+    /// Reports the end of the input: whatever is left is returned.
     pub fn finish(&mut self) {
         self.end = End::Ended;
     }
@@ -173,23 +173,23 @@ impl Reader {
         self.counts
     }
 
-    /// The offset of the first byte that was not given out: a reader that begins there ([`Start::Whole`]) finds the next item. It does not know the
-    /// schema that is carried.
+    /// The offset of the first byte that was not returned: a reader that begins there ([`Start::Whole`]) finds the next item. It does not
+    /// know the schema of the last `use`.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many bytes are kept.
+    /// The number of bytes in the buffer.
     pub fn pending_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// The schema that an entry without its own is in; None before any `use`.
+    /// The default schema of an entry without a `use` of its own; `None` before the first `use`.
     pub fn carried_schema(&self) -> Option<&[u8]> {
         self.schema.as_deref()
     }
 
-    /// The next item; None: more bytes are needed.
+    /// The next item; `None` when more bytes are needed.
     #[allow(clippy::should_implement_trait)] // what it gives borrows from the reader, which no iterator can
     pub fn next(&mut self) -> Option<Item<'_>> {
         let step = self.scan.step(&self.buffer[self.start..], self.end);
@@ -215,7 +215,7 @@ impl Reader {
             }
             _ => {
                 self.counts.banner_lines += 1;
-                // The server forgets which schema it wrote last.
+                // After opening a log, the server writes `use` again for the first entry.
                 self.schema = None;
                 Item::Banner { offset, bytes: &self.buffer[range] }
             }
@@ -246,7 +246,7 @@ impl Reader {
         Item::Event(event(bytes, shape, &head, offset, self.schema.as_deref()))
     }
 
-    /// Drops what was given out.
+    /// Removes the bytes that were returned.
     fn tidy(&mut self) {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -324,8 +324,8 @@ fn dialect(head: &Head<'_>) -> Dialect {
     }
 }
 
-/// Start, end, and what they are worth. `SET timestamp` is the end with MariaDB and MySQL to 5.6, and the start with Percona Server and
-/// MySQL 8; where the time line tells the end in UTC, that is used.
+/// The start and end times and their precision. `SET timestamp` is the end with MariaDB and MySQL up to 5.6, and the start with Percona
+/// Server and MySQL 8. If the time line contains the end in UTC, that is used.
 fn times(head: &Head<'_>, dialect: Dialect) -> (u64, u64, Clock) {
     if let (Some(start), Some(end)) = (head.start_us, head.end_us) {
         return (start, end, Clock::Exact);

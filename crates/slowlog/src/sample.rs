@@ -1,25 +1,26 @@
-//! Which entries are kept, when not all are.
+//! Sampling: which entries are kept, when not all are.
 
 use crate::event::{Event, Rate, RateBy};
 
-/// Keeps one in so many. The same entries in the same order give the same choice.
+/// Keeps one entry in N. The same entries in the same order give the same selection.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
     rate: Rate,
-    /// Entries until the next that is kept.
+    /// The number of entries until the next one that is kept.
     until: u64,
 }
 
 impl Sampling {
     /// `one_in`: 0 and 1 keep all.
     ///
-    /// By event, the first is kept, and then each that comes `one_in` behind it. By session, a connection is kept or not by its number, so that
-    /// what is kept has whole transactions, and each statement that is prepared; entries without a number (MySQL 5.5) are one session.
+    /// When sampling by event, the first entry is kept, and then every `one_in`-th. When sampling by session, a connection is kept or not
+    /// depending on its number, so that complete transactions are kept, and each prepared statement with its executions. Entries without a
+    /// number (MySQL 5.5) count as one session.
     pub fn new(by: RateBy, one_in: u64) -> Self {
         Self { rate: Rate { by, one_in: one_in.max(1) }, until: 0 }
     }
 
-    /// Whether this one is kept.
+    /// Whether this entry is kept.
     pub fn keeps(&mut self, event: &Event<'_>) -> bool {
         match self.rate.by {
             RateBy::Event => {
@@ -31,7 +32,7 @@ impl Sampling {
         }
     }
 
-    /// For how many an entry stands that was kept: what its server left out counts, too. None: for itself.
+    /// The number of entries that a kept entry represents, including those that its server left out. `None`: itself only.
     pub fn rate(&self, event: &Event<'_>) -> Option<Rate> {
         let theirs = event.rate.map_or(1, |rate| rate.one_in);
         let one_in = self.rate.one_in.saturating_mul(theirs);
@@ -43,7 +44,7 @@ impl Sampling {
     }
 }
 
-/// Numbers of connections follow one another, and applications may open every second one for something else: so they are spread
+/// Connection numbers are consecutive, and an application may use every second connection for another purpose, so the numbers are hashed
 /// (the finalizer of splitmix64).
 fn spread(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -5,36 +5,36 @@ use crate::event::{Command, Dialect, Event, Rate, Rows};
 use crate::head::write_use;
 use crate::time::{SECOND_US, iso, short};
 
-/// What one entry is to say. What its dialect has no place for is left out.
+/// The contents of an entry. A value that the dialect has no field for is left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// When it ended; microseconds since 1970.
+    /// When the statement ended; microseconds since 1970.
     pub end_us: u64,
-    /// How long it took.
+    /// How long the statement took.
     pub query_time_us: u64,
     /// How long it waited for locks.
     pub lock_time_us: u64,
-    /// As it was said at login.
+    /// The user name given at login.
     pub user: &'a [u8],
-    /// The account that it came to.
+    /// The account that the login was matched to.
     pub account: &'a [u8],
-    /// The client's name.
+    /// The client's host name.
     pub host: &'a [u8],
     /// The client's address.
     pub address: &'a [u8],
-    /// The connection's number.
+    /// The connection's number on its server.
     pub connection: u64,
-    /// Empty: none.
+    /// The default schema; empty when there is none.
     pub schema: &'a [u8],
-    /// Counts of rows; what is not known is written as 0.
+    /// Row counts; an unknown count is written as 0.
     pub rows: Rows,
-    /// What LAST_INSERT_ID() gave in it.
+    /// The value of LAST_INSERT_ID() in the statement.
     pub last_insert_id: Option<u64>,
-    /// The first number that it gave to a row.
+    /// The first AUTO_INCREMENT value that the statement generated.
     pub insert_id: Option<u64>,
-    /// For how many it stands.
+    /// The number of entries that it represents.
     pub rate: Option<Rate>,
-    /// What was run.
+    /// The statement.
     pub command: Command<'a>,
 }
 
@@ -63,19 +63,19 @@ impl<'a> From<&Event<'a>> for Entry<'a> {
 #[derive(Clone, Debug)]
 pub struct Writer {
     dialect: Dialect,
-    /// The second of the last `# Time:`.
+    /// The time of the last `# Time:` line, in whole seconds.
     second: Option<u64>,
     /// The schema of the last `use`.
     schema: Vec<u8>,
 }
 
 impl Writer {
-    /// A log that is empty so far.
+    /// A writer for an empty log.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, second: None, schema: Vec::new() }
     }
 
-    /// What a server writes when it opens the file.
+    /// The lines that a server writes when it opens the file.
     pub fn banner(&mut self, out: &mut Vec<u8>) {
         let (server, title) = match self.dialect {
             Dialect::MariaDb => (
@@ -95,7 +95,7 @@ impl Writer {
         self.schema.clear();
     }
 
-    /// Writes one entry behind `out`. Ends of lines in names become `?`.
+    /// Appends one entry to `out`. Line breaks in names are replaced by `?`.
     pub fn write(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
         self.time(entry, out);
         self.user(entry, out);

@@ -4,11 +4,11 @@
 use slowlog::{Item, Limits, Reader, Start};
 
 /// One line an item.
-fn told(log: &[u8]) -> Vec<String> {
-    told_from(log, Start::Whole, Limits::default())
+fn events_of(log: &[u8]) -> Vec<String> {
+    events_from(log, Start::Whole, Limits::default())
 }
 
-fn told_from(log: &[u8], start: Start, limits: Limits) -> Vec<String> {
+fn events_from(log: &[u8], start: Start, limits: Limits) -> Vec<String> {
     let mut reader = Reader::new(limits, start);
     reader.feed(log);
     reader.finish();
@@ -69,7 +69,7 @@ SET timestamp=1795334701;
 #[test]
 fn mariadb() {
     assert_eq!(
-        told(MARIADB.as_bytes()),
+        events_of(MARIADB.as_bytes()),
         ["banner", "banner", "banner", "MariaDb 31 shop/own: SELECT 1", "MariaDb 32 /own: <Quit>",]
     );
     let mut reader = Reader::new(Limits::default(), Start::Whole);
@@ -83,7 +83,7 @@ fn mariadb() {
     assert_eq!((event.query_time_us, event.lock_time_us), (187, 87));
     assert_eq!((event.rows.sent, event.rows.examined, event.rows.affected), (Some(1), Some(2), Some(0)));
     assert_eq!(event.field("Bytes_sent"), Some(&b"60"[..]));
-    assert_eq!(event.kind(), Some(protocol::statement::Kind::Read));
+    assert_eq!(event.kind(), Some(protocol::statement::StatementKind::Read));
 }
 
 #[test]
@@ -100,7 +100,7 @@ select 1;
 SET timestamp=1577934245;
 # administrator command: Ping;
 ";
-    assert_eq!(told(log), ["MySql57 8 shop/use: select 1", "MySql57 9 shop/carried: <Ping>"]);
+    assert_eq!(events_of(log), ["MySql57 8 shop/use: select 1", "MySql57 9 shop/carried: <Ping>"]);
     let mut reader = Reader::new(Limits::default(), Start::Whole);
     reader.feed(log);
     let Some(Item::Event(event)) = reader.next() else { panic!("an entry") };
@@ -119,7 +119,7 @@ fn percona_says_for_how_many_an_entry_stands() {
 SET timestamp=1357095843;
 select 1;
 ";
-    assert_eq!(told(log), ["Percona 7 my db/own: select 1"]);
+    assert_eq!(events_of(log), ["Percona 7 my db/own: select 1"]);
     let mut reader = Reader::new(Limits::default(), Start::Whole);
     reader.feed(log);
     reader.finish();
@@ -149,7 +149,7 @@ b`;
 SET timestamp=1795334701;
 SELECT 1;
 ";
-    let seen = told((text.to_owned() + text).as_bytes());
+    let seen = events_of((text.to_owned() + text).as_bytes());
     assert_eq!(seen, ["MySql55 32 a/own: SELECT 1", "MySql55 32 a/own: SELECT 1"]);
 }
 
@@ -158,7 +158,7 @@ fn without_a_set_line_the_sql_begins_with_the_first_line_that_is_none_of_the_hea
     let head = "# User@Host: root[root] @ localhost []\n# Query_time: 1  Lock_time: 0  Rows_sent: 1  Rows_examined: 0\n";
     let log = format!("{head}use shop;\nSELECT '\n';\n{head}SELECT 2;\n");
     assert_eq!(
-        told(log.as_bytes()),
+        events_of(log.as_bytes()),
         ["MySql55 ? shop/use: SELECT '\\n'", "MySql55 ? shop/carried: SELECT 2"]
     );
 }
@@ -176,10 +176,10 @@ fn old(sql: &str) -> String {
 #[test]
 fn text_in_the_form_of_a_head_is_text() {
     let quoted = format!("INSERT INTO note VALUES ('{}')", old("DROP TABLE t") + &old("SELECT 2"));
-    let told = told((quoted.as_str().to_owned() + ";\n").as_bytes().splice_into(OLD).as_slice());
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].ends_with(&quoted.replace('\n', "\\n")), "{told:?}");
-    assert!(told[0].contains("doubtful"));
+    let events = events_of((quoted.as_str().to_owned() + ";\n").as_bytes().splice_into(OLD).as_slice());
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].ends_with(&quoted.replace('\n', "\\n")), "{events:?}");
+    assert!(events[0].contains("doubtful"));
 }
 
 trait SpliceInto {
@@ -196,7 +196,7 @@ impl SpliceInto for [u8] {
 fn a_quote_that_was_never_closed_costs_one_entry() {
     let log = old("SELECT 'broken") + &old("SELECT 1") + &old("SELECT 'a', \"b\"");
     assert_eq!(
-        told(log.as_bytes()),
+        events_of(log.as_bytes()),
         [
             "MySql55 ? /unknown doubtful: SELECT 'broken",
             "MySql55 ? /unknown doubtful: SELECT 1",
@@ -205,7 +205,7 @@ fn a_quote_that_was_never_closed_costs_one_entry() {
     );
     // Beyond the reach of the doubt, entries are as good as any.
     let limits = Limits { doubt_bytes_max: 100, ..Limits::default() };
-    let seen = told_from(log.as_bytes(), Start::Whole, limits);
+    let seen = events_from(log.as_bytes(), Start::Whole, limits);
     assert_eq!(seen[2], "MySql55 ? /unknown: SELECT 'a', \"b\"");
 }
 
@@ -214,7 +214,7 @@ fn a_crash_within_an_entry_and_the_banner_of_the_next_start() {
     let banner = MARIADB.split_inclusive('\n').take(3).collect::<String>();
     let log = format!("{OLD}DELETE FROM t WHERE a = {banner}{}", old("SELECT 1"));
     assert_eq!(
-        told(log.as_bytes()),
+        events_of(log.as_bytes()),
         [
             "MySql55 ? /unknown cut: DELETE FROM t WHERE a = ",
             "banner",
@@ -224,20 +224,20 @@ fn a_crash_within_an_entry_and_the_banner_of_the_next_start() {
         ]
     );
     let log = format!("{OLD}DELETE FROM t WHERE a = 'b{banner}{}", old("SELECT 1"));
-    assert_eq!(told(log.as_bytes())[0], "MySql55 ? /unknown cut doubtful: DELETE FROM t WHERE a = 'b");
-    assert_eq!(told(log.as_bytes()).len(), 5);
+    assert_eq!(events_of(log.as_bytes())[0], "MySql55 ? /unknown cut doubtful: DELETE FROM t WHERE a = 'b");
+    assert_eq!(events_of(log.as_bytes()).len(), 5);
 }
 
 #[test]
 fn ends_that_are_cut_off_are_told() {
     let log = old("SELECT 1") + &old("SELECT 2");
     assert_eq!(
-        told(&log.as_bytes()[..log.len() - 3]),
+        events_of(&log.as_bytes()[..log.len() - 3]),
         ["MySql55 ? /unknown: SELECT 1", "MySql55 ? /unknown cut: SELECT ",]
     );
     let first = old("SELECT 1");
     for length in first.len() + 1..first.len() + OLD.len() {
-        let seen = told(&log.as_bytes()[..length]);
+        let seen = events_of(&log.as_bytes()[..length]);
         assert_eq!(seen[0], "MySql55 ? /unknown: SELECT 1", "{length}");
         assert_eq!(seen.len(), 2, "{length}: {seen:?}");
         assert!(seen[1].starts_with("Cut: "), "{length}: {seen:?}");
@@ -315,7 +315,7 @@ fn from_the_middle_of_a_string_that_quotes_an_entry_the_first_is_a_real_one() {
     let quoted = format!("INSERT INTO note VALUES ('{}')", old("DROP TABLE t"));
     let log = old(&quoted) + &old("SELECT 1") + &old("SELECT 2");
     let from = log.find("VALUES").unwrap();
-    let seen = told_from(&log.as_bytes()[from..], Start::Middle, Limits::default());
+    let seen = events_from(&log.as_bytes()[from..], Start::Middle, Limits::default());
     let events: Vec<_> = seen.iter().filter(|line| !line.starts_with("Before")).collect();
     assert_eq!(events, ["MySql55 ? /unknown: SELECT 1", "MySql55 ? /unknown: SELECT 2"]);
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
-use lab::stage::{Kind, Stage, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 use program::{BIN, Ended, LONG, Serving, directory, run, until};
 
 /// ER_MASTER_FATAL_ERROR_READING_BINLOG.
@@ -22,7 +22,7 @@ async fn column(stage: &Stage, node: &str, query: &str, column: usize) -> Vec<St
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_whose_binary_logs_are_deleted_has_to_be_cloned() {
     let stage = Stage::up(StagePlan {
-        kind: Kind::Replication { semi_sync: false },
+        kind: ClusterKind::Replication { semi_sync: false },
         name: format!("t{}-binlogs", std::process::id()),
         nodes: 2,
         server_options: vec!["binlog_expire_logs_seconds = 7200".to_owned()],

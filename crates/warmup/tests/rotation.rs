@@ -195,7 +195,7 @@ struct Client {
     /// Where to go on, and what comes then.
     place: Option<(String, u64)>,
     /// A place that was told in the head at hand: it holds behind that event.
-    told: Option<String>,
+    resume_at: Option<String>,
     resumed: u64,
 }
 
@@ -214,7 +214,7 @@ impl Client {
             assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the stream ended at {:?}", self.next);
             assert!(!line.starts_with("# Understudy_dropped_bytes"), "{line} before {:?}", self.next);
             if let Some(place) = line.strip_prefix("# Understudy_place: ") {
-                self.told = Some(place.trim().to_owned());
+                self.resume_at = Some(place.trim().to_owned());
             }
             let Some(rest) = line.strip_prefix("SELECT ") else { continue };
             let number: u64 = rest.split(' ').next().unwrap().parse().unwrap();
@@ -226,7 +226,7 @@ impl Client {
                 self.place
             );
             self.next.store(number + 1, SeqCst);
-            if let Some(place) = self.told.take() {
+            if let Some(place) = self.resume_at.take() {
                 self.place = Some((place, number + 1));
             }
             if number + 1 == last.load(SeqCst) {
@@ -256,7 +256,7 @@ impl Client {
             }
             let (place, next) = self.place.take().unwrap();
             self.next.store(next, SeqCst);
-            self.told = None;
+            self.resume_at = None;
             self.resumed += 1;
             stream = get(self.address, &format!("resume={place}"));
         }
@@ -296,7 +296,7 @@ fn events_streamed_are_events_written_however_the_log_is_rotated() {
         address,
         next: Arc::clone(next),
         place: None,
-        told: None,
+        resume_at: None,
         resumed: 0,
     };
     let (stays, resumes) = (client(&next[0]), client(&next[1]));

@@ -67,14 +67,14 @@ pub async fn take_in<S>(
 /// A listener that cannot accept.
 #[derive(Default)]
 struct Trouble {
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 impl Trouble {
     async fn pause(&mut self, error: &io::Error) {
-        if self.told.is_none_or(|at| at.elapsed() > COMPLAINT_PAUSE) {
+        if self.logged_at.is_none_or(|at| at.elapsed() > COMPLAINT_PAUSE) {
             tracing::warn!("a client could not be accepted, it waits: {error}");
-            self.told = Some(Instant::now());
+            self.logged_at = Some(Instant::now());
         }
         tokio::time::sleep(ACCEPT_PAUSE).await;
     }

@@ -20,7 +20,7 @@ pub mod table;
 
 use std::time::Duration;
 
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 /// The figures may differ by so much.
 pub const DIFFERENCE_MAX: f64 = 0.05;
@@ -29,7 +29,7 @@ pub const DIFFERENCE_MAX: f64 = 0.05;
 #[derive(Clone, Copy, Debug)]
 pub struct CapacityPlan {
     /// A Galera cluster, or a primary with replicas.
-    pub kind: Kind,
+    pub kind: ClusterKind,
     /// gcs.fc_limit of the Galera nodes; their default otherwise.
     pub fc_limit: Option<u32>,
     /// For so long `--passive` looks before each measurement; not at all when it is zero.

@@ -19,7 +19,7 @@ use crate::failover::understudy::program;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::ProcessParent;
-use crate::stage::{Kind, Stage, StagePlan};
+use crate::stage::{ClusterKind, Stage, StagePlan};
 
 /// Room for what comes while db3 is held.
 const GALERA_OPTIONS: &str = "gcache.size=256M";
@@ -82,7 +82,7 @@ pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> an
     let stage = Stage::up(StagePlan {
         kind: plan.kind,
         name: format!("capacity-{}", std::process::id()),
-        galera_options: if plan.kind == Kind::Galera {
+        galera_options: if plan.kind == ClusterKind::Galera {
             format!("{GALERA_OPTIONS}{fc_limit}")
         } else {
             String::new()

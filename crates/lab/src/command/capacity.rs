@@ -8,11 +8,11 @@ use anyhow::Context;
 
 use crate::capacity::{CapacityPlan, run, table};
 use crate::failover::progress::Progress;
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 /// Which kind of cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ClusterKind {
+pub enum ClusterChoice {
     /// Three Galera nodes
     #[default]
     Galera,
@@ -25,7 +25,7 @@ pub enum ClusterKind {
 pub struct CapacityArgs {
     /// Which kind of cluster
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
-    pub kind: ClusterKind,
+    pub kind: ClusterChoice,
     /// One short measurement
     #[arg(long)]
     pub quick: bool,
@@ -64,8 +64,8 @@ pub async fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let or = |given: Option<u64>, quick, full| given.unwrap_or(if args.quick { quick } else { full });
     let plan = CapacityPlan {
         kind: match args.kind {
-            ClusterKind::Galera => Kind::Galera,
-            ClusterKind::Replication => Kind::Replication { semi_sync: false },
+            ClusterChoice::Galera => ClusterKind::Galera,
+            ClusterChoice::Replication => ClusterKind::Replication { semi_sync: false },
         },
         fc_limit: args.fc_limit,
         passive: Duration::from_secs(or(args.passive_s, 0, 60)),

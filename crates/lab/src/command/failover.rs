@@ -15,7 +15,7 @@ use crate::failover::{Baseline, Driver, FailoverPlan, table};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::Protocol;
 use crate::stage::process::Identity;
-use crate::stage::{ADVISED_EVS, Kind, Stage, StagePlan};
+use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan};
 
 /// The kinds of cluster there are
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -222,10 +222,10 @@ fn seed_by_clock() -> u64 {
 }
 
 impl FailoverArgs {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ClusterKind {
         match self.cluster {
-            Cluster::Galera => Kind::Galera,
-            Cluster::Replication => Kind::Replication { semi_sync: !self.asynchronous },
+            Cluster::Galera => ClusterKind::Galera,
+            Cluster::Replication => ClusterKind::Replication { semi_sync: !self.asynchronous },
         }
     }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::fault::Fault;
-use crate::stage::{Kind, Stage};
+use crate::stage::{ClusterKind, Stage};
 
 /// Breaks a node, or mends it
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub async fn run(args: &FaultArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn effect(fault: Fault, kind: Kind) -> &'static str {
+fn effect(fault: Fault, kind: ClusterKind) -> &'static str {
     match fault {
         Fault::Kill => "SIGKILL sent",
         Fault::Stop => "SIGTERM sent",
@@ -39,7 +39,7 @@ fn effect(fault: Fault, kind: Kind) -> &'static str {
         Fault::DiskFull => "its disk is full",
         Fault::WriteLock => "locked against writes",
         Fault::StuckDdl => "its DDL is stuck",
-        Fault::Heal if kind == Kind::Galera => "Synced again",
+        Fault::Heal if kind == ClusterKind::Galera => "Synced again",
         Fault::Heal => "back",
     }
 }

@@ -7,7 +7,7 @@ use anyhow::bail;
 use crate::failover::progress::Progress;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
-use crate::stage::{ADVISED_EVS, Form, Kind, Stage, StagePlan};
+use crate::stage::{ADVISED_EVS, ClusterKind, Form, Stage, StagePlan};
 
 /// The kinds of cluster there are
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -54,15 +54,15 @@ pub struct UpArgs {
 }
 
 impl UpArgs {
-    fn kind(&self) -> anyhow::Result<Kind> {
+    fn kind(&self) -> anyhow::Result<ClusterKind> {
         let (kind, others, instead) = match self.cluster {
             Cluster::Galera => (
-                Kind::Galera,
+                ClusterKind::Galera,
                 vec![("--replicas", self.replicas.is_some()), ("--semi-sync", self.semi_sync)],
                 "for replication: a Galera cluster has --nodes",
             ),
             Cluster::Replication => (
-                Kind::Replication { semi_sync: self.semi_sync },
+                ClusterKind::Replication { semi_sync: self.semi_sync },
                 vec![
                     ("--nodes", self.nodes.is_some()),
                     ("--advised", self.advised),
@@ -80,8 +80,8 @@ impl UpArgs {
     fn plan(&self) -> anyhow::Result<StagePlan> {
         let kind = self.kind()?;
         let nodes = match kind {
-            Kind::Galera => self.nodes.unwrap_or(3),
-            Kind::Replication { .. } => 1 + self.replicas.unwrap_or(2),
+            ClusterKind::Galera => self.nodes.unwrap_or(3),
+            ClusterKind::Replication { .. } => 1 + self.replicas.unwrap_or(2),
         };
         for option in &self.galera_options {
             if !option.contains('=') || option.contains(['"', '\n', ';']) {
@@ -133,8 +133,10 @@ fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
         stage.nodes().first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.address.ip().to_string());
     let socket = stage.nodes().first().map(|node| node.socket.display().to_string()).unwrap_or_default();
     let replication = match stage.kind() {
-        Kind::Galera => String::new(),
-        Kind::Replication { .. } => format!("replication  {REPLICATION_USER} / {REPLICATION_PASSWORD}\n  "),
+        ClusterKind::Galera => String::new(),
+        ClusterKind::Replication { .. } => {
+            format!("replication  {REPLICATION_USER} / {REPLICATION_PASSWORD}\n  ")
+        }
     };
     let (host, name) = (stage.host_address(), stage.name());
     let name = if name == "lab" { String::new() } else { format!(" --name {name}") };
@@ -156,8 +158,8 @@ fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
 fn what_is_up(stage: &Stage) -> String {
     let count = stage.nodes().len();
     match stage.kind() {
-        Kind::Galera => format!("{count} Galera nodes, Synced"),
-        Kind::Replication { semi_sync } => {
+        ClusterKind::Galera => format!("{count} Galera nodes, Synced"),
+        ClusterKind::Replication { semi_sync } => {
             let replicas = match count {
                 1 => "no replica".to_owned(),
                 2 => "1 replica".to_owned(),
@@ -192,9 +194,9 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_number_of_nodes() {
         let given = |line| plan(line).map(|plan| (plan.kind, plan.nodes));
-        let replication = |semi_sync| Kind::Replication { semi_sync };
-        assert_eq!(given("galera"), Ok((Kind::Galera, 3)));
-        assert_eq!(given("galera --nodes 5"), Ok((Kind::Galera, 5)));
+        let replication = |semi_sync| ClusterKind::Replication { semi_sync };
+        assert_eq!(given("galera"), Ok((ClusterKind::Galera, 3)));
+        assert_eq!(given("galera --nodes 5"), Ok((ClusterKind::Galera, 5)));
         assert_eq!(given("replication"), Ok((replication(false), 3)));
         assert_eq!(given("replication --semi-sync --replicas 4"), Ok((replication(true), 5)));
         assert_eq!(given("replication --replicas 0"), Ok((replication(false), 1)));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 /// What is done to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
@@ -76,10 +76,10 @@ impl Scope {
     }
 
     /// The columns that a kind of cluster has: of a primary and its replicas only one is written.
-    pub const fn of(cluster: Kind) -> &'static [Self] {
+    pub const fn of(cluster: ClusterKind) -> &'static [Self] {
         match cluster {
-            Kind::Galera => &Self::ALL,
-            Kind::Replication { .. } => &[Self::Active, Self::Passive],
+            ClusterKind::Galera => &Self::ALL,
+            ClusterKind::Replication { .. } => &[Self::Active, Self::Passive],
         }
     }
 
@@ -112,10 +112,10 @@ impl fmt::Display for Writers {
 }
 
 /// The seed's own cell, in its own words; `None` for those that it does not have.
-pub const fn seed_says(cluster: Kind, case: Case, scope: Scope) -> Option<&'static str> {
+pub const fn seed_says(cluster: ClusterKind, case: Case, scope: Scope) -> Option<&'static str> {
     match cluster {
-        Kind::Galera => seed_says_of_galera(case, scope),
-        Kind::Replication { .. } => match (case, scope) {
+        ClusterKind::Galera => seed_says_of_galera(case, scope),
+        ClusterKind::Replication { .. } => match (case, scope) {
             (Case::Graceful, Scope::Active) => Some("sub-second (no errors)"),
             (Case::NonGraceful, Scope::Active) => Some("18 seconds (errors)"),
             _ => None,
@@ -147,7 +147,7 @@ mod tests {
     fn the_seed_has_nine_cells() {
         let cells = Case::ALL
             .into_iter()
-            .flat_map(|case| Scope::ALL.map(|scope| seed_says(Kind::Galera, case, scope)));
+            .flat_map(|case| Scope::ALL.map(|scope| seed_says(ClusterKind::Galera, case, scope)));
         assert_eq!(cells.flatten().count(), 9);
     }
 }

@@ -23,7 +23,7 @@ use crate::load::session::Target;
 use crate::load::sysbench::{Sysbench, SysbenchPlan};
 use crate::load::{ClientPlan, Load, LoadPlan, Run};
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::{Kind, Stage, StageNode};
+use crate::stage::{ClusterKind, Stage, StageNode};
 use crate::trace::Trace;
 
 /// The first second of a load is not judged: caches and connections warm up.
@@ -304,7 +304,7 @@ pub(super) async fn read_ledgers(
 }
 
 async fn read_ledger(
-    kind: Kind,
+    kind: ClusterKind,
     node: &StageNode,
     target: &Target,
     tables: u32,

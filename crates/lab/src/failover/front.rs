@@ -21,7 +21,7 @@ use crate::figures::ms;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
-use crate::stage::{Kind as Cluster, Stage};
+use crate::stage::{ClusterKind, Stage};
 
 /// How long a proxy may take until it serves.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ pub struct External {
     pub restore: Option<String>,
 }
 
-enum Kind {
+enum ProxyKind {
     Understudy(Api),
     /// With the Understudy that it follows, if any.
     Haproxy(Runtime, Option<Api>),
@@ -56,10 +56,10 @@ enum Kind {
 pub struct Front {
     /// Where clients go.
     pub target: Target,
-    cluster: Cluster,
+    cluster: ClusterKind,
     nodes: Vec<(String, String)>,
     writers: Writers,
-    kind: Kind,
+    kind: ProxyKind,
     /// Of the Understudy that decides.
     config: Option<PathBuf>,
     logs: Vec<PathBuf>,
@@ -71,7 +71,7 @@ pub struct Front {
 impl Front {
     /// Understudy on `nodes`, its files in `dir`.
     pub async fn understudy(
-        cluster: Cluster,
+        cluster: ClusterKind,
         nodes: &[(String, String)],
         writers: Writers,
         knobs: &Knobs,
@@ -79,7 +79,7 @@ impl Front {
     ) -> anyhow::Result<Self> {
         let mysql = free_address()?;
         let (api, config, command) = serve(cluster, nodes, writers, &mysql, None, knobs, dir)?;
-        let mut front = Self::of(cluster, &mysql.to_string(), nodes, writers, Kind::Understudy(api))?;
+        let mut front = Self::of(cluster, &mysql.to_string(), nodes, writers, ProxyKind::Understudy(api))?;
         front.config = Some(config);
         front.run(&command, &dir.join("understudy.log"))?;
         front.wait_ready("Understudy").await?;
@@ -107,7 +107,7 @@ impl Front {
 
     /// HAProxy on `nodes` that follows an Understudy beside it, files in `dir`.
     pub async fn haproxy_agent(
-        cluster: Cluster,
+        cluster: ClusterKind,
         nodes: &[(String, String)],
         writers: Writers,
         knobs: &Knobs,
@@ -117,8 +117,8 @@ impl Front {
         let (api, config, command) =
             serve(cluster, nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
         let asked = match cluster {
-            Cluster::Galera => Asked::Understudy { health, agent },
-            Cluster::Replication { .. } => Asked::Primary(health),
+            ClusterKind::Galera => Asked::Understudy { health, agent },
+            ClusterKind::Replication { .. } => Asked::Primary(health),
         };
         let mut front = Self::in_front(cluster, nodes, writers, asked, Some(api), dir)?;
         front.config = Some(config);
@@ -133,9 +133,9 @@ impl Front {
             stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
         let asked = Asked::Nobody(mha::primary(stage).await?);
         let mut front = Self::in_front(stage.kind(), &named, Writers::One, asked, None, dir)?;
-        if let Kind::Haproxy(runtime, None) = &front.kind {
+        if let ProxyKind::Haproxy(runtime, None) = &front.kind {
             let mha = Mha::set(stage, dir, &runtime.socket)?;
-            front.kind = Kind::Mha(Box::new(mha));
+            front.kind = ProxyKind::Mha(Box::new(mha));
         }
         front.logs.extend(["mha-manager.log", "mha-switch.log"].map(|log| dir.join(log)));
         front.wait_ready("HAProxy").await?;
@@ -144,7 +144,7 @@ impl Front {
 
     /// HAProxy itself.
     fn in_front(
-        cluster: Cluster,
+        cluster: ClusterKind,
         nodes: &[(String, String)],
         writers: Writers,
         asked: Asked,
@@ -157,7 +157,7 @@ impl Front {
         std::fs::write(&config, haproxy::config(nodes, writers, &asked, &listen, &socket))
             .with_context(|| format!("cannot write {}", config.display()))?;
         let mut front =
-            Self::of(cluster, &listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
+            Self::of(cluster, &listen, nodes, writers, ProxyKind::Haproxy(Runtime { socket }, follows))?;
         let mut command = Command::new("haproxy");
         command.args(["-db", "-f"]).arg(&config);
         let started = front.run(&command, &dir.join("haproxy.log"));
@@ -167,12 +167,12 @@ impl Front {
 
     /// Somebody else's proxy; whether it writes to one node or to all is found out by looking.
     pub async fn external(
-        cluster: Cluster,
+        cluster: ClusterKind,
         nodes: &[(String, String)],
         external: External,
     ) -> anyhow::Result<Self> {
         let address = external.address.clone();
-        let mut front = Self::of(cluster, &address, nodes, Writers::One, Kind::External(external))?;
+        let mut front = Self::of(cluster, &address, nodes, Writers::One, ProxyKind::External(external))?;
         front.wait_ready(&address).await?;
         let mut seen = std::collections::BTreeSet::new();
         let mut open = Vec::new();
@@ -186,11 +186,11 @@ impl Front {
     }
 
     fn of(
-        cluster: Cluster,
+        cluster: ClusterKind,
         address: &str,
         nodes: &[(String, String)],
         writers: Writers,
-        kind: Kind,
+        kind: ProxyKind,
     ) -> anyhow::Result<Self> {
         let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
         Ok(Self {
@@ -216,11 +216,11 @@ impl Front {
     /// Which one it is.
     pub fn who(&self) -> Who {
         match &self.kind {
-            Kind::Understudy(_) => Who::Understudy,
-            Kind::Haproxy(_, None) => Who::Haproxy,
-            Kind::Haproxy(_, Some(_)) => Who::HaproxyAgent,
-            Kind::Mha(..) => Who::Mha,
-            Kind::External(external) => Who::Through(external.address.clone()),
+            ProxyKind::Understudy(_) => Who::Understudy,
+            ProxyKind::Haproxy(_, None) => Who::Haproxy,
+            ProxyKind::Haproxy(_, Some(_)) => Who::HaproxyAgent,
+            ProxyKind::Mha(..) => Who::Mha,
+            ProxyKind::External(external) => Who::Through(external.address.clone()),
         }
     }
 
@@ -232,15 +232,15 @@ impl Front {
     /// The API of the Understudy that decides, be it only for HAProxy.
     pub fn api(&self) -> Option<&Api> {
         match &self.kind {
-            Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => Some(api),
-            Kind::Haproxy(_, None) | Kind::Mha(..) | Kind::External(_) => None,
+            ProxyKind::Understudy(api) | ProxyKind::Haproxy(_, Some(api)) => Some(api),
+            ProxyKind::Haproxy(_, None) | ProxyKind::Mha(..) | ProxyKind::External(_) => None,
         }
     }
 
     /// Before a repetition: MHA's manager watches, but where an operator is to move the master, which it would refuse.
     pub async fn begin(&self, case: Case) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::Mha(mha) if case != Case::Graceful => mha.watch(&self.process_parent).await,
+            ProxyKind::Mha(mha) if case != Case::Graceful => mha.watch(&self.process_parent).await,
             _ => Ok(()),
         }
     }
@@ -248,14 +248,14 @@ impl Front {
     /// After its load, before the node is healed: MHA's manager ends, when it has done its work.
     pub async fn end(&self, case: Case, scope: Scope) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::Mha(mha) => mha.end(case != Case::Graceful && scope == Scope::Active).await,
+            ProxyKind::Mha(mha) => mha.end(case != Case::Graceful && scope == Scope::Active).await,
             _ => Ok(()),
         }
     }
 
     /// Whether what it left is to be mended by an operator.
     pub(super) fn leaves_the_rest(&self) -> bool {
-        matches!(self.kind, Kind::Mha(..))
+        matches!(self.kind, ProxyKind::Mha(..))
     }
 
     /// The Understudy that decides, and its configuration.
@@ -283,14 +283,14 @@ impl Front {
             api.ready().await?;
         }
         match &self.kind {
-            Kind::Understudy(_) => {}
-            Kind::Haproxy(runtime, _) => {
+            ProxyKind::Understudy(_) => {}
+            ProxyKind::Haproxy(runtime, _) => {
                 let servers = runtime.servers().await?;
                 let is_up = |server: &haproxy::Server| server.status == "UP" && server.is_checked;
                 let up = servers.iter().filter(|server| is_up(server)).count();
                 let wanted = match self.cluster {
-                    Cluster::Galera => servers.len(),
-                    Cluster::Replication { .. } => 1,
+                    ClusterKind::Galera => servers.len(),
+                    ClusterKind::Replication { .. } => 1,
                 };
                 if up != wanted {
                     let each = servers.iter().map(|server| {
@@ -300,7 +300,7 @@ impl Front {
                     bail!("it has {}", each.collect::<Vec<_>>().join("; "));
                 }
             }
-            Kind::Mha(..) | Kind::External(_) => {}
+            ProxyKind::Mha(..) | ProxyKind::External(_) => {}
         }
         self.active().await.map(drop)
     }
@@ -336,7 +336,7 @@ impl Front {
     /// Why a graceful removal cannot be ordered, if so.
     pub fn cannot_remove(&self) -> Option<String> {
         match &self.kind {
-            Kind::External(External { graceful: None, .. }) => {
+            ProxyKind::External(External { graceful: None, .. }) => {
                 Some("no way to tell it (--graceful-command)".to_owned())
             }
             _ => None,
@@ -347,29 +347,29 @@ impl Front {
     pub async fn remove(&self, node: &str, scope: Scope) -> anyhow::Result<Ordered> {
         let began = Instant::now();
         match &self.kind {
-            Kind::Understudy(api) if scope == Scope::Active => api.switchover(None).await,
-            Kind::Understudy(api) => api.drain(node).await,
-            Kind::Haproxy(runtime, Some(api)) => {
+            ProxyKind::Understudy(api) if scope == Scope::Active => api.switchover(None).await,
+            ProxyKind::Understudy(api) => api.drain(node).await,
+            ProxyKind::Haproxy(runtime, Some(api)) => {
                 let (said, status) = match self.cluster {
-                    Cluster::Galera => (api.drain(node).await?.message, "DRAIN"),
-                    Cluster::Replication { .. } if scope == Scope::Active => {
+                    ClusterKind::Galera => (api.drain(node).await?.message, "DRAIN"),
+                    ClusterKind::Replication { .. } if scope == Scope::Active => {
                         (api.switchover(None).await?.message, "DOWN")
                     }
-                    Cluster::Replication { .. } => (api.drain(node).await?.message, "DOWN"),
+                    ClusterKind::Replication { .. } => (api.drain(node).await?.message, "DOWN"),
                 };
                 runtime.follows(node, status, FOLLOW_WITHIN).await?;
                 let cut = runtime.empty(node, HAPROXY_GRACE).await?;
                 let message = format!("{said}; HAProxy followed, then {cut} sessions cut");
                 Ok(Ordered { took_ms: ms(began.elapsed()), message })
             }
-            Kind::Mha(mha) if scope == Scope::Active => mha.switch(node).await,
-            Kind::Mha(..) => Ok(Ordered { took_ms: 0.0, message: "it takes no traffic".to_owned() }),
-            Kind::Haproxy(runtime, None) => {
+            ProxyKind::Mha(mha) if scope == Scope::Active => mha.switch(node).await,
+            ProxyKind::Mha(..) => Ok(Ordered { took_ms: 0.0, message: "it takes no traffic".to_owned() }),
+            ProxyKind::Haproxy(runtime, None) => {
                 let cut = runtime.take_out(node, HAPROXY_GRACE).await?;
                 let message = format!("drain, then {cut} sessions cut, then maint");
                 Ok(Ordered { took_ms: ms(began.elapsed()), message })
             }
-            Kind::External(external) => {
+            ProxyKind::External(external) => {
                 let command = external.graceful.as_deref().unwrap_or_default();
                 self.shell(command, node).await?;
                 Ok(Ordered { took_ms: ms(began.elapsed()), message: command.to_owned() })
@@ -380,10 +380,12 @@ impl Front {
     /// Lets `node` take traffic again, after it was healed.
     pub async fn restore(&self, node: &str) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => api.undrain(node).await.map(drop),
-            Kind::Haproxy(runtime, None) => runtime.take_in(node).await,
-            Kind::External(External { restore: Some(command), .. }) => self.shell(command, node).await,
-            Kind::Mha(..) | Kind::External(_) => Ok(()),
+            ProxyKind::Understudy(api) | ProxyKind::Haproxy(_, Some(api)) => {
+                api.undrain(node).await.map(drop)
+            }
+            ProxyKind::Haproxy(runtime, None) => runtime.take_in(node).await,
+            ProxyKind::External(External { restore: Some(command), .. }) => self.shell(command, node).await,
+            ProxyKind::Mha(..) | ProxyKind::External(_) => Ok(()),
         }
     }
 
@@ -422,7 +424,7 @@ impl Front {
 
 /// Asks inside a transaction, so that a proxy that splits reads from writes answers for its writer.
 async fn writing_node(
-    cluster: Cluster,
+    cluster: ClusterKind,
     conn: &mut Conn,
     nodes: &[(String, String)],
 ) -> anyhow::Result<String> {
@@ -438,7 +440,7 @@ async fn writing_node(
 
 /// Writes the files of an `understudy serve`; its API, its configuration, and the command that starts it.
 fn serve(
-    kind: Cluster,
+    kind: ClusterKind,
     nodes: &[(String, String)],
     writers: Writers,
     mysql: &SocketAddr,

@@ -34,7 +34,7 @@ use self::understudy::Knobs;
 use crate::load::arrivals::Arrivals;
 use crate::load::second::Tell;
 use crate::load::session::Protocol;
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 /// What makes the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -60,7 +60,7 @@ pub enum Baseline {
 #[derive(Clone, Debug)]
 pub struct FailoverPlan {
     /// On which kind of cluster.
-    pub cluster: Kind,
+    pub cluster: ClusterKind,
     /// Rows.
     pub cases: Vec<Case>,
     /// Columns.
@@ -136,7 +136,7 @@ pub(crate) mod tests {
     /// All cells through Understudy, once.
     pub fn plan() -> FailoverPlan {
         FailoverPlan {
-            cluster: Kind::Galera,
+            cluster: ClusterKind::Galera,
             cases: Case::ALL.to_vec(),
             scopes: Scope::ALL.to_vec(),
             repetitions: 1,

@@ -12,7 +12,7 @@ use crate::checker::LedgerCheck;
 use crate::figures::{Bucket, Effect, quantile};
 use crate::ledger::Trouble;
 use crate::load::pinned::PinnedReport;
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 /// Who stands between the clients and the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -350,7 +350,7 @@ pub struct Machine {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Conditions {
     /// Which kind of cluster.
-    pub kind: Kind,
+    pub kind: ClusterKind,
     /// Which cells share a cluster.
     pub cluster: String,
     /// What the arrivals of all repetitions are drawn from.

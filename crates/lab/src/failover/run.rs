@@ -23,7 +23,7 @@ use crate::load::prepare;
 use crate::load::session::Target;
 use crate::load::sysbench::SysbenchPlan;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
-use crate::stage::{Kind, Stage, StagePlan};
+use crate::stage::{ClusterKind, Stage, StagePlan};
 
 /// From the load's tables made to every node having them.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
@@ -273,8 +273,8 @@ impl Runner<'_> {
                 Ok(measured) => {
                     let once = Cell { repetitions: vec![measured.clone()], ..cell.clone() };
                     let lines = table::lines(&once);
-                    let told: Vec<&str> = lines.iter().map(|line| line.trim_start()).collect();
-                    self.progress.line(&format!("{what}: {}", told.join(", ")));
+                    let messages: Vec<&str> = lines.iter().map(|line| line.trim_start()).collect();
+                    self.progress.line(&format!("{what}: {}", messages.join(", ")));
                     cell.repetitions.push(measured);
                 }
                 Err(error) => {
@@ -359,7 +359,7 @@ async fn look_around(stage: &Stage) -> Machine {
         }
         let sql = "SELECT variable_value FROM information_schema.global_status \
                    WHERE variable_name = 'wsrep_provider_version'";
-        if stage.kind() == Kind::Galera
+        if stage.kind() == ClusterKind::Galera
             && let Ok(rows) = stage.run_in(&node.name, sql).await
             && let Some([galera]) = rows.first().map(Vec::as_slice)
         {
@@ -372,10 +372,10 @@ async fn look_around(stage: &Stage) -> Machine {
 
 fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
     let common = match plan.cluster {
-        Kind::Galera => {
+        ClusterKind::Galera => {
             "sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn"
         }
-        Kind::Replication { .. } => "sessions of a server marked down are cut",
+        ClusterKind::Replication { .. } => "sessions of a server marked down are cut",
     };
     let said = |baseline, how: &str| plan.baselines.contains(&baseline).then(|| format!("{how}; {common}"));
     let haproxy = said(
@@ -384,11 +384,11 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
          for sessions to leave, then those left are cut, then maint",
     );
     let follows = match plan.cluster {
-        Kind::Galera => {
+        ClusterKind::Galera => {
             "the agent check of one `understudy serve` every 100 ms and its health endpoint every 200 ms, down after 2 failures, up \
              after 1 good one; graceful: drained by Understudy, 2 s for sessions to leave, then those left are cut"
         }
-        Kind::Replication { .. } => {
+        ClusterKind::Replication { .. } => {
             "one `understudy serve` makes another server the primary; its health endpoint is asked every 200 ms which one is, down \
              after 2 failures, up after 1 good one; graceful: `understudy switchover`"
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::case::Writers;
 use super::http;
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 
 /// `/api/cluster/<id>/...`.
@@ -40,7 +40,7 @@ pub struct Knobs {
 #[derive(Debug)]
 pub struct ConfigInputs<'a> {
     /// Of which kind the cluster is.
-    pub kind: Kind,
+    pub kind: ClusterKind,
     /// Name and `host:port` of each node.
     pub nodes: &'a [(String, String)],
     /// How many take traffic.
@@ -101,7 +101,7 @@ impl ConfigInputs<'_> {
         if let Some(misses) = knobs.misses_max {
             let _ = writeln!(text, "misses_max = {misses}");
         }
-        if let Kind::Replication { .. } = self.kind {
+        if let ClusterKind::Replication { .. } = self.kind {
             // Repetitions follow one another sooner than failovers may by default.
             let account = format!(
                 "\n[cluster.replication]\nuser = \"{REPLICATION_USER}\"\npassword = \"{REPLICATION_PASSWORD}\"\nfailover_gap_ms = 0\n"
@@ -278,7 +278,7 @@ mod tests {
 
     fn place(nodes: &[(String, String)]) -> ConfigInputs<'_> {
         ConfigInputs {
-            kind: Kind::Galera,
+            kind: ClusterKind::Galera,
             nodes,
             writers: Writers::One,
             mysql: "127.0.0.1:6033",

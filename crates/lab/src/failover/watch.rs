@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::load::session::Target;
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 const PACE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -86,7 +86,7 @@ pub struct NodeWatch {
 
 impl NodeWatch {
     /// `nodes`, of a cluster of this kind: name and where to ask.
-    pub fn start(kind: Kind, nodes: Vec<(String, Target)>, began: Instant) -> Self {
+    pub fn start(kind: ClusterKind, nodes: Vec<(String, Target)>, began: Instant) -> Self {
         let words: Arc<Mutex<BTreeMap<String, Words>>> = Arc::default();
         let mut tasks = JoinSet::new();
         for (name, target) in nodes {
@@ -127,14 +127,14 @@ impl NodeWatch {
     }
 }
 
-async fn ask(kind: Kind, conn: &mut Option<Conn>, target: &Target) -> mysql_async::Result<Word> {
+async fn ask(kind: ClusterKind, conn: &mut Option<Conn>, target: &Target) -> mysql_async::Result<Word> {
     let open = match conn {
         Some(open) => open,
         None => conn.insert(Conn::new(target.opts()).await?),
     };
     match kind {
-        Kind::Galera => ask_member(open).await,
-        Kind::Replication { .. } => ask_server(open).await,
+        ClusterKind::Galera => ask_member(open).await,
+        ClusterKind::Replication { .. } => ask_server(open).await,
     }
 }
 

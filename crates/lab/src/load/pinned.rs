@@ -107,30 +107,30 @@ impl Pinned {
 }
 
 async fn work(mut session: Session, began: Instant, mut signal: watch::Receiver<Stage>) -> PinnedSession {
-    let mut told =
+    let mut result =
         PinnedSession { node: session.node.clone(), answered: 0, longest_ms: (0.0, 0.0), ended: None };
     let mut given_up = signal.clone();
     loop {
         let at = Instant::now();
         let asked = tokio::select! {
             biased;
-            () = reached(&mut given_up, Stage::Ended) => return told,
-            asked = tokio::time::timeout(PATIENCE, session.once(told.answered)) => asked,
+            () = reached(&mut given_up, Stage::Ended) => return result,
+            asked = tokio::time::timeout(PATIENCE, session.once(result.answered)) => asked,
         };
         match asked.unwrap_or_else(|_| Err(session::timed_out(PATIENCE))) {
-            Ok(()) => told.answered += 1,
+            Ok(()) => result.answered += 1,
             Err(error) => {
                 let (code, _, message) = session::tell(&error);
-                told.ended = Some((ms(began.elapsed()), code, message));
-                return told;
+                result.ended = Some((ms(began.elapsed()), code, message));
+                return result;
             }
         }
-        if ms(at.elapsed()) > told.longest_ms.1 {
-            told.longest_ms = (ms(at.saturating_duration_since(began)), ms(at.elapsed()));
+        if ms(at.elapsed()) > result.longest_ms.1 {
+            result.longest_ms = (ms(at.saturating_duration_since(began)), ms(at.elapsed()));
         }
         tokio::select! {
             biased;
-            () = reached(&mut signal, Stage::Draining) => return told,
+            () = reached(&mut signal, Stage::Draining) => return result,
             () = tokio::time::sleep(PACE) => {}
         }
     }

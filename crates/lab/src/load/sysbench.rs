@@ -159,11 +159,11 @@ async fn restart_loop(
         let err = follow(err.map(ChildStderr::from_std).transpose()?, &keep);
         tokio::select! {
             ended = async { tokio::join!(out, err, child.ended()).2 } => { ended.context("cannot wait for sysbench")?; }
-            () = told(&mut stop) => return Ok(()),
+            () = stopped(&mut stop) => return Ok(()),
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            () = told(&mut stop) => {}
+            () = stopped(&mut stop) => {}
         }
         let since = {
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +177,7 @@ async fn restart_loop(
 }
 
 /// Completes when the loop is to end; its owner's disappearance is such a word too.
-async fn told(stop: &mut watch::Receiver<bool>) {
+async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

@@ -19,7 +19,7 @@ use crate::failover::understudy::program;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::ProcessParent;
-use crate::stage::{Kind, Stage, StagePlan};
+use crate::stage::{ClusterKind, Stage, StagePlan};
 
 /// The restarted node.
 const NODE: &str = "db3";
@@ -138,7 +138,7 @@ pub async fn run(
     .await;
     let settings = format!(
         "{}; gcache.size {}M; innodb_buffer_pool_size {}M, innodb_log_file_size {}M",
-        Kind::Galera.settings(),
+        ClusterKind::Galera.settings(),
         plan.gcache_mb,
         plan.pool_mb,
         plan.redo_log_mb()
@@ -165,7 +165,7 @@ impl<'a> Ground<'a> {
     async fn lay(plan: &'a RecoveryPlan, gcache_mb: u32, progress: &Progress) -> anyhow::Result<Self> {
         progress.now("starting three Galera nodes");
         let stage = Stage::up(StagePlan {
-            kind: Kind::Galera,
+            kind: ClusterKind::Galera,
             name: format!("rec-{}", std::process::id()),
             galera_options: format!("gcache.size={gcache_mb}M; gcache.keep_pages_size=0"),
             server_options: vec![

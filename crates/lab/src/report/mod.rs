@@ -11,7 +11,7 @@ use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
 use crate::failover::result::{Cell, Repetition, Report, Summary, Who};
 use crate::failover::table::{errors, name_of, outage, time};
 use crate::failover::watch::Word;
-use crate::stage::Kind;
+use crate::stage::ClusterKind;
 
 /// For text and attribute values alike.
 pub fn escape(text: &str) -> String {
@@ -362,7 +362,7 @@ fn conditions(out: &mut String, report: &Report) {
         "Phases",
         format!("{} s quiet, then at least {} s from the fault on", conditions.warm_s, conditions.after_s),
     );
-    if conditions.kind == Kind::Galera {
+    if conditions.kind == ClusterKind::Galera {
         let options = if conditions.galera_options.is_empty() {
             "Galera's defaults"
         } else {
@@ -372,7 +372,7 @@ fn conditions(out: &mut String, report: &Report) {
     }
     let knobs = &conditions.knobs;
     let mut said = Vec::new();
-    let is_replication = matches!(conditions.kind, Kind::Replication { .. });
+    let is_replication = matches!(conditions.kind, ClusterKind::Replication { .. });
     said.extend(is_replication.then(|| "cluster.replication.failover_gap_ms = 0".to_owned()));
     said.extend(knobs.checks_only.then(|| "monitor.detect = checks".to_owned()));
     said.extend(knobs.evict.as_ref().map(|evict| format!("monitor.evict = {evict}")));

@@ -12,7 +12,7 @@ use super::{Stage, StageNode, config, galera, replication};
 /// Which kind of cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ClusterKind {
     /// MariaDB Galera nodes, all alike.
     #[default]
     Galera,
@@ -23,7 +23,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl ClusterKind {
     /// How the servers' settings differ from their defaults for the machine's sake.
     pub fn settings(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Kind {
     }
 }
 
-impl Kind {
+impl ClusterKind {
     /// One word.
     pub fn name(self) -> &'static str {
         match self {
@@ -120,16 +120,16 @@ impl Stage {
     /// The lines of a node's my.cnf beyond those of every server.
     pub(super) fn kind_lines(&self, node: &StageNode, galera_options: &str) -> anyhow::Result<Vec<String>> {
         match self.kind {
-            Kind::Galera => galera::node_lines(self, node, galera_options),
-            Kind::Replication { semi_sync } => Ok(replication::node_lines(node, semi_sync)),
+            ClusterKind::Galera => galera::node_lines(self, node, galera_options),
+            ClusterKind::Replication { semi_sync } => Ok(replication::node_lines(node, semi_sync)),
         }
     }
 
     /// Starts every node of a fresh stage, and waits until the cluster is as it should be.
     pub(super) async fn begin(&self, tell: &impl Fn(&str)) -> anyhow::Result<()> {
         match self.kind {
-            Kind::Galera => self.begin_galera(tell).await,
-            Kind::Replication { .. } => self.begin_replication(tell).await,
+            ClusterKind::Galera => self.begin_galera(tell).await,
+            ClusterKind::Replication { .. } => self.begin_replication(tell).await,
         }
     }
 
@@ -143,8 +143,8 @@ impl Stage {
             anyhow::bail!("{name} is running already, as process {pid}");
         }
         match self.kind {
-            Kind::Galera => self.start_in_group(node).await,
-            Kind::Replication { .. } => self.launch(node, &[]),
+            ClusterKind::Galera => self.start_in_group(node).await,
+            ClusterKind::Replication { .. } => self.launch(node, &[]),
         }
     }
 
@@ -155,16 +155,16 @@ impl Stage {
     pub async fn settled(&self, within: Duration) -> anyhow::Result<()> {
         match self.kind {
             // A node that is back has all, or waits for it at a causal read.
-            Kind::Galera => Ok(()),
-            Kind::Replication { .. } => self.settled_replication(within).await,
+            ClusterKind::Galera => Ok(()),
+            ClusterKind::Replication { .. } => self.settled_replication(within).await,
         }
     }
 
     /// Waits until a node whose faults were undone is back, and starts it when it does not run; when it was.
     pub(crate) async fn bring_back(&self, node: &StageNode, within: Duration) -> anyhow::Result<Instant> {
         match self.kind {
-            Kind::Galera => self.bring_back_to_group(node, within).await,
-            Kind::Replication { .. } => self.bring_back_server(node, within).await,
+            ClusterKind::Galera => self.bring_back_to_group(node, within).await,
+            ClusterKind::Replication { .. } => self.bring_back_server(node, within).await,
         }
     }
 }

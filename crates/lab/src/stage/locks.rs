@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::wait::PACE;
-use super::{Kind, Stage, StageNode, process, tools};
+use super::{ClusterKind, Stage, StageNode, process, tools};
 
 /// What tells these sessions from others.
 const MARK: &str = "understudy lab fault";
@@ -23,7 +23,7 @@ impl Stage {
 
     /// Has an ALTER wait for a table that a session has locked. In Galera whatever is ordered after it waits behind it, on that node.
     pub(crate) async fn stick_ddl(&self, node: &StageNode) -> anyhow::Result<Instant> {
-        if self.kind() != Kind::Galera {
+        if self.kind() != ClusterKind::Galera {
             bail!(
                 "stuck-ddl is for Galera: elsewhere an ALTER that waits for a table keeps nobody from committing"
             );

@@ -43,7 +43,7 @@ use anyhow::Context;
 
 pub use galera::{ADVISED_EVS, GaleraWord};
 pub use guard::{Interrupted, guard};
-pub use kind::Kind;
+pub use kind::ClusterKind;
 pub use plan::{Form, StagePlan};
 pub use replication::ReplicationWord;
 pub use report::{NodeReport, Word};
@@ -84,7 +84,7 @@ pub struct StageNode {
 /// A running cluster.
 #[derive(Debug)]
 pub struct Stage {
-    kind: Kind,
+    kind: ClusterKind,
     name: String,
     directory: PathBuf,
     network: Network,
@@ -102,7 +102,7 @@ pub struct Stage {
 
 impl Stage {
     /// Which kind of cluster it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ClusterKind {
         self.kind
     }
 

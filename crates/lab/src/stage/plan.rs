@@ -1,6 +1,6 @@
 //! What to start.
 
-use super::kind::Kind;
+use super::kind::ClusterKind;
 
 /// Where the nodes are put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePlan {
     /// Galera, or a primary with replicas.
-    pub kind: Kind,
+    pub kind: ClusterKind,
     /// 1 to 20 of `a-z`, `0-9`, `-`.
     pub name: String,
     /// 1 to 5; with replication the first is the primary.
@@ -36,7 +36,7 @@ pub struct StagePlan {
 impl Default for StagePlan {
     fn default() -> Self {
         Self {
-            kind: Kind::default(),
+            kind: ClusterKind::default(),
             name: "lab".to_owned(),
             nodes: 3,
             galera_options: String::new(),

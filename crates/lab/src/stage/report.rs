@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::galera::GaleraWord;
-use super::kind::Kind;
+use super::kind::ClusterKind;
 use super::process::Identity;
 use super::replication::ReplicationWord;
 use super::stage_dir::NodeRecord;
@@ -46,10 +46,10 @@ impl fmt::Display for Word {
 }
 
 /// Asks it.
-pub async fn word(kind: Kind, node: &StageNode) -> anyhow::Result<Word> {
+pub async fn word(kind: ClusterKind, node: &StageNode) -> anyhow::Result<Word> {
     match kind {
-        Kind::Galera => galera::ask(node).await.map(Word::Galera),
-        Kind::Replication { .. } => replication::ask(node).await.map(Word::Replication),
+        ClusterKind::Galera => galera::ask(node).await.map(Word::Galera),
+        ClusterKind::Replication { .. } => replication::ask(node).await.map(Word::Replication),
     }
 }
 
@@ -79,7 +79,7 @@ pub struct NodeReport {
 }
 
 impl NodeReport {
-    pub(super) async fn of(kind: Kind, node: &StageNode, record: &NodeRecord) -> Self {
+    pub(super) async fn of(kind: ClusterKind, node: &StageNode, record: &NodeRecord) -> Self {
         let process = record.process.filter(|process| process.is_alive());
         let frozen = process.is_some_and(Identity::is_frozen);
         let word = if process.is_some() && !frozen { word(kind, node).await.ok() } else { None };

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::kind::ClusterKind;
 use super::process::Identity;
 
 /// What stage.json holds.
@@ -25,7 +25,7 @@ use super::process::Identity;
 pub struct Record {
     /// Which kind of cluster.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: ClusterKind,
     /// The stage's name.
     pub name: String,
     /// The process that started it; a stage that is not `kept` is a leftover once this one is gone.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 
-use super::kind::Kind;
+use super::kind::ClusterKind;
 use super::process::{Identity, Owned, ProcessParent};
 use super::tools::Tools;
 use super::{config, error_log_tail, sql, stage_dir};
@@ -24,7 +24,7 @@ const EDITION: u32 = 2;
 ///
 /// # Errors
 /// When the server cannot be installed or started: the end of its log is in the text.
-pub async fn ready(tools: &Tools, kind: Kind, tell: &impl Fn(&str)) -> anyhow::Result<PathBuf> {
+pub async fn ready(tools: &Tools, kind: ClusterKind, tell: &impl Fn(&str)) -> anyhow::Result<PathBuf> {
     let shelf = shelf()?;
     fs::create_dir_all(&shelf).with_context(|| format!("cannot make {}", shelf.display()))?;
     let template = shelf.join(format!("{}{}-edition-{EDITION}", plain(&tools.version), kind.template_name()));
@@ -63,7 +63,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    async fn make(&self, tools: &Tools, kind: Kind) -> anyhow::Result<()> {
+    async fn make(&self, tools: &Tools, kind: ClusterKind) -> anyhow::Result<()> {
         let _ = fs::remove_dir_all(&self.directory);
         fs::create_dir_all(self.directory.join("tmp"))?;
         let data = self.directory.join("data");
@@ -104,7 +104,12 @@ impl Workshop {
         kind.finish_template(&data)
     }
 
-    fn server(&self, tools: &Tools, kind: Kind, process_parent: &ProcessParent) -> anyhow::Result<Owned> {
+    fn server(
+        &self,
+        tools: &Tools,
+        kind: ClusterKind,
+        process_parent: &ProcessParent,
+    ) -> anyhow::Result<Owned> {
         let file = self.directory.join("my.cnf");
         let mut lines = config::files(&self.directory.display().to_string());
         lines.push("skip-networking".to_owned());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use super::kind::Kind;
+use super::kind::ClusterKind;
 
 /// What only Galera nodes need.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Tools {
     ///
     /// # Errors
     /// One sentence with the package to install.
-    pub fn find(kind: Kind, namespaces: bool) -> anyhow::Result<Self> {
+    pub fn find(kind: ClusterKind, namespaces: bool) -> anyhow::Result<Self> {
         let mariadbd = need("mariadbd", "mariadb-server")?;
         let install_db = need("mariadb-install-db", "mariadb-server")?;
         need("setpriv", "util-linux")?;
@@ -41,8 +41,8 @@ impl Tools {
             need("ip", "iproute2")?;
         }
         let galera = match kind {
-            Kind::Galera => Some(GaleraTools::find()?),
-            Kind::Replication { .. } => None,
+            ClusterKind::Galera => Some(GaleraTools::find()?),
+            ClusterKind::Replication { .. } => None,
         };
         let version = version(&mariadbd)?;
         Ok(Self { mariadbd, install_db, galera, version })

@@ -328,8 +328,9 @@ mod tests {
             event(350, "db1", What::Leaves(ip)),
         ];
         let found = overlaps(&events, at(50), at(1000));
-        let told: Vec<_> = found.iter().map(|o| (o.nodes.join("+"), o.from_ms, o.ms, o.reachable)).collect();
-        assert_eq!(told, [("db1+db2".into(), 50.0, 30.0, true), ("db1+db3".into(), 250.0, 50.0, false)]);
+        let tuples: Vec<_> =
+            found.iter().map(|o| (o.nodes.join("+"), o.from_ms, o.ms, o.reachable)).collect();
+        assert_eq!(tuples, [("db1+db2".into(), 50.0, 30.0, true), ("db1+db3".into(), 250.0, 50.0, false)]);
         assert!(overlaps(&events, at(400), at(500)).is_empty());
         let open = overlaps(&events[..2], at(0), at(500));
         assert_eq!((open[0].from_ms, open[0].ms), (100.0, 400.0));

@@ -230,10 +230,10 @@ fn judged(mut outcome: ScenarioRun) -> ScenarioRun {
         _ => {}
     }
     if outcome.moved_again > 0 {
-        let told = format!("the address moved {} more times", outcome.moved_again);
+        let message = format!("the address moved {} more times", outcome.moved_again);
         // A tie: the others take it at once, and all but one of them give it up again within milliseconds.
         let list = if scenario == Scenario::Seed { &mut outcome.notes } else { &mut outcome.wrong };
-        list.push(told);
+        list.push(message);
     }
     if outcome.overlap_ms() > 0.0 {
         match scenario.may_overlap() {
@@ -295,8 +295,8 @@ async fn inject_fault(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<I
                 stage.fault(node, Fault::Stop).await?;
                 stage.wait_gone(node, GONE_WITHIN).await?;
                 // Until its next check a bad node takes an address that becomes free, for up to a second.
-                let told = scene.until(LIMIT, |scene| scene.state(node) == "now fault").await;
-                told.with_context(|| format!("{node} does not notice that it is bad"))?;
+                let reached = scene.until(LIMIT, |scene| scene.state(node) == "now fault").await;
+                reached.with_context(|| format!("{node} does not notice that it is bad"))?;
             }
             stage.fault(VICTIM, Fault::Stop).await
         }
@@ -360,9 +360,9 @@ fn seeds_check(
     let check = &scene.programs().clustercheck;
     let (ended, said) = scene.run_in(VICTIM, check, &["clustercheck", "password", "0"])?;
     let first = said.lines().next().unwrap_or_default();
-    let told = format!("`clustercheck clustercheck password 0; echo $?` on {VICTIM}: {first}, {ended:?}");
+    let message = format!("`clustercheck clustercheck password 0; echo $?` on {VICTIM}: {first}, {ended:?}");
     if first != status || ended != Some(code) {
-        wrong.push(told);
+        wrong.push(message);
     } else {
         notes
             .push(format!("`clustercheck clustercheck password 0; echo $?` on {VICTIM}: {first} ... {code}"));

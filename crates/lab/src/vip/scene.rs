@@ -24,7 +24,7 @@ use crate::failover::case::Writers;
 use crate::failover::understudy::{ConfigInputs, Knobs, program};
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
-use crate::stage::{ADVISED_EVS, Kind, Stage, StagePlan, tools};
+use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, tools};
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
@@ -156,8 +156,8 @@ impl Scene {
             .await?;
             self.agents.insert(name.clone(), agent);
             let state = if name == VICTIM { "now master" } else { "now backup" };
-            let told = self.until(LIMIT, |scene| scene.state(name) == state).await;
-            told.with_context(|| self.why(name, state))?;
+            let reached = self.until(LIMIT, |scene| scene.state(name) == state).await;
+            reached.with_context(|| self.why(name, state))?;
         }
         let mut victims = Holders::default();
         for address in &self.vips {
@@ -372,7 +372,7 @@ impl Scene {
         let nodes: Vec<(String, String)> =
             self.stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
         let place = ConfigInputs {
-            kind: Kind::Galera,
+            kind: ClusterKind::Galera,
             nodes: &nodes,
             writers: Writers::One,
             mysql: &format!(

@@ -81,16 +81,16 @@ pub fn draw(report: &Report) -> String {
             },
             if wrong == 0 { "good".to_owned() } else { format!("WRONG {wrong}/{}", outcomes.len()) },
         ]);
-        let mut told: Vec<&String> = Vec::new();
+        let mut notes: Vec<&String> = Vec::new();
         for note in outcomes.iter().flat_map(|outcome| &outcome.notes) {
-            if !told.contains(&note) {
-                told.push(note);
+            if !notes.contains(&note) {
+                notes.push(note);
             }
         }
         let states: Vec<String> =
             first.states.iter().map(|(node, state)| format!("{node} {state:?}")).collect();
         let _ = writeln!(below, "{}\n  states: {}", first.scenario.title(), states.join(", "));
-        for note in told {
+        for note in notes {
             let _ = writeln!(below, "  {note}");
         }
         for outcome in outcomes {

@@ -133,14 +133,14 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
         Warmed::Pool | Warmed::Not => None,
     };
     let from = 2 * plan.events_per_chunk();
-    let (told, seen) = forecast(bench, one_in, Asked { from, window_s, per_s }).await?;
+    let (output, seen) = forecast(bench, one_in, Asked { from, window_s, per_s }).await?;
     let number = |name: &str| {
-        told[name].as_u64().with_context(|| format!("understudy warmth does not tell {name}: {told}"))
+        output[name].as_u64().with_context(|| format!("understudy warmth does not tell {name}: {output}"))
     };
     // A window ends a little late on a busy machine: counted is what as many reads cost as were forecast.
     let reads = number("forecast_reads")?;
     let statements = reads * (seen.reads + seen.writes) / seen.reads.max(1);
-    if told["forecast_method"] != "replayed" {
+    if output["forecast_method"] != "replayed" {
         let first = bench.recording.second.clone();
         let recording = Recording { first, second: seen };
         let bench = &Bench { recording: &recording, ..*bench };
@@ -175,13 +175,13 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     Ok(Forecast {
         standby: standby.title,
         pool_mb,
-        method: told["forecast_method"].as_str().unwrap_or_default().to_owned(),
+        method: output["forecast_method"].as_str().unwrap_or_default().to_owned(),
         forecast,
         reads,
         own_reads: number("forecast_own_reads")?,
         low: number("forecast_low")?,
         high: number("forecast_high")?,
-        score: told["score"].as_f64(),
+        score: output["score"].as_f64(),
         disk_reads,
         error: (error * 1000.0).round() / 1000.0,
         errors: killed.ran.errors,
@@ -248,8 +248,8 @@ async fn forecast(
     streamer.end().await?;
     let seen = record::recorded(record::cut(ground, "forecast.log").await?, &ran)?;
     let said = std::fs::read_to_string(&said).unwrap_or_default();
-    let told = said.lines().find(|line| line.starts_with('{')).filter(|_| status.success());
-    let Some(told) = told else { bail!("understudy warmth ended with {status}: {}", said.trim()) };
-    let told = serde_json::from_str(told).with_context(|| format!("understudy warmth said: {told}"))?;
-    Ok((told, seen))
+    let output = said.lines().find(|line| line.starts_with('{')).filter(|_| status.success());
+    let Some(output) = output else { bail!("understudy warmth ended with {status}: {}", said.trim()) };
+    let output = serde_json::from_str(output).with_context(|| format!("understudy warmth said: {output}"))?;
+    Ok((output, seen))
 }

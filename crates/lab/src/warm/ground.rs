@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use crate::stage::process::Identity;
-use crate::stage::{Kind, STOP_LIMIT, Stage, StageNode, StagePlan};
+use crate::stage::{ClusterKind, STOP_LIMIT, Stage, StageNode, StagePlan};
 
 /// The active node.
 pub const ACTIVE: &str = "db1";
@@ -57,7 +57,7 @@ impl Ground {
         let stage = Stage::up_telling(
             StagePlan {
                 name: format!("warm{}", std::process::id()),
-                kind: Kind::Replication { semi_sync: false },
+                kind: ClusterKind::Replication { semi_sync: false },
                 nodes: 2,
                 server_options: server_options(plan.pool_mb, plan.speed),
                 ..StagePlan::default()

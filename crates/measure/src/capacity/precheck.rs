@@ -1,38 +1,39 @@
-//! What speaks against measuring a node, before anything is changed: each a condition with a name, a sentence, and whether it may be overridden.
+//! Reasons against measuring a node, checked before anything is changed. Each is a condition with a name and a sentence, and some may be
+//! overridden.
 
 use std::fmt;
 
-/// What may speak against it.
+/// The conditions that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The node is not in step with its cluster.
     NotInStep,
-    /// Something of the kind is under way already: the node is desynchronised, or its SQL thread stands.
+    /// The node is already desynchronised, or its SQL thread is stopped.
     UnderWay,
-    /// It takes the writes.
+    /// The node is the writer.
     Writer,
-    /// No other node would be in step while it is measured.
+    /// No other node would be in step during the measurement.
     LastInStep,
-    /// Another node feeds, or receives, a state transfer.
+    /// Another node is the donor or the receiver of a state transfer.
     Donor,
-    /// A backup runs on it.
+    /// A backup runs on the node.
     Backup,
-    /// The cluster has less than three nodes.
+    /// The cluster has fewer than three nodes.
     SmallCluster,
-    /// Clients are connected to it.
+    /// Clients are connected to the node.
     InUse,
-    /// Clients write to it, and would wait with their locks while it is held.
+    /// Clients write on the node; while it applies nothing they would wait, holding their locks.
     Written,
-    /// The server has no way to undo it by itself, should Understudy be lost.
+    /// The server has no means to undo the changes by itself if Understudy is lost.
     NoGuard,
 }
 
 impl Condition {
-    /// All that may be overridden.
+    /// All conditions that may be overridden.
     pub const OVERRIDABLE: [Self; 5] =
         [Self::Donor, Self::Backup, Self::SmallCluster, Self::InUse, Self::NoGuard];
 
-    /// The name under which it is overridden.
+    /// The name by which the condition is overridden on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotInStep => "not-in-step",
@@ -52,9 +53,9 @@ impl Condition {
 /// A reason not to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which.
+    /// The condition.
     pub condition: Condition,
-    /// As a sentence, without what overrides it.
+    /// The reason as a sentence, without the advice on overriding it.
     pub sentence: String,
 }
 
@@ -74,34 +75,34 @@ impl fmt::Display for Refusal {
 pub struct Facts {
     /// The node's name.
     pub node: String,
-    /// It is in step: Synced, or both threads of a replica run.
+    /// The node is in step: Synced, or both threads of the replica run.
     pub is_in_step: bool,
-    /// What it says of its state.
+    /// The state that the node reports.
     pub state: String,
-    /// It is desynchronised, or its SQL thread stands, by somebody else's doing.
+    /// Somebody else has desynchronised the node or stopped its SQL thread.
     pub is_under_way: bool,
-    /// It takes the writes.
+    /// The node is the writer.
     pub is_writer: bool,
-    /// How many members the cluster has; a primary and its replicas for the other kind.
+    /// The number of members of the cluster; in replication, of the primary and its replicas.
     pub size: u32,
-    /// Names of the others that are in step.
+    /// Names of the other nodes that are in step.
     pub others_in_step: Vec<String>,
-    /// Names of the others that feed or receive a state transfer.
+    /// Names of the other nodes that are donor or receiver of a state transfer.
     pub transferring: Vec<String>,
-    /// Sessions of clients on it, in words.
+    /// A description of the client sessions on the node.
     pub sessions: Vec<String>,
-    /// Those of them that have an open transaction which writes, in words.
+    /// A description of those sessions with an open transaction that has written.
     pub writing: Vec<String>,
-    /// Sessions of a backup on it, in words.
+    /// A description of the backup sessions on the node.
     pub backups: Vec<String>,
-    /// The server can undo it by itself.
+    /// The server can undo the changes by itself.
     pub has_guard: bool,
 }
 
-/// Sessions named in a sentence.
+/// Lists sessions within a sentence.
 const NAMED_MAX: usize = 5;
 
-/// All that speaks against it and is not in `allowed`; nothing: it may begin.
+/// All reasons against the measurement that are not in `allowed`. An empty list permits it.
 pub fn refusals(facts: &Facts, allowed: &[Condition]) -> Vec<Refusal> {
     let node = &facts.node;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The order of things, and what undoes them.
+//! The state machine of the measurement: the order of its steps, and how each is undone.
 //!
 //! ```text
 //!   TakingOut ─> Baseline ─> Desyncing ─> Stopping ─> Held ─> Resuming ─> CatchingUp ─> Resyncing ─> PuttingBack ─> Ended
@@ -8,21 +8,22 @@
 //!        '----------'----------------------------------------------------------------------- ------------'
 //! ```
 //!
-//! Enters: readings, what came of orders, and what goes wrong, each with its moment. Leaves: the next [`Order`]. Invariant: an order that was given
-//! is undone, also when it failed (it may have been carried out all the same); undoing goes on when a part of it fails, and what could not
-//! be undone is in [`Procedure::left`]. A node with a long queue is never resynchronised: its flow control would stop the writes of the whole
-//! cluster. It is waited for; when that takes too long, it is left to the guard on its server, which goes on waiting.
+//! Input: readings, the results of orders, and failures, each with its time. Output: the next [`Order`]. Invariant: every order that was
+//! given is undone, even when it failed, because it may have been carried out all the same. Undoing continues when one of its steps fails;
+//! what could not be undone is listed in [`Procedure::left`]. A node with a long queue is never resynchronised, because its flow control
+//! would stop the writes of the whole cluster. The procedure waits until the queue is short; when that takes too long, it leaves the node
+//! to the guard on its server, which continues to wait.
 
 use std::time::Duration;
 
 pub use super::words::{Event, Failure, HoldEnd, Order, Phase, Plan};
 
-use super::reading::{Kind, Reading};
+use super::reading::{ClusterKind, Reading};
 use super::result::{Record, per_s};
 
-/// While the node catches up, so many times what may wait at the end of the hold is too much: it falls behind further.
+/// While the node catches up, a queue longer than the limit for the hold times this factor means that the node is falling further behind.
 const BACKLOG_GROWTH: u64 = 2;
-/// Readings that are kept, at the most: 100,000 are some hours.
+/// The largest number of readings that are kept; 100,000 cover several hours.
 const READINGS_MAX: usize = 100_000;
 
 /// The state machine. See the head of this file.
@@ -30,16 +31,16 @@ const READINGS_MAX: usize = 100_000;
 pub struct Procedure {
     plan: Plan,
     phase: Phase,
-    /// When the phase began.
+    /// When the present phase began.
     since: Duration,
-    /// The latest moment heard of.
+    /// The time of the most recent event.
     now: Duration,
     is_out: bool,
     is_desynced: bool,
     is_stopped: bool,
-    /// Nobody is to be waited for any more.
+    /// The procedure ends without waiting for the queue.
     is_hurried: bool,
-    /// The node has not answered for so long that its last queue says nothing.
+    /// The node has not answered for so long that the last known length of its queue is out of date.
     is_queue_unknown: bool,
     hold_end: Option<HoldEnd>,
     failure: Option<Failure>,
@@ -48,14 +49,14 @@ pub struct Procedure {
 }
 
 impl Procedure {
-    /// Begins; its first order is [`Order::TakeOut`].
+    /// Begins the procedure; the first order is [`Order::TakeOut`].
     pub fn begin(plan: Plan) -> (Self, Order) {
         let procedure = Self {
             plan,
             phase: Phase::TakingOut,
             since: Duration::ZERO,
             now: Duration::ZERO,
-            // Also when it fails halfway.
+            // An order that fails halfway has to be undone as well.
             is_out: true,
             is_desynced: false,
             is_stopped: false,
@@ -69,17 +70,17 @@ impl Procedure {
         (procedure, Order::TakeOut)
     }
 
-    /// Where it is.
+    /// The present phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// How long it has been there.
+    /// How long the present phase has lasted.
     pub fn in_phase(&self) -> Duration {
         self.now.saturating_sub(self.since)
     }
 
-    /// Why the hold ended, once it has.
+    /// Why the hold ended; `None` before its end.
     pub fn hold_end(&self) -> Option<HoldEnd> {
         self.hold_end
     }
@@ -94,12 +95,13 @@ impl Procedure {
         &self.left
     }
 
-    /// What was read, and what it means.
+    /// The readings, and the moments of the run within them.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Takes in what happened at `at`; what is to be done now. While an order is under way, only its end is to be told.
+    /// Processes an event that happened at `at`, and returns the next order. While an order is being carried out, only its completion may
+    /// be reported.
     pub fn on(&mut self, at: Duration, event: Event) -> Option<Order> {
         self.now = at;
         match event {
@@ -107,7 +109,7 @@ impl Procedure {
             Event::Done => self.done(),
             Event::Failed(why) => self.failed(why),
             Event::Lost(why) => {
-                // Nobody tells any more how long the queue is.
+                // From now on the length of the queue is unknown.
                 let is_overdue = self.phase == Phase::CatchingUp && self.is_overdue();
                 self.is_hurried |= is_overdue;
                 self.is_queue_unknown |= is_overdue;
@@ -117,7 +119,7 @@ impl Procedure {
             Event::Interrupted(by) => {
                 self.is_hurried |= self.failure.is_some();
                 match self.phase {
-                    // It is on the way back already.
+                    // The procedure is undoing its orders already.
                     Phase::Resyncing | Phase::PuttingBack | Phase::Ended if !self.is_hurried => None,
                     _ => self.fail(Failure::Interrupted(by)),
                 }
@@ -130,7 +132,7 @@ impl Procedure {
         self.since = self.now;
     }
 
-    /// Keeps a reading; its place.
+    /// Stores a reading and returns its index.
     fn keep(&mut self, reading: Reading) -> usize {
         if self.record.readings.len() == READINGS_MAX {
             self.record.readings.pop();
@@ -186,12 +188,12 @@ impl Procedure {
             return self.fail(Failure::NoRoom { expected_bytes: expected as u64, max_bytes });
         }
         Some(match self.plan.kind {
-            Kind::Galera => {
+            ClusterKind::Galera => {
                 self.is_desynced = true;
                 self.enter(Phase::Desyncing);
                 Order::Desync
             }
-            Kind::Replication => self.stop(),
+            ClusterKind::Replication => self.stop(),
         })
     }
 
@@ -211,7 +213,7 @@ impl Procedure {
             let text = "it went on applying while it should not: somebody else ended that";
             return self.fail(Failure::State(text.into()));
         }
-        if self.plan.kind == Kind::Galera && !last.node.is_desynced {
+        if self.plan.kind == ClusterKind::Galera && !last.node.is_desynced {
             return self.fail(Failure::State("somebody else resynchronised it while it was held".into()));
         }
         let bytes = last.arrived_bytes.saturating_sub(first.arrived_bytes);
@@ -249,12 +251,12 @@ impl Procedure {
         if self.failure.is_none()
             && let Some(why) = self.burden(place)
         {
-            // Nothing lightens it but what is under way already: it applies, and it is not waited for by its group. There is no figure to wait
-            // for, and it is resynchronised as soon as its queue is short.
+            // Nothing more can relieve the node than what happens already: it applies, and its group does not wait for it. There is no
+            // figure left to wait for, and the node is resynchronised as soon as its queue is short.
             self.failure = Some(Failure::Burden(why));
         }
         if queue == 0 && self.failure.is_none() {
-            // A run that failed in between has no end that would mean anything.
+            // In a run that failed, the end of the queue has no meaning for the result.
             self.record.marks.empty = Some(place);
             return Some(self.caught_up());
         }
@@ -270,7 +272,7 @@ impl Procedure {
         None
     }
 
-    /// What makes the node a burden to its group while it catches up.
+    /// Why the node is a burden to its group while it catches up, if it is one.
     fn burden(&self, place: usize) -> Option<String> {
         let (from, _) = self.record.marks.resumed?;
         let (held, _) = self.record.marks.held?;
@@ -284,7 +286,7 @@ impl Procedure {
         let held = self.record.readings.get(held)?;
         let bytes = last.arrived_bytes.saturating_sub(held.arrived_bytes);
         let count = last.committed_elsewhere()?.saturating_sub(held.committed_elsewhere()?).max(1);
-        // What has come since, by the share of it that waits.
+        // The bytes received since, scaled by the share of the transactions that still wait.
         let waiting = bytes as f64 * (last.node.queue as f64 / count as f64).min(1.0);
         let grown = self.plan.backlog_max.saturating_mul(BACKLOG_GROWTH);
         if waiting > self.plan.backlog_bytes_max.saturating_mul(BACKLOG_GROWTH) as f64
@@ -299,7 +301,7 @@ impl Procedure {
         None
     }
 
-    /// How long the node's queue is, when it is too long for it to be resynchronised.
+    /// The length of the node's queue, when it is too long for the node to be resynchronised.
     fn is_behind(&self) -> Option<String> {
         if self.is_queue_unknown {
             return Some("how far it is behind is not known".into());
@@ -308,7 +310,7 @@ impl Procedure {
         (queue > self.plan.queue_short).then(|| format!("{queue} transactions are in its queue"))
     }
 
-    /// Nothing is to be waited for any more.
+    /// Stops waiting for the queue.
     fn caught_up(&mut self) -> Order {
         match (self.is_desynced, self.is_behind()) {
             (false, _) => self.put_back(),
@@ -335,7 +337,7 @@ impl Procedure {
     fn done(&mut self) -> Option<Order> {
         match self.phase {
             Phase::TakingOut => self.enter(Phase::Baseline),
-            // Its state has to show it.
+            // The order is complete only when the node's state shows it.
             Phase::Desyncing => self.enter(Phase::Desyncing),
             Phase::Stopping => self.enter(Phase::Held),
             Phase::Resuming => {
@@ -358,7 +360,7 @@ impl Procedure {
         None
     }
 
-    /// It applies again, or nothing more can be done about it.
+    /// The node applies again, or nothing more can be done about it.
     fn resumed(&mut self) -> Option<Order> {
         self.enter(Phase::CatchingUp);
         if self.is_hurried { Some(self.caught_up()) } else { None }
@@ -384,12 +386,12 @@ impl Procedure {
         }
     }
 
-    /// The next part of undoing, when one failed.
+    /// The next step of undoing after one has failed.
     fn after_failed_undo(&mut self, order: Order) -> Option<Order> {
         match order {
             Order::Resume => {
-                // It may not apply yet: the server itself ends the lock a little later. Until then its queue grows, and a node with a queue stays desynchronised, or it
-                // would stop the whole group.
+                // The node may not apply yet: the server itself releases the lock a little later. Until then the queue grows, and the node
+                // has to stay desynchronised, or it would stop the whole group.
                 self.is_stopped = false;
                 self.resumed()
             }
@@ -405,7 +407,7 @@ impl Procedure {
         }
     }
 
-    /// Remembers the first reason, and undoes what is to be undone.
+    /// Stores the first reason for failing, and undoes what has to be undone.
     fn fail(&mut self, failure: Failure) -> Option<Order> {
         self.failure.get_or_insert(failure);
         if self.phase == Phase::Ended {
@@ -415,7 +417,7 @@ impl Procedure {
             return Some(self.resume());
         }
         if self.phase == Phase::CatchingUp && !self.is_hurried {
-            // Until the queue is short, or the time for that is over.
+            // Waits until the queue is short, or the time for that is over.
             return None;
         }
         if self.is_desynced && !self.is_hurried && self.is_behind().is_some() {

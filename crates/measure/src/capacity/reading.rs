@@ -1,69 +1,70 @@
-//! What is read of the measured node and of the others at one moment. Counters are as the servers have them: only differences mean anything.
+//! What is read of the measured node and of the other nodes at one moment. Counters hold the server's absolute values; only differences
+//! between two readings are meaningful.
 
 use std::time::Duration;
 
-/// What kind of cluster the node is in.
+/// The kind of cluster that the measured node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Galera: the node is desynchronised first, so that it does not hold up the others by flow control.
+pub enum ClusterKind {
+    /// Galera: the node is desynchronised first, so that its queue does not cause flow control.
     Galera,
     /// A replica of a primary: only its SQL thread is stopped.
     Replication,
 }
 
-/// One moment.
+/// The state of all nodes at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Since the run began.
+    /// Time since the run began.
     pub at: Duration,
     /// The measured node.
     pub node: Node,
-    /// The other nodes, always in the same order; `None` did not answer.
+    /// The other nodes, always in the same order; `None` for a node that did not answer.
     pub others: Vec<Option<Other>>,
-    /// Bytes of transactions that have come to the node, a counter.
+    /// Bytes of transactions received by the node, a counter.
     pub arrived_bytes: u64,
 }
 
-/// The measured node.
+/// The state of the measured node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Transactions applied, a counter (wsrep_last_committed; the number of the GTID of a replica).
+    /// Transactions applied, a counter (Galera: wsrep_last_committed; replica: the sequence number of its GTID).
     pub applied: u64,
     /// Transactions received and not yet applied (wsrep_local_recv_queue).
     pub queue: u64,
-    /// It takes part as usual: Synced, or both threads of a replica run.
+    /// The node takes part as usual: it is Synced, or both threads of the replica run.
     pub is_in_step: bool,
-    /// It is Donor/Desynced: it causes no flow control.
+    /// The node is Donor/Desynced and therefore causes no flow control.
     pub is_desynced: bool,
     /// Flow control messages that it sent, a counter.
     pub flow_control_sent: u64,
-    /// Transactions of its own clients, a counter (wsrep_replicated).
+    /// Transactions written by the node's own clients, a counter (wsrep_replicated).
     pub written: u64,
-    /// Clients that wait to write until the lock is given up. Looked at while there is one.
+    /// Clients that wait to write until the lock is released. Read only while the lock is held.
     pub writers_waiting: u64,
 }
 
-/// Another node.
+/// The state of another node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
-    /// Transactions committed there, a counter.
+    /// Transactions committed on that node, a counter.
     pub committed: u64,
-    /// Time for which flow control stopped its writes, a counter.
+    /// Time for which flow control paused its writes, a counter.
     pub flow_control_paused: Duration,
 }
 
 impl Reading {
-    /// The most that any of the others has committed.
+    /// The highest number of transactions that any of the other nodes has committed.
     pub fn committed_elsewhere(&self) -> Option<u64> {
         self.others.iter().flatten().map(|other| other.committed).max()
     }
 
-    /// One of the others answered then, and does not now.
+    /// One of the other nodes answered at that time, and does not answer now.
     pub fn lost_since(&self, earlier: &Reading) -> bool {
         self.others.iter().zip(&earlier.others).any(|(now, then)| now.is_none() && then.is_some())
     }
 
-    /// For how long flow control has stopped the writes of the one other node that it stopped longest, since `earlier`.
+    /// The longest time since `earlier` for which flow control paused the writes of any one other node.
     pub fn paused_since(&self, earlier: &Reading) -> Duration {
         let pairs = self.others.iter().zip(&earlier.others);
         let paused = pairs.filter_map(|(now, then)| {

@@ -1,48 +1,48 @@
-//! What a run comes to: rates, and how much of what the node can do it is asked to do.
+//! The figures of a run: rates, and which share of the node's capacity is in use.
 
 use std::time::Duration;
 
 use super::reading::Reading;
 
-/// Peak rates are those of an interval at least so long: a shorter one shows how finely was sampled, not how fast was applied.
+/// The shortest interval over which a peak rate is computed. A shorter one would reflect the sampling rather than the rate of applying.
 const PEAK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was counted.
+/// The counts and times of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     /// Transactions applied in the baseline.
     pub baseline_applied: u64,
     /// How long the baseline was.
     pub baseline: Duration,
-    /// For how long nothing was applied.
+    /// For how long the node applied nothing.
     pub held: Duration,
-    /// Transactions applied from when the node might apply again until its queue was empty.
+    /// Transactions applied from the end of the hold until the queue was empty.
     pub applied: u64,
     /// How long that took.
     pub catch_up: Duration,
 }
 
-/// What follows from it.
+/// The figures computed from [`Counted`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
-    /// Transactions a second that the node can apply.
+    /// The capacity, transactions per second.
     pub apply_per_s: f64,
-    /// Transactions a second that it applied in the baseline.
+    /// The rate of applying during the baseline, transactions per second.
     pub baseline_per_s: f64,
-    /// The share of its capacity that the baseline used, 0 to 1.
+    /// The share of the capacity that the baseline used, 0 to 1.
     pub baseline_share: f64,
-    /// Transactions a second that came while it was held and caught up.
+    /// The rate of arrival during the hold and the catch-up, transactions per second.
     pub arrival_per_s: f64,
-    /// The share of its capacity that those use, 0 to 1.
+    /// The share of the capacity that this rate uses, 0 to 1.
     pub arrival_share: f64,
 }
 
 impl Counted {
-    /// `None` when nothing was applied, or in no time: there is no rate.
+    /// `None` when no transaction was applied or the time was zero.
     pub fn capacity(&self) -> Option<Capacity> {
         let apply_per_s = per_s(self.applied, self.catch_up).filter(|rate| *rate > 0.0)?;
         let baseline_per_s = per_s(self.baseline_applied, self.baseline)?;
-        // All that came in both times was applied when the queue was empty.
+        // When the queue is empty, everything that arrived in both times has been applied.
         let arrival_per_s = per_s(self.applied, self.held + self.catch_up)?;
         Some(Capacity {
             apply_per_s,
@@ -54,41 +54,41 @@ impl Counted {
     }
 }
 
-/// A rate; `None` over no time.
+/// A rate per second; `None` for a time of zero.
 pub fn per_s(count: u64, over: Duration) -> Option<f64> {
     (!over.is_zero()).then(|| count as f64 / over.as_secs_f64())
 }
 
-/// The moments of a run, as places in its readings. Each is there when the run came so far.
+/// The moments of a run, as indices into its readings. Each is set once the run has reached it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The baseline's first and last reading.
+    /// The first and the last reading of the baseline.
     pub baseline: Option<(usize, usize)>,
-    /// The first reading after the node stopped applying, and when it had stopped.
+    /// The first reading after the node stopped applying, and the time at which it had stopped.
     pub held: Option<(usize, Duration)>,
-    /// When it might apply again, and the first reading after that.
+    /// The time at which the hold ended, and the first reading after that.
     pub resumed: Option<(usize, Duration)>,
     /// The first reading with an empty queue.
     pub empty: Option<usize>,
 }
 
-/// A run's readings and its moments.
+/// The readings of a run and its moments.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// In the order of time.
+    /// In chronological order.
     pub readings: Vec<Reading>,
-    /// What they are.
+    /// The moments within them.
     pub marks: Marks,
 }
 
-/// What the rest of the cluster saw.
+/// The effect on the other nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elsewhere {
-    /// Commits a second in the baseline.
+    /// Commits per second during the baseline.
     pub before_per_s: f64,
-    /// While the node was held and caught up.
+    /// Commits per second during the hold and the catch-up.
     pub during_per_s: f64,
-    /// For how long flow control stopped writes meanwhile. Anything but zero means that the measuring was felt.
+    /// For how long flow control paused writes in that time. Any value above zero means that the measurement affected clients.
     pub paused: Duration,
 }
 
@@ -97,7 +97,7 @@ impl Record {
         self.readings.get(index)
     }
 
-    /// What was counted, when the run came to its end.
+    /// The counts, once the run is complete.
     pub fn counted(&self) -> Option<Counted> {
         let (from, to) = self.marks.baseline?;
         let (from, to) = (self.at(from)?, self.at(to)?);
@@ -113,7 +113,7 @@ impl Record {
         })
     }
 
-    /// How exactly the end of the catching up is known, as a share of it: the pause between the two readings around it.
+    /// The precision of the end of the catch-up, as a share of its length: the time between the two readings around it.
     pub fn resolution(&self) -> Option<f64> {
         let empty = self.marks.empty?;
         let before = self.at(empty.checked_sub(1)?)?.at;
@@ -127,7 +127,7 @@ impl Record {
         self.readings.iter().map(|reading| reading.node.queue).max().unwrap_or(0)
     }
 
-    /// The highest rate of applying, over a second at least (or the whole catching up, when that was shorter).
+    /// The highest rate of applying over at least a second, or over the whole catch-up when that was shorter.
     pub fn peak_per_s(&self) -> Option<f64> {
         let (from, _) = self.marks.resumed?;
         let readings = self.readings.get(from..=self.marks.empty?)?;
@@ -136,7 +136,7 @@ impl Record {
         Some(rates.into_iter().map(|(_, rate)| rate).fold(capacity, f64::max))
     }
 
-    /// What the others saw, once the run has come to its end.
+    /// The effect on the other nodes, once the run is complete.
     pub fn elsewhere(&self) -> Option<Elsewhere> {
         let (from, to) = self.marks.baseline?;
         let rate = |from: &Reading, to: &Reading| {
@@ -152,7 +152,7 @@ impl Record {
     }
 }
 
-/// (middle of the interval, rate a second) for intervals of at least `width`; `count` gives a reading's counter.
+/// Pairs of (middle of the interval, rate per second) for intervals of at least `width`; `count` returns the counter of a reading.
 pub fn rates(
     readings: &[Reading],
     width: Duration,

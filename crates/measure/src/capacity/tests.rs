@@ -1,4 +1,4 @@
-//! The seed's figures, a run on a modelled node, and a run that goes wrong at every place where it can.
+//! Figures published by others, a run on a simulated node, and runs that fail at every step that can fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::precheck::{Condition, Facts, refusals};
 use super::procedure::{Event, Failure, HoldEnd, Order, Phase, Plan, Procedure};
-use super::reading::{Kind, Node, Other, Reading};
+use super::reading::{ClusterKind, Node, Other, Reading};
 use super::result::Counted;
 
 const TICK: Duration = Duration::from_millis(100);
 
-fn plan(kind: Kind) -> Plan {
+fn plan(kind: ClusterKind) -> Plan {
     Plan {
         kind,
         baseline: Duration::from_secs(10),
@@ -24,7 +24,7 @@ fn plan(kind: Kind) -> Plan {
     }
 }
 
-/// A node that gets 5,100 transactions a second and can apply 13,300, and the rest of its cluster.
+/// A simulated node that receives 5,100 transactions a second and can apply 13,300, and the other nodes of its cluster.
 struct Model {
     now: Duration,
     arrived: f64,
@@ -95,7 +95,8 @@ impl Model {
     }
 }
 
-/// Runs until its end; `disturb` may put another event in the place of an order's success, or before a reading. Gives the orders.
+/// Runs the procedure until it ends and returns the orders. `disturb` may replace an order's success with another event, or insert an event
+/// before a reading.
 fn run(
     plan: Plan,
     model: &mut Model,
@@ -148,8 +149,8 @@ fn the_seeds_numbers_give_the_seeds_result() {
 fn a_run_finds_what_the_node_can_do_and_leaves_nothing() {
     use Order::{Desync, PutBack, Resume, Resync, Stop, TakeOut};
     for (kind, expected) in [
-        (Kind::Galera, vec![TakeOut, Desync, Stop, Resume, Resync, PutBack]),
-        (Kind::Replication, vec![TakeOut, Stop, Resume, PutBack]),
+        (ClusterKind::Galera, vec![TakeOut, Desync, Stop, Resume, Resync, PutBack]),
+        (ClusterKind::Replication, vec![TakeOut, Stop, Resume, PutBack]),
     ] {
         let mut model = Model::new();
         let (procedure, orders) = run(plan(kind), &mut model, |_, _, _| None);
@@ -182,7 +183,7 @@ fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
         Phase::Resyncing,
         Phase::PuttingBack,
     ];
-    for kind in [Kind::Galera, Kind::Replication] {
+    for kind in [ClusterKind::Galera, ClusterKind::Replication] {
         for place in places {
             for (number, how_often) in [(0, 1), (1, 1), (1, 2), (2, 1), (2, 40)] {
                 let mut count = 0;
@@ -191,7 +192,7 @@ fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
                     if procedure.phase() != place || count == how_often {
                         return None;
                     }
-                    // While an order is under way only its end is told.
+                    // While an order is being carried out, only its completion may be reported.
                     let event = match (order, number) {
                         (Some(_), _) => Event::Failed("no answer".into()),
                         (None, 0) => return None,
@@ -203,10 +204,10 @@ fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
                 });
                 let what = format!("{kind:?} {place:?} {number} {how_often}: {:?}", procedure.failure());
                 assert!(!model.is_stopped && !model.is_out, "{what}");
-                // One that is behind is left to its own server, and that is told.
+                // A node that still has a queue is left to the guard on its own server, and the result says so.
                 let is_left = procedure.left().iter().any(|(order, _)| *order == Order::Resync);
                 assert!(!model.is_desynced || (is_left && place == Phase::CatchingUp), "{what}");
-                // An undoing that failed is told, even when the model did as it was told.
+                // A failed undo is reported, even when the simulated node did carry it out.
                 let is_undoing =
                     |order: &Order| matches!(order, Order::Resume | Order::Resync | Order::PutBack);
                 assert!(procedure.left().iter().all(|(order, _)| is_undoing(order)), "{what}");
@@ -233,7 +234,7 @@ fn the_hold_ends_early_at_each_limit() {
         assert!(held < Duration::from_secs(40), "{held:?}");
         procedure.hold_end().unwrap()
     };
-    let galera = plan(Kind::Galera);
+    let galera = plan(ClusterKind::Galera);
     let pause = |model: &mut Model| model.paused += Duration::from_millis(1);
     assert_eq!(ended(galera, pause), HoldEnd::FlowControl);
     assert_eq!(ended(galera, |model| model.writers_waiting = 1), HoldEnd::WriterWaits);
@@ -246,7 +247,7 @@ fn the_hold_ends_early_at_each_limit() {
 #[test]
 fn a_node_that_its_own_clients_write_to_is_not_held() {
     let mut model = Model::new();
-    let (procedure, orders) = run(plan(Kind::Galera), &mut model, |procedure, _, model| {
+    let (procedure, orders) = run(plan(ClusterKind::Galera), &mut model, |procedure, _, model| {
         if procedure.phase() == Phase::Baseline && procedure.in_phase() > Duration::from_secs(2) {
             model.written += 3;
         }
@@ -277,15 +278,15 @@ fn a_node_that_is_a_burden_while_it_catches_up_ends_the_measuring_and_is_resynch
         why.clone()
     };
     let asks = |model: &mut Model| (model.sent, model.apply_per_s) = (2, 13_300.0);
-    assert!(burden(asks, plan(Kind::Galera)).contains("asked its group 2 times to wait"));
-    // More comes than it applies, until it would have to be given up.
+    assert!(burden(asks, plan(ClusterKind::Galera)).contains("asked its group 2 times to wait"));
+    // More arrives than the node applies, until the measurement has to be abandoned.
     let falls_behind = |model: &mut Model| {
         let queue = model.arrived - model.applied;
         model.apply_per_s = if queue > 900_000.0 || model.is_recovering { 60_000.0 } else { 1_000.0 };
         model.arrive_per_s = if queue > 900_000.0 || model.is_recovering { 5_100.0 } else { 30_000.0 };
         model.is_recovering |= queue > 900_000.0;
     };
-    let small = Plan { backlog_max: 310_000, ..plan(Kind::Galera) };
+    let small = Plan { backlog_max: 310_000, ..plan(ClusterKind::Galera) };
     assert!(burden(falls_behind, small).contains("what waits on it grew to"));
 }
 
@@ -298,7 +299,7 @@ fn what_cannot_be_measured_is_said() {
         assert!(!model.is_stopped && !model.is_desynced && !model.is_out);
         (procedure.failure().cloned(), orders.len(), procedure.record().counted())
     };
-    let galera = plan(Kind::Galera);
+    let galera = plan(ClusterKind::Galera);
     assert_eq!(failure(galera, |model| model.arrive_per_s = 0.0), (Some(Failure::NoWrites), 2, None));
     let (no_room, orders, _) = failure(Plan { backlog_bytes_max: 1000, ..galera }, |_| ());
     assert!(matches!(no_room, Some(Failure::NoRoom { max_bytes: 1000, .. })) && orders == 2, "{no_room:?}");
@@ -308,7 +309,7 @@ fn what_cannot_be_measured_is_said() {
 fn a_node_that_is_behind_is_not_resynchronised() {
     let slow = |apply_per_s: f64| {
         let mut model = Model { apply_per_s, ..Model::new() };
-        let short = Plan { catch_up_max: Duration::from_secs(30), ..plan(Kind::Galera) };
+        let short = Plan { catch_up_max: Duration::from_secs(30), ..plan(ClusterKind::Galera) };
         let (procedure, _) = run(short, &mut model, |procedure, order, model| {
             let queue = model.arrived as u64 - model.applied as u64;
             assert!(order != Some(Order::Resync) || queue <= 8, "{queue} {:?}", procedure.phase());
@@ -319,9 +320,9 @@ fn a_node_that_is_behind_is_not_resynchronised() {
         assert!(procedure.record().counted().is_none() && !model.is_out && !model.is_stopped);
         (model.is_desynced, procedure.left().to_vec())
     };
-    // 306,000 wait. They take 37 s: late, and still waited for.
+    // 306,000 transactions wait. They take 37 s: longer than planned, but the procedure still waits for them.
     assert_eq!(slow(13_300.0), (false, vec![]));
-    // They take 6 minutes: that is left to the node's own server.
+    // They would take 6 minutes: the procedure leaves that to the guard on the node's own server.
     let (is_desynced, left) = slow(6_000.0);
     assert!(is_desynced && left.len() == 1 && left[0].0 == Order::Resync, "{left:?}");
     assert!(left[0].1.contains("transactions are in its queue"), "{left:?}");
@@ -331,7 +332,7 @@ fn a_node_that_is_behind_is_not_resynchronised() {
 fn a_second_signal_leaves_what_is_behind_to_its_server() {
     let mut count = 0;
     let mut model = Model::new();
-    let (procedure, orders) = run(plan(Kind::Galera), &mut model, |procedure, order, _| {
+    let (procedure, orders) = run(plan(ClusterKind::Galera), &mut model, |procedure, order, _| {
         let is_due = order.is_none() && procedure.phase() == Phase::CatchingUp && count < 2;
         count += u32::from(is_due);
         is_due.then(|| Event::Interrupted("SIGINT".into()))
@@ -344,7 +345,7 @@ fn a_second_signal_leaves_what_is_behind_to_its_server() {
 fn figures_survive_a_last_step_that_fails() {
     for failing in [Order::Resync, Order::PutBack] {
         let mut model = Model::new();
-        let (procedure, _) = run(plan(Kind::Galera), &mut model, |_, order, _| {
+        let (procedure, _) = run(plan(ClusterKind::Galera), &mut model, |_, order, _| {
             (order == Some(failing)).then(|| Event::Failed("no answer".into()))
         });
         assert_eq!(procedure.left().len(), 1);

@@ -1,45 +1,45 @@
-//! The words of the procedure: how it is to be done, what may be ordered, what may happen, where it is, and how it may end.
+//! The types of the procedure's interface: its plan, orders, events, phases and reasons for ending.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::reading::{Kind, Reading};
+use super::reading::{ClusterKind, Reading};
 
-/// How it is to be done.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What kind of cluster.
-    pub kind: Kind,
-    /// How long the rate of applying is looked at before.
+    /// The kind of cluster.
+    pub kind: ClusterKind,
+    /// How long the usual rate of applying is observed before the hold.
     pub baseline: Duration,
-    /// For how long the node is to apply nothing.
+    /// How long the node is to apply nothing.
     pub hold: Duration,
-    /// How long catching up may take; a node that takes longer is waited for as long again, until its queue is short.
+    /// How long catching up may take. After that the procedure waits for the same time again for the queue to become short.
     pub catch_up_max: Duration,
-    /// A queue of at most so many transactions is short: the node asks for no flow control when it is resynchronised with it.
+    /// A queue of at most this many transactions is short: resynchronising the node with it causes no flow control.
     pub queue_short: u64,
     /// How long the node may take to change its state after an order.
     pub change_max: Duration,
-    /// The hold ends when so many bytes have come meanwhile: they are in the node's gcache (in its relay logs).
+    /// The hold ends when this many bytes have been received. They are stored in the node's gcache (Galera) or relay logs (replica).
     pub backlog_bytes_max: u64,
-    /// The hold ends when so many transactions are in the queue: they are in the node's memory.
+    /// The hold ends when this many transactions are in the queue. They are in the node's memory.
     pub backlog_max: u64,
 }
 
-/// What is to be done.
+/// An action that the procedure requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Take the node out of proxy, health endpoint and address.
+    /// Take the node out of service in the proxy, the health endpoint and the virtual address.
     TakeOut,
-    /// Have it send no flow control (Galera).
+    /// Stop the node from sending flow control messages by desynchronising it (Galera).
     Desync,
-    /// Have it apply nothing.
+    /// Stop applying.
     Stop,
-    /// Have it apply again.
+    /// Resume applying.
     Resume,
-    /// Have it send flow control again (Galera).
+    /// Resynchronise the node, so that it takes part in flow control again (Galera).
     Resync,
-    /// Give it traffic again.
+    /// Put the node back into service.
     PutBack,
 }
 
@@ -56,41 +56,41 @@ impl fmt::Display for Order {
     }
 }
 
-/// What happened.
+/// An event that the procedure is informed of.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The nodes were read.
     Read(Reading),
     /// The last order was carried out.
     Done,
-    /// It was not, or nobody knows.
+    /// The last order failed, or its result is unknown.
     Failed(String),
-    /// The node or the way there is lost.
+    /// The node, or the connection to it, is lost.
     Lost(String),
-    /// The node's server does not keep the session any more that would undo everything.
+    /// The session on the node's server that would undo everything no longer exists.
     GuardLost(String),
-    /// Whoever runs it wants it to end; the second time without waiting for the queue.
+    /// The user requested the end of the run. The second request ends it without waiting for the queue.
     Interrupted(String),
 }
 
-/// Where it is.
+/// The phases of the procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// [`Order::TakeOut`] is under way.
     TakingOut,
-    /// The usual rate is looked at.
+    /// The usual rate is being observed.
     Baseline,
-    /// [`Order::Desync`] is under way, or done and not yet seen.
+    /// [`Order::Desync`] is under way, or complete and not yet visible in the node's state.
     Desyncing,
     /// [`Order::Stop`] is under way.
     Stopping,
-    /// Nothing is applied.
+    /// The node applies nothing.
     Held,
     /// [`Order::Resume`] is under way.
     Resuming,
-    /// The queue falls.
+    /// The node applies its queue.
     CatchingUp,
-    /// [`Order::Resync`] is under way, or done and not yet seen.
+    /// [`Order::Resync`] is under way, or complete and not yet visible in the node's state.
     Resyncing,
     /// [`Order::PutBack`] is under way.
     PuttingBack,
@@ -101,50 +101,50 @@ pub enum Phase {
 /// Why the hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// It had lasted as long as planned.
+    /// The planned time was over.
     Time,
-    /// As many bytes had come as may.
+    /// The limit of received bytes was reached.
     BacklogBytes,
-    /// The queue was as long as may be.
+    /// The limit of the queue's length was reached.
     Backlog,
-    /// Flow control stopped writes elsewhere.
+    /// Flow control paused writes on another node.
     FlowControl,
-    /// Another server did not answer any more: this one may be needed.
+    /// Another server stopped answering, so that this one may be needed.
     OtherLost,
-    /// A client of the node waited to write.
+    /// A client of the node was waiting to write.
     WriterWaits,
 }
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Before anything was done to the node: what it would gather while it is held is more than may be.
+    /// Before anything was done to the node: the node would receive more during the hold than is permitted.
     NoRoom {
-        /// What would come in the hold, bytes.
+        /// The bytes expected during the hold.
         expected_bytes: u64,
-        /// What may.
+        /// The limit in bytes.
         max_bytes: u64,
     },
-    /// Before anything was done to the node: nobody writes, so it would gather nothing.
+    /// Before anything was done to the node: there are no writes, so no queue would form.
     NoWrites,
-    /// Before anything was done to the node: its own clients write there, and would wait while it is held.
+    /// Before anything was done to the node: its own clients write, and would have to wait during the hold.
     Written {
-        /// Transactions of theirs in the baseline.
+        /// Their transactions during the baseline.
         transactions: u64,
     },
-    /// While it caught up, it was a burden to its group: it asked for flow control, or what waits there was too much.
+    /// While it caught up, the node was a burden to its group: it requested flow control pauses, or its queue became too long.
     Burden(String),
-    /// It was not caught up when time was up: it applies less than comes, or little more.
+    /// The node had not caught up in time: it applies less than arrives, or little more.
     TooSlow {
         /// Transactions left in the queue.
         queue: u64,
     },
     /// An order failed.
     Order(Order, String),
-    /// It came into a state in which nothing can be measured.
+    /// The node entered a state in which nothing can be measured.
     State(String),
-    /// The node, its guard, or the way there was lost.
+    /// The node, its guard, or the connection to it was lost.
     Lost(String),
-    /// Whoever ran it ended it.
+    /// The user ended the run.
     Interrupted(String),
 }

@@ -188,8 +188,8 @@ mod tests {
         let counted = Returning { missed_bytes: Some(4 * MB), ..at(960_000) };
         let large = WriteRate { bytes_per_s: 1e6, transactions_per_s: 1.0 };
         for is_dropping in [false, true] {
-            let told = forecast(counted, Some(OURS), &[donor(900_000, is_dropping)], large);
-            assert_eq!(seconds(told), 111);
+            let result = forecast(counted, Some(OURS), &[donor(900_000, is_dropping)], large);
+            assert_eq!(seconds(result), 111);
         }
     }
 
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn without_writes_it_never_ends() {
         let idle = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
-        let told = |seqno| forecast(at(seqno), Some(OURS), &[donor(900_000, false)], idle);
-        assert_eq!(told(1_000_000), Forecast::Missed(None));
-        assert_eq!(told(10), Forecast::FullCopy(Reason::Gone));
+        let result = |seqno| forecast(at(seqno), Some(OURS), &[donor(900_000, false)], idle);
+        assert_eq!(result(1_000_000), Forecast::Missed(None));
+        assert_eq!(result(10), Forecast::FullCopy(Reason::Gone));
     }
 
     #[test]

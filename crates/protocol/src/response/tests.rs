@@ -244,13 +244,13 @@ fn what_cannot_be_followed_is_told_by_its_shape() {
     follow(&mut answer, &[b"\x01", COLUMN]).unwrap();
     let row = b"\x14a secret of 20 bytes";
     let why = answer.step(row.len(), row).unwrap_err();
-    let told = answer.unfollowed(why, row.len(), row);
+    let unfollowed = answer.unfollowed(why, row.len(), row);
     assert_eq!(
-        (told.awaited, told.packet_bytes, told.first_bytes().len()),
+        (unfollowed.awaited, unfollowed.packet_bytes, unfollowed.first_bytes().len()),
         ("the EOF behind the columns", 21, 16)
     );
     assert_eq!(
-        told.to_string(),
+        unfollowed.to_string(),
         "the answer to COM_QUERY cannot be followed: the EOF behind the columns was due, and a packet of 21 bytes came \
          (an EOF packet begins with 0xFE), which begins 14 61 20 73 65 63 72 65 74 20 6f 66 20 32 30 20"
     );

@@ -81,23 +81,26 @@ mod tests {
     fn what_is_known_afterwards() {
         let gives = |_| true;
         let gives_not = |_| false;
-        let (told, given) =
+        let (reported, given) =
             (InsertId::Reported { runs_argument: false }, InsertId::ReportedOrGiven { runs_argument: false });
         assert_eq!(InsertId::Kept.after(Some(4), 0, gives), Some(4));
         assert_eq!(InsertId::Unknown.after(Some(4), 9, gives_not), None);
-        assert_eq!((told.after(Some(4), 9, gives), told.after(Some(4), 0, gives)), (Some(9), Some(4)));
+        assert_eq!(
+            (reported.after(Some(4), 9, gives), reported.after(Some(4), 0, gives)),
+            (Some(9), Some(4))
+        );
         assert_eq!((given.after(None, 9, gives_not), given.after(Some(4), 0, gives)), (Some(9), Some(4)));
         assert_eq!((given.after(Some(4), 9, gives), given.after(Some(9), 9, gives)), (None, Some(9)));
-        for kind in [told, given] {
+        for kind in [reported, given] {
             assert_eq!(kind.with_argument().after(Some(4), 0, gives_not), None);
             assert_eq!(kind.with_argument().after(Some(4), 9, gives_not), Some(9));
         }
         assert_eq!(InsertId::Kept.with_argument(), InsertId::Unknown);
-        assert_eq!((told.after_error(Some(4)), given.after_error(Some(4))), (Some(4), None));
+        assert_eq!((reported.after_error(Some(4)), given.after_error(Some(4))), (Some(4), None));
     }
     #[test]
     fn what_becomes_of_the_insert_id() {
-        let told = |runs_argument| InsertId::Reported { runs_argument };
+        let reported = |runs_argument| InsertId::Reported { runs_argument };
         let given = |runs_argument| InsertId::ReportedOrGiven { runs_argument };
         for (sql, wanted) in [
             ("SELECT 1", InsertId::Kept),
@@ -108,9 +111,9 @@ mod tests {
             ("SET @a = LAST_INSERT_ID(1)", InsertId::Unknown),
             ("DELETE FROM t", InsertId::Kept),
             ("DELETE FROM t WHERE a = LAST_INSERT_ID(5)", InsertId::Unknown),
-            ("UPDATE t SET a = 1", told(false)),
-            ("UPDATE t SET a = LAST_INSERT_ID(a + 1)", told(true)),
-            ("UPDATE t SET a = LAST_INSERT_ID()", told(false)),
+            ("UPDATE t SET a = 1", reported(false)),
+            ("UPDATE t SET a = LAST_INSERT_ID(a + 1)", reported(true)),
+            ("UPDATE t SET a = LAST_INSERT_ID()", reported(false)),
             ("WITH x AS (SELECT 1) SELECT * FROM x", InsertId::Kept),
             ("WITH x AS (SELECT 1) UPDATE t, x SET a = 1", InsertId::Unknown),
             ("INSERT INTO t VALUES (1)", given(false)),

@@ -1,7 +1,7 @@
 //! KILL: whom, and is that the connection it comes from?
 
 use super::Statement;
-use super::kind::Kind;
+use super::kind::StatementKind;
 use super::lexer::Token;
 use super::look::Look;
 use super::word::is;
@@ -26,11 +26,11 @@ impl<'a> Look<'a> {
             }
             _ => {
                 self.kills_own = self.is_own_id(next);
-                return self.plain(Kind::Kill { query_only, id: None }, false);
+                return self.plain(StatementKind::Kill { query_only, id: None }, false);
             }
         };
         let id = if self.next().is_some() { None } else { id }; // more: an expression
-        self.plain(Kind::Kill { query_only, id }, false)
+        self.plain(StatementKind::Kill { query_only, id }, false)
     }
 
     /// Whether what begins with `first` and ends the statement is the connection's own number: CONNECTION_ID() or

@@ -10,7 +10,7 @@ use super::word::{Upper, is};
 
 /// The kinds that matter for holding, retrying and moving a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StatementKind {
     /// Surely changes nothing: may be sent again.
     Read,
     /// Everything else, and whatever is not understood.
@@ -19,7 +19,7 @@ pub enum Kind {
     Begin,
     /// Commits the transaction; COMMIT AND CHAIN too.
     Commit,
-    /// Rolls the transaction back; AND CHAIN too. ROLLBACK TO SAVEPOINT is [`Kind::Savepoint`].
+    /// Rolls the transaction back; AND CHAIN too. ROLLBACK TO SAVEPOINT is [`StatementKind::Savepoint`].
     Rollback,
     /// Changes nothing but this session. (`SET autocommit=1` commits as well: see [`Statement::may_commit`].)
     SessionOnly,
@@ -76,9 +76,9 @@ impl<'a> Look<'a> {
             b"START" => self.start(),
             b"COMMIT" => self.commit(),
             b"ROLLBACK" => self.rollback(),
-            b"SAVEPOINT" => self.plain(Kind::Savepoint, false),
+            b"SAVEPOINT" => self.plain(StatementKind::Savepoint, false),
             b"RELEASE" => match is(self.next(), "SAVEPOINT") {
-                true => self.plain(Kind::Savepoint, false),
+                true => self.plain(StatementKind::Savepoint, false),
                 false => self.anything(),
             },
             b"KILL" => self.kill(),
@@ -114,13 +114,13 @@ impl<'a> Look<'a> {
         Statement::several()
     }
 
-    pub(super) fn plain(&mut self, kind: Kind, may_commit: bool) -> Statement {
+    pub(super) fn plain(&mut self, kind: StatementKind, may_commit: bool) -> Statement {
         self.rest();
         Statement { may_commit, ..Statement::plain(kind) }
     }
 
     pub(super) fn write(&mut self, may_commit: bool) -> Statement {
-        self.plain(Kind::Write, may_commit)
+        self.plain(StatementKind::Write, may_commit)
     }
 
     fn select(&mut self) -> Statement {
@@ -132,13 +132,17 @@ impl<'a> Look<'a> {
     /// What changes the session only, unless it calls something.
     pub(super) fn session_only(&mut self) -> Statement {
         self.rest();
-        Statement::plain(if self.is_harmful || self.waits { Kind::Write } else { Kind::SessionOnly })
+        Statement::plain(if self.is_harmful || self.waits {
+            StatementKind::Write
+        } else {
+            StatementKind::SessionOnly
+        })
     }
 
     /// A read, unless something in it is harmful. Stored functions cannot commit.
     fn read(&mut self) -> Statement {
         self.rest();
-        let kind = if self.is_harmful || self.waits { Kind::Write } else { Kind::Read };
+        let kind = if self.is_harmful || self.waits { StatementKind::Write } else { StatementKind::Read };
         let calls_stored = self.calls_stored;
         Statement { leaves_no_trace: !self.is_harmful, calls_stored, ..Statement::plain(kind) }
     }
@@ -146,7 +150,7 @@ impl<'a> Look<'a> {
     /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.
     fn with(&mut self) -> Statement {
         let found = self.read();
-        let insert_id = if found.kind == Kind::Read { InsertId::Kept } else { InsertId::Unknown };
+        let insert_id = if found.kind == StatementKind::Read { InsertId::Kept } else { InsertId::Unknown };
         Statement { insert_id, ..found }
     }
 
@@ -231,15 +235,15 @@ impl<'a> Look<'a> {
     /// BEGIN [WORK]; MariaDB's BEGIN NOT ATOMIC begins a block of code.
     fn begin_transaction(&mut self) -> Statement {
         match self.next() {
-            None => Statement { may_commit: true, ..Statement::plain(Kind::Begin) },
-            word if is(word, "WORK") => self.plain(Kind::Begin, true),
+            None => Statement { may_commit: true, ..Statement::plain(StatementKind::Begin) },
+            word if is(word, "WORK") => self.plain(StatementKind::Begin, true),
             _ => self.anything(),
         }
     }
 
     /// START TRANSACTION; START REPLICA and the like are writes.
     fn start(&mut self) -> Statement {
-        let kind = if is(self.next(), "TRANSACTION") { Kind::Begin } else { Kind::Write };
+        let kind = if is(self.next(), "TRANSACTION") { StatementKind::Begin } else { StatementKind::Write };
         self.plain(kind, true)
     }
 
@@ -249,7 +253,7 @@ impl<'a> Look<'a> {
         if is(next, "WORK") {
             next = self.next();
         }
-        let kind = if is(next, "TO") { Kind::Savepoint } else { Kind::Rollback };
+        let kind = if is(next, "TO") { StatementKind::Savepoint } else { StatementKind::Rollback };
         Statement { chains: next.is_some(), ..self.plain(kind, false) }
     }
 
@@ -259,7 +263,7 @@ impl<'a> Look<'a> {
         if is(next, "WORK") {
             next = self.next();
         }
-        Statement { chains: next.is_some(), ..self.plain(Kind::Commit, true) }
+        Statement { chains: next.is_some(), ..self.plain(StatementKind::Commit, true) }
     }
 
     /// FLUSH TABLES ... WITH READ LOCK, FLUSH TABLES ... FOR EXPORT

@@ -90,7 +90,7 @@ pub(super) fn of_variable(name: &[u8]) -> Recalls {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Statement};
+    use super::super::{Statement, StatementKind};
     use super::*;
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         ] {
             let found = Statement::of(sql.as_bytes());
             assert_eq!(found.recalled, wanted, "{sql}: {:?}", found.recalled.names());
-            assert!(wanted == R::NONE || found.kind == Kind::Write, "{sql}");
+            assert!(wanted == R::NONE || found.kind == StatementKind::Write, "{sql}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Statement;
 use super::insert_id::InsertId;
-use super::kind::Kind;
+use super::kind::StatementKind;
 use super::lexer::{Lexer, Token};
 use super::look::Look;
 use super::pins::Pins;
@@ -85,11 +85,15 @@ impl<'a> Look<'a> {
                 let Some(inner) = self.next() else { break };
                 let inner = self.statement(inner);
                 return Statement {
-                    kind: if inner.kind == Kind::Read { Kind::Read } else { Kind::Write },
+                    kind: if inner.kind == StatementKind::Read {
+                        StatementKind::Read
+                    } else {
+                        StatementKind::Write
+                    },
                     may_commit: inner.may_commit,
                     runs_several: inner.runs_several,
                     insert_id: inner.insert_id,
-                    ..Statement::plain(Kind::Write)
+                    ..Statement::plain(StatementKind::Write)
                 };
             }
         }
@@ -104,7 +108,8 @@ impl<'a> Look<'a> {
     /// SET [scope] name = value [, ...]; `target` is the first token behind SET, `asked` what was asked for before it: the name of
     /// a variable that is set asks for nothing.
     fn assignments(&mut self, mut target: Option<Token<'a>>, mut asked: Asked) -> Statement {
-        let mut all = Statement { literal_user_variables: true, ..Statement::plain(Kind::SessionOnly) };
+        let mut all =
+            Statement { literal_user_variables: true, ..Statement::plain(StatementKind::SessionOnly) };
         loop {
             let mut sets_autocommit = false;
             let mut sets_charset = false;
@@ -147,7 +152,7 @@ impl<'a> Look<'a> {
         }
         self.rest();
         if self.is_harmful || self.waits {
-            all.kind = Kind::Write;
+            all.kind = StatementKind::Write;
         }
         all.calls_stored = self.calls_stored;
         all
@@ -168,21 +173,21 @@ impl<'a> Look<'a> {
             match token {
                 None | Some(Token::Punct(b'=') | Token::Assign) => {
                     if token.is_none() && !is_transaction {
-                        all.kind = Kind::Write;
+                        all.kind = StatementKind::Write;
                     }
                     return token;
                 }
                 Some(Token::Punct(b'.')) => {}
                 Some(Token::Punct(b',')) if is_transaction => {}
                 Some(Token::Word(word)) => match Upper::of(word).as_bytes() {
-                    b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" | b"" => all.kind = Kind::Write,
+                    b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" | b"" => all.kind = StatementKind::Write,
                     b"TRANSACTION" => is_transaction = true,
                     b"AUTOCOMMIT" => *sets_autocommit = true,
                     CHARSET => *sets_charset = true,
                     name if name.starts_with(TRACKING) => self.sets(Sets::TRACKING),
                     _ => {}
                 },
-                Some(_) => all.kind = Kind::Write,
+                Some(_) => all.kind = StatementKind::Write,
             }
         }
     }
@@ -195,7 +200,7 @@ impl<'a> Look<'a> {
         sets_charset: &mut bool,
     ) -> bool {
         let Some(Token::Word(word) | Token::SystemVariable(word)) = target else {
-            all.kind = Kind::Write;
+            all.kind = StatementKind::Write;
             return true; // in quotes: it may be any
         };
         let upper = Upper::of(word);
@@ -214,7 +219,7 @@ impl<'a> Look<'a> {
         match upper.as_bytes() {
             // Beyond this session; in quotes or too long to be known.
             b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" | b"" => {
-                all.kind = Kind::Write;
+                all.kind = StatementKind::Write;
                 true
             }
             b"AUTOCOMMIT" => true,

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn kind(sql: &str) -> Kind {
+fn kind(sql: &str) -> StatementKind {
     Statement::of(sql.as_bytes()).kind
 }
 
@@ -48,7 +48,7 @@ fn reads() {
         "SELECT ä FROM tabelle",
         "SELECT name FROM t WHERE b = UNIX_TIMESTAMP() - 5 AND c >= DATE_SUB(NOW(), INTERVAL 1 DAY)",
     ] {
-        assert_eq!(kind(sql), Kind::Read, "{sql}");
+        assert_eq!(kind(sql), StatementKind::Read, "{sql}");
     }
 }
 
@@ -148,25 +148,25 @@ fn writes() {
         r"SELECT 'é\'; DELETE FROM t; -- '",
         "😀",
     ] {
-        assert_eq!(kind(sql), Kind::Write, "{sql}");
+        assert_eq!(kind(sql), StatementKind::Write, "{sql}");
     }
 }
 
 #[test]
 fn transactions() {
     for (sql, wanted) in [
-        ("BEGIN", Kind::Begin),
-        ("begin work", Kind::Begin),
-        ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", Kind::Begin),
-        ("COMMIT", Kind::Commit),
-        ("COMMIT AND CHAIN", Kind::Commit),
-        ("ROLLBACK", Kind::Rollback),
-        ("ROLLBACK WORK", Kind::Rollback),
-        ("ROLLBACK AND CHAIN;", Kind::Rollback),
-        ("ROLLBACK TO a", Kind::Savepoint),
-        ("ROLLBACK WORK TO SAVEPOINT a", Kind::Savepoint),
-        ("SAVEPOINT a", Kind::Savepoint),
-        ("RELEASE SAVEPOINT a", Kind::Savepoint),
+        ("BEGIN", StatementKind::Begin),
+        ("begin work", StatementKind::Begin),
+        ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", StatementKind::Begin),
+        ("COMMIT", StatementKind::Commit),
+        ("COMMIT AND CHAIN", StatementKind::Commit),
+        ("ROLLBACK", StatementKind::Rollback),
+        ("ROLLBACK WORK", StatementKind::Rollback),
+        ("ROLLBACK AND CHAIN;", StatementKind::Rollback),
+        ("ROLLBACK TO a", StatementKind::Savepoint),
+        ("ROLLBACK WORK TO SAVEPOINT a", StatementKind::Savepoint),
+        ("SAVEPOINT a", StatementKind::Savepoint),
+        ("RELEASE SAVEPOINT a", StatementKind::Savepoint),
     ] {
         assert_eq!(kind(sql), wanted, "{sql}");
     }
@@ -213,7 +213,7 @@ fn the_session_alone() {
         "DEALLOCATE PREPARE s",
         "DROP PREPARE s",
     ] {
-        assert_eq!(kind(sql), Kind::SessionOnly, "{sql}");
+        assert_eq!(kind(sql), StatementKind::SessionOnly, "{sql}");
     }
 }
 
@@ -317,7 +317,7 @@ fn kills() {
         ("KILL", false, None),
         ("KILL 99999999999999999999", false, None),
     ] {
-        assert_eq!(kind(sql), Kind::Kill { query_only, id }, "{sql}");
+        assert_eq!(kind(sql), StatementKind::Kill { query_only, id }, "{sql}");
     }
 }
 
@@ -325,11 +325,11 @@ fn kills() {
 fn the_sessions_mode_counts() {
     use crate::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
     let sql = br"SELECT 'a\'; DELETE FROM t; -- '";
-    assert_eq!(Statement::of(sql).kind, Kind::Read);
-    assert_eq!(Statement::under(sql, NO_BACKSLASH_ESCAPES).kind, Kind::Write);
+    assert_eq!(Statement::of(sql).kind, StatementKind::Read);
+    assert_eq!(Statement::under(sql, NO_BACKSLASH_ESCAPES).kind, StatementKind::Write);
     let sql = br#"SELECT "a\"; DELETE FROM t; -- ""#;
-    assert_eq!(Statement::of(sql).kind, Kind::Write);
-    assert_eq!(Statement::under(sql, ANSI_QUOTES).kind, Kind::Write);
+    assert_eq!(Statement::of(sql).kind, StatementKind::Write);
+    assert_eq!(Statement::under(sql, ANSI_QUOTES).kind, StatementKind::Write);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn what_no_server_reports() {
         let found = Statement::of(sql.as_bytes());
         assert_eq!((found.sets, found.alone), (sets, alone), "{sql}");
         if alone && matches!(sets, Sets::TRANSACTION | Sets::ROLE | Sets::TRACKING) {
-            assert_eq!(found.kind, Kind::SessionOnly, "{sql}");
+            assert_eq!(found.kind, StatementKind::SessionOnly, "{sql}");
         }
     }
 }
@@ -408,7 +408,7 @@ fn variables_that_are_set_without_a_report() {
     assert_eq!(names("SET @x = @@y, @@z = @@w; SET @@sql_mode=''"), ["z", "sql_mode"]);
     assert!(names("SELECT @@a").is_empty());
     let for_one = Statement::of(b"SET STATEMENT max_statement_time = 1 FOR SELECT 1");
-    assert_eq!((for_one.sets, for_one.kind), (Sets::FOR_ONE_STATEMENT, Kind::Read));
+    assert_eq!((for_one.sets, for_one.kind), (Sets::FOR_ONE_STATEMENT, StatementKind::Read));
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn who_asks_for_its_own_number() {
     ] {
         let found = Statement::of(sql.as_bytes());
         assert_eq!(found.kills_own, own, "{sql}");
-        assert!(!own || matches!(found.kind, Kind::Kill { id: None, .. }), "{sql}");
+        assert!(!own || matches!(found.kind, StatementKind::Kill { id: None, .. }), "{sql}");
     }
 }
 
@@ -529,10 +529,10 @@ proptest! {
         let sql = words.join(" ");
         let found = Statement::of(sql.as_bytes());
         // A read has no pins; a write hidden behind it is found.
-        if found.kind == Kind::Read {
+        if found.kind == StatementKind::Read {
             prop_assert!(found.pins.is_empty(), "{}", sql);
             let hidden = format!("{sql}\n; DELETE FROM t");
-            prop_assert_eq!(Statement::of(hidden.as_bytes()).kind, Kind::Write, "{}", hidden);
+            prop_assert_eq!(Statement::of(hidden.as_bytes()).kind, StatementKind::Write, "{}", hidden);
         }
     }
 

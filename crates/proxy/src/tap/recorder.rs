@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use protocol::capability::Caps;
 use protocol::command::{Command, query_text};
 use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
-use protocol::statement::{Kind, queries_without_locking};
+use protocol::statement::{StatementKind, queries_without_locking};
 use session::as_text::{Charset, NoText, as_text, charset_of_login};
 use session::bound::Bound;
 use session::command::InFlight;
@@ -119,7 +119,7 @@ impl ReadRecorder {
 
     /// A command was answered successfully, and the answer was sent to the client.
     pub(crate) fn answered(&mut self, tap: &Tap, session: &mut Session, answered: &AnsweredCommand<'_>) {
-        if answered.flight.kind() != Kind::Read {
+        if answered.flight.kind() != StatementKind::Read {
             return;
         }
         if self.edition != tap.edition() {

@@ -380,7 +380,7 @@ fn a_statement_too_long_to_be_kept_is_taken_for_anything() {
     session.ended(&flight, &End::Prepared { id: 1, columns: 1, params: 0 }, b"", b"");
     assert_eq!(session.pins(), Pins::LONG_STATEMENT);
     let statement = session.session.wanted.statements[&1].scanned;
-    assert!(statement.kind == Kind::Write && statement.may_commit);
+    assert!(statement.kind == StatementKind::Write && statement.may_commit);
 }
 
 #[test]

@@ -70,13 +70,13 @@ pub struct Lines {
     view: View,
     names: Names,
     before: Option<Status>,
-    told: u64,
+    written: u64,
 }
 
 impl Lines {
     /// From the first on.
     pub fn new(view: View, names: Names) -> Self {
-        Self { view, names, before: None, told: 0 }
+        Self { view, names, before: None, written: 0 }
     }
 
     /// The line of that moment, with the header before it where it is due. The first line, and that after a restart of the server, has the
@@ -87,10 +87,10 @@ impl Lines {
         let grown =
             |name: &str| status.number(name) - before.as_ref().map_or(0.0, |before| before.number(name));
         let mut text = String::new();
-        if self.told.is_multiple_of(LINES_PER_HEADER) {
+        if self.written.is_multiple_of(LINES_PER_HEADER) {
             self.header(&mut text, &status);
         }
-        self.told += 1;
+        self.written += 1;
         let primary = if status.text("wsrep_cluster_status") == "Primary" { "P" } else { "N" };
         let configuration = tail(status.text("wsrep_cluster_conf_id"));
         let head = format!(
@@ -245,9 +245,10 @@ mod tests {
         ];
         let steering = Status::of([("a", "x\u{1b}[2Jy\n")].into_iter());
         assert_eq!(steering.text("a"), "x [2Jy ");
-        let told = lines.line("04:55:22", status(&figures)) + &lines.line("04:55:23", status(&figures));
+        let lines_written =
+            lines.line("04:55:22", status(&figures)) + &lines.line("04:55:23", status(&figures));
         assert_eq!(
-            told,
+            lines_written,
             "\
 my_unicorn_cluster / node1 (idx: 1) / Galera 3.21(r8678538)
 Wsrep    Cluster  Node Repl  Queue     Ops       Bytes     Conflct   Gcache    Window        Flow    \n    time P cnf  # Stat Laten   Up   Dn   Up   Dn   Up   Dn  lcf  bfa  ist  idx dst appl comm  p_ms

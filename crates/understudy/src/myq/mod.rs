@@ -133,7 +133,7 @@ impl MyqStatus {
         let every = Duration::from_secs(u64::from(self.seconds));
         let runtime = crate::runtime::start()?;
         runtime.block_on(async {
-            let told = |e: LinkError| match e {
+            let message = |e: LinkError| match e {
                 LinkError::Rejected { errno, message, .. } => {
                     Failure::Failed(format!("{place} refuses: {message} ({errno})"))
                 }
@@ -141,8 +141,8 @@ impl MyqStatus {
             };
             let mut link = Link::connect_to(database.whereabouts.now(), &database.login, ANSWER_TIME_MAX)
                 .await
-                .map_err(told)?;
-            let variables = link.query(VARIABLES, ANSWER_TIME_MAX).await.map_err(told)?;
+                .map_err(message)?;
+            let variables = link.query(VARIABLES, ANSWER_TIME_MAX).await.map_err(message)?;
             let variable = |name: &str| variables.value_of(name).unwrap_or_default().to_owned();
             let names = Names {
                 cluster: variable("wsrep_cluster_name"),
@@ -156,7 +156,7 @@ impl MyqStatus {
                 tick.tick().await;
                 let now = OffsetDateTime::now_utc().to_offset(offset);
                 let time = format!("{:02}:{:02}:{:02}", now.hour(), now.minute(), now.second());
-                let status = status(&link.query(STATUS, ANSWER_TIME_MAX).await.map_err(told)?);
+                let status = status(&link.query(STATUS, ANSWER_TIME_MAX).await.map_err(message)?);
                 if !status.is_of_galera() {
                     return Err(Failure::usage(format!(
                         "{place} is no Galera node: its status has no wsrep_local_state_comment"

@@ -93,7 +93,8 @@ impl Top {
                 let replay = Replay { at: 0, count: recording.len(), is_paused: false };
                 model.replay = Some(replay);
                 if recording.is_cut_off {
-                    model.told = Some("the last line of the recording is not whole, and left out".to_owned());
+                    model.message =
+                        Some("the last line of the recording is not whole, and left out".to_owned());
                 }
                 need_terminal()?;
                 Source::Recording { recording, next: Instant::now(), speed: self.speed }
@@ -205,7 +206,7 @@ fn record(source: &mut Source, model: &mut Model) {
     let Source::Live { recorder, .. } = source else { return };
     if let Some(Err(why)) = recorder.as_mut().map(|recorder| recorder.write(&model.status)) {
         *recorder = None;
-        model.told = Some(why);
+        model.message = Some(why);
     }
 }
 

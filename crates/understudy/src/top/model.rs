@@ -27,7 +27,7 @@ pub struct Model {
     /// An order is under way.
     pub is_ordering: bool,
     /// What came of the last order, or what went wrong.
-    pub told: Option<String>,
+    pub message: Option<String>,
     /// Why there is nothing new.
     pub trouble: Option<String>,
     /// Where in a recording this is; `None` when it is live.
@@ -84,7 +84,7 @@ impl Model {
         // What was asked of a standby is another question when it has become the writer.
         if self.asked.is_some() && self.status["writer"] != status["writer"] {
             self.asked = None;
-            self.told = Some("the writer has changed: not done".to_owned());
+            self.message = Some("the writer has changed: not done".to_owned());
         }
         self.status = status;
         self.trouble = None;

@@ -46,7 +46,7 @@ pub fn update(model: &mut Model, message: Message) -> Option<Effect> {
             None
         }
         Message::Done(sentence) => {
-            (model.told, model.is_ordering) = (Some(sentence), false);
+            (model.message, model.is_ordering) = (Some(sentence), false);
             None
         }
         Message::Stop => Some(Effect::Quit),
@@ -87,7 +87,7 @@ fn answer(model: &mut Model, order: Order, key: KeyEvent) -> Option<Effect> {
             return None;
         }
     }
-    model.told = Some("not done".to_owned());
+    model.message = Some("not done".to_owned());
     None
 }
 
@@ -99,9 +99,9 @@ fn ask(model: &mut Model, code: KeyCode) {
         KeyCode::Char('s') => Order::Switchover,
         _ => return,
     };
-    model.told = None;
+    model.message = None;
     if model.is_ordering {
-        model.told = Some("an order is under way: wait for its end".to_owned());
+        model.message = Some("an order is under way: wait for its end".to_owned());
     } else {
         model.asked = model.chosen_name().map(order);
         model.typed.clear();
@@ -118,7 +118,7 @@ fn wind(model: &mut Model, replay: Replay, code: KeyCode) -> Option<Effect> {
         KeyCode::Home => (0, replay.is_paused),
         KeyCode::End => (last, replay.is_paused),
         KeyCode::Char('d' | 'u' | 's') => {
-            model.told = Some("this is a recording: nothing can be ordered".to_owned());
+            model.message = Some("this is a recording: nothing can be ordered".to_owned());
             return None;
         }
         _ => return None,
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(press(&mut model, KeyCode::Char('d')), None);
         assert_eq!(model.asked, Some(Order::Drain("db2".into())));
         assert_eq!(press(&mut model, KeyCode::Enter), None, "anything but yes is a no");
-        assert_eq!((&model.asked, model.told.as_deref()), (&None, Some("not done")));
+        assert_eq!((&model.asked, model.message.as_deref()), (&None, Some("not done")));
         press(&mut model, KeyCode::Char('s'));
         let order = Order::Switchover("db2".into());
         for letter in ['y', 'e', 's'] {
@@ -180,7 +180,10 @@ mod tests {
         let mut model = model();
         press(&mut model, KeyCode::Char('d'));
         model.take(json!({ "writer": "db2", "nodes": [{ "name": "db1" }, { "name": "db2" }] }));
-        assert_eq!((&model.asked, model.told.as_deref()), (&None, Some("the writer has changed: not done")));
+        assert_eq!(
+            (&model.asked, model.message.as_deref()),
+            (&None, Some("the writer has changed: not done"))
+        );
     }
 
     #[test]
@@ -207,7 +210,7 @@ mod tests {
         assert!(model.replay.is_some_and(|replay| replay.is_paused));
         assert_eq!(press(&mut model, KeyCode::Home), Some(Effect::Seek(0)));
         assert_eq!(press(&mut model, KeyCode::Char('d')), None);
-        assert!(model.asked.is_none() && model.told.is_some());
+        assert!(model.asked.is_none() && model.message.is_some());
     }
 
     #[test]

@@ -316,11 +316,11 @@ fn foot(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 
 /// The sentence at the foot.
 fn said(model: &Model) -> (String, Style) {
-    match (&model.asked, &model.trouble, &model.told) {
+    match (&model.asked, &model.trouble, &model.message) {
         (Some(order), ..) => (plain(&order.question()), BOLD),
         (None, Some(trouble), _) => (plain(trouble), BAD),
         (None, None, _) if model.is_ordering => ("the order is under way".to_owned(), WARN),
-        (None, None, Some(told)) => (plain(told), BOLD),
+        (None, None, Some(message)) => (plain(message), BOLD),
         (None, None, None) => (String::new(), Style::new()),
     }
 }

@@ -56,7 +56,7 @@ fn cluster(kind: Kind, nodes: Vec<Known>) -> Cluster {
 }
 
 /// The last node's row, through its JSON, as from a running server, and its sentence.
-fn told(nodes: Vec<Known>) -> (Outlook, String) {
+fn last_outlook(nodes: Vec<Known>) -> (Outlook, String) {
     let row = json!(cluster(Kind::Galera, nodes).outlooks().last().unwrap());
     let row: Outlook = serde_json::from_value(row).unwrap();
     let said = sentence(&row, "a full copy");
@@ -66,7 +66,7 @@ fn told(nodes: Vec<Known>) -> (Outlook, String) {
 #[test]
 fn a_node_that_nobody_can_send_what_it_misses_says_why() {
     let both = || vec![member("db1", 500_000), member("db2", 500_000)];
-    let of = |gone: Known| told([both(), vec![gone]].concat());
+    let of = |gone: Known| last_outlook([both(), vec![gone]].concat());
     let (row, said) = of(gone(Some(OTHER), 900_000, None));
     assert_eq!((row.returns_by, row.because), (Some(Way::Sst), Some(Reason::OtherHistory)));
     assert!(
@@ -89,7 +89,7 @@ fn a_node_that_nobody_can_send_what_it_misses_says_why() {
 fn one_member_that_has_it_is_chosen_and_named() {
     let nodes =
         vec![member("db1", 500_000), member("db2", 999_000), gone(Some(OURS), 900_000, Some(40_000_000))];
-    let (row, said) = told(nodes);
+    let (row, said) = last_outlook(nodes);
     assert_eq!((row.returns_by, row.donors.as_slice()), (Some(Way::Ist), ["db1".to_owned()].as_slice()));
     // 100 MB less a 128th, less what was counted.
     assert!((row.away_max_s.unwrap() - 50.2).abs() < 0.1, "{row:?}");
@@ -102,7 +102,7 @@ fn one_member_that_has_it_is_chosen_and_named() {
     // Its window closes as any other does: that is worth a warning.
     assert!(matches!(row.forecast(), Some(Forecast::Missed(Some(_)))));
     let (row, _) =
-        told(vec![member("db1", 500_000), member("db2", 500_000), gone(Some(OURS), 900_000, None)]);
+        last_outlook(vec![member("db1", 500_000), member("db2", 500_000), gone(Some(OURS), 900_000, None)]);
     assert!(row.donors.is_empty(), "all have it");
 }
 
@@ -112,7 +112,7 @@ fn a_node_of_another_history_is_no_donor() {
     if let Kept::Galera { history, .. } = &mut stranger.kept {
         *history = Some(OTHER.to_owned());
     }
-    let (row, _) = told(vec![stranger, member("db1", 950_000), gone(Some(OURS), 900_000, None)]);
+    let (row, _) = last_outlook(vec![stranger, member("db1", 950_000), gone(Some(OURS), 900_000, None)]);
     assert_eq!((row.returns_by, row.because), (Some(Way::Sst), Some(Reason::Gone)));
 }
 
@@ -120,7 +120,7 @@ fn a_node_of_another_history_is_no_donor() {
 fn an_absence_that_an_earlier_run_saw_begin_is_told_as_such() {
     let mut away = gone(Some(OURS), 900_000, None);
     away.is_remembered = true;
-    let (_, said) = told(vec![member("db1", 500_000), away]);
+    let (_, said) = last_outlook(vec![member("db1", 500_000), away]);
     assert!(
         said.starts_with("was last seen 60.0 s ago, before this program started; may come back with IST"),
         "{said}"

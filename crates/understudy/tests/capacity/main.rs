@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
-use lab::stage::{Kind, Stage, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 use program::{BIN, Serving, directory, run, until};
@@ -39,7 +39,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn set(kind: Kind, name: &str) -> Self {
+    async fn set(kind: ClusterKind, name: &str) -> Self {
         let plan =
             StagePlan { kind, name: format!("t{}-{name}", std::process::id()), ..StagePlan::default() };
         let stage = Stage::up(plan).await.unwrap();
@@ -52,7 +52,7 @@ impl Scene {
             config +=
                 &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);
         }
-        if let Kind::Replication { .. } = kind {
+        if let ClusterKind::Replication { .. } = kind {
             config += &format!(
                 "[cluster.replication]\nuser = \"{REPLICATION_USER}\"\npassword = \"{REPLICATION_PASSWORD}\"\n"
             );
@@ -198,7 +198,7 @@ fn is_well(status: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_galera_node_is_measured_and_left_as_it_was_found() {
-    let scene = Scene::set(Kind::Galera, "cap").await;
+    let scene = Scene::set(ClusterKind::Galera, "cap").await;
     let serving = Serving::start(scene.dir.path());
     let status = status_when(&serving, "all nodes are well", is_well);
     refusals(&scene, status["writer"].as_str().unwrap()).await;
@@ -322,7 +322,7 @@ async fn cut_off(scene: &Scene) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_is_measured_and_left_as_it_was_found() {
-    let scene = Scene::set(Kind::Replication { semi_sync: false }, "capr").await;
+    let scene = Scene::set(ClusterKind::Replication { semi_sync: false }, "capr").await;
     let db3 = scene.stage.node("db3").unwrap().address.to_string();
     let alone = ["--standalone", &db3, "--user", MONITOR_USER, "--baseline-s", "1"];
     let mut running = scene.begin(&[&alone[..], &["--hold-s", "2", "--json", "-"]].concat());

@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use lab::fault::Fault;
-use lab::stage::{Kind, Stage, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 use program::{LONG, Serving, mode, understudy, with_config};
 use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
@@ -90,7 +90,7 @@ async fn what_a_primary_committed_alone_is_listed_exported_and_undone() {
 
 async fn set() -> Scene {
     let plan = StagePlan {
-        kind: Kind::Replication { semi_sync: false },
+        kind: ClusterKind::Replication { semi_sync: false },
         name: format!("t{}-errant", std::process::id()),
         ..StagePlan::default()
     };

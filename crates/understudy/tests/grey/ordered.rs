@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
-use lab::stage::{Kind, StagePlan};
+use lab::stage::{ClusterKind, StagePlan};
 use serde_json::Value;
 
 use crate::program::Serving;
@@ -18,7 +18,7 @@ const LONG_FULL: Duration = Duration::from_secs(25);
 async fn a_primary_with_a_full_disk_is_left_by_order() {
     for semi_sync in [true, false] {
         let scene = Scene::on(StagePlan {
-            kind: Kind::Replication { semi_sync },
+            kind: ClusterKind::Replication { semi_sync },
             name: format!("t{}-grey{}", std::process::id(), if semi_sync { "s" } else { "a" }),
             disk_mb: Some(300),
             ..StagePlan::default()

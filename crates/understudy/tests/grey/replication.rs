@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
-use lab::stage::{Kind, StagePlan};
+use lab::stage::{ClusterKind, StagePlan};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ async fn a_primary_that_answers_and_cannot_commit_is_relieved() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::on(StagePlan {
-        kind: Kind::Replication { semi_sync: true },
+        kind: ClusterKind::Replication { semi_sync: true },
         name: format!("t{}-grey", std::process::id()),
         disk_mb: Some(300),
         ..StagePlan::default()

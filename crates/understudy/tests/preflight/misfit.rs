@@ -1,7 +1,7 @@
 //! Servers that are set up in another way than `cluster.kind` says: each way has its sentence, and no server is touched.
 
 use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
-use lab::stage::{Kind, Stage, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 
 use crate::program::{LONG, Serving, directory, until, with_config};
 use crate::scene::Scene;
@@ -229,8 +229,9 @@ fn shown(directory: &tempfile::TempDir, what: &str, sentence: &str) {
 /// A Galera node under kind = "replication".
 pub async fn galera_nodes_are_told(told: &impl Fn(&str)) {
     let name = format!("t{}-gal", std::process::id());
-    let stage =
-        Stage::up(StagePlan { kind: Kind::Galera, name, nodes: 2, ..StagePlan::default() }).await.unwrap();
+    let stage = Stage::up(StagePlan { kind: ClusterKind::Galera, name, nodes: 2, ..StagePlan::default() })
+        .await
+        .unwrap();
     let nodes: Vec<(&str, String)> =
         stage.nodes().iter().map(|node| (node.name.as_str(), node.address.to_string())).collect();
     let directory = configured("replication", &nodes, &stage.host_address().to_string());

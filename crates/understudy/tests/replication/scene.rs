@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
-use lab::stage::{Kind, Stage, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ impl Scene {
     /// Several of one test program have different names.
     pub async fn of(name: &str, semi_sync: bool) -> Self {
         Self::on(StagePlan {
-            kind: Kind::Replication { semi_sync },
+            kind: ClusterKind::Replication { semi_sync },
             name: format!("t{}-{name}", std::process::id()),
             ..StagePlan::default()
         })

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
-use lab::stage::{Form, Kind, StagePlan};
+use lab::stage::{ClusterKind, Form, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 
@@ -22,7 +22,7 @@ pub async fn cluster(name: &str) -> Scene {
         "general_log_file=general.log",
     ];
     let scene = Scene::on(StagePlan {
-        kind: Kind::Replication { semi_sync: false },
+        kind: ClusterKind::Replication { semi_sync: false },
         name: format!("t{}-{name}", std::process::id()),
         form: Form::Loopback,
         server_options: options.map(str::to_owned).to_vec(),

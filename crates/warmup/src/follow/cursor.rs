@@ -1,4 +1,4 @@
-//! One reader's place in the chain, and the step from one generation to the next.
+//! A reader's position in the chain, and the step from one generation to the next.
 
 use std::fs::File;
 use std::io;
@@ -10,25 +10,25 @@ use tokio::sync::watch as signal;
 use super::generation::{Cut, Generation};
 use super::{KNOWN_BY_BYTES, LogPosition};
 
-/// What reading brought.
+/// The result of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
-    /// So many bytes, which follow those before.
+    /// This many bytes, which follow the previous ones.
     Bytes(usize),
-    /// The file ended here; what comes next is the beginning of another. `lost_bytes` were in the file and could not be read any more.
+    /// The file ended here; the next bytes are the beginning of another file. `lost_bytes` were in the file and could no longer be read.
     Rotated {
-        /// Bytes that were gone before this reader came to them: not 0 only when a file was emptied and no copy has them.
+        /// Bytes that were gone before this reader reached them: not 0 only when a file was emptied and no copy contains them.
         lost_bytes: u64,
     },
-    /// Nothing more at present.
+    /// There is nothing more at present.
     End,
 }
 
-/// A reader of its own in a log.
+/// An independent reader of a log.
 pub struct Cursor {
     generation: Arc<Generation>,
     offset: u64,
-    /// The bytes before `offset`, as they were read: when the file has others there now, it was emptied and written anew.
+    /// The bytes before `offset` as they were read: if the file has other bytes there now, it was emptied and written again.
     before: Vec<u8>,
     changed: signal::Receiver<u64>,
 }
@@ -44,39 +44,39 @@ impl Cursor {
         cursor
     }
 
-    /// Reads what there is now, at most as much as fits into `into`. Never waits for the writer.
+    /// Reads what is available, at most as much as fits into `into`. Never waits for the server to write.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<Read> {
-        // Asked before the file is read: once the next one is there, nothing is added behind what is read now.
+        // Checked before the file is read: once the next generation exists, nothing is added after what is read now.
         let next = self.generation.next().cloned();
         if let (Some(cut), Some(next)) = (self.generation.is_cut(), &next) {
             let (read, lost_bytes) = self.rest(cut, into)?;
             return Ok(self.advance(into, read, Some((next.clone(), lost_bytes))));
         }
-        // A file that was renamed may be cut by whoever removes old logs, under the eyes of a reader that is far behind.
+        // A clean-up of old logs may truncate a renamed file while a reader that is far behind still reads it.
         let lost_bytes = self.generation.sealed_bytes().saturating_sub(self.offset);
         let next = next.map(|next| (next, lost_bytes));
         match self.same_file(into, next.is_some())? {
             Some(read) => Ok(self.advance(into, read, next)),
             None if next.is_some() => Ok(self.advance(into, 0, next)),
-            // Emptied, and the watching task has not said so yet.
+            // The file was emptied, and the watching task has not reported it yet.
             None => Ok(Read::End),
         }
     }
 
-    /// Waits until there may be more to read.
+    /// Waits until more may be available.
     pub async fn changed(&mut self) {
-        // The log is watched no more: nothing will come, and the caller's own end ends this.
+        // The log is no longer watched: nothing will come, and this waits until the caller ends it.
         if self.changed.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Where it stands, to go on from there another time.
+    /// The present position, from which another reader can continue later.
     pub fn place(&self) -> LogPosition {
         LogPosition { offset: self.offset, checksum: super::fnv1a(&self.before) }
     }
 
-    /// A place before this one, in the same file; nothing when the file does not have its bytes any more.
+    /// An earlier position in the same file; `None` when the file no longer has its bytes.
     pub fn place_at(&self, offset: u64) -> Option<LogPosition> {
         let file = match self.generation.is_cut() {
             Some(cut) => cut.copy.as_ref()?,
@@ -85,7 +85,7 @@ impl Cursor {
         LogPosition::before(file, offset).ok()
     }
 
-    /// Something changed since it was waited for.
+    /// Whether anything changed since the last wait.
     pub fn has_changed(&self) -> bool {
         self.changed.has_changed().unwrap_or(false)
     }
@@ -101,7 +101,7 @@ impl Cursor {
         bytes
     }
 
-    /// Files that are kept open for this reader, although the server writes another one already.
+    /// The number of files that are kept open for this reader although the server already writes another one.
     pub fn behind_files(&self) -> usize {
         let mut generation = &self.generation;
         let mut files = 0;
@@ -112,7 +112,7 @@ impl Cursor {
         files
     }
 
-    /// Leaves out everything up to the last byte that there is now; gives how many bytes that were.
+    /// Skips everything up to the last existing byte; returns the number of bytes skipped.
     pub fn skip_to_end(&mut self) -> u64 {
         let (mut generation, mut from, mut skipped) = (Arc::clone(&self.generation), self.offset, 0);
         while let Some(next) = generation.next().cloned() {
@@ -132,12 +132,13 @@ impl Cursor {
         skipped
     }
 
-    /// Bytes of the file itself; nothing when it is not the one that was read before. A sealed file has no other generation's bytes.
+    /// Reads from the file itself; `None` when it is not the file that was read before. A sealed file contains only bytes of its own
+    /// generation.
     fn same_file(&self, into: &mut [u8], is_sealed: bool) -> io::Result<Option<usize>> {
         let read = read_at(&self.generation.file, into, self.offset)?;
-        // Compared after reading: what was read is from before the file was emptied, or this shows it.
+        // Compared after reading: either the bytes were read before the file was emptied, or the comparison detects it.
         let same = match self.before.len() {
-            // Nothing was read yet that could be known again, so the watching task's word counts.
+            // Nothing was read yet that could be compared, so the watching task decides.
             0 => self.offset == 0 && (is_sealed || self.generation.is_unchanged()),
             known => {
                 let mut before = vec![0; known];
@@ -148,7 +149,7 @@ impl Cursor {
         Ok(same.then_some(read))
     }
 
-    /// Bytes of a file that was emptied, out of its copy; and those that the copy does not have, once it has no more.
+    /// Reads from the copy of a file that was emptied. At its end, returns the number of bytes that the copy does not contain.
     fn rest(&self, cut: &Cut, into: &mut [u8]) -> io::Result<(usize, u64)> {
         let Some(copy) = &cut.copy else { return Ok((0, cut.length.saturating_sub(self.offset))) };
         let read = read_at(copy, into, self.offset)?;
@@ -182,12 +183,12 @@ impl Cursor {
 fn length(generation: &Generation) -> u64 {
     match generation.is_cut() {
         Some(cut) => cut.length,
-        // Also when it was cut since.
+        // Correct also when the file was truncated since.
         None => generation.length().unwrap_or(0).max(generation.sealed_bytes()),
     }
 }
 
-/// As many bytes as there are, up to the end of `into`.
+/// Reads as many bytes as there are, up to the length of `into`.
 fn read_at(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < into.len() {

@@ -1,4 +1,4 @@
-//! One file of a log's chain, from its beginning until the server wrote elsewhere.
+//! A generation: one file of a log, from its beginning until the server continued in another file.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use super::LogPosition;
 
-/// Which file it is, whatever its name. An inode's number is used again once its file is gone, so the time of birth belongs to it where the
-/// file system has one.
+/// The identity of a file, independent of its name. An inode number may be reused after its file is deleted, so the birth time is included
+/// where the file system has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     device: u64,
@@ -23,25 +23,25 @@ impl FileId {
     }
 }
 
-/// One file of the chain.
+/// One file in the chain of generations.
 pub(super) struct Generation {
     pub(super) file: File,
     pub(super) id: FileId,
     /// Set once nothing can be added to this file any more.
     next: OnceLock<Arc<Generation>>,
-    /// Set, before `next`, when the file was emptied in place.
+    /// Set before `next`, when the file was emptied in place.
     cut: OnceLock<Cut>,
-    /// Set, before `next`: the bytes that the file had then. It may be cut later, by whoever removes old logs.
+    /// Set before `next`: the length of the file at that time. A clean-up of old logs may truncate it later.
     sealed_bytes: OnceLock<u64>,
-    /// A place that the watching task saw in it. A file that still has those bytes was not emptied since.
+    /// A position that the watching task saw in it. A file that still has those bytes has not been emptied since.
     seen: OnceLock<LogPosition>,
 }
 
-/// What became of a generation that copytruncate ended: its bytes are gone from the file.
+/// What is known of a generation that copytruncate ended: its bytes are no longer in the file.
 pub(super) struct Cut {
-    /// The copy that was made of it, where one was found.
+    /// The copy that was made of it, if one was found.
     pub(super) copy: Option<File>,
-    /// Bytes that the file had when it was last looked at.
+    /// The length of the file when it was last examined.
     pub(super) length: u64,
 }
 
@@ -66,34 +66,36 @@ impl Generation {
         Ok(self.file.metadata()?.len())
     }
 
-    /// This file has these bytes, and they are still its own.
+    /// Whether this file still has these bytes of its own.
     pub(super) fn has(&self, place: LogPosition) -> bool {
         self.cut.get().is_none() && place.is_in(&self.file)
     }
 
-    /// Nothing is added any more: the server writes `next`.
+    /// Seals the generation: the server now writes `next`.
     pub(super) fn seal(&self, next: Arc<Generation>) {
-        // It is sealed once: only the watching task does it.
+        // Only the watching task seals a generation, and only once.
         let _ = self.sealed_bytes.set(self.length().unwrap_or(0));
         let _ = self.next.set(next);
     }
 
-    /// Bytes that the file had when the server went on elsewhere; 0 as long as it has not.
+    /// The length of the file when the server continued elsewhere; 0 before that.
     pub(super) fn sealed_bytes(&self) -> u64 {
         self.sealed_bytes.get().copied().unwrap_or(0)
     }
 
-    /// The watching task saw these bytes in it, and no copy beside it that has what it had before. Only the first place is kept.
+    /// Records that the watching task saw these bytes in the file, and no copy with its earlier contents beside it. Only the first position
+    /// is kept.
     pub(super) fn saw(&self, place: LogPosition) {
         let _ = self.seen.set(place);
     }
 
-    /// The file has the bytes now that the watching task saw in this generation: what was read from it before this was asked is its own.
+    /// Whether the file now has the bytes that the watching task saw in this generation. If so, everything that was read before this call
+    /// belongs to this generation.
     pub(super) fn is_unchanged(&self) -> bool {
         self.seen.get().is_some_and(|seen| seen.is_in(&self.file))
     }
 
-    /// The file was emptied; what it has from now on is `next`.
+    /// Records that the file was emptied: its contents from now on are `next`.
     pub(super) fn cut(&self, cut: Cut, next: Arc<Generation>) {
         let _ = self.cut.set(cut);
         self.seal(next);
@@ -103,7 +105,7 @@ impl Generation {
         self.next.get()
     }
 
-    /// Known only together with the next one.
+    /// Set at the same time as the next generation.
     pub(super) fn is_cut(&self) -> Option<&Cut> {
         self.next.get()?;
         self.cut.get()
@@ -111,7 +113,7 @@ impl Generation {
 }
 
 impl Drop for Generation {
-    /// A long chain is let go of one by one, so that its length is not the stack's depth.
+    /// A long chain is dropped iteratively, because a recursive drop would overflow the stack.
     fn drop(&mut self) {
         let mut next = self.next.take();
         while let Some(generation) = next {

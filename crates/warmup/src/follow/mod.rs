@@ -1,8 +1,8 @@
-//! Reads a log that a server goes on writing: each byte once and in order, through every kind of rotation.
+//! Reads a log to which a server continues to write: each byte once and in order, through every kind of rotation.
 //!
-//! A log's life is a chain of generations. Renaming and `FLUSH SLOW LOGS` begin a new file; copytruncate empties the same file. One task
-//! (`watch`) notices both and adds generations; every reader has a [`Cursor`] of its own in the chain, so a slow reader holds nobody up and
-//! the files that it has not read yet stay open for it, whatever they are called by then.
+//! A log is a chain of generations. Renaming followed by `FLUSH SLOW LOGS` begins a new file; copytruncate empties the same file. One task
+//! (`watch`) detects both and appends generations to the chain. Each reader has its own [`Cursor`] in the chain, so that a slow reader
+//! delays no other, and files that it has not read yet stay open for it, whatever their names are by then.
 //!
 //! ```text
 //!   slow.log.2          slow.log.1          slow.log
@@ -10,8 +10,8 @@
 //!        ^ a slow reader                         ^ the others
 //! ```
 //!
-//! What is lost: with copytruncate, bytes that the server wrote after the copy was taken and before the file was emptied, when no
-//! reader has come to see them in between. That is copytruncate's own loss; renaming has none.
+//! What can be lost: with copytruncate, bytes that the server wrote after the copy was made and before the file was emptied, if no reader
+//! read them in between. That loss is inherent in copytruncate; renaming loses nothing.
 
 mod cursor;
 mod generation;
@@ -34,7 +34,7 @@ use tokio::task::AbortHandle;
 /// Why a log cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
-    /// The file cannot be opened now; it may come later.
+    /// The file cannot be opened now; it may appear later.
     #[error("the log {path} cannot be read: {source}")]
     Unreadable {
         /// Which file.
@@ -42,7 +42,7 @@ pub enum FollowError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// Changes cannot be noticed.
+    /// Changes cannot be detected.
     #[error(
         "changes of {path} cannot be watched (inotify): {source}; is fs.inotify.max_user_watches or max_user_instances used up?"
     )]
@@ -54,24 +54,24 @@ pub enum FollowError {
     },
 }
 
-/// A log that is watched, as long as this lives.
+/// A log that is watched until this is dropped.
 pub struct Log {
     shared: Arc<Shared>,
     looked: Arc<Mutex<watch::Looked>>,
     watcher: AbortHandle,
 }
 
-/// What the watching task and the readers share.
+/// The state shared by the watching task and the readers.
 struct Shared {
     path: PathBuf,
-    /// The generation that the server writes, as far as is known; none before the file was there.
+    /// The generation that the server writes, as far as is known; `None` before the file exists.
     newest: Mutex<Option<Arc<Generation>>>,
-    /// Counts looks at which something had changed.
+    /// Incremented each time a change was detected.
     changed: signal::Sender<u64>,
 }
 
 impl Log {
-    /// Begins to watch the log at `path`, which need not be there yet; its directory must be. To be called within a runtime.
+    /// Begins to watch the log at `path`. The file need not exist yet, but its directory must. Must be called within a runtime.
     pub fn watch(path: &Path) -> Result<Log, FollowError> {
         let (changed, _) = signal::channel(0);
         let shared = Arc::new(Shared { path: path.to_owned(), newest: Mutex::new(None), changed });
@@ -79,25 +79,25 @@ impl Log {
         Ok(Log { shared, looked, watcher })
     }
 
-    /// Where it is.
+    /// The path of the log.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// A reader that begins behind the last byte there is now.
+    /// A reader that begins after the last existing byte.
     pub fn at_end(&self) -> Result<Cursor, FollowError> {
         let mut newest = self.looked()?;
         for _ in 0..PLACE_TRIES {
             let length = newest.length().map_err(|source| self.unreadable(source))?;
             let cursor = Cursor::new(Arc::clone(&newest), length, self.shared.changed.subscribe());
-            // Rotated meanwhile: the length may be that of what came next.
+            // The log was rotated in the meantime: the length may be that of the next file.
             let again = self.looked()?;
             if Arc::ptr_eq(&newest, &again) {
                 return Ok(cursor);
             }
             newest = again;
         }
-        // It is rotated all the time: what is read twice is better than what is mixed up.
+        // The log is rotated continuously. Reading some bytes twice is better than reading them out of order.
         Ok(Cursor::new(newest, 0, self.shared.changed.subscribe()))
     }
 
@@ -106,15 +106,15 @@ impl Log {
         Ok(Cursor::new(self.looked()?, 0, self.shared.changed.subscribe()))
     }
 
-    /// A reader that goes on behind `place`, which an earlier reader gave: in the present file or in a rotated one beside it. Nothing when no
-    /// file there has those bytes at that place (any more).
+    /// A reader that continues after `place`, a position from an earlier reader, in the present file or in a rotated one beside it. `None`
+    /// when no file there has those bytes at that position any more.
     pub fn at_place(&self, place: LogPosition) -> Result<Option<Cursor>, FollowError> {
         let mut newest = self.looked()?;
         for _ in 0..PLACE_TRIES {
             let begin = self.chain(place, &newest);
             let changed = self.shared.changed.subscribe();
             let cursor = begin.map(|begin| Cursor::new(begin, place.offset, changed));
-            // Files that were renamed or emptied while they were looked for: what was found may be out of order, or found twice.
+            // Files were renamed or emptied during the search: what was found may be out of order, or found twice.
             let again = self.looked()?;
             if Arc::ptr_eq(&newest, &again) {
                 return Ok(cursor);
@@ -124,13 +124,13 @@ impl Log {
         Ok(None)
     }
 
-    /// The generation with these bytes at this place, from which the chain goes on to `newest`.
+    /// The generation that has these bytes at this position, with the chain from it to `newest`.
     fn chain(&self, place: LogPosition, newest: &Arc<Generation>) -> Option<Arc<Generation>> {
         if newest.has(place) {
             return Some(Arc::clone(newest));
         }
         let mut rotated = siblings::rotated(&self.shared.path);
-        // It may be renamed already, with an empty file in its place; and a copy may be on its way.
+        // The file may already be renamed, with an empty file in its place, and a copy may be in progress.
         if let Some(own) = rotated.iter().position(|rotated| rotated.id == newest.id) {
             rotated.truncate(own);
         }
@@ -145,7 +145,7 @@ impl Log {
         Some(chain)
     }
 
-    /// The newest generation by a look of this moment.
+    /// The newest generation, examined at this moment.
     fn looked(&self) -> Result<Arc<Generation>, FollowError> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).look();
         self.newest()
@@ -155,7 +155,7 @@ impl Log {
         if let Some(generation) = self.shared.newest() {
             return Ok(generation);
         }
-        // The watching task has not looked yet, or the file is not there.
+        // The watching task has not run yet, or the file does not exist.
         self.shared.open().map_err(|source| self.unreadable(source))
     }
 
@@ -191,23 +191,23 @@ impl Shared {
     }
 }
 
-/// So often a place is looked for when the log is rotated meanwhile.
+/// The number of attempts to find a position while the log is being rotated.
 const PLACE_TRIES: usize = 10;
-/// How many bytes before a place are compared to know it again.
+/// The number of bytes before a position that are compared in order to recognise it.
 const KNOWN_BY_BYTES: u64 = 256;
 
-/// A place in a log that can be found again, also after rotations and in another process: its distance from the file's beginning, and a
-/// checksum of the bytes before it.
+/// A position in a log that can be found again after rotations and in another process: its offset in the file, and a checksum of the bytes
+/// before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
-    /// Bytes from the file's beginning.
+    /// The offset in the file, bytes.
     pub offset: u64,
-    /// Of up to 256 bytes before it (FNV-1a, 64 bits).
+    /// The checksum of up to 256 bytes before it (FNV-1a, 64 bits).
     pub checksum: u64,
 }
 
 impl LogPosition {
-    /// A file's beginning: every file has it.
+    /// The beginning of a file, which every file has.
     fn beginning() -> LogPosition {
         LogPosition { offset: 0, checksum: fnv1a(&[]) }
     }
@@ -220,7 +220,7 @@ impl LogPosition {
         Ok(LogPosition { offset, checksum: fnv1a(bytes) })
     }
 
-    /// `file` has these bytes at this place.
+    /// Whether `file` has these bytes at this position.
     fn is_in(self, file: &File) -> bool {
         LogPosition::before(file, self.offset).is_ok_and(|found| found == self)
     }
@@ -242,7 +242,7 @@ impl FromStr for LogPosition {
     }
 }
 
-/// FNV-1a of 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. To know bytes again, not to protect them.
+/// FNV-1a with 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. It serves to recognise bytes, not to protect them.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

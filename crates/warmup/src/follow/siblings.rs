@@ -1,4 +1,4 @@
-//! Rotated files of a log: those beside it whose names differ from its own in digits and signs alone.
+//! Rotated files of a log: files in its directory whose names differ from the log's in digits and punctuation only.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::generation::FileId;
 
-/// From `asm-generic/fcntl.h`: a name that leads to a pipe must not stop whoever opens it.
+/// From `asm-generic/fcntl.h`: opening a named pipe must not block.
 const O_NONBLOCK: i32 = 0o4000;
 
 /// A rotated file.
@@ -19,17 +19,17 @@ pub(super) struct Rotated {
     pub(super) id: FileId,
     pub(super) length: u64,
     name: OsString,
-    /// When it was last written, and since when there is this file.
+    /// When it was last modified, and when it was created.
     times: (SystemTime, Option<SystemTime>),
 }
 
-/// The directory is read again so often when files were renamed meanwhile.
+/// The number of attempts to read the directory while files are being renamed.
 const TRIES: usize = 10;
 
-/// The rotated files beside `log`, those written first before the others. What cannot be read is left out.
+/// The rotated files of `log`, sorted by modification time, oldest first. Files that cannot be read are left out.
 ///
-/// In the order in which they were last written, not in that in which they were made: copytruncate makes a copy of what was written before, and
-/// the file that it empties is the older one.
+/// They are sorted by modification rather than by creation, because copytruncate creates a new file for older contents, and the file that
+/// it empties was created earlier.
 pub(super) fn rotated(log: &Path) -> Vec<Rotated> {
     let (Some(directory), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn rotated(log: &Path) -> Vec<Rotated> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let mut found = scan(directory, name);
     for _ in 0..TRIES {
-        // While files are renamed one after another, one may be seen twice, and another not at all.
+        // While files are being renamed one after another, one may be listed twice and another not at all.
         let again = scan(directory, name);
         let is_same = names(&found) == names(&again);
         found = again;

@@ -1,4 +1,4 @@
-//! The task that looks at the log whenever the operating system says that something changed, and adds generations to the chain.
+//! The task that examines the log whenever the operating system reports a change, and appends generations to the chain.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,14 +16,14 @@ use super::generation::{Cut, FileId, Generation};
 use super::siblings::{self, Rotated};
 use super::{FollowError, LogPosition, Shared};
 
-/// A busy log changes thousands of times a second: so long a pause between two looks, and readers are behind by no more.
+/// A busy log changes thousands of times a second: the pause between two examinations, and the longest delay that it adds for readers.
 const PAUSE: Duration = Duration::from_millis(10);
-/// File systems that other machines write (NFS) say nothing: so often it is looked at all the same.
+/// File systems that other hosts write (NFS) do not report changes: the interval at which the log is examined in any case.
 const UNASKED: Duration = Duration::from_millis(500);
-/// Between a log's renaming and its new file there is none for a moment; after so long it is worth a sentence.
+/// Between the renaming of a log and the creation of the new file there is briefly none; after this time its absence is logged.
 const MISSING_MAX: Duration = Duration::from_secs(5);
 
-/// Begins to watch; ends when aborted.
+/// Begins to watch; ends when the task is aborted.
 pub(super) fn begin(shared: &Arc<Shared>) -> Result<(Arc<Mutex<Looked>>, AbortHandle), FollowError> {
     let directory = match shared.path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -42,14 +42,14 @@ pub(super) fn begin(shared: &Arc<Shared>) -> Result<(Arc<Mutex<Looked>>, AbortHa
     Ok((looked, tokio::spawn(watch.run()).abort_handle()))
 }
 
-/// So often the directory is read anew when the log was rotated meanwhile.
+/// The number of attempts to read the directory while the log is being rotated.
 const TRIES: usize = 10;
 
 struct Watch {
     looked: Arc<Mutex<Looked>>,
     shared: Arc<Shared>,
     events: EventStream<[u8; 4096]>,
-    /// inotify's watch of the newest generation's file.
+    /// The inotify watch on the newest generation's file.
     file: Option<(FileId, WatchDescriptor)>,
 }
 
@@ -63,7 +63,7 @@ impl Watch {
             }
             self.follow_file();
             tokio::time::sleep(PAUSE).await;
-            // What happened in the pause is told at once.
+            // Changes during the pause are reported immediately.
             let _ = tokio::time::timeout(UNASKED, self.events.next()).await;
         }
     }
@@ -76,7 +76,7 @@ impl Watch {
         }
         let mut watches = self.events.watches();
         if let Some((_, old)) = self.file.take() {
-            // It is gone by itself when its file is.
+            // The kernel removes the watch when the file is deleted.
             let _ = watches.remove(old);
         }
         match watches.add(&self.shared.path, WatchMask::MODIFY) {
@@ -89,22 +89,22 @@ impl Watch {
     }
 }
 
-/// What was seen at the last look.
+/// The state after the last examination.
 pub(super) struct Looked {
     shared: Arc<Shared>,
-    /// Rotated files that were there: they are no news.
+    /// Rotated files that already existed, and are therefore not new.
     known: HashSet<FileId>,
-    /// Where the newest generation ended.
+    /// The end of the newest generation.
     seen: Option<LogPosition>,
-    /// Another look has to follow at once: a generation was begun, of which nothing was seen yet.
+    /// The log must be examined again immediately: a generation began that has not been examined yet.
     again: bool,
     missing: Missing,
-    /// What happens in the moment between a look at the rotated files and one at the log itself.
+    /// For tests: called between the examination of the rotated files and that of the log itself.
     #[cfg(test)]
     pub(super) meanwhile: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// Whether there is a file of the log's name, and whether somebody was told that there is none.
+/// Whether the log file exists, and whether its absence was logged.
 #[derive(Clone, Copy, Debug)]
 enum Missing {
     There,
@@ -125,7 +125,7 @@ impl Looked {
         }
     }
 
-    /// Looks whether the file was begun, grew, was emptied or replaced, until all is seen.
+    /// Examines whether the file was created, grew, was emptied or was replaced, until everything has been processed.
     pub(super) fn look(&mut self) {
         for _ in 0..TRIES {
             self.again = false;
@@ -137,7 +137,7 @@ impl Looked {
         self.tell_missing();
     }
 
-    /// A log that is gone for long is told once, and so is its return. Nothing ends: readers wait, and lose nothing.
+    /// The absence of a log is logged once when it lasts, and so is its return. Readers wait in the meantime and lose nothing.
     fn tell_missing(&mut self) {
         let path = self.shared.path.display();
         self.missing = match (self.missing, self.shared.path.exists()) {
@@ -179,12 +179,12 @@ impl Looked {
         }
     }
 
-    /// The bytes that it had are not there any more.
+    /// The bytes that it had are no longer there.
     fn emptied(&self, newest: &Generation) -> bool {
         self.seen.is_some_and(|seen| !seen.is_in(&newest.file))
     }
 
-    /// copytruncate: the same file begins anew, and what it had is in its copy.
+    /// copytruncate: the same file begins again, and its earlier contents are in the copy.
     fn cut(&mut self, newest: &Arc<Generation>) -> bool {
         let Some(seen) = self.seen.take() else { return false };
         let Ok(file) = newest.file.try_clone() else { return false };
@@ -327,7 +327,7 @@ impl Looked {
     }
 }
 
-/// Bytes at a file's beginning that two different logs do not share: more than the lines that a server begins each log with.
+/// The number of bytes at a file's beginning that two different logs do not share: more than the lines with which a server begins each log.
 const HEAD_BYTES: usize = 4096;
 
 /// All of `file`, as far as is looked, is how `other` begins: a copy, perhaps one that is still being made. Of one that is not begun yet nothing can

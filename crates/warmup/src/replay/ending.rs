@@ -1,5 +1,5 @@
-//! Kills the statements that an aborted replay still runs on its server. A server does not end a SELECT when its client goes away, so a long one
-//! would go on, and that on a server which may be the active node by now.
+//! Kills the statements that an aborted replay still runs on its server. A server does not end a SELECT when its client disconnects, so
+//! that a long one would continue to run on a server that may have become the active node.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use tokio::time::{Instant, sleep};
 use super::figures::Figures;
 use super::target::Target;
 
-/// An aborted task notices it at its next pause, which is a matter of microseconds.
+/// An aborted task ends at its next await point, usually within microseconds.
 const QUIET_WITHIN: Duration = Duration::from_secs(1);
-/// Connecting, asking and ending may take so long together; then the server has other worries.
+/// The total time limit for connecting, listing and killing. A server that takes longer has more urgent problems.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// After a connection that could not be made, the next attempt waits so long.
+/// The pause after a failed connection attempt.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Ends what the connections of a replay that was dropped are running, and says how many were.
+/// Kills what the connections of a dropped replay are running, and returns how many statements that were.
 pub async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError> {
-    // Behind this no session sends anything, or opens a connection that would be missing from the list. Whoever hangs is not waited for: what all
-    // others left running is ended in any case.
+    // After this no session sends a statement or opens a connection that would be missing from the list. A task that hangs is not waited
+    // for: the statements of all others are killed in any case.
     let _ = tokio::time::timeout(QUIET_WITHIN, figures.running.quiet()).await;
     let work = async {
         let mut link = connected(target).await?;
@@ -32,10 +32,10 @@ pub async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError>
         let uptime = link.query("SHOW GLOBAL STATUS LIKE 'Uptime'", WITHIN).await?;
         let uptime_s: u64 = uptime.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0);
         let mut ended = 0;
-        // A server that was started since gives their numbers to others.
+        // A server that was started since then has given these numbers to other connections.
         if uptime_s >= oldest.as_secs() {
             let numbers: Vec<String> = connections.iter().map(u32::to_string).collect();
-            // Whoever has no PROCESS privilege sees its own; whoever has it must not end another's.
+            // Without the PROCESS privilege an account sees only its own sessions; with it, it must not kill those of other accounts.
             let running = link.query(&running(&numbers.join(",")), WITHIN).await?;
             for id in (0..running.len()).filter_map(|row| running.text(row, 0)?.parse::<u64>().ok()) {
                 match link.query(&format!("KILL {id}"), WITHIN).await {
@@ -54,7 +54,7 @@ pub async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError>
     tokio::time::timeout(WITHIN, work).await.unwrap_or(Err(LinkError::TimedOut { after: WITHIN }))
 }
 
-/// A connection, as soon as there is one for it: behind a failover all of the application's come at once.
+/// Opens a connection as soon as the server has room: after a failover all connections of the application arrive at the same time.
 async fn connected(target: &Target) -> Result<Link, LinkError> {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What a replay has done so far: read by progress lines, metrics and reports while it runs.
+//! Counters of a replay, which progress lines, metrics and reports read while it runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,31 +17,31 @@ use crate::stream;
 /// The figures; all counts are since the replay began.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Events by what became of them, in the order of [`Disposition::ALL`].
+    /// Events by how they were handled, in the order of [`Disposition::ALL`].
     verdicts: [AtomicU64; Disposition::ALL.len()],
-    /// Statements that ended well.
+    /// Statements that succeeded.
     pub executed: AtomicU64,
-    /// Statements left out, since they waited longer than the lag allowed.
+    /// Statements that were skipped because they had waited longer than the permitted lag.
     pub late: AtomicU64,
-    /// Statements that wait.
+    /// Statements that are waiting.
     pub waiting: AtomicI64,
-    /// Sessions there are.
+    /// Open sessions.
     pub sessions: AtomicI64,
-    /// Which they are on the server.
+    /// The connection numbers of these sessions on the server.
     pub running: Running,
     /// Sessions that were begun for recorded connections.
     pub sessions_begun: AtomicU64,
-    /// Bytes that the streamer did not give us, as it says.
+    /// Bytes of the log that the streamer did not send, as it reports.
     pub dropped_bytes: AtomicU64,
-    /// Bytes of the source that are no event.
+    /// Bytes of the source that are not part of an event.
     pub unparsed_bytes: AtomicU64,
-    /// The newest end of an event that was read; microseconds since 1970.
+    /// The latest end of an event that was read; microseconds since 1970.
     read_us: AtomicU64,
-    /// The newest start of a statement that was run.
+    /// The latest start of a statement that was run.
     done_us: AtomicU64,
     quicker: AtomicU64,
     slower: AtomicU64,
-    /// Of the statements that ended well, those that begin with SELECT; nothing else that a replay runs has a line of its own in the report.
+    /// The number of successful statements that begin with SELECT; nothing else that a replay runs has a line of its own in the report.
     selects: AtomicU64,
     selects_quicker: AtomicU64,
     selects_slower: AtomicU64,
@@ -51,9 +51,9 @@ pub struct Figures {
     rows_expected: AtomicU64,
     rows_differ: AtomicU64,
     errors: Mutex<BTreeMap<String, u64>>,
-    /// Where a proxy is the source: what it told, each time that it was listened to.
-    told: Mutex<Vec<Arc<TapCounts>>>,
-    /// The place in the streamer's log that it told last.
+    /// When a proxy is the source: its counters, one set for each connection to it.
+    tap_counts: Mutex<Vec<Arc<TapCounts>>>,
+    /// The position in the streamer's log that it reported last.
     place: Mutex<Option<String>>,
 }
 
@@ -66,7 +66,7 @@ impl Figures {
         }
     }
 
-    /// Without a log: a read that ended at `ended_us` is looked at, at `now_us`.
+    /// Without a log: records at `now_us` a read that ended at `ended_us`.
     pub(crate) fn heard(&self, now_us: u64, ended_us: u64) {
         self.read_us.fetch_max(now_us, Relaxed);
         self.done(ended_us);
@@ -91,7 +91,7 @@ impl Figures {
         self.executed.fetch_add(1, Relaxed);
         let is_select = is_select(sql);
         self.selects.fetch_add(u64::from(is_select), Relaxed);
-        // One that took no time when it was recorded is neither.
+        // A statement with a recorded time of zero counts as neither.
         if !expected.is_zero() {
             let is_quicker = took < expected;
             let (all, selects) = match is_quicker {
@@ -112,7 +112,7 @@ impl Figures {
 
     pub(crate) fn failed(&self, error: &LinkError) {
         let class = match error {
-            // The server's sentence names tables; its number is the class.
+            // Errors are classified by number, because the server's message contains table names.
             LinkError::Rejected { errno, .. } => format!("error {errno}"),
             LinkError::TimedOut { .. } => "no answer in time".to_owned(),
             other => other.to_string(),
@@ -134,12 +134,12 @@ impl Figures {
         self.done_us.fetch_max(order_us, Relaxed);
     }
 
-    /// How far what was begun then is behind what was read.
+    /// How far a statement that was recorded at that time is behind the newest event that was read.
     pub(super) fn behind(&self, order_us: u64) -> Duration {
         Duration::from_micros(self.read_us.load(Relaxed).saturating_sub(order_us))
     }
 
-    /// How far the replay is behind what was read, in recorded time; nothing when no statement waits.
+    /// How far the replay is behind the newest event that was read, in recorded time; zero when no statement waits.
     pub fn lag(&self) -> Duration {
         if self.waiting.load(Relaxed) <= 0 {
             return Duration::ZERO;
@@ -147,31 +147,32 @@ impl Figures {
         self.behind(self.done_us.load(Relaxed).max(1))
     }
 
-    /// How many events had this verdict.
+    /// The number of events that were handled in this way.
     pub fn of(&self, verdict: Disposition) -> u64 {
         self.verdicts[verdict.index()].load(Relaxed)
     }
 
-    /// Where a broken stream may be gone on with.
+    /// The position from which an interrupted stream can be resumed.
     pub fn place(&self) -> Option<String> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The newest end of an event that was read; microseconds since 1970.
+    /// The latest end of an event that was read; microseconds since 1970.
     pub(super) fn read_us(&self) -> u64 {
         self.read_us.load(Relaxed)
     }
 
-    /// A proxy is the source, and counts there what it does not tell.
-    pub(crate) fn listens(&self, told: &Arc<TapCounts>) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(told));
+    /// Adds the counters of a proxy that is the source: it counts the reads that it does not mirror.
+    pub(crate) fn add_tap(&self, tap_counts: &Arc<TapCounts>) {
+        self.tap_counts.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(tap_counts));
     }
 
-    /// Reads that the proxy left out: those that are too large, and those that no text says.
-    pub fn not_told(&self) -> (u64, u64) {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |of: fn(&TapCounts) -> &AtomicU64| told.iter().map(|told| of(told).load(Relaxed)).sum();
-        (sum(|told| &told.too_large), sum(|told| &told.not_expressible))
+    /// Reads that the proxy did not mirror: those that are too large, and those that cannot be expressed as SQL text.
+    pub fn not_mirrored(&self) -> (u64, u64) {
+        let tap_counts = self.tap_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum =
+            |of: fn(&TapCounts) -> &AtomicU64| tap_counts.iter().map(|counts| of(counts).load(Relaxed)).sum();
+        (sum(|counts| &counts.too_large), sum(|counts| &counts.not_expressible))
     }
 
     /// Errors by class.
@@ -179,7 +180,8 @@ impl Figures {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The report that percona-playback prints when it has ended, line by line as it does. What was spent is the sum of what statements took.
+    /// The report that percona-playback prints at its end, with the same lines. The time spent is the sum of the statements' execution
+    /// times.
     pub fn report(&self) -> String {
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let errors: u64 = self.errors().values().sum();
@@ -220,7 +222,7 @@ impl Figures {
         text
     }
 
-    /// percona-playback's list of statements by their first words. Writing ones are never run, so theirs are zeros.
+    /// percona-playback's list of statements by their first word. Statements that write are never run, so that their counts are zero.
     pub fn detailed_report(&self) -> String {
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let selects = count(&self.selects);

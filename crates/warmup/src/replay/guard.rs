@@ -4,7 +4,7 @@
 //! and waits for no lock. That classification knows the functions that lock, sleep, write or export, and takes whatever it does not know for a
 //! write.
 
-use protocol::statement::{Kind, Pins, Statement, queries_without_locking, read_state};
+use protocol::statement::{Pins, Statement, StatementKind, queries_without_locking, read_state};
 use slowlog::{Command, Event};
 
 /// What becomes of an event.
@@ -74,7 +74,7 @@ pub fn judge_sql(sql: &[u8]) -> Disposition {
     let statement = Statement::of(sql);
     match statement.kind {
         // SHOW, EXPLAIN, CHECKSUM and the like warm nothing, or everything.
-        Kind::Read
+        StatementKind::Read
             if statement.alone
                 && !statement.calls_stored
                 && statement.pins == Pins(0)
@@ -82,8 +82,12 @@ pub fn judge_sql(sql: &[u8]) -> Disposition {
         {
             Disposition::Replayed
         }
-        Kind::SessionOnly if read_state(sql).is_some() => Disposition::State,
-        Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint
+        StatementKind::SessionOnly if read_state(sql).is_some() => Disposition::State,
+        StatementKind::SessionOnly
+        | StatementKind::Begin
+        | StatementKind::Commit
+        | StatementKind::Rollback
+        | StatementKind::Savepoint
             if statement.alone =>
         {
             Disposition::SessionOnly

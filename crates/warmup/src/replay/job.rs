@@ -7,23 +7,23 @@ use super::state::Texts;
 
 /// A statement of the log.
 pub(super) struct Job {
-    /// The connection it was recorded on; 0 where the log does not tell (MySQL 5.5).
+    /// The connection on which it was recorded; 0 where the log does not contain it (MySQL 5.5).
     pub(super) connection: u64,
-    /// Its default schema; None where it had none, or it is not known.
+    /// Its default schema; `None` when it had none, or it is unknown.
     pub(super) schema: Option<Box<[u8]>>,
     pub(super) sql: Box<[u8]>,
-    /// What its connection had set.
+    /// The session state of its connection.
     pub(super) state: Texts,
-    /// When it was begun, as it is ordered.
+    /// When it began, on the time scale by which events are ordered.
     pub(super) order_us: u64,
     pub(super) query_time_us: u64,
     pub(super) rows_sent: Option<u64>,
-    /// Its share of what may wait.
+    /// Its share of the memory limit for waiting statements.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Job {
-    /// Nothing for an event without SQL.
+    /// `None` for an event without SQL.
     pub(super) fn of(event: &Event<'_>, state: impl FnOnce() -> Texts) -> Option<Job> {
         Some(Job {
             connection: event.connection.unwrap_or(0),
@@ -37,7 +37,7 @@ impl Job {
         })
     }
 
-    /// What it takes, more or less.
+    /// Its approximate size in memory, bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Job>() + self.sql.len() + self.schema.as_ref().map_or(0, |schema| schema.len())
     }

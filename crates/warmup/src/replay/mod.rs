@@ -9,11 +9,11 @@
 //!                                  session          session          session ──> the server, each READ ONLY
 //! ```
 //!
-//! Nothing is written, for three independent reasons: [`guard`] sends nothing that could; each session has run `SET SESSION
-//! TRANSACTION READ ONLY`; and [`target`] refuses an account that may write.
+//! Nothing is written, for three independent reasons: [`guard`] passes only statements that change nothing; each session has run `SET
+//! SESSION TRANSACTION READ ONLY`; and [`target`] refuses an account that has write privileges.
 //!
-//! Memory is bounded by [`Settings::waiting_bytes_max`]: when so much waits to be run, no more is read from the source until there
-//! is room. With [`Settings::lag_max`], statements that wait for longer than that are left out instead, oldest first.
+//! Memory is bounded by [`Settings::waiting_bytes_max`]: when the waiting statements reach it, no more is read from the source until there
+//! is room. With [`Settings::lag_max`], statements that have waited longer than that are skipped instead, oldest first.
 
 pub mod ending;
 pub mod figures;
@@ -48,39 +48,39 @@ use target::Target;
 /// Which recorded connections share a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// None do: a session for each recorded connection, with what that had set.
+    /// One session for each recorded connection, with that connection's session state.
     PerConnection {
-        /// A session that ran nothing for so long is ended; it begins again with the next statement.
+        /// A session that has been idle for this long is closed; the next statement opens a new one.
         idle_max: Duration,
     },
-    /// All share so many; a connection's statements stay in one of them, in their order.
+    /// This many sessions are shared by all connections. The statements of one connection stay in one session, in their order.
     Pool(usize),
 }
 
-/// How fast.
+/// The speed of the replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
     /// As fast as the server runs them.
     AtOnce,
-    /// In recorded times, so many times as fast.
+    /// By the recorded times, multiplied by this speed.
     Recorded(f64),
 }
 
-/// How to replay.
+/// The settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Which connections share a session.
     pub sessions: Sessions,
     /// How fast.
     pub speed: Speed,
-    /// Statements are put into the order of their starts as far as they are no further apart than this: as long as the longest statement takes
-    /// that matters. Where times are exact; a live stream is behind by as much.
+    /// Statements are sorted by their start as far as they are no further apart than this, which should be the duration of the longest
+    /// statement that matters. Used where the log has exact times; it delays a live stream by as much.
     pub order_window: Duration,
-    /// Statements that were recorded so much earlier than what is being read are left out. None: all are run, however late.
+    /// Statements that were recorded this much earlier than what is being read are skipped. `None`: all are run, however late.
     pub lag_max: Option<Duration>,
-    /// Bytes of statements that may wait.
+    /// The limit on the bytes of waiting statements.
     pub waiting_bytes_max: usize,
-    /// The longest that one statement may take.
+    /// The time limit of one statement.
     pub statement_max: Duration,
     /// What these accounts ran is left out.
     pub skipped_users: Vec<String>,

@@ -1,8 +1,8 @@
-//! Session state of recorded sessions (schema, sql_mode, character sets, ...), as far as the results of reads depend on it, and how a replaying
-//! session takes it over.
+//! The session state of recorded sessions (schema, sql_mode, character sets, ...), as far as the results of reads depend on it, and how a
+//! replaying session assumes it.
 //!
-//! The state goes along with each statement, so that a session may serve several recorded ones, or be connected anew. Only texts that the guard
-//! let through as [`super::guard::Disposition::State`] come here.
+//! The state is attached to each statement, so that one session may serve several recorded ones, and may be reconnected. Only statements
+//! that the guard has classified as [`super::guard::Disposition::State`] are processed here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use protocol::statement::{ReadState, assigned_user_variables, read_state};
 
 use crate::recent::Recent;
 
-/// Connections whose state is known, at most twice so many.
+/// The number of connections whose state is kept; up to twice as many may be kept at times.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// Texts of one connection. Those for the session's variables are a handful, since a later one takes an earlier one's place.
+/// The largest number of statements per connection. There are few in practice, since a later SET of a variable replaces an earlier one.
 const TEXTS_MAX: usize = 32;
 
-/// Everything that may differ from what a session has at its login.
+/// Everything in which a session may differ from its state after login.
 const RESET: &str = "SET sql_mode='',autocommit=1,time_zone=DEFAULT,sql_select_limit=DEFAULT,character_set_client=DEFAULT,\
                      character_set_results=DEFAULT,character_set_connection=DEFAULT,collation_connection=DEFAULT";
 
-/// Texts in the order in which they were said.
+/// The statements that set state, in the order in which they ran.
 pub(super) type Texts = Arc<Vec<Box<[u8]>>>;
 
-/// What each connection of a log has set.
+/// The state of each connection in the log.
 #[derive(Debug)]
 pub(super) struct States(Recent<u64, Texts>);
 
@@ -33,17 +33,17 @@ impl States {
         Self(Recent::new(CONNECTIONS_MAX))
     }
 
-    /// The connection has said this.
+    /// Records a statement of the connection.
     pub(super) fn said(&mut self, connection: u64, sql: &[u8]) {
         if self.0.get(connection).is_none() {
             self.0.insert(connection, Texts::default());
         }
         if let Some(texts) = self.0.get(connection) {
             let texts = Arc::make_mut(texts);
-            // Said again, only the last time counts.
+            // A repeated statement counts at its last position.
             texts.retain(|known| !supersedes(sql, known));
             if texts.len() >= TEXTS_MAX {
-                // A user variable is missed by the reads that name it; a character set by all.
+                // A missing user variable affects the reads that name it; a wrong character set affects all reads.
                 let user = texts.iter().position(|text| matches!(read_state(text), Some(ReadState::User(_))));
                 texts.remove(user.unwrap_or(0));
             }
@@ -51,20 +51,20 @@ impl States {
         }
     }
 
-    /// What it has said by now.
+    /// The present state of the connection.
     pub(super) fn of(&mut self, connection: u64) -> Texts {
         self.0.get(connection).cloned().unwrap_or_default()
     }
 }
 
-/// After `now` nothing is left of what `before` set.
+/// Whether `now` requires undoing something that `before` had set.
 fn supersedes(now: &[u8], before: &[u8]) -> bool {
     let is_newer = || read_state(now)?.supersedes(&read_state(before)?).then_some(());
     now == before || is_newer().is_some()
 }
 
-/// Makes a session that has said `has` one that has said `wanted`. What the server refuses, it most likely refused where it was recorded, too:
-/// told to `refused`, and passed over.
+/// Brings a session from the state `has` to the state `wanted`. A statement that the server refuses was most likely refused where it was
+/// recorded, too: it is passed to `refused`, and skipped.
 pub(crate) async fn apply<T: AsRef<[u8]>, U: AsRef<[u8]>>(
     link: &mut Link,
     has: &[T],
@@ -82,7 +82,7 @@ pub(crate) async fn apply<T: AsRef<[u8]>, U: AsRef<[u8]>>(
     Ok(())
 }
 
-/// The texts that make a session which has said `has` one that has said `wanted`.
+/// The statements that bring a session from the state `has` to the state `wanted`.
 fn between<T: AsRef<[u8]>, U: AsRef<[u8]>>(has: &[T], wanted: &[U]) -> Vec<Vec<u8>> {
     let same = has.iter().zip(wanted).take_while(|(has, wanted)| has.as_ref() == wanted.as_ref()).count();
     let (over, missing) = (&has[same..], &wanted[same..]);

@@ -1,4 +1,4 @@
-//! The log and its rotated files on disk: numbers, the lock, the space for a new file, and removal in steps.
+//! The log and its rotated files on disk: their numbers, the lock, the space for a new file, and removal in steps.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::{RotateError, Rotated, Settings};
 
-/// As much space there has to be for a new file: several entries.
+/// The free space that is required for a new file: room for several entries.
 const PROBE_BYTES: usize = 64 << 10;
-/// Between two looks for the new file.
+/// The interval between two checks for the new file.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The log and its rotated files: `slow.log`, `slow.log.1`, `slow.log.2`, ...
@@ -34,7 +34,8 @@ impl Files {
         self.log.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// The file that the server writes, if it is to be rotated: the log; or the first rotated file, when a run was ended before the server was told.
+    /// The file that the server writes, if it is to be rotated: the log, or the first rotated file when an earlier run ended before it had
+    /// sent FLUSH to the server.
     pub(super) fn written(&self) -> Option<PathBuf> {
         match fs::metadata(&self.log) {
             Ok(about) => (about.len() > 0).then(|| self.log.clone()),
@@ -42,7 +43,7 @@ impl Files {
         }
     }
 
-    /// Held until the file is dropped; gone with the process, whatever ends it.
+    /// Held until the file is dropped; the kernel releases it when the process ends for any reason.
     pub(super) fn lock(&self) -> Result<File, RotateError> {
         let directory = self.directory();
         let failed = |source| RotateError::File { path: directory.to_owned(), action: "opened", source };
@@ -54,7 +55,7 @@ impl Files {
         }
     }
 
-    /// Whether a new file can be begun here.
+    /// Whether a new file can be created here.
     pub(super) fn probe(&self) -> Result<(), RotateError> {
         let mut name: OsString = self.log.clone().into_os_string();
         name.push(".understudy-probe");
@@ -77,7 +78,7 @@ impl Files {
         }
     }
 
-    /// Removes what is beyond the files to keep.
+    /// Removes the rotated files beyond the number to keep.
     pub(super) async fn remove_surplus(
         &self,
         settings: &Settings,
@@ -92,7 +93,7 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the way free for number 1: each file up to the first gap gets the next number.
+    /// Frees the number 1: each file up to the first gap gets the next number.
     pub(super) fn shift(&self) -> Result<(), RotateError> {
         let mut gap = 1;
         while self.numbered(gap).symlink_metadata().is_ok() {
@@ -101,7 +102,7 @@ impl Files {
         (1..gap).rev().try_for_each(|number| self.rename(&self.numbered(number), &self.numbered(number + 1)))
     }
 
-    /// Never onto a file that is there.
+    /// Never replaces an existing file.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), RotateError> {
         let failed = |source| RotateError::File { path: from.to_owned(), action: "renamed", source };
         if to.symlink_metadata().is_ok() {
@@ -123,7 +124,7 @@ impl Files {
             let entry = entry.map_err(failed)?;
             let other = entry.file_name();
             let number = other.to_str().and_then(|other| other.strip_prefix(name)?.strip_prefix('.'));
-            // `slow.log.01` is nobody's of ours.
+            // Not a name that this program gives: `slow.log.01`.
             let number = number.and_then(|text| text.parse().ok().filter(|n: &u64| n.to_string() == text));
             if let Some(number) = number
                 && entry.file_type().is_ok_and(|kind| kind.is_file())
@@ -142,7 +143,7 @@ impl Files {
         at: &str,
     ) -> Result<(), RotateError> {
         let begin = Instant::now();
-        // The server writes three lines into a file that it begins.
+        // The server writes three lines into a file that it creates.
         while !fs::metadata(&self.log).is_ok_and(|about| Some(about.ino()) != old_inode && about.len() > 0) {
             if begin.elapsed() > wait_max {
                 return Err(RotateError::NoFile {
@@ -157,7 +158,7 @@ impl Files {
     }
 }
 
-/// Cuts a file from its end until nothing is left, and removes it; gives its bytes.
+/// Truncates a file from its end in steps until it is empty, and removes it; returns its size in bytes.
 async fn remove_in_steps(path: &Path, step_bytes: u64, pause: Duration) -> Result<u64, RotateError> {
     let failed = |source| RotateError::File { path: path.to_owned(), action: "removed", source };
     let file = File::options().write(true).open(path).map_err(failed)?;
@@ -172,7 +173,7 @@ async fn remove_in_steps(path: &Path, step_bytes: u64, pause: Duration) -> Resul
     Ok(bytes)
 }
 
-/// The file behind all links, also where it is not there at present.
+/// The path of the file after all symbolic links are resolved, also when the file does not exist at present.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     if let Ok(path) = path.canonicalize() {
         return path;

@@ -1,4 +1,4 @@
-//! Begins a new slow log file without a pause for the server, and removes the oldest ones without a pause for the file system.
+//! Rotates the slow log without pausing the server, and removes the oldest files without stalling the file system.
 //!
 //! ```text
 //!   slow.log.2 -> slow.log.3, slow.log.1 -> slow.log.2       makes room for the next
@@ -7,17 +7,20 @@
 //!   slow.log.N beyond those to keep                          cut from the end in steps, then removed
 //! ```
 //!
-//! Only the flush touches the server: it waits for no statement, and statements wait for no more than one file's closing and one's opening. The old
-//! file is written to disk before, because MySQL does that while it closes it. A file of many GiB is not removed at once, because some file systems
-//! stop for seconds then, and with them the server.
+//! Only the flush affects the server: it waits for no statement, and statements wait at most for closing one file and opening another. The
+//! old file is synced to disk before, because MySQL syncs it while closing it. A file of many GiB is not removed in one step, because some
+//! file systems then stall for seconds, and the server with them.
 //!
-//! The file that is renamed must be the one that this server has open, or its statements go on into another server's old file: before anything is
-//! changed, a statement is sent that the server logs, and it has to appear in that file (`proof`).
+//! The file that is renamed must be the one that this server has open; otherwise the server would not write to the new file, and another
+//! server's log would have been renamed. Therefore, before anything is changed, a statement that the server logs is sent, and it has to
+//! appear in that file (`proof`).
 //!
-//! MariaDB that cannot begin a new file, as on a full disk, stops logging until it is told to begin again, so a full disk is found out before.
+//! If MariaDB cannot create the new file, for example on a full disk, it stops logging until logging is enabled again. A full disk is
+//! therefore detected beforehand.
 //!
-//! Every step leaves what the next run goes on from: after a rename without a flush there is no `slow.log`, so that is flushed first; a gap among
-//! the numbers means that the files were already moved; a file that was cut is beyond those to keep, and is removed.
+//! Every step leaves a state from which the next run continues: after a rename without a flush there is no `slow.log`, so the flush is done
+//! first; a gap among the numbers means that the files were already renumbered; a truncated file is beyond the number to keep, and is
+//! removed.
 
 mod files;
 mod proof;
@@ -34,36 +37,36 @@ use self::files::{Files, resolved};
 use crate::input;
 use crate::pool::Server;
 
-/// Connecting, and each small statement, may take so long.
+/// Time limit of connecting, and of each short statement.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Without the binlog: replicas rotate for themselves.
+/// Not written to the binlog, because replicas rotate their own logs.
 const FLUSH: &str = "FLUSH NO_WRITE_TO_BINLOG SLOW LOGS";
 
-/// What is rotated, and what is kept.
+/// The settings of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The slow log.
     pub log: PathBuf,
-    /// So many rotated files stay; each has its age as a number behind its name.
+    /// The number of rotated files to keep; the number after a file's name is its age in rotations.
     pub keep_files: u32,
-    /// A file that goes is cut by so many bytes at once.
+    /// The number of bytes by which a file to be removed is truncated in one step.
     pub step_bytes: u64,
-    /// Between two cuts.
+    /// The pause between two steps.
     pub pause: Duration,
-    /// The server's new file is waited for so long.
+    /// How long to wait for the server's new file.
     pub wait_max: Duration,
 }
 
-/// A rotation that was done.
+/// The result of a rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotated {
-    /// What the log is called now, and its bytes; nothing when it was empty.
+    /// The new name of the log and its size in bytes; `None` when it was empty.
     pub renamed: Option<(PathBuf, u64)>,
     /// How long the server took to flush.
     pub flushed_in: Duration,
-    /// Files that were removed.
+    /// The number of files that were removed.
     pub removed: Vec<PathBuf>,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub removed_bytes: u64,
 }
 
@@ -73,7 +76,7 @@ pub enum RotateError {
     /// The log cannot be used.
     #[error("{0}")]
     Log(String),
-    /// A file cannot be renamed, cut or removed.
+    /// A file cannot be renamed, truncated or removed.
     #[error(
         "{path} cannot be {action}: {source}; its directory must be writable: run this as root or as the server's user"
     )]
@@ -85,10 +88,10 @@ pub enum RotateError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Somebody rotates already.
+    /// Another process is rotating the log.
     #[error("a log in {0} is being rotated by another process; it is enough that one does")]
     Busy(PathBuf),
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     #[error("{at}: {source}")]
     Link {
         /// Which server.
@@ -96,7 +99,7 @@ pub enum RotateError {
         /// Why.
         source: LinkError,
     },
-    /// The account may not flush. The log has its name again.
+    /// The account lacks the privilege to flush. The log has been renamed back.
     #[error(
         "{at}: the account {user} may not flush the slow log, so nothing was rotated: GRANT RELOAD ON *.* TO {user}"
     )]
@@ -183,7 +186,7 @@ pub enum RotateError {
     },
 }
 
-/// Rotates once. Must be called by one process at a time; another one's call is refused.
+/// Rotates once. Only one process may do so at a time; a second one gets an error.
 pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, RotateError> {
     let log = resolved(&settings.log);
     if let Some(sentence) = input::unusable_log(&log) {
@@ -201,7 +204,7 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
     }
     let mut rotated = Rotated::default();
     if let Err(full) = files.probe() {
-        // What is to go anyway may be what fills the disk.
+        // The files to be removed may be what fills the disk.
         files.remove_surplus(settings, &mut rotated).await?;
         if rotated.removed.is_empty() {
             return Err(full);
@@ -217,17 +220,17 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
             rotated.renamed = Some((to, about.len()));
             Some(about)
         }
-        // An earlier run was ended between renaming and flushing: the server writes into the first rotated file.
+        // An earlier run ended between renaming and flushing: the server writes into the first rotated file.
         Err(_) => fs::metadata(files.numbered(1)).ok(),
     };
     if old.is_some() {
-        // A server that syncs while it closes finds nothing left to write. What cannot be synced is no reason to stop here.
+        // Syncing here leaves nothing to write for a server that syncs while closing the file. A failure to sync is no reason to stop.
         let to = files.numbered(1);
         let _ = tokio::task::spawn_blocking(move || File::open(to).and_then(|file| file.sync_data())).await;
         rotated.flushed_in = match writer.flush(&files.log).await {
             Ok(spent) => spent,
             Err(error) => {
-                // Only if it surely was not flushed: else the old name is the new file's.
+                // Only if the flush certainly did not happen; otherwise the old name belongs to the new file.
                 if matches!(error, RotateError::Rights { .. }) && rotated.renamed.is_some() {
                     files.rename(&files.numbered(1), &files.log)?;
                 }
@@ -256,7 +259,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// It is this server that writes the log; whether it does so at present.
+    /// Checks that this server writes the log, and returns whether logging is enabled at present.
     async fn check(&mut self, log: &Path) -> Result<bool, RotateError> {
         let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('slow_query_log', 'slow_query_log_file', 'log_output', 'datadir')";
         let rows = self.link.query(sql, ANSWER_MAX).await;
@@ -270,10 +273,10 @@ impl<'a> Writer<'a> {
         Ok(is_on && of("log_output").split(',').any(|output| output.eq_ignore_ascii_case("FILE")))
     }
 
-    /// It has this very file open: a path may be the same on many machines.
+    /// Checks that the server has this very file open: the same path may exist on many hosts.
     async fn prove(&mut self, log: &Path, waited: Duration) -> Result<(), RotateError> {
         let appeared = proof::appears(&mut self.link, log, waited).await;
-        match appeared.map_err(|why| why.told(&self.at, log))? {
+        match appeared.map_err(|why| why.into_error(&self.at, log))? {
             true => Ok(()),
             false => Err(RotateError::Unproven { at: self.at.clone(), log: log.to_owned(), waited }),
         }
@@ -287,7 +290,7 @@ impl<'a> Writer<'a> {
             Err(LinkError::Rejected { errno: 1227, .. }) => {
                 Err(RotateError::Rights { at: self.at.clone(), user: self.server.login.user.clone() })
             }
-            // MariaDB then turns the log off for itself, and its variable goes on saying ON.
+            // MariaDB then disables the log internally, while its variable still shows ON.
             Err(LinkError::Rejected { message, .. }) => {
                 Err(RotateError::Refused { at: self.at.clone(), log: log.to_owned(), message })
             }

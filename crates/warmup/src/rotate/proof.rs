@@ -1,7 +1,8 @@
-//! Whether a server writes its slow log into a certain file of this machine: a statement that it logs has to appear there.
+//! Proves that a server writes its slow log into a certain file on this host: a statement that the server logs has to appear in that file.
 //!
-//! The path proves nothing: servers in containers and on other hosts use the same one. There is no other way for every version and every kind of
-//! connection: only root and the server's own user can list its open files, and a server does not report its process id.
+//! The path alone proves nothing, because servers in containers and on other hosts use the same path. No other method works for every
+//! version and every kind of connection: only root and the server's own user can list its open files, and a server does not report its
+//! process id.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +14,9 @@ use link::{Link, LinkError};
 
 use super::{ANSWER_MAX, RotateError};
 
-/// So that this session's statement is logged, whatever is set for others. A server that does not know one, or does not let this account set it, has
-/// no need of it in most cases; else the statement does not appear, which is told. The last one comes last: with it, statements are logged.
+/// These settings make the server log this session's statement, whatever the global settings are. A server that does not know one of them,
+/// or does not permit this account to set it, usually does not need it; otherwise the statement does not appear, and that is reported. The
+/// last setting must come last, because it enables logging.
 const LOGGED: [&str; 5] = [
     "SET SESSION slow_query_log = ON",
     "SET SESSION log_slow_filter = ''",
@@ -22,21 +24,21 @@ const LOGGED: [&str; 5] = [
     "SET SESSION min_examined_row_limit = 0",
     "SET SESSION long_query_time = 0",
 ];
-/// FLUSH and what follows are logged as others are.
+/// FLUSH and later statements are logged as for any other session.
 const AS_OTHERS: &str = "SET SESSION long_query_time = DEFAULT";
-/// Between two looks.
+/// The interval between two reads of the file.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// As much is read at once.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Why it cannot be told.
+/// Why the proof is not possible.
 pub(super) enum Why {
     Link(LinkError),
     File(io::Error),
 }
 
 impl Why {
-    pub(super) fn told(self, at: &str, log: &Path) -> RotateError {
+    pub(super) fn into_error(self, at: &str, log: &Path) -> RotateError {
         match self {
             Why::Link(source) => RotateError::Link { at: at.to_owned(), source },
             Why::File(source) => RotateError::File { path: PathBuf::from(log), action: "read", source },
@@ -53,7 +55,7 @@ pub(super) async fn appears(link: &mut Link, log: &Path, wait_max: Duration) -> 
     }
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mark = format!("understudy slowlog rotate {}-{}", std::process::id(), since_1970.as_nanos());
-    // MySQL logs what takes longer than nothing. A replay refuses SLEEP, so no standby runs this again.
+    // MySQL logs statements whose duration is above zero. A replay refuses SLEEP, so no standby runs this statement.
     said(link, &format!("SELECT SLEEP(0.001), '{mark}'")).await?;
     said(link, AS_OTHERS).await?;
     let mut search = Search { file, at: from, mark: mark.into_bytes(), part: vec![0; READ_BYTES] };
@@ -69,7 +71,7 @@ pub(super) async fn appears(link: &mut Link, log: &Path, wait_max: Duration) -> 
     }
 }
 
-/// A refusal counts as an answer.
+/// An error reply counts as an answer.
 async fn said(link: &mut Link, sql: &str) -> Result<(), Why> {
     match link.query(sql, ANSWER_MAX).await {
         Ok(_) | Err(LinkError::Rejected { .. }) => Ok(()),
@@ -97,7 +99,7 @@ impl Search {
         if self.part[..read].windows(self.mark.len()).any(|bytes| bytes == self.mark) {
             return Ok(Found::Mark);
         }
-        // It may lie across the end of what was read.
+        // The statement may extend beyond the bytes read so far.
         self.at += read.saturating_sub(self.mark.len() - 1) as u64;
         Ok(if read < self.part.len() { Found::End } else { Found::Nothing })
     }

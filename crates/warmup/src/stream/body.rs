@@ -1,4 +1,4 @@
-//! One reader's stream: bytes of the log in, whole events out, as fast as the reader takes them.
+//! The stream of one reader: takes bytes of the log and sends complete events, as fast as the reader accepts them.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use crate::follow::{Cursor, Read};
 /// A part of an answer.
 pub(super) type Bytes = axum::body::Bytes;
 
-/// As much is read at once.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
-/// When no more came for so long, the last event is taken to be whole: a server writes one at once.
+/// When no more bytes arrived for this long, the last event is taken to be complete: a server writes an event at once.
 const QUIET: Duration = Duration::from_millis(200);
-/// So often it is looked whether a reader that takes nothing is too far behind.
+/// The interval at which it is checked whether a reader that accepts nothing is too far behind.
 const STUCK_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Rotated files that are kept open for a reader, at most: one that never reads must not use up the file descriptors.
+/// The largest number of rotated files that are kept open for a reader, so that one that never reads cannot use up the file descriptors.
 const FILES_BEHIND_MAX: usize = 64;
-/// So often a reader is told its place.
+/// The interval at which a reader is sent its position.
 const PLACE_EVERY: Duration = Duration::from_secs(1);
 
-/// A reader's place among those that are served at once.
+/// One of the slots for concurrent readers.
 pub(super) struct Seat(Streamer);
 
 impl Seat {
-    /// None when all are taken.
+    /// `None` when all slots are taken.
     pub(super) fn take(shared: &Streamer) -> Option<Seat> {
         let readers = &shared.figures.readers;
         let taken =
@@ -51,21 +51,21 @@ pub(super) struct Reading {
     work: Work,
 }
 
-/// What goes to the thread that reads the file, and comes back.
+/// The state that is passed to the thread that reads the file, and returned by it.
 struct Work {
     cursor: Cursor,
     reader: Reader,
     sampling: Sampling,
     buffer: Vec<u8>,
     out: Vec<u8>,
-    /// To be said in the next event's head.
+    /// Dropped bytes that have to be noted in the next event's head.
     dropped_bytes: u64,
     place_told: Instant,
-    /// Of `dropped_bytes`, also when they were said, those that the figures do not have yet.
+    /// Those of `dropped_bytes`, including ones already noted, that are not yet in the counters.
     missed_bytes: u64,
-    /// The same of bytes that are no event, in readers that were left.
+    /// The same for bytes that are not part of an event, from readers that were replaced.
     unparsed_bytes: u64,
-    /// Of the present reader's, those that the figures have.
+    /// Those of the present reader that are already in the counters.
     unparsed_told: u64,
     events: u64,
     behind_bytes_max: u64,
@@ -91,7 +91,7 @@ impl Reading {
         Reading { seat, parts, work }
     }
 
-    /// Until the reader leaves.
+    /// Runs until the client disconnects.
     pub(super) async fn run(self) {
         let Reading { seat, parts, mut work } = self;
         let figures = &seat.0.figures;
@@ -110,7 +110,7 @@ impl Reading {
             if !work.out.is_empty() {
                 let part = Bytes::from(std::mem::take(&mut work.out));
                 figures.bytes.fetch_add(part.len() as u64, Relaxed);
-                // A reader that takes nothing keeps files open, and so their space on disk, until it is too far behind.
+                // A client that accepts nothing keeps files open, and thereby their disk space in use, until it is too far behind.
                 let permit = loop {
                     match timeout(STUCK_LOOK_EVERY, parts.reserve()).await {
                         Ok(permit) => break permit.ok(),
@@ -135,7 +135,7 @@ impl Reading {
                     break;
                 }
                 Step::End => {
-                    // Once quiet, there is nothing left but what comes.
+                    // After the last event was completed, only new bytes can bring another one.
                     let quiet = if is_quiet { Duration::MAX } else { QUIET };
                     tokio::select! {
                         changed = timeout(quiet, work.cursor.changed()) => is_quiet |= changed.is_err(),
@@ -148,7 +148,7 @@ impl Reading {
     }
 }
 
-/// What became of one look at the file.
+/// The result of reading the file once.
 enum Step {
     More,
     End,
@@ -189,11 +189,11 @@ impl Work {
             return;
         }
         let (skipped, before) = (self.cursor.skip_to_end(), self.cursor.place().offset);
-        // Emptied in this moment: the next look knows how it goes on.
+        // The file was emptied at this moment; the next read finds out how it continues.
         if skipped == 0 && before == self.reader.offset() + self.reader.pending_bytes() as u64 {
             return;
         }
-        // The beginning of an event that was read is of no use without its end.
+        // The beginning of an event is useless without its end.
         self.miss(self.reader.pending_bytes() as u64 + skipped);
         self.begin();
     }
@@ -203,7 +203,7 @@ impl Work {
         self.missed_bytes += bytes;
     }
 
-    /// To the figures of all readers.
+    /// Adds to the counters of all readers.
     fn tell(&mut self, figures: &Figures) {
         figures.events.fetch_add(std::mem::take(&mut self.events), Relaxed);
         figures.dropped_bytes.fetch_add(std::mem::take(&mut self.missed_bytes), Relaxed);
@@ -212,13 +212,13 @@ impl Work {
         figures.unparsed_bytes.fetch_add(of_this + std::mem::take(&mut self.unparsed_bytes), Relaxed);
     }
 
-    /// Without what stood before the first event.
+    /// Without the bytes before the first event.
     fn reader_unparsed_bytes(&self) -> u64 {
         let counts = self.reader.counts();
         counts.unparsed_bytes - counts.before_bytes
     }
 
-    /// A new file, or another place in one.
+    /// Begins with a new file, or at another position.
     fn begin(&mut self) {
         self.unparsed_bytes += self.reader_unparsed_bytes() - std::mem::take(&mut self.unparsed_told);
         self.reader = Reader::new(Limits::default(), Start::Whole).at(self.cursor.place().offset);
@@ -298,7 +298,7 @@ mod tests {
         assert!(matches!(work.step(false), Step::More));
         let given = String::from_utf8(std::mem::take(&mut work.out)).unwrap();
         assert!(given.contains("SELECT 0;") && given.contains("SELECT 1;"), "{given}");
-        // It comes back when it is too far behind, and the rest of what it had begun is gone with the others.
+        // The client returns when it is too far behind, and the rest of the event that it had begun is dropped with the others.
         let missed = event(2)[100..].to_owned() + &(3..100).map(event).collect::<String>();
         append(&path, &missed);
         assert!(missed.len() > 10_000 && matches!(work.step(false), Step::End));

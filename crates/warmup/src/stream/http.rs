@@ -17,10 +17,10 @@ use super::body::{Bytes, Reading, Seat};
 use super::{Figures, READERS_MAX, Settings, Shared, Streamer};
 use crate::follow::{Cursor, FollowError, Log, LogPosition};
 
-/// Parts of an answer that may wait to be sent; the log itself is the buffer behind them.
+/// The number of parts of a response that may wait to be sent; the log itself serves as the buffer for the rest.
 const PARTS_MAX: usize = 4;
 
-/// The routes of a streamer. To be called within a runtime; fails when the log's directory cannot be watched.
+/// The routes of a streamer. Must be called within a runtime; fails when the log's directory cannot be watched.
 pub fn router(settings: Settings) -> Result<Router, FollowError> {
     let log = Log::watch(&settings.log)?;
     let shared: Streamer = Arc::new(Shared { log, settings, figures: Figures::default() });
@@ -83,7 +83,7 @@ enum Refused {
 impl Refused {
     fn answer(&self, log: &Path) -> Response {
         match self {
-            // The log's path is nobody's business who may not read it: the reason is in this program's own log.
+            // The log's path is not disclosed to clients: the reason is in this program's own log.
             Refused::Log(error) => {
                 tracing::warn!("a reader was refused: {error}");
                 plain(
@@ -104,7 +104,7 @@ impl Refused {
 
 fn open(log: &Log, begin: Begin) -> Result<Cursor, Refused> {
     match begin {
-        // A server writes an event at once, so the next one begins where the file ends.
+        // A server writes an event at once, so the next one begins at the end of the file.
         Begin::End => log.at_end().map_err(Refused::Log),
         Begin::Start => log.at_start().map_err(Refused::Log),
         Begin::Place(place) => match log.at_place(place).map_err(Refused::Log)? {
@@ -114,7 +114,7 @@ fn open(log: &Log, begin: Begin) -> Result<Cursor, Refused> {
     }
 }
 
-/// What a request asks for.
+/// The parameters of a request.
 struct Asked {
     sampling: Sampling,
     begin: Begin,

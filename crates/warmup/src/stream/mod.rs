@@ -1,10 +1,13 @@
-//! Serves a slow log over HTTP while it grows: whole events only, each with the schema and time that it otherwise takes from earlier events, to any number of readers.
+//! Serves a growing slow log over HTTP to any number of readers. Each event is sent complete, with the schema and time that a reader would
+//! otherwise take from earlier events.
 //!
-//! `GET /slow` begins behind the last event there is; `rate_limit=N` keeps one in N (`by=session`: one connection in N), `from=start` begins at the
-//! file's first byte, `resume=PLACE` behind the place that an earlier stream gave. Path, port and parameter `rate_limit` are mysql_slowlogd's.
+//! `GET /slow` begins after the last existing event. `rate_limit=N` keeps one event in N (`by=session`: one connection in N), `from=start`
+//! begins at the file's first byte, and `resume=PLACE` continues at a position that an earlier stream gave. Path, port and the parameter
+//! `rate_limit` are those of mysql_slowlogd.
 //!
-//! Two notes stand in events' heads, where readers that do not know them skip them: `# Understudy_place: P` (at most once a second) is where to
-//! resume; `# Understudy_dropped_bytes: N` says that so much of the log was left out before this event, since this reader was too far behind.
+//! Two comments may be in the events' heads, where readers that do not know them skip them: `# Understudy_place: P` (at most once a second)
+//! is the position at which to resume; `# Understudy_dropped_bytes: N` says that N bytes of the log before this event were dropped because
+//! this reader was too far behind.
 
 mod body;
 mod http;
@@ -19,41 +22,41 @@ use slowlog::Event;
 
 use crate::follow::Log;
 
-/// Bytes of the log that its reader was not given between the event before and this one, as the streamer notes.
+/// The field with the bytes of the log that were dropped for this reader between the previous event and this one.
 pub(crate) fn dropped_bytes(event: &Event<'_>) -> u64 {
     let noted = event.field("Understudy_dropped_bytes");
     noted.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
 }
 
-/// Readers that are served at once. Each may take some MiB of memory, and an entry's length more.
+/// The limit of concurrent readers. Each may use several MiB of memory, plus the length of an entry.
 const READERS_MAX: u64 = 128;
 
-/// What is served, and within which limits.
+/// The log to serve, and its limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The slow log.
     pub log: PathBuf,
-    /// A reader that is more bytes behind than this goes on at the log's end, and is told how many it missed.
+    /// A reader that is more bytes behind than this continues at the end of the log, and is sent the number of bytes that it missed.
     pub behind_bytes_max: u64,
 }
 
-/// Figures of the whole streamer, since it began.
+/// Counters of the whole streamer since its start.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Readers there are.
+    /// Connected readers.
     pub readers: AtomicU64,
-    /// Events given to readers; an event that two readers got counts twice.
+    /// Events sent to readers; an event sent to two readers counts twice.
     pub events: AtomicU64,
-    /// Bytes given to readers.
+    /// Bytes sent to readers.
     pub bytes: AtomicU64,
-    /// Bytes of the log that readers missed, since they were too far behind or the file was emptied.
+    /// Bytes of the log that readers missed because they were too far behind or the file was emptied.
     pub dropped_bytes: AtomicU64,
-    /// Bytes of the log that are no event.
+    /// Bytes of the log that are not part of an event.
     pub unparsed_bytes: AtomicU64,
 }
 
 impl Figures {
-    /// In Prometheus' text format.
+    /// The counters in Prometheus' text format.
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         for (name, kind, help, value) in [
@@ -80,7 +83,7 @@ impl Figures {
     }
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     log: Log,
     settings: Settings,

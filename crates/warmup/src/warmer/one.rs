@@ -91,7 +91,7 @@ impl One {
             }
             Feed::Proxy(listen) => {
                 let (reads, counts) = listen();
-                self.figures.listens(&counts);
+                self.figures.add_tap(&counts);
                 Box::pin(log::source(reads, counts))
             }
             Feed::Mirror { listen, sessions, .. } => return (None, self.mirror(listen, *sessions).await),
@@ -101,7 +101,7 @@ impl One {
         context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
         let meter = Meter::new(Arc::clone(&self.target), context.measuring(), Arc::clone(figures));
         let tap = meter.tap();
-        context.warming_table.measured(standby, Some(meter.told()));
+        context.warming_table.measured(standby, Some(meter.warmth()));
         let replayed = replay::replay(
             tap.source(stream),
             Arc::clone(&self.target),
@@ -139,9 +139,9 @@ impl One {
         context.warming_table.state(standby, State::Warmed { by: active.clone() });
         context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
         let meter = Meter::new(Arc::clone(&self.target), context.measuring(), Arc::clone(figures));
-        context.warming_table.measured(standby, Some(meter.told()));
+        context.warming_table.measured(standby, Some(meter.warmth()));
         let listening = listen();
-        figures.listens(&listening.1);
+        figures.add_tap(&listening.1);
         let (target, figures) = (Arc::clone(&self.target), Arc::clone(figures));
         let mirrored = mirror::mirror(listening, target, settings, figures, Some(meter.tap()));
         tokio::select! {

@@ -84,7 +84,7 @@ struct Line {
 
 impl Totals {
     fn of(figures: &Figures) -> Totals {
-        let (too_large, no_text) = figures.not_told();
+        let (too_large, no_text) = figures.not_mirrored();
         let left_out = Disposition::ALL
             .into_iter()
             .filter(|verdict| *verdict != Disposition::Replayed)
@@ -137,7 +137,7 @@ impl WarmingTable {
                 lag: line.now.lag(),
                 waiting: u64::try_from(line.now.waiting.load(Relaxed)).unwrap_or(0),
                 sessions: u64::try_from(line.now.sessions.load(Relaxed)).unwrap_or(0),
-                warmth: line.warmth.as_ref().map(|told| told.borrow().clone()),
+                warmth: line.warmth.as_ref().map(|warmth| warmth.borrow().clone()),
             }
         });
         seen.collect()
@@ -164,8 +164,8 @@ impl WarmingTable {
     }
 
     /// Where it is told how warm it is.
-    pub(super) fn measured(&self, standby: &str, told: Option<watch::Receiver<Warmth>>) {
-        self.line(standby, |line| line.warmth = told);
+    pub(super) fn measured(&self, standby: &str, warmth: Option<watch::Receiver<Warmth>>) {
+        self.line(standby, |line| line.warmth = warmth);
     }
 
     /// A replay was broken off: what waits in it will never be run.

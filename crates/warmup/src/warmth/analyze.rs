@@ -1,22 +1,23 @@
-//! Reads the answer of ANALYZE FORMAT=JSON: how many pages a statement accessed, and how many of those were not in memory.
+//! Parses the answer of ANALYZE FORMAT=JSON: how many pages a statement accessed, and how many of those had to be read from disk.
 
 use serde_json::Value;
 
-/// Pages of one statement.
+/// The page accesses of one statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// Accesses; a page that is accessed twice counts twice.
+    /// Page accesses; a page that is accessed twice counts twice.
     pub accessed: u64,
-    /// Of these, the ones that waited for the disk.
+    /// Those accesses that had to wait for a disk read.
     pub read: u64,
-    /// The plan has ranges: the optimizer read pages to estimate them, which are in neither number (MariaDB 10.11.19).
+    /// The plan contains ranges. The optimizer reads pages to estimate them, and neither number includes these (MariaDB 10.11.19).
     pub has_ranges: bool,
 }
 
-/// How deep plans may be nested; MariaDB itself allows fewer subqueries within one another.
+/// The largest nesting depth of a plan that is accepted; MariaDB itself allows fewer nested subqueries.
 const DEPTH_MAX: u32 = 120;
 
-/// Sums up the `r_engine_stats` of all tables. A field that is not there is 0: the server leaves out what is. None when it is no such answer.
+/// Adds up the `r_engine_stats` of all tables. A missing field is 0, because the server leaves out fields that are 0. `None` when the text
+/// is not an answer of ANALYZE.
 pub fn pages(answer: &str) -> Option<Pages> {
     let plan: Value = serde_json::from_str(answer).ok()?;
     plan.get("query_block")?;
@@ -46,9 +47,8 @@ fn add(value: &Value, pages: &mut Pages, depth: u32) {
     }
 }
 
-/// Whether ANALYZE of a server with this version (`SELECT VERSION()`) tells pages: MariaDB from 10.6.15, 10.8.8, 10.9.8,
-/// 10.10.6, 10.11.5, 11.0.3 and 11.1.2 on, by <https://mariadb.com/kb/en/analyze-format-json/>.
-/// MySQL and Percona Server have no such statement.
+/// Whether ANALYZE of a server with this version (`SELECT VERSION()`) reports pages: MariaDB from 10.6.15, 10.8.8, 10.9.8, 10.10.6,
+/// 10.11.5, 11.0.3 and 11.1.2 on, see <https://mariadb.com/kb/en/analyze-format-json/>. MySQL and Percona Server have no such statement.
 pub fn tells_pages(version: &str) -> bool {
     if !version.contains("MariaDB") {
         return false;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_pages_of_all_tables_are_summed_up() {
-        // As MariaDB 10.11.19 answers, shortened: a join within a union, one table of which was all in memory.
+        // A shortened answer of MariaDB 10.11.19: a join within a union, one table of which was entirely in memory.
         let answer = r#"{"query_optimization": {"r_total_time_ms": 0.9}, "query_block": {"union_result": {"table_name": "<union1,3>",
             "query_specifications": [{"query_block": {"nested_loop": [
               {"table": {"table_name": "<subquery2>", "materialized": {"query_block": {"nested_loop": [

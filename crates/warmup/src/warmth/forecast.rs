@@ -1,4 +1,4 @@
-//! The forecast: what the standby read from disk itself in the window, and what the rest of the window's traffic makes it read.
+//! The forecast: disk reads that the standby made in the window, plus those that the rest of the window's traffic causes.
 //!
 //! ```text
 //!   D = R + U
@@ -6,24 +6,25 @@
 //!   U   disk reads of the statements which it did not run, when it runs them behind the window, in their order
 //! ```
 //!
-//! Pages that it read itself are in memory when U is counted, so they do not count twice, and D is what it would have read had it run everything. The
-//! figure is for its state at the window's beginning. A replay of everything makes it warmer meanwhile: how the rate of reads fell within the
-//! window, and how long the replay goes on already, says how much of that is left (`next_window`). Where there was no room or no time for all
-//! statements, those of the window's beginning were run, and the rate of reads is taken to go on falling as it did (`go_on`).
+//! Pages that the standby has read itself are in memory when U is counted, so that no page counts twice, and D is what the standby would
+//! have read had it run everything. The figure describes its state at the beginning of the window. A replay of everything makes it warmer
+//! in the meantime; how the rate of reads fell within the window, and how long the replay has been running, show how much of D is left
+//! (`next_window`). When there was no room or no time for all statements, those of the beginning of the window were run, and the rate of
+//! reads is assumed to fall further in the same way (`go_on`).
 
-/// Where a forecast comes from.
+/// How a forecast was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The standby ran all reads of the window itself: counted. It knows evictions, too.
+    /// The standby ran all reads of the window itself, and its disk reads were counted. Evictions are included.
     Replayed,
-    /// It ran some or none of the reads; all others were run behind the window.
+    /// The standby ran some or none of the reads; all others were run after the window.
     Completed,
-    /// The same, but of the others only those of the window's beginning.
+    /// As above, but only the others of the window's beginning were run.
     Extrapolated,
 }
 
 impl Method {
-    /// For a person.
+    /// The name used in sentences.
     pub fn words(self) -> &'static str {
         match self {
             Method::Replayed => "its own disk reads while it was replayed everything",
@@ -34,7 +35,7 @@ impl Method {
         }
     }
 
-    /// For programs.
+    /// The name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Method::Replayed => "replayed",
@@ -44,58 +45,58 @@ impl Method {
     }
 }
 
-/// Disk reads that a failover would cost, for as long as a window takes.
+/// The disk reads that a failover would cause during a time as long as a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// Pages.
+    /// The number of pages.
     pub disk_reads: u64,
-    /// The lower end of its 95 % interval, as far as chance goes: that the next window is like the last one is taken for granted.
+    /// The lower end of the 95 % interval. It covers random variation only and assumes that the next window is like the last one.
     pub low: u64,
-    /// The upper end.
+    /// The upper end of that interval.
     pub high: u64,
-    /// Where it comes from.
+    /// How the forecast was made.
     pub method: Method,
-    /// Reads of the active node that cost so much: those of the window.
+    /// The number of the active node's reads in the window.
     pub reads: u64,
-    /// Of the pages, what the standby read itself.
+    /// The number of pages that the standby read itself during the window.
     pub own_reads: u64,
-    /// The share of the window's reads that it ran.
+    /// The share of the window's reads that the standby ran.
     pub run_share: f64,
-    /// Of the reads that it did not run in the window, the share that was run behind it; 1 is all.
+    /// Of the reads that it did not run in the window, the share that was run after it; 1 is all.
     pub completed_share: f64,
 }
 
-/// What a window came to.
+/// The observations of one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Disk reads of the standby in the first half of the window.
     pub own_reads_first: u64,
     /// In the second half.
     pub own_reads_second: u64,
-    /// How long a replay of everything went on before the window's end; in windows. 0: it does not run, or not everything.
+    /// How long a replay of everything had been running at the end of the window, in windows. 0: there is no replay, or not of everything.
     pub replayed_for_windows: f64,
-    /// Reads of the window.
+    /// The number of the active node's reads in the window.
     pub reads: u64,
-    /// Of these, those that the replay was given.
+    /// The number of those that were passed to the replay.
     pub run: u64,
-    /// Statements that the replay ran meanwhile: fewer where it drops some or falls behind, more where it catches up.
+    /// The number of statements that the replay ran in that time: fewer when it drops some or falls behind, more when it catches up.
     pub executed: u64,
-    /// Disk reads of what was run behind the window, when a quarter of it was run, a half, and all.
+    /// Disk reads of the statements that were run after the window: after a quarter, half and all of them.
     pub missing: [u64; 3],
-    /// Of the reads that the standby did not run in the window, the share that was run behind it.
+    /// Of the reads that the standby did not run in the window, the share that was run after it.
     pub completed_share: f64,
-    /// Pages that the standby's buffer pool has room for.
+    /// The capacity of the standby's buffer pool in pages.
     pub pool_pages: u64,
-    /// Statements that were run behind the window.
+    /// The number of statements that were run after the window.
     pub completed: u64,
-    /// Of these, those that had errors or took too long.
+    /// The number of those that ended with an error or a timeout.
     pub failed: u64,
 }
 
-/// A replay that ran less than this share of what it was given says nothing about the rest.
+/// A replay that ran less than this share of what it was given is not representative of the rest.
 pub const EXECUTED_SHARE_MIN: f64 = 0.8;
 
-/// What it says.
+/// Computes the forecast.
 pub fn forecast(measured: &Measured) -> Forecast {
     let own = measured.own_reads_first + measured.own_reads_second;
     let run_share = if measured.reads == 0 { 0.0 } else { measured.run as f64 / measured.reads as f64 };
@@ -118,7 +119,7 @@ pub fn forecast(measured: &Measured) -> Forecast {
             completed_share: 1.0,
         };
     }
-    // Those that failed are taken to be like the others.
+    // Assumes that the statements that failed would have read as much as the others.
     let whole = measured.completed as f64 / measured.completed.saturating_sub(measured.failed).max(1) as f64;
     let missing = measured.missing.map(|reads| reads as f64 * whole);
     let is_whole = measured.completed_share >= 0.999;
@@ -141,16 +142,18 @@ pub fn forecast(measured: &Measured) -> Forecast {
     }
 }
 
-/// Half of the 95 % interval of a count.
+/// Half the width of the 95 % interval of a count.
 fn by_chance(count: f64) -> f64 {
     1.96 * count.max(1.0).sqrt()
 }
 
-/// Reads of the whole when its beginning, this share of it, had so many at its quarter, its half and its end; with a lower and an upper bound.
+/// Extrapolates disk reads from the beginning of a run, which is this share of the whole, and the reads counted at its quarter, half and
+/// end. Returns an estimate with a lower and an upper bound.
 ///
-/// From the beginning of a run on, distinct pages grow as a power of the time (Heaps' law), and more slowly when most of the pages there are were read:
-/// what the power lost with the last doubling of the time, it loses with each further one. Once as many were read as the buffer pool has
-/// room for, it holds what a warm one of its size would hold, and the reads that are left are those of evicted and new pages: they grow as the time.
+/// From the beginning of a run, the number of distinct pages grows as a power of the time (Heaps' law), and more slowly once most of the
+/// existing pages have been read: the exponent is assumed to fall with each further doubling of the time by as much as with the last one.
+/// When as many pages have been read as fit into the buffer pool, the pool holds what a warm pool of its size would hold. The remaining
+/// reads are then those of evicted and new pages, which grow linearly.
 fn go_on([quarter, half, all]: [f64; 3], share: f64, pool_pages: f64) -> (f64, f64, f64) {
     const STEPS_PER_DOUBLING: f64 = 16.0;
     let share = share.clamp(1e-6, 1.0);
@@ -181,14 +184,15 @@ fn go_on([quarter, half, all]: [f64; 3], share: f64, pool_pages: f64) -> (f64, f
     (whole(2.0 * lost + 0.1), whole(lost), whole(0.0))
 }
 
-/// Reads in the window behind one in whose halves so many were read, when the replay went on for `age` windows at its end. A cold standby that is replayed
-/// everything reads less and less: at an age t as t^-g, with g from the two halves. One that was warm before reads as much in both, and g is 0.
+/// Estimates the reads of the next window from those of the two halves of this one, when the replay had been running for `age` windows at
+/// its end. A cold standby on which everything is replayed reads less and less: at age t in proportion to t^-g, with g computed from the
+/// two halves. A standby that was warm before reads as much in both halves, and g is 0.
 fn next_window(first: f64, second: f64, age: f64) -> f64 {
     let age = age.max(1.0);
     if first <= second || second <= 0.0 {
         return first + second;
     }
-    // Reads between the ages a and b are in proportion to b^(1-g) - a^(1-g).
+    // Reads between the ages a and b are proportional to b^(1-g) - a^(1-g).
     let between = |a: f64, b: f64, g: f64| b.powf(1.0 - g) - a.max(0.0).powf(1.0 - g);
     let halves = |g: f64| between(age - 1.0, age - 0.5, g) / between(age - 0.5, age, g);
     let (mut low, mut high) = (0.0, 0.95);
@@ -222,9 +226,9 @@ mod tests {
     #[test]
     fn what_it_read_and_what_it_lacks_are_added() {
         let cold = Measured { own_reads_second: 5, missing: [70, 100, 120], ..measured() };
-        let told = forecast(&cold);
-        assert_eq!((told.disk_reads, told.method), (125, Method::Completed));
-        assert!(told.low < 125 && told.high > 125);
+        let result = forecast(&cold);
+        assert_eq!((result.disk_reads, result.method), (125, Method::Completed));
+        assert!(result.low < 125 && result.high > 125);
         // Statements that failed are taken to be like the others.
         assert_eq!(forecast(&Measured { failed: 500, ..cold }).disk_reads, 245);
     }
@@ -238,10 +242,10 @@ mod tests {
             completed_share: 0.25,
             ..measured()
         };
-        let told = forecast(&part);
-        assert_eq!(told.method, Method::Extrapolated);
-        assert!((told.disk_reads as f64 / 10_000.0 - 1.0).abs() < 0.01, "{told:?}");
-        assert!(told.low < 9_500 && told.high >= 10_000, "{told:?}");
+        let result = forecast(&part);
+        assert_eq!(result.method, Method::Extrapolated);
+        assert!((result.disk_reads as f64 / 10_000.0 - 1.0).abs() < 0.01, "{result:?}");
+        assert!(result.low < 9_500 && result.high >= 10_000, "{result:?}");
         // A small pool is full before the end; then it goes on as it was when it became full.
         let small = Measured { pool_pages: 4000, ..part.clone() };
         let full_at = 0.4_f64.powf(0.7_f64.recip());
@@ -257,9 +261,13 @@ mod tests {
             completed_share: 0.5,
             ..part.clone()
         };
-        let told = forecast(&bounded);
-        assert!((told.disk_reads as f64 / known(1.0) as f64 - 1.0).abs() < 0.15, "{told:?} {}", known(1.0));
-        assert!((told.low..=told.high).contains(&known(1.0)), "{told:?} {}", known(1.0));
+        let result = forecast(&bounded);
+        assert!(
+            (result.disk_reads as f64 / known(1.0) as f64 - 1.0).abs() < 0.15,
+            "{result:?} {}",
+            known(1.0)
+        );
+        assert!((result.low..=result.high).contains(&known(1.0)), "{result:?} {}", known(1.0));
         // Nothing was read: nothing is expected, and nothing divides by it.
         let none = Measured { missing: [0; 3], completed_share: 0.0, ..steady };
         assert_eq!(forecast(&none).disk_reads, 0);
@@ -275,9 +283,9 @@ mod tests {
             replayed_for_windows: 9.0,
             ..measured()
         };
-        let told = forecast(&steady);
-        assert_eq!((told.disk_reads, told.method), (600, Method::Replayed));
-        assert!(told.low < 600 && told.high > 600);
+        let result = forecast(&steady);
+        assert_eq!((result.disk_reads, result.method), (600, Method::Replayed));
+        assert!(result.low < 600 && result.high > 600);
         // It ran five in six.
         assert_eq!(forecast(&Measured { run: 1200, reads: 1200, ..steady }).disk_reads, 720);
     }

@@ -1,4 +1,4 @@
-//! Measures one standby's warmth: the score all the time, the forecast at the end of each window.
+//! Measures the warmth of one standby: the score continuously, the forecast at the end of each window.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use super::window::{Limits, NotRun};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 
-/// How to measure.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How long a window is, and so the time for which disk reads are forecast.
     pub window: Duration,
-    /// How much of what the tap sees is replayed on the standby.
+    /// Which share of the reads seen by the tap is replayed on the standby.
     pub replayed: Replayed,
-    /// The log comes as fast as it was written. One that comes faster is not sampled meanwhile: what else the standby runs then is too much
-    /// beside it.
+    /// The log arrives at the speed at which it was written. If it arrives faster, no statements are sampled, because the standby then runs
+    /// too much else at the same time.
     pub is_live: bool,
-    /// Statements a second that are run for the score, at most.
+    /// The highest number of statements a second that are run for the score.
     pub probes_per_s: u32,
-    /// Distinct statements that are kept for a window.
+    /// The highest number of distinct statements that are kept for a window.
     pub texts_max: usize,
-    /// Bytes of their texts.
+    /// The highest number of bytes of their texts.
     pub text_bytes_max: usize,
-    /// Statements that are kept for a window, with repetitions; each takes 4 bytes.
+    /// The highest number of statements including repetitions that are kept for a window; each takes 4 bytes.
     pub statements_max: usize,
-    /// Sessions that run what the standby did not run, behind a window.
+    /// The number of sessions that run the remaining statements after a window.
     pub sessions: usize,
-    /// The longest that one statement may take; the server itself ends it then.
+    /// The time limit of a statement, which the server itself enforces.
     pub statement_max: Duration,
-    /// What these accounts ran is no traffic.
+    /// Accounts whose statements are not part of the traffic.
     pub skipped_users: Vec<String>,
 }
 
 impl Default for Settings {
-    /// Two minutes; everything is replayed; 20 statements a second.
+    /// Windows of two minutes; everything is replayed; 20 statements a second for the score.
     fn default() -> Settings {
         Settings {
             window: Duration::from_secs(120),
@@ -63,19 +63,19 @@ impl Default for Settings {
     }
 }
 
-/// A score is made of statements of so many windows at most, and of so many statements.
+/// A score uses the statements of at most this many windows, and at most this many statements.
 const SCORE_WINDOWS: f64 = 1.0;
 const SCORE_STATEMENTS_MAX: usize = 2000;
-/// A log that is read faster than it was written gives no time to sample; then so many statements are run at its end.
+/// A log that is read faster than it was written leaves no time to sample; this many statements are then run at its end.
 const SCORE_STATEMENTS_WANTED: usize = 300;
-/// What the standby did not run in the window is run for so long behind it, at most, and for no longer than a window.
+/// The time limit for running the remaining statements after a window; it is never longer than the window.
 const COMPLETE_MAX: Duration = Duration::from_secs(300);
-/// The server's counters are read so often.
+/// The interval at which the server's counters are read.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
-/// After an error of the connection the next attempt waits so long.
+/// The pause before the next attempt after a connection error.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The standby at one moment.
+/// The counters of the standby at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     at: Instant,
@@ -83,11 +83,11 @@ struct Counted {
     accesses: u64,
     uptime_s: u64,
     pool_pages: u64,
-    /// Statements that the replay ran so far.
+    /// Statements that the replay has run.
     executed: u64,
-    /// Disk reads of what was run for the score so far.
+    /// Disk reads of the statements that were run for the score.
     probed_reads: f64,
-    /// Bytes that did not reach the replay so far.
+    /// Bytes that did not reach the replay.
     dropped_bytes: u64,
 }
 
@@ -96,20 +96,21 @@ pub struct Meter {
     settings: Settings,
     tap: Tap,
     probe: Probe,
-    /// Of the replay; tells what it ran.
+    /// The figures of the replay, which include how many statements it ran.
     figures: Arc<Figures>,
     sample: Sample,
-    told: watch::Sender<Warmth>,
+    warmth: watch::Sender<Warmth>,
     begun: Instant,
     /// Disk reads of the statements that were run for the score.
     probed_reads: f64,
-    /// Disk reads a second of all others on the standby, lately.
+    /// Recent disk reads a second by everything else on the standby.
     others_per_s: f64,
     random: u64,
 }
 
 impl Meter {
-    /// A meter of the standby `target`. Its [`Tap`] is to be fed with the active node's log; [`Meter::told`] has the newest figures.
+    /// Creates a meter for the standby `target`. The active node's log has to be fed into its [`Tap`]; [`Meter::warmth`] returns the most
+    /// recent result.
     pub fn new(target: Arc<Target>, settings: Settings, figures: Arc<Figures>) -> Meter {
         let random = RandomState::new().hash_one(0);
         let limits = Limits {
@@ -123,7 +124,7 @@ impl Meter {
             probe: Probe::new(target, settings.statement_max, Arc::clone(&figures)),
             figures,
             sample: Sample::new(settings.window.as_secs_f64() * SCORE_WINDOWS, SCORE_STATEMENTS_MAX),
-            told: watch::Sender::new(Warmth::unknown(settings.window)),
+            warmth: watch::Sender::new(Warmth::unknown(settings.window)),
             begun: Instant::now(),
             probed_reads: 0.0,
             others_per_s: 0.0,
@@ -132,21 +133,21 @@ impl Meter {
         }
     }
 
-    /// Where the active node's log is to pass through.
+    /// The tap through which the active node's log has to pass.
     pub fn tap(&self) -> Tap {
         self.tap.clone()
     }
 
-    /// The newest figures.
-    pub fn told(&self) -> watch::Receiver<Warmth> {
-        self.told.subscribe()
+    /// The most recent result.
+    pub fn warmth(&self) -> watch::Receiver<Warmth> {
+        self.warmth.subscribe()
     }
 
-    /// Measures until it is dropped. Errors are told in [`Warmth::why_unknown`].
+    /// Measures until the future is dropped. Errors are reported in [`Warmth::why_unknown`].
     pub async fn run(mut self) -> std::convert::Infallible {
         loop {
             if let Err(error) = self.window(std::future::pending()).await {
-                // It may come back without its pages.
+                // The server may have been restarted, with an empty buffer pool.
                 self.sample.clear();
                 self.begun = Instant::now();
                 self.tell(|warmth| {
@@ -159,7 +160,7 @@ impl Meter {
         }
     }
 
-    /// Measures one window, which ends with `ended` if that comes first, and gives what is known then.
+    /// Measures one window, which ends early when `ended` resolves, and returns the result.
     pub async fn window(&mut self, ended: impl Future<Output = ()>) -> Result<Warmth, LinkError> {
         let mut counted = vec![self.count().await?];
         self.tap.window();
@@ -193,12 +194,12 @@ impl Meter {
         }
         counted.push(self.count().await?);
         self.judge(&counted, has_ended).await?;
-        Ok(self.told.borrow().clone())
+        Ok(self.warmth.borrow().clone())
     }
 
     async fn count(&mut self) -> Result<Counted, LinkError> {
         let counters = self.probe.counters().await?;
-        // What ended with an error was run, too.
+        // Statements that ended with an error were run as well.
         let errors: u64 = self.figures.errors().values().sum();
         let executed = self.figures.executed.load(Relaxed) + errors;
         Ok(Counted {
@@ -224,7 +225,7 @@ impl Meter {
         let is_coarse = self.probe.means().await? == Means::Counters;
         match self.probe.score(schema, sql, self.others_per_s).await {
             Ok((accessed, read)) => {
-                // Never less than none: what is subtracted from one statement must not be added to the others' rate.
+                // Not below zero: what is subtracted from one statement must not be added to the rate of the other sessions.
                 self.probed_reads += read.max(0.0);
                 self.sample.push(Probed {
                     at_s: self.begun.elapsed().as_secs_f64(),
@@ -235,18 +236,19 @@ impl Meter {
                 });
                 Ok(())
             }
-            // The server's word about this statement: a table that is not there, no right to it, too long.
+            // An error of this statement only: a missing table, a missing privilege, or a timeout.
             Err(LinkError::Rejected { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The window is over: runs what the standby did not run, and tells.
+    /// Ends the window: runs the statements that the standby did not run, and publishes the result.
     async fn judge(&mut self, counted: &[Counted], has_ended: bool) -> Result<(), LinkError> {
         let seen = self.tap.window();
         let (reads, run) = (seen.window.reads(), seen.window.run());
         let (Some(first), Some(last)) = (counted.first(), counted.last()) else { return Ok(()) };
-        // Half of the work, where it is known: a log that is replayed at once does not go on evenly.
+        // Divides the window at half of the work, where that is known, because a log that is replayed without pauses does not progress
+        // evenly.
         let done = |counted: &Counted| {
             if last.executed > first.executed {
                 (counted.executed - first.executed) as f64 / (last.executed - first.executed) as f64
@@ -259,7 +261,7 @@ impl Meter {
         let restarted = counted.windows(2).any(|two| two[1].uptime_s < two[0].uptime_s);
         let window = if has_ended { seen.span } else { last.at.duration_since(first.at) };
         let executed = last.executed - first.executed;
-        // What is mirrored without a log is counted by the replay's figures only.
+        // Statements mirrored without a log are counted in the replay's figures only.
         let dropped_bytes = seen.dropped_bytes.max(last.dropped_bytes - first.dropped_bytes);
         let active_score = (seen.active.accessed > 0)
             .then(|| 1.0 - (seen.active.read as f64 / seen.active.accessed as f64).min(1.0));
@@ -294,7 +296,7 @@ impl Meter {
         let rest = seen.window.not_run();
         let statements = rest.statements;
         let before = self.probe.counters().await?.reads;
-        // A log that has ended is not replayed any more.
+        // A log that has ended is no longer replayed.
         self.others_per_s = if has_ended { 0.0 } else { self.others_per_s };
         self.sample_at_end(&rest).await?;
         let sampled = self.probe.counters().await?.reads.saturating_sub(before);
@@ -311,7 +313,7 @@ impl Meter {
             reads,
             run,
             executed,
-            // What was run for the score belongs to the beginning.
+            // Disk reads for the score belong to the first half of the window.
             missing: completed.read.map(|read| read + sampled),
             completed_share: if statements == 0 {
                 1.0
@@ -325,7 +327,7 @@ impl Meter {
         let forecast = forecast(&measured);
         let accesses = last.accesses.saturating_sub(first.accesses);
         let score = self.sample.score().or_else(|| {
-            // It ran everything: its own counters know, without a sample.
+            // The standby ran everything: its own counters give the score without a sample.
             (run == reads).then(|| counted_score(own_reads, accesses, executed))?
         });
         self.tell(|warmth| {
@@ -338,7 +340,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Where no time was to sample: statements at random, before all others.
+    /// For a log that left no time to sample: statements chosen at random, run before all others.
     async fn sample_at_end(&mut self, rest: &NotRun) -> Result<(), LinkError> {
         let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.statements());
         if rest.order.is_empty() || self.settings.probes_per_s == 0 {
@@ -369,14 +371,14 @@ impl Meter {
     }
 
     fn tell(&self, change: impl FnOnce(&mut Warmth)) {
-        self.told.send_modify(|warmth| {
+        self.warmth.send_modify(|warmth| {
             change(warmth);
             warmth.at = SystemTime::now();
         });
     }
 }
 
-/// Disk reads when half was done, between the two looks around that moment.
+/// Disk reads at the moment when half of the work was done, interpolated between the two samples around it.
 fn disk_reads_at_half(counted: &[Counted], done: impl Fn(&Counted) -> f64) -> u64 {
     for two in counted.windows(2) {
         let (before, behind) = (done(&two[0]), done(&two[1]));
@@ -398,7 +400,7 @@ fn counted_score(disk_reads: u64, accesses: u64, statements: u64) -> Option<Scor
     Some(Score { share, low: share, high: share, statements, is_coarse: true })
 }
 
-/// Between two looks.
+/// Interpolates between two samples.
 fn others_per_s(before: &Counted, now: &Counted) -> f64 {
     let all = now.disk_reads.saturating_sub(before.disk_reads) as f64;
     let others = all - (now.probed_reads - before.probed_reads);

@@ -10,13 +10,14 @@
 //!   its disk reads when it runs those of the window ────┴──> forecast
 //! ```
 //!
-//! **The score** is the share of page accesses of the active node's reads that the standby would serve from memory: 1 - pages read / pages
-//! accessed, over a random sample of those reads, each run on the standby before the replay runs it there.
+//! **The score** is the share of the active node's page accesses that the standby would serve from memory: 1 - pages read / pages accessed.
+//! It is estimated from a random sample of reads, each run on the standby before the replay runs it there.
 //!
-//! **The forecast** treats the last window of traffic as the next one. Had the standby taken over at the window's beginning, it would have read from
-//! disk what this traffic makes it read. It ran a part of the traffic, as replay; its own counter says what that read. The rest is run
-//! after the window's end, in its order, and its page reads are counted; what would only repeat what is in memory anyway is not run. With a replay of
-//! everything nothing is left to be run. [`forecast`] has the arithmetic.
+//! **The forecast** assumes that the next window of traffic is like the last one. Had the standby taken over at the beginning of the
+//! window, it would have read from disk the pages that this traffic needs. It ran part of the traffic as a replay, and its own counter
+//! gives the disk reads of that part. The rest is run after the end of the window, in its original order, and its page reads are counted;
+//! repetitions that would find their pages in memory anyway are skipped. If the replay runs everything, nothing remains to be run. The
+//! arithmetic is in [`forecast`].
 //!
 //! Only reads that [`crate::replay::guard`] lets pass are run, in sessions of [`crate::replay::target`], which cannot write.
 
@@ -37,25 +38,25 @@ pub use score::Score;
 pub use server::Means;
 pub use tap::{Replayed, Tap, Tapped};
 
-/// What is known of one standby's warmth.
+/// The present result for one standby.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warmth {
-    /// The share of page accesses that it would serve from memory; None while it is not known.
+    /// The share of page accesses that the standby would serve from memory; `None` while it is unknown.
     pub score: Option<Score>,
-    /// The same of the active node, by its own slow log (`log_slow_verbosity = engine`); None where that does not tell.
+    /// The same for the active node, from its own slow log (`log_slow_verbosity = engine`); `None` when the log does not contain it.
     pub active_score: Option<f64>,
-    /// What a failover would have cost at the beginning of the last whole window; None until there is one.
+    /// What a failover at the beginning of the last complete window would have cost; `None` before the end of the first window.
     pub forecast: Option<Forecast>,
-    /// When this was found out.
+    /// When this result was determined.
     pub at: SystemTime,
     /// How long a window is, and so the time for which disk reads are forecast.
     pub window: Duration,
-    /// Why the score or the forecast is not known, or not as good as it could be: a sentence for a person.
+    /// Why the score or the forecast is unknown or less precise than it could be, as a sentence.
     pub why_unknown: Option<String>,
 }
 
 impl Warmth {
-    /// Nothing is known yet.
+    /// No result yet.
     fn unknown(window: Duration) -> Warmth {
         Warmth {
             score: None,
@@ -67,7 +68,7 @@ impl Warmth {
         }
     }
 
-    /// A sentence for a person.
+    /// The result as a sentence.
     pub fn sentence(&self) -> String {
         let mut parts = Vec::new();
         if let Some(score) = &self.score {

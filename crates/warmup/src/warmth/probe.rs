@@ -1,4 +1,4 @@
-//! Runs statements on the standby and tells what pages they took.
+//! Runs statements on the standby and determines the pages that they accessed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -14,17 +14,17 @@ use super::window::NotRun;
 use crate::replay::figures::Figures;
 use crate::replay::target::{Target, use_schema};
 
-/// Behind the limit that the server itself has, so that a statement never goes on without anybody waiting for it.
+/// Added to the time limit that the server enforces, so that the client never stops waiting before the server ends the statement.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// More disk reads of others than this, during one statement, are not subtracted.
+/// If other sessions read more pages than this during one statement, their reads are not subtracted.
 const OTHERS_MAX: f64 = 0.5;
 
-/// One session on the standby, connected when it is needed.
+/// One session on the standby, connected on demand.
 pub struct Probe {
     target: Arc<Target>,
     statement_max: Duration,
-    /// Where it is noted which connections there are, so that whoever breaks this off can end what they run.
+    /// The register of open connections, so that an abort can kill the statements that they run.
     figures: Arc<Figures>,
     open: Option<Open>,
 }
@@ -40,12 +40,12 @@ impl Probe {
         Probe { target, statement_max, figures, open: None }
     }
 
-    /// Another session on the same standby.
+    /// A further session on the same standby.
     fn another(&self) -> Probe {
         Probe::new(Arc::clone(&self.target), self.statement_max, Arc::clone(&self.figures))
     }
 
-    /// Its session is not needed any more.
+    /// Closes the session.
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
             self.figures.running.closed(open.link.greeting.connection_id);
@@ -63,7 +63,7 @@ impl Probe {
         self.open.as_mut().ok_or(LinkError::Closed)
     }
 
-    /// A session that failed otherwise than by the server's word is not used again.
+    /// A session with an error other than an error reply of the server is not used again.
     fn keep<T>(&mut self, answer: Result<T, LinkError>) -> Result<T, LinkError> {
         if answer.as_ref().is_err_and(|error| !matches!(error, LinkError::Rejected { .. })) {
             self.close();
@@ -71,7 +71,7 @@ impl Probe {
         answer
     }
 
-    /// How pages are learned from this server.
+    /// The method by which page accesses are determined on this server.
     pub async fn means(&mut self) -> Result<Means, LinkError> {
         Ok(self.open().await?.means)
     }
@@ -82,15 +82,16 @@ impl Probe {
         self.keep(answer)
     }
 
-    /// Runs a statement, which must have been let pass by the guard. Its pages, where ANALYZE tells them.
+    /// Runs a statement that the guard has accepted. Returns its page accesses where ANALYZE reports them.
     pub async fn run(&mut self, schema: Option<&[u8]>, sql: &[u8]) -> Result<Option<Pages>, LinkError> {
         let limit = self.statement_max + GRACE;
         let answer = self.open().await?.run(schema, sql, limit).await;
         self.keep(answer)
     }
 
-    /// Runs a statement between two looks at the server's counters, and tells all pages that it accessed and read: ANALYZE's, and what the
-    /// optimizer read for estimates. Without ANALYZE, the counters' difference. `others_per_s`: disk reads of others, which are subtracted.
+    /// Runs a statement and reads the server's counters before and after it. Returns all pages that it accessed and read: those that
+    /// ANALYZE reports, and those that the optimizer read for its estimates. Without ANALYZE it returns the difference of the counters.
+    /// `others_per_s`: disk reads a second by other sessions, which are subtracted.
     pub async fn score(
         &mut self,
         schema: Option<&[u8]>,
@@ -108,9 +109,9 @@ impl Probe {
         let others = others_per_s * begin.elapsed().as_secs_f64();
         let read = counted - others;
         Ok(match pages {
-            // Among so many reads of others the few of an estimate are not to be seen.
+            // The few pages of an estimate are not distinguishable among so many reads of other sessions.
             Some(pages) if others > OTHERS_MAX => (pages.accessed as f64, pages.read as f64),
-            // Each page that was read for an estimate was accessed for it, too.
+            // Each page that was read for an estimate was an access as well.
             Some(pages) => (pages.accessed as f64 + (read - pages.read as f64).max(0.0), read),
             None => (behind.requests.saturating_sub(before.requests) as f64, read),
         })
@@ -147,47 +148,47 @@ impl Open {
     }
 }
 
-/// What running the rest of a window came to.
+/// The result of running the rest of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
-    /// Disk reads when a quarter of it was run, a half, and all.
+    /// Disk reads after a quarter, half and all of the statements.
     pub read: [u64; 3],
-    /// Statements of the window up to where it was run.
+    /// The number of statements of the window up to the point that was reached.
     pub statements: u64,
-    /// Statements that were sent.
+    /// The number of statements that were sent.
     pub sent: u64,
-    /// Of these, those with errors.
+    /// The number of those that ended with an error.
     pub failed: u64,
 }
 
-/// It is run in so many parts of equal size; the time is looked at between them.
+/// The statements are run in this many parts of equal size; the time limit is checked between them.
 const PARTS: usize = 50;
-/// A statement is not run again before so large a part of the buffer pool was read from disk since: what it read is still in memory, and still young. With a
-/// quarter, statements came again too seldom to keep the pages that are asked for most. InnoDB puts a page that is read at 3/8 of its list
-/// (`innodb_old_blocks_pct`).
+/// A statement is run again only after this share of the buffer pool has been read from disk since its last run: before that its pages are
+/// still in memory, near the young end of the LRU list. With a quarter, statements were repeated too rarely to keep the most frequently
+/// used pages in memory. InnoDB inserts a page that it reads at 3/8 of the list (`innodb_old_blocks_pct`).
 const POOL_SHARE: f64 = 0.1;
-/// In [`Shared::run_at`]: not run yet.
+/// The value in [`Shared::run_at`] for a statement that has not been run.
 const NEVER: u64 = u64::MAX;
 
 struct Shared {
     rest: NotRun,
-    /// The next of the order.
+    /// The index of the next statement in the order.
     next: AtomicUsize,
-    /// Disk reads until now: the server's count at the last part's end, and what ANALYZE told since.
+    /// Disk reads so far: the server's counter at the end of the last part, plus what ANALYZE has reported since.
     read: AtomicU64,
-    /// For each text, what [`Shared::read`] was when it was run last.
+    /// For each text, the value of [`Shared::read`] when it was last run.
     run_at: Vec<AtomicU64>,
-    /// So much has to be read before a text is run again.
+    /// The number of disk reads after which a text is run again.
     again: u64,
     sent: AtomicU64,
     failed: AtomicU64,
 }
 
-/// Runs what the standby did not run, in its order, with so many sessions, until all was run or the time is over. `others_per_s`: disk reads a second
-/// that are not ours, of the replay and of the writes that the standby applies.
+/// Runs the statements that the standby did not run, in their order and with this many sessions, until all have been run or the time is
+/// over. `others_per_s`: disk reads a second that are not caused by this, but by the replay and by replicated writes.
 ///
-/// Disk reads are those of the server's counter: ANALYZE does not tell the pages that the optimizer reads to estimate ranges (MariaDB 10.11.19), which
-/// on a cold standby were four of ten.
+/// Disk reads are taken from the server's counter, because ANALYZE does not report the pages that the optimizer reads to estimate ranges
+/// (MariaDB 10.11.19). On a cold standby these were four of ten.
 pub async fn complete(
     probe: &mut Probe,
     rest: NotRun,
@@ -240,7 +241,7 @@ pub async fn complete(
     }
     workers.iter_mut().for_each(Probe::close);
     let parts = read.len() - 1;
-    // Between the ends of two parts it grows evenly.
+    // Assumes even growth between the ends of two parts.
     let at = |share: f64| {
         let at = parts as f64 * share;
         let (before, behind) = (read[at.floor() as usize] as f64, read[at.ceil() as usize] as f64);
@@ -255,7 +256,7 @@ pub async fn complete(
 }
 
 impl Shared {
-    /// One session's part: takes the next statement that has to be run, up to the end of this part.
+    /// The work of one session: repeatedly takes the next statement that has to be run, up to the end of this part.
     async fn work(&self, probe: &mut Probe, to: usize) {
         loop {
             let at = self.next.fetch_add(1, Relaxed);

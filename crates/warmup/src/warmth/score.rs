@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The share of page accesses that need no disk.
+/// The share of page accesses that are served from memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     /// 1 - pages read / pages accessed; 0 to 1.
@@ -11,28 +11,29 @@ pub struct Score {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// How many statements it is made of.
+    /// The number of statements in the sample.
     pub statements: u64,
-    /// The pages were told by counters of the whole server, which count what else it did meanwhile.
+    /// The pages were taken from counters of the whole server, which include the accesses of other sessions.
     pub is_coarse: bool,
 }
 
-/// What one sampled statement did.
+/// The result of one sampled statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probed {
-    /// When; seconds on any clock that only goes forward.
+    /// The time in seconds, on a monotonic clock.
     pub at_s: f64,
-    /// For how many statements it stands.
+    /// The number of statements that it represents.
     pub weight: f64,
     /// Page accesses.
     pub accessed: f64,
-    /// Pages that were not in memory. Where others' reads had to be subtracted, one statement may have fewer than none, so that the mean is right.
+    /// Pages read from disk. After the reads of other sessions are subtracted this may be negative for a single statement; clamping it
+    /// would bias the mean.
     pub read: f64,
-    /// As [`Score::is_coarse`].
+    /// See [`Score::is_coarse`].
     pub is_coarse: bool,
 }
 
-/// The statements that were sampled lately.
+/// The most recent samples.
 #[derive(Debug)]
 pub struct Sample {
     probed: VecDeque<Probed>,
@@ -40,16 +41,16 @@ pub struct Sample {
     count_max: usize,
 }
 
-/// With fewer statements nothing is said.
+/// The smallest sample for which a score is computed.
 pub const STATEMENTS_MIN: usize = 20;
 
 impl Sample {
-    /// Forgets what is older than `age_s_max`, and what is beyond `count_max`.
+    /// Keeps samples for at most `age_s_max`, and at most `count_max` of them.
     pub fn new(age_s_max: f64, count_max: usize) -> Sample {
         Sample { probed: VecDeque::new(), age_s_max, count_max: count_max.max(STATEMENTS_MIN) }
     }
 
-    /// One more.
+    /// Adds a sample.
     pub fn push(&mut self, probed: Probed) {
         self.probed.push_back(probed);
         let now_s = probed.at_s;
@@ -59,7 +60,7 @@ impl Sample {
         self.forget(now_s);
     }
 
-    /// Forgets what is too old at `now_s`, on the clock of [`Probed::at_s`].
+    /// Drops the samples that are too old at `now_s`, on the clock of [`Probed::at_s`].
     pub fn forget(&mut self, now_s: f64) {
         let oldest_s = now_s - self.age_s_max;
         while self.probed.front().is_some_and(|probed| probed.at_s < oldest_s) {
@@ -67,17 +68,17 @@ impl Sample {
         }
     }
 
-    /// How many there are.
+    /// The number of samples.
     pub fn statements(&self) -> usize {
         self.probed.len()
     }
 
-    /// Forgets all: the server is another one now, or was restarted.
+    /// Drops all samples, after the server was restarted or replaced by another one.
     pub fn clear(&mut self) {
         self.probed.clear();
     }
 
-    /// The score; None with too few statements, or when none of them accessed a page.
+    /// The score; `None` when the sample is too small, or none of its statements accessed a page.
     pub fn score(&self) -> Option<Score> {
         let n = self.probed.len() as f64;
         let accessed: f64 = self.probed.iter().map(|p| p.weight * p.accessed).sum();
@@ -90,7 +91,7 @@ impl Sample {
         let squares: f64 =
             self.probed.iter().map(|p| (p.weight * (p.read - misses * p.accessed)).powi(2)).sum();
         let deviation = (n / (n - 1.0) * squares).sqrt() / accessed;
-        // Where nothing was read the variance is 0, which n statements cannot prove: the rule of three gives the bound.
+        // When no page was read the variance is 0, which a sample of n statements cannot establish; the rule of three gives the bound.
         let of_none = 3.0 / n * (n / accessed).min(1.0);
         let half = (1.96 * deviation).max(if read > 0.0 { 0.0 } else { of_none });
         Some(Score {

@@ -1,4 +1,4 @@
-//! How the standby's server reports page accesses, depending on its version, and its counters of disk reads.
+//! The way in which the standby's server reports page accesses, which depends on its version, and its counters of disk reads.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use link::{Link, LinkError};
 
 use super::analyze::tells_pages;
 
-/// A question to the server itself may take so long.
+/// Time limit of a query for the server's own state.
 const ASK_MAX: Duration = Duration::from_secs(10);
 
-/// How a statement's pages are learned.
+/// How the page accesses of a statement are determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// ANALYZE FORMAT=JSON tells them for each table.
+    /// ANALYZE FORMAT=JSON reports them for each table.
     Analyze,
-    /// The statement is run, and the server's global counters are read before and behind it: what else the server does counts, too.
+    /// The statement is run, and the server's global counters are read before and after it. Accesses by other sessions are counted as well.
     Counters,
 }
 
@@ -27,18 +27,18 @@ pub struct Counters {
     pub requests: u64,
     /// Pages that the buffer pool has room for (`Innodb_buffer_pool_pages_total`).
     pub pool_pages: u64,
-    /// Since the server was started.
+    /// The time since the server was started.
     pub uptime_s: u64,
 }
 
-/// By which means a server of this version tells.
+/// The method for a server of this version.
 pub async fn means(link: &mut Link) -> Result<Means, LinkError> {
     let version = link.query("SELECT VERSION()", ASK_MAX).await?;
     let version = version.text(0, 0).unwrap_or_default();
     Ok(if tells_pages(version) { Means::Analyze } else { Means::Counters })
 }
 
-/// The server's counters, now.
+/// Reads the server's counters.
 pub async fn counters(link: &mut Link) -> Result<Counters, LinkError> {
     const ASK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
         ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_pages_total', 'Uptime')";

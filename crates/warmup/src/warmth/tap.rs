@@ -1,4 +1,4 @@
-//! Looks at a slow log on its way to the replay: which reads there are, which of them are replayed, and one at random for the score.
+//! Observes a slow log on its way to the replay: counts its reads, decides which are replayed, and chooses some at random for the score.
 
 use std::io;
 use std::pin::Pin;
@@ -14,9 +14,9 @@ use super::window::{Limits, Window};
 use crate::replay::guard::{self, Disposition};
 use crate::stream;
 
-/// As much is read at once where not everything is passed on.
+/// The number of bytes that are read at once when not everything is passed on.
 const READ_BYTES: usize = 64 << 10;
-/// A source that is quiet for so long has written the last event to its end.
+/// When a source sends nothing for this long, its last event is taken to be complete.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// How much of the log is replayed.
@@ -28,23 +28,23 @@ pub enum Replayed {
     OneIn(u64),
 }
 
-/// A statement for the score.
+/// A statement chosen for the score.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub schema: Option<Box<[u8]>>,
     pub sql: Box<[u8]>,
-    /// Of how many it was chosen.
+    /// The number of statements among which it was chosen.
     pub of: u64,
 }
 
-/// Pages of the active node's reads, by its own log.
+/// Page accesses of the active node's reads, from its own log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfActive {
     pub accessed: u64,
     pub read: u64,
 }
 
-/// What is read of the log; cloned for whoever feeds it.
+/// The shared state of the tap; clones feed the same state.
 #[derive(Clone)]
 pub struct Tap {
     inside: Arc<Mutex<Inside>>,
@@ -60,27 +60,27 @@ struct Inside {
     active: OfActive,
     candidate: Option<Candidate>,
     candidates: u64,
-    /// Without a log: of the reads since the last candidate so many are passed over before the next.
+    /// Without a log: the number of reads since the last candidate that are skipped before the next one.
     passed_over: u64,
     random: u64,
-    /// The most that the log says that its source left out: one in so many is here.
+    /// The highest sampling rate that the log states: it contains one statement in this many.
     source_one_in: u64,
     /// The earliest and the latest end of a statement; microseconds since 1970.
     ends_us: Option<(u64, u64)>,
     dropped_bytes: u64,
     fed: Instant,
-    /// Events that are passed on to the replay.
+    /// The number of events that were passed on to the replay.
     out: Vec<u8>,
 }
 
-/// What a window saw.
+/// The observations of one window.
 pub(super) struct Seen {
     pub window: Window,
     pub active: OfActive,
     pub source_one_in: u64,
-    /// From the first end of a statement to the last, by the log.
+    /// The time between the first and the last end of a statement, according to the log.
     pub span: Duration,
-    /// Bytes of the log that did not come, as it says.
+    /// Bytes of the log that were lost, as the stream reports.
     pub dropped_bytes: u64,
 }
 
@@ -112,17 +112,17 @@ impl Tap {
         }
     }
 
-    /// A source whose bytes are looked at; what it gives is what is to be replayed.
+    /// Wraps a source: the bytes that are read from it are observed, and the wrapper returns what is to be replayed.
     pub fn source<R>(&self, source: R) -> Tapped<R> {
         Tapped { source, tap: self.clone(), room: Vec::new(), buffer: Vec::new(), given: 0 }
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        // What a panic left behind is counts, no half of anything.
+        // A panic elsewhere can leave nothing worse than counts that are not up to date.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at bytes of the log, in their order.
+    /// Observes bytes of the log, in their order.
     pub fn feed(&self, bytes: &[u8]) {
         let mut inside = self.inside();
         inside.reader.feed(bytes);
@@ -137,7 +137,7 @@ impl Tap {
         inside.take();
     }
 
-    /// Takes the last event of a source that is quiet.
+    /// Processes the last event of a source that sends nothing.
     pub(super) fn settle(&self) {
         let mut inside = self.inside();
         if inside.fed.elapsed() > QUIET && inside.reader.pending_bytes() > 0 {
@@ -146,7 +146,7 @@ impl Tap {
         }
     }
 
-    /// One read at random of those since the last call.
+    /// Returns one read, chosen at random among those since the last call.
     pub(super) fn candidate(&self) -> Option<Candidate> {
         let mut inside = self.inside();
         let candidate = inside.candidate.take()?;
@@ -155,9 +155,9 @@ impl Tap {
         Some(Candidate { of, ..candidate })
     }
 
-    /// A read that comes without a log, which may be replayed, and `is_run` on the standby at once. True: it is not to be, since it is the next
-    /// statement for the score. A replay is behind the log, so that what it is given can be run for the score before; here only one of both can be
-    /// the first.
+    /// Observes a read that comes without a log and that may be replayed; `is_run`: on the standby, and immediately. Returns true when the
+    /// read must not be replayed, because it is the next statement for the score. A replay from a log runs late enough for the score to run
+    /// a statement first; here only one of the two can be first.
     pub(crate) fn read(&self, read: &Finished, is_run: bool) -> bool {
         let mut inside = self.inside();
         inside.fed = Instant::now();
@@ -173,12 +173,12 @@ impl Tap {
         is_taken
     }
 
-    /// Reads seen in this window.
+    /// The number of reads in this window.
     pub(super) fn reads(&self) -> u64 {
         self.inside().window.reads()
     }
 
-    /// Ends the window and begins another one.
+    /// Ends the window and begins the next one.
     pub(super) fn window(&self) -> Seen {
         let mut inside = self.inside();
         let next = Window::new(inside.limits);
@@ -222,7 +222,7 @@ impl Inside {
             self.active.read += read;
             self.window.saw(schema, sql, is_kept);
             self.candidates += 1;
-            // Each of them with the same probability (reservoir sampling).
+            // Reservoir sampling: each of them is chosen with the same probability.
             if next(&mut self.random).is_multiple_of(self.candidates) {
                 self.candidate = Some(Candidate { schema: schema.map(Into::into), sql: sql.into(), of: 1 });
             }
@@ -243,7 +243,7 @@ fn pages(event: &Event<'_>) -> (u64, u64) {
     (accessed, read)
 }
 
-/// The next of a row of numbers without a pattern (splitmix64).
+/// The next pseudorandom number (splitmix64).
 pub(super) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -252,15 +252,15 @@ pub(super) fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A source that is looked at; made by [`Tap::source`].
+/// A source that is observed; created by [`Tap::source`].
 pub struct Tapped<R> {
     source: R,
     tap: Tap,
-    /// What is read at once, where not everything is passed on.
+    /// Buffer for bytes read, used when not everything is passed on.
     room: Vec<u8>,
     /// What is passed on.
     buffer: Vec<u8>,
-    /// Of the buffer, what was given on.
+    /// How much of the buffer has been passed on.
     given: usize,
 }
 

@@ -1,21 +1,23 @@
-//! The reads of one window of time that the standby did not run: each distinct statement once, and their order. Bounded in memory.
+//! The reads of one time window that the standby did not run: each distinct statement once, and the order in which they ran. Bounded in
+//! memory.
 //!
-//! When there is no more room, the rest of the window is only counted: what was kept is the window's beginning, in full. Leaving out a part of
-//! the statements or of the key ranges instead would save as much, and would mislead: a page that n of the ranges need is found when one of them is
-//! kept, and would count n times (in simulations 1.2 to 6 times as many pages came out), and what a small buffer pool evicts could not be seen.
+//! When there is no more room, the rest of the window is only counted, so that what is kept is the complete beginning of the window.
+//! Leaving out part of the statements or of the key ranges instead would save as much memory, and would bias the result: a page that n of
+//! the ranges need is found when any one of them is kept, and would be counted n times (in simulations the result was 1.2 to 6 times too
+//! high). Evictions from a small buffer pool could not be observed either.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is kept at most.
+/// The limits of what is kept.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_field_names)] // each is a greatest number
 pub struct Limits {
-    /// Distinct statements.
+    /// The number of distinct statements.
     pub texts_max: usize,
-    /// Bytes of their texts.
+    /// The bytes of their texts.
     pub bytes_max: usize,
-    /// Statements, with repetitions; each takes 4 bytes.
+    /// The number of statements including repetitions; each takes 4 bytes.
     pub statements_max: usize,
 }
 
@@ -41,19 +43,19 @@ pub struct Window {
     is_full: bool,
 }
 
-/// What the standby did not run.
+/// The reads that the standby did not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotRun {
     /// The distinct statements.
     pub texts: Vec<Arc<Text>>,
-    /// Their numbers, in the order in which the active node ran them.
+    /// Their indices, in the order in which the active node ran them.
     pub order: Vec<u32>,
-    /// How many there were; more than in `order` when there was no room for all.
+    /// The number of these reads; larger than the length of `order` when there was no room for all.
     pub statements: u64,
 }
 
 impl Window {
-    /// Nothing was seen yet.
+    /// An empty window.
     pub fn new(limits: Limits) -> Window {
         Window {
             limits,
@@ -67,7 +69,7 @@ impl Window {
         }
     }
 
-    /// One read of the active node; `is_run`: the standby runs it, too.
+    /// Adds one read of the active node; `is_run`: the standby runs it as well.
     pub fn saw(&mut self, schema: Option<&[u8]>, sql: &[u8], is_run: bool) {
         self.reads += 1;
         if is_run {
@@ -97,17 +99,17 @@ impl Window {
         self.is_full = self.order.len() >= self.limits.statements_max;
     }
 
-    /// Reads that were seen.
+    /// The number of reads in the window.
     pub fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// Of these, those that the standby ran, too.
+    /// The number of reads that the standby ran as well.
     pub fn run(&self) -> u64 {
         self.run
     }
 
-    /// The others.
+    /// The reads that the standby did not run.
     pub fn not_run(self) -> NotRun {
         NotRun { texts: self.texts, order: self.order, statements: self.reads - self.run }
     }

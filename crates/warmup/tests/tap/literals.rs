@@ -274,9 +274,9 @@ async fn parameters_by_chance_give_the_same_rows_as_their_texts() {
             client.close(&statement).await.unwrap();
         }
     }
-    let told = counts.offered.load(Relaxed) as usize;
-    assert!(told * 10 > answers.len() * 8, "{told} of {}: {counts:?}", answers.len());
-    let taken = take(&mut reads, told).await;
+    let offered = counts.offered.load(Relaxed) as usize;
+    assert!(offered * 10 > answers.len() * 8, "{offered} of {}: {counts:?}", answers.len());
+    let taken = take(&mut reads, offered).await;
     let texts = texts(&taken);
     let again = rows_on_twin(&scene, &log_of(taken).await).await;
     for (text, again) in texts.iter().zip(&again) {

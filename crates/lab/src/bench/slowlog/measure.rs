@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use protocol::statement::Kind;
+use protocol::statement::StatementKind;
 use rustix::time::{ClockId, clock_gettime};
 use slowlog::{Item, Limits, Reader, Start};
 
@@ -116,7 +116,7 @@ impl Found {
             let Item::Event(event) = item else { continue };
             self.sums.add(&event);
             if depth == Depth::Kinds {
-                self.reads += u64::from(event.kind() == Some(Kind::Read));
+                self.reads += u64::from(event.kind() == Some(StatementKind::Read));
             }
         }
     }

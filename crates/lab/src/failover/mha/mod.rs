@@ -26,7 +26,7 @@ use crate::figures::ms;
 use crate::stage::account::APP_USER;
 use crate::stage::process::{MARK, Owned, ProcessParent};
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
-use crate::stage::{Kind, Stage};
+use crate::stage::{ClusterKind, Stage};
 
 /// From its start until the manager pings; it looks at every host first.
 const WATCHES_WITHIN: Duration = Duration::from_secs(60);
@@ -199,7 +199,7 @@ pub async fn rejoin(stage: &Stage, victim: &str, within: Duration) -> anyhow::Re
     }
     let primary = primary(stage).await?;
     let master = stage.node(&primary)?.address;
-    let semi_sync = stage.kind() == Kind::Replication { semi_sync: true };
+    let semi_sync = stage.kind() == ClusterKind::Replication { semi_sync: true };
     for node in stage.nodes().iter().filter(|node| node.name != primary) {
         if semi_sync {
             stage.run_in(&node.name, "SET GLOBAL rpl_semi_sync_master_enabled = OFF").await?;

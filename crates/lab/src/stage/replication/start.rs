@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::super::servers::START_LIMIT;
-use super::super::{Kind, Stage, StageNode, sql};
+use super::super::{ClusterKind, Stage, StageNode, sql};
 use super::account::{REPLICATION_PASSWORD, REPLICATION_USER};
 use super::config::PRIMARY_WAITS;
 use super::word::{ReplicationWord, ask};
@@ -24,7 +24,7 @@ impl Stage {
             self.check_reachable(node).await?;
         }
         let Some((primary, replicas)) = self.nodes.split_first() else { return Ok(()) };
-        if self.kind == (Kind::Replication { semi_sync: true }) {
+        if self.kind == (ClusterKind::Replication { semi_sync: true }) {
             self.run_in(&primary.name, PRIMARY_WAITS).await?;
         }
         self.run_in(&primary.name, "SET GLOBAL read_only = OFF").await?;

@@ -1,4 +1,4 @@
-//! What was seen of a node, by buckets of a fixed length: a series with a bound.
+//! Observations of a node in buckets of a fixed length: a time series of bounded size.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::Source;
 
-/// A bucket of whose time one part in so many was busy still shows the usual rate.
+/// A bucket in which at most one part in this many of the time was busy still represents the usual rate.
 const CATCHING_UP_PARTS: u64 = 10;
 
-/// A busy time, and what was applied in it.
+/// Busy time, and the transactions applied in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Busy {
     /// Transactions.
@@ -28,25 +28,25 @@ impl Busy {
         self.us = self.us.saturating_add(more.us);
     }
 
-    /// Transactions a second.
+    /// Transactions per second of busy time.
     pub fn per_s(self) -> Option<f64> {
         (self.us > 0).then(|| self.applied as f64 * 1e6 / self.us as f64)
     }
 }
 
-/// One stretch of the series.
+/// One bucket of the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Its number: its beginning by the looks' clock, in bucket lengths.
+    /// The index of the bucket: its start on the clock of the samples, divided by the bucket length.
     pub number: u64,
-    /// All that was applied, and the time that was looked at.
+    /// All transactions applied, and the time that was observed.
     pub all: Busy,
-    /// Hardly anything waited at its end: the node kept up with what had come.
+    /// The queue was nearly empty at the end of the bucket: the node kept up with what arrived.
     pub kept_up: bool,
-    /// Busy, known from the queue.
+    /// Busy time that is known from the queue.
     #[serde(default, skip_serializing_if = "Busy::is_none")]
     pub backlog: Busy,
-    /// Busy, known from its own flow control.
+    /// Busy time that is known from the node's own flow control.
     #[serde(default, skip_serializing_if = "Busy::is_none")]
     pub flow_control: Busy,
 }
@@ -60,13 +60,13 @@ pub struct Series {
 }
 
 impl Series {
-    /// So many buckets of so many microseconds; what is older goes.
+    /// A series of at most this many buckets of this many microseconds each; older buckets are dropped.
     pub fn new(bucket_us: u64, buckets_max: usize) -> Self {
         Self { buckets: VecDeque::new(), bucket_us: bucket_us.max(1), buckets_max: buckets_max.max(1) }
     }
 
-    /// Takes up a series that was kept: buckets of the same length, by the same clock. Those that are older than the series is long, later than
-    /// `now_us`, or not in order are left out.
+    /// Loads a stored series: buckets of the same length, on the same clock. Buckets that are too old for the series, later than `now_us`,
+    /// or out of order are left out.
     pub fn resume(&mut self, kept: impl IntoIterator<Item = Bucket>, now_us: u64) {
         let now = now_us / self.bucket_us;
         let oldest = (now + 1).saturating_sub(self.buckets_max as u64);
@@ -78,12 +78,12 @@ impl Series {
         }
     }
 
-    /// Oldest first.
+    /// The buckets, oldest first.
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {
         self.buckets.iter()
     }
 
-    /// How long one is, microseconds.
+    /// The length of a bucket, microseconds.
     pub fn bucket_us(&self) -> u64 {
         self.bucket_us
     }
@@ -91,7 +91,7 @@ impl Series {
     fn bucket(&mut self, at_us: u64) -> &mut Bucket {
         let number = at_us / self.bucket_us;
         if self.buckets.back().is_none_or(|last| last.number < number) {
-            // Also where there are gaps: what is older than the series is long says nothing of the present.
+            // Drops by age rather than by number, because the series may have gaps and old buckets say nothing about the present.
             let oldest = (number + 1).saturating_sub(self.buckets_max as u64);
             while self.buckets.front().is_some_and(|first| first.number < oldest) {
                 self.buckets.pop_front();
@@ -116,8 +116,8 @@ impl Series {
         }
     }
 
-    /// The highest usual rate: of a bucket that was looked at for at least half of its length and was not spent on catching up, transactions a
-    /// second.
+    /// The highest usual rate, transactions per second: the highest among the buckets that were observed for at least half of their length
+    /// and in which the node was not catching up.
     pub fn peak_per_s(&self) -> Option<f64> {
         let is_usual = |bucket: &&Bucket| {
             (bucket.backlog.us + bucket.flow_control.us) * CATCHING_UP_PARTS <= bucket.all.us
@@ -125,7 +125,7 @@ impl Series {
         self.full().filter(is_usual).filter_map(|bucket| bucket.all.per_s()).reduce(f64::max)
     }
 
-    /// The highest rate of those that the node kept up with.
+    /// The highest rate among the buckets in which the node kept up.
     pub fn kept_up_per_s(&self) -> Option<f64> {
         self.full().filter(|bucket| bucket.kept_up).filter_map(|bucket| bucket.all.per_s()).reduce(f64::max)
     }

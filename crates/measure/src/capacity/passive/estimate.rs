@@ -1,29 +1,29 @@
-//! What a series comes to: a figure with its interval and a sentence.
+//! Computes the estimate from a series: a figure with its interval, and a sentence.
 
 use serde::Serialize;
 
 use super::bucket::{Bucket, Busy, Series};
 
-/// Less busy time than this is too little for a figure, microseconds.
+/// Busy time below this is too short for a figure, microseconds.
 const BUSY_MIN_US: u64 = 200_000;
-/// And fewer transactions than this.
+/// Fewer transactions than this are too few for a figure.
 const APPLIED_MIN: u64 = 50;
-/// So many buckets are needed to tell how much they differ.
+/// The number of buckets that is needed to compute how much they differ.
 const BUCKETS_MIN: usize = 4;
-/// With fewer, the figure may be off by so much: a guess, and told as one.
+/// With fewer buckets, this relative error is assumed, and the sentence calls the figure a guess.
 const SHARE_UNKNOWN: f64 = 0.5;
 
 /// How it is known that a node was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Transactions waited all along.
+    /// Transactions waited the whole time.
     Backlog,
-    /// It asked its group to wait (flow control).
+    /// The node requested a flow control pause.
     FlowControl,
 }
 
 impl Source {
-    /// As JSON has it.
+    /// The name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Backlog => "backlog",
@@ -32,36 +32,36 @@ impl Source {
     }
 }
 
-/// A rate of applying, transactions a second.
+/// A rate of applying, transactions per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The best guess.
+    /// The best estimate.
     pub per_s: f64,
-    /// It is between this (95 %, by how the samples differ among themselves) ...
+    /// The lower end of the 95 % interval, from the variation between samples.
     pub low_per_s: f64,
-    /// ... and this.
+    /// The upper end of that interval.
     pub high_per_s: f64,
-    /// How it is known.
+    /// How it is known that the node was busy.
     pub source: Source,
-    /// What was applied in the time in which it was busy.
+    /// Transactions applied in the busy time.
     pub busy: Busy,
-    /// In how many buckets that was seen.
+    /// The number of buckets with busy time.
     pub buckets: usize,
 }
 
 /// What is known of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Estimate {
-    /// It was seen busy.
+    /// The node was seen busy, so its capacity is known.
     Seen(Figure),
-    /// It was not, and kept up with this rate, transactions a second.
+    /// The node was never seen busy, and kept up with this rate, transactions per second.
     AtLeast(f64),
-    /// Nothing was applied, or it was not looked at for long enough.
+    /// Nothing was applied, or the node was not observed for long enough.
     Unknown,
 }
 
 impl Estimate {
-    /// Of all that a series has. The queue says more than flow control: a group that is held up comes in pushes.
+    /// The estimate from a whole series. The queue is preferred to flow control, because a group under flow control sends in bursts.
     pub fn of(series: &Series) -> Self {
         let by = |source: Source, busy: fn(&Bucket) -> Busy| {
             figure(source, series.buckets().map(busy).filter(|busy| busy.us > 0).collect())
@@ -73,7 +73,7 @@ impl Estimate {
             .unwrap_or(Self::Unknown)
     }
 
-    /// Transactions a second that it can apply at least, by what is known.
+    /// The rate that the node can certainly apply, transactions per second.
     pub fn low_per_s(&self) -> Option<f64> {
         match self {
             Self::Seen(figure) => Some(figure.low_per_s),
@@ -82,7 +82,7 @@ impl Estimate {
         }
     }
 
-    /// How many times `peak_per_s` (the highest usual rate) the node can apply; nothing where that is not known.
+    /// The capacity as a multiple of `peak_per_s`, the highest usual rate; `None` when the capacity is not known.
     pub fn factor(&self, peak_per_s: Option<f64>) -> Option<f64> {
         let peak = peak_per_s.filter(|peak| *peak > 0.0)?;
         match self {
@@ -91,7 +91,7 @@ impl Estimate {
         }
     }
 
-    /// One sentence. `peak`: the highest usual rate, transactions a second, and its name, such as "today's peak".
+    /// The estimate as a sentence. `peak`: the highest usual rate, transactions per second, with its name, such as "today's peak".
     pub fn sentence(&self, node: &str, peak: Option<(f64, &str)>) -> String {
         match self {
             Self::Seen(figure) => {
@@ -120,7 +120,7 @@ impl Estimate {
     }
 }
 
-/// All busy time together, and how much its buckets differ.
+/// The sum of all busy time, and how much the buckets differ.
 fn figure(source: Source, busy: Vec<Busy>) -> Option<Figure> {
     let all = Busy { applied: busy.iter().map(|b| b.applied).sum(), us: busy.iter().map(|b| b.us).sum() };
     if all.us < BUSY_MIN_US || all.applied < APPLIED_MIN {
@@ -134,7 +134,7 @@ fn figure(source: Source, busy: Vec<Busy>) -> Option<Figure> {
     Some(Figure { per_s, low_per_s, high_per_s, source, busy: all, buckets: busy.len() })
 }
 
-/// The standard error of a ratio of sums (what was applied, by the time), from how each part differs from it.
+/// The standard error of a ratio of sums (transactions divided by time), from the deviations of the parts.
 fn spread(parts: &[Busy], per_s: f64) -> Option<f64> {
     if parts.len() < BUCKETS_MIN {
         return None;
@@ -146,35 +146,35 @@ fn spread(parts: &[Busy], per_s: f64) -> Option<f64> {
     Some((squares / (count * (count - 1.0))).sqrt() / mean_s)
 }
 
-/// What is known of a node, for people and programs: the same in the command's JSON and in `status`.
+/// The estimate for a node in the form that both the command's JSON and `status` use.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeCapacity {
-    /// Its name.
+    /// The node's name.
     pub node: String,
-    /// The figure, transactions a second; none where the node was never seen busy.
+    /// The capacity, transactions per second; `None` when the node was never seen busy.
     pub apply_per_s: Option<f64>,
-    /// It is between this (95 %, by how the samples differ among themselves) ...
+    /// The lower end of the 95 % interval, from the variation between samples.
     pub low_per_s: Option<f64>,
-    /// ... and this.
+    /// The upper end of that interval.
     pub high_per_s: Option<f64>,
-    /// `backlog` or `flow_control`.
+    /// How busy time was recognised: `backlog` or `flow_control`.
     pub source: Option<&'static str>,
-    /// For how long it was seen busy, ms.
+    /// How long the node was seen busy, ms.
     pub busy_ms: Option<u64>,
-    /// What it applied meanwhile.
+    /// Transactions applied in that time.
     pub busy_transactions: Option<u64>,
-    /// It can apply at least this, transactions a second.
+    /// A lower bound of the capacity, transactions per second.
     pub at_least_per_s: Option<f64>,
-    /// The highest usual rate, transactions a second.
+    /// The highest usual rate, transactions per second.
     pub peak_per_s: Option<f64>,
-    /// At so many times that rate it would fall behind.
+    /// The multiple of that rate at which the node would fall behind.
     pub times_peak: Option<f64>,
-    /// All that as one sentence.
+    /// The estimate as a sentence.
     pub sentence: String,
 }
 
 impl NodeCapacity {
-    /// Of a node's series. `peak`: the highest usual rate, transactions a second, and what it is called, such as "today's peak".
+    /// Computes it from a node's series. `peak`: the highest usual rate, transactions per second, with its name, such as "today's peak".
     pub fn of(node: &str, series: &Series, peak: Option<(f64, &str)>) -> Self {
         let (estimate, peak_per_s) = (Estimate::of(series), peak.map(|(peak, _)| peak));
         let figure = match &estimate {

@@ -1,15 +1,16 @@
-//! How much a node can apply, from what happens by itself: nothing is stopped for it.
+//! Estimates the capacity of a node from normal operation, without stopping anything.
 //!
 //! ```text
 //!   Look, Look, ... ──> Watcher ──> Bucket, Bucket, ... (bounded) ──> Estimate: a rate with its interval, or "at least", or unknown
 //! ```
 //!
-//! A node applies as fast as it can while transactions wait for it. So what it applied in a time in which its queue was never empty, by that time, is its
-//! capacity itself. That happens in small after each short stall, and at length after a restart, a backup, or while the node slows its group
-//! down (flow control). Where it never happened, the highest rate at which the node kept up is a lower bound, and no more.
+//! A node applies as fast as it can while transactions wait for it. The number of transactions applied while its queue was never empty,
+//! divided by that time, is therefore its capacity. Short intervals of this kind occur after each brief stall; long ones after a restart,
+//! after a backup, or while the node slows its group down by flow control. If none was observed, the highest rate at which the node kept up
+//! is a lower bound only.
 //!
-//! Not used: what the appliers' threads are doing. On a node that could apply 2,873 transactions a second and applied 164, its only applier was seen at work
-//! in 45 of 100 looks at the list of processes, because it waits for its turn there, too; that would have made 365.
+//! The state of the applier threads is not used. On a node that could apply 2,873 transactions a second and applied 164, the process list
+//! showed its only applier busy in 45 of 100 samples, because waiting for its turn counts as busy there; the estimate would have been 365.
 
 mod bucket;
 mod estimate;

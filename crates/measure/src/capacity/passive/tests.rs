@@ -1,10 +1,10 @@
-//! A modelled node whose capacity is known, looked at in several ways.
+//! A simulated node of known capacity, sampled in several ways.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use super::*;
 
-/// A node that gets `arrive_per_s` and can apply `apply_per_s`, in steps of 1 ms.
+/// A node that receives `arrive_per_s` and can apply `apply_per_s` transactions a second, simulated in steps of 1 ms.
 struct Model {
     us: u64,
     arrived: f64,
@@ -18,7 +18,7 @@ impl Model {
         Self { us: 0, arrived: 0.0, applied: 0.0, asked: 0, is_asking: false }
     }
 
-    /// Runs for a time and looks every `pace_ms`.
+    /// Runs for a time and takes a sample every `pace_ms`.
     fn run(
         &mut self,
         ms: u64,
@@ -101,7 +101,7 @@ fn a_node_that_slows_its_group_down_tells_it_too() {
     let (mut model, mut watcher, mut series) =
         (Model::new(), Watcher::default(), Series::new(10_000_000, 20));
     model.run(60_000, 1000, (300.0, 900.0), |look| watcher.look(look, &mut series));
-    // The group wants 2,000 and gets what this node applies: its queue swings around 12.
+    // The group offers 2,000 a second and flow control slows it to what this node applies: its queue varies around 12.
     model.arrived += 12.0;
     model.is_asking = true;
     for _ in 0..60 {
@@ -125,7 +125,7 @@ fn a_writer_a_lock_and_a_restart_are_no_capacity() {
         ..Look::default()
     };
     for s in 1..20 {
-        // Its own writes are committed, and some others' wait.
+        // The node's own writes are committed, while write sets from other nodes wait.
         watcher.look(look(s, 100 * s, 100 * s, 500, true), &mut series);
     }
     for s in 20..40 {
@@ -134,7 +134,7 @@ fn a_writer_a_lock_and_a_restart_are_no_capacity() {
     for s in 40..60 {
         watcher.look(look(s, 2000 + s, 0, 500, false), &mut series);
     }
-    // It begins anew.
+    // The counters restart.
     for s in 60..80 {
         watcher.look(look(s, s, 0, 0, true), &mut series);
     }
@@ -151,7 +151,7 @@ fn a_series_goes_on_after_a_pause_and_forgets_what_is_too_old() {
         ..Bucket::default()
     };
     let mut series = Series::new(1_000_000, 10);
-    // Now is second 20: those of seconds 11 to 20 count; one is of the future, one is not in order.
+    // The present time is second 20: buckets of seconds 11 to 20 count. One is in the future, and one is out of order.
     series.resume([5, 11, 14, 13, 20, 99].map(bucket), 20_500_000);
     let numbers = |series: &Series| series.buckets().map(|bucket| bucket.number).collect::<Vec<_>>();
     assert_eq!(numbers(&series), [11, 14, 20]);

@@ -1,29 +1,30 @@
-//! From looks at a node to times in which it certainly was busy.
+//! Derives from successive samples of a node the times in which it was certainly busy.
 //!
-//! Invariant: no time is counted in which the node may have had nothing to do, nor one in which it was kept from applying (a lock, a stopped thread).
+//! Invariant: a time in which the node may have been idle, or in which something prevented it from applying (a lock, a stopped thread), is
+//! not counted.
 
 use super::bucket::{Busy, Series};
 use super::estimate::Source;
 use crate::sample::Sample;
 
-/// A shorter queue is the usual coming and going: no episode begins with it.
+/// Shorter queues occur in normal operation and do not begin a busy interval.
 const QUEUE_BEGINS: u64 = 8;
-/// Between looks that are further apart the queue may have been empty and have grown again, unless what was applied had been waiting before,
-/// microseconds.
+/// Between samples further apart than this, in microseconds, the queue may have been empty and have grown again. Such an interval counts
+/// only if everything applied in it had been waiting at its beginning.
 const CLOSE_US: u64 = 100_000;
-/// A stretch of close looks is counted in pieces of so much.
+/// A busy interval seen in close samples is counted in parts of this length.
 const STRETCH_US: u64 = 1_000_000;
-/// A node that applies nothing for so long is kept from it.
+/// A node that applies nothing for this long is prevented from applying.
 const STILL_US: u64 = 60_000;
-/// Looks that are further apart say nothing of what was between them, microseconds.
+/// Samples further apart than this, in microseconds, allow no statement about the time between them.
 const FAR_US: u64 = 5_000_000;
-/// Of what a node commits, at most one part in so many may be its own writes: those are not applied.
+/// At most one part in this many of the node's commits may be its own writes, because those are not applied from the queue.
 const OWN_PARTS: u64 = 10;
 
 /// A node's counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Microseconds since any beginning; it never goes back.
+    /// Microseconds on a monotonic clock with an arbitrary origin.
     pub at_us: u64,
     /// Transactions applied or committed, a counter.
     pub applied: u64,
@@ -31,16 +32,16 @@ pub struct Look {
     pub own: u64,
     /// Transactions received and not yet applied.
     pub queue: u64,
-    /// How often the node asked its group to wait (flow control), a counter.
+    /// How often the node requested a flow control pause, a counter.
     pub pauses_asked: u64,
-    /// It asks now.
+    /// The node is requesting a pause now.
     pub is_asking: bool,
-    /// Nothing that is known keeps it from applying.
+    /// Nothing is known that prevents the node from applying.
     pub may_apply: bool,
 }
 
 impl Look {
-    /// Of a sample; nothing when the server did not say what is needed.
+    /// Takes the counters from a sample; `None` when the server did not report all of them.
     pub fn of(sample: &Sample) -> Option<Self> {
         let at_us = sample.at_us;
         if let Some(galera) = &sample.counters.galera {
@@ -51,7 +52,7 @@ impl Look {
                 queue: galera.recv_queue?,
                 pauses_asked: galera.flow_control_sent.unwrap_or(0),
                 is_asking: galera.flow_control_requested.unwrap_or(false),
-                // Joining: it takes what another sends it (IST), by that one's pace.
+                // Joining: the node applies what its donor sends (IST), at the donor's speed.
                 may_apply: galera.primary? && matches!(galera.local_state?, 2..=4),
             });
         }
@@ -71,23 +72,24 @@ impl Look {
 #[derive(Clone, Debug, Default)]
 pub struct Watcher {
     last: Option<Look>,
-    /// Of looks that are close together: the stretch with a queue that goes on now.
+    /// For samples close together: the present interval with a queue.
     close: Option<Stretch>,
-    /// Of looks that are further apart: the last busy span. It counts only once another follows: what begins in it may have kept it from applying.
+    /// For samples further apart: the last busy interval. It counts only once another follows, because something that began in it may have
+    /// prevented the node from applying.
     pending: Option<(Source, Busy)>,
-    /// Nothing was applied in the span before, although transactions waited: that may have lasted into this one.
+    /// Nothing was applied in the previous interval although transactions waited. The cause may have lasted into this interval.
     was_stalled: bool,
 }
 
 impl Watcher {
-    /// Takes a look; what it shows goes into `series`.
+    /// Processes a sample and adds busy times to `series`.
     pub fn look(&mut self, look: Look, series: &mut Series) {
         let Some(last) = self.last.replace(look) else { return };
         let us = look.at_us.saturating_sub(last.at_us);
         let applied = look.applied.checked_sub(last.applied);
         let own = look.own.checked_sub(last.own);
         let (Some(applied), Some(own), 1..=FAR_US) = (applied, own, us) else {
-            // A restart, or a pause in looking.
+            // The server restarted, or no samples were taken for a while.
             (self.close, self.pending, self.was_stalled) = (None, None, false);
             return;
         };
@@ -109,7 +111,7 @@ impl Watcher {
     fn look_close(&mut self, is_able: bool, last: &Look, look: &Look, span: Busy, series: &mut Series) {
         let begins = self.close.is_some() || last.queue >= QUEUE_BEGINS;
         if !is_able || !begins || look.queue == 0 {
-            // It may have been empty before the end of this span, which is left out.
+            // The queue may have become empty before the end of this interval, which is therefore left out.
             if let Some(stretch) = self.close.take().filter(|_| is_able) {
                 stretch.count(last.at_us, series);
             }
@@ -127,7 +129,7 @@ impl Watcher {
         let source = is_able.then(|| busy(last, look, span.applied)).flatten();
         let is_stalled = source.is_some() && span.applied == 0;
         if is_stalled {
-            // It may have begun in the span before.
+            // What prevented the node from applying may have begun in the previous interval.
             self.pending = None;
         } else {
             self.leave_far(last, series);
@@ -143,23 +145,23 @@ impl Watcher {
     }
 }
 
-/// How it is known that the node was busy from the one look to the other, when they are far apart.
+/// How it is known that the node was busy between two samples that are far apart.
 fn busy(last: &Look, look: &Look, applied: u64) -> Option<Source> {
     let is_paced_by_it = look.is_asking || look.pauses_asked > last.pauses_asked;
     if is_paced_by_it && last.queue > 0 && look.queue > 0 {
         return Some(Source::FlowControl);
     }
-    // Transactions are applied in the order in which they came: all of these had been waiting at its beginning.
+    // Transactions are applied in the order of arrival: all of these were waiting at the beginning of the interval.
     (last.queue >= QUEUE_BEGINS && last.queue >= applied).then_some(Source::Backlog)
 }
 
-/// A stretch of looks that are close together and all see a queue.
+/// An interval with close samples that all show a queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stretch {
     all: Busy,
-    /// The longest queue so far; from the look after that on it falls.
+    /// The longest queue so far; after that sample the queue became shorter.
     queue_max: u64,
-    /// What was applied since that look.
+    /// Transactions applied since that sample.
     falling: Busy,
     is_at_max: bool,
     /// For how long nothing has been applied, and the longest such time, microseconds.
@@ -179,14 +181,15 @@ impl Stretch {
         if queue >= self.queue_max {
             (self.queue_max, self.falling, self.is_at_max) = (queue, Busy::default(), true);
         } else if self.is_at_max {
-            // What kept it from applying may have ended in this span.
+            // What prevented the node from applying may have ended in this interval.
             self.is_at_max = false;
         } else {
             self.falling.add(span);
         }
     }
 
-    /// While the queue falls, nothing keeps the node from applying. While it grows, that is known only of a long stretch without a pause.
+    /// While the queue becomes shorter, nothing prevents the node from applying. While it grows, that is known only after a long interval
+    /// without a pause.
     fn count(&self, at_us: u64, series: &mut Series) {
         let is_steady = self.all.us >= STRETCH_US && self.still_max_us < STILL_US;
         let busy = if is_steady { self.all } else { self.falling };

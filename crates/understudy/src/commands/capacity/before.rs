@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use link::{LinkError, Rows};
 use measure::capacity::precheck::Facts;
-use measure::capacity::reading::Kind;
+use measure::capacity::reading::ClusterKind;
 use protocol::errno::LOCK_WAIT_TIMEOUT;
 use tokio::time::sleep;
 
@@ -71,13 +71,13 @@ pub async fn look(
     if site.size.is_none() {
         // Nobody will move them away.
         facts.sessions = clients(&sessions, ignored);
-        if site.kind == Kind::Galera {
+        if site.kind == ClusterKind::Galera {
             facts.writing = clients(&ask(node, sql::WRITING).await?, ignored);
         }
     }
     match site.kind {
-        Kind::Galera => galera(node, others, facts).await,
-        Kind::Replication => replica(site, node, others, facts).await,
+        ClusterKind::Galera => galera(node, others, facts).await,
+        ClusterKind::Replication => replica(site, node, others, facts).await,
     }
 }
 

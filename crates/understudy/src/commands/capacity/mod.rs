@@ -31,7 +31,7 @@ use clap::Args;
 use lab::command::output::{write_json, write_text};
 use measure::capacity::precheck::{Condition, refusals};
 use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedure};
-use measure::capacity::reading::Kind;
+use measure::capacity::reading::ClusterKind;
 
 use self::asker::Asker;
 use self::before::Found;
@@ -217,7 +217,7 @@ impl Capacity {
         Ok((site, Traffic::Served(traffic)))
     }
 
-    fn plan(&self, kind: Kind, found: &Found) -> Plan {
+    fn plan(&self, kind: ClusterKind, found: &Found) -> Plan {
         let wanted = self.backlog_mb.map_or(found.backlog_bytes_max, |mib| mib << 20);
         Plan {
             kind,

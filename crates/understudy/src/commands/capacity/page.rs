@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Procedure};
-use measure::capacity::reading::{Kind, Reading};
+use measure::capacity::reading::{ClusterKind, Reading};
 use measure::capacity::result::{Capacity, Counted};
 use serde_json::{Value, json};
 
@@ -81,9 +81,9 @@ impl Measured<'_> {
         ));
         if let Some(elsewhere) = record.elsewhere() {
             let felt = match (self.site.kind, elsewhere.paused.is_zero()) {
-                (Kind::Replication, _) => String::new(),
-                (Kind::Galera, true) => "; flow control stopped nobody".to_owned(),
-                (Kind::Galera, false) => {
+                (ClusterKind::Replication, _) => String::new(),
+                (ClusterKind::Galera, true) => "; flow control stopped nobody".to_owned(),
+                (ClusterKind::Galera, false) => {
                     format!("; FLOW CONTROL STOPPED WRITES FOR {}", span(ms(elsewhere.paused)))
                 }
             };
@@ -121,7 +121,7 @@ impl Measured<'_> {
             "node": self.site.node.name,
             "address": self.site.node.address,
             "version": self.version,
-            "kind": match self.site.kind { Kind::Galera => "galera", Kind::Replication => "replication" },
+            "kind": match self.site.kind { ClusterKind::Galera => "galera", ClusterKind::Replication => "replication" },
             "apply_per_s": capacity.apply_per_s,
             "baseline_per_s": capacity.baseline_per_s,
             "baseline_share": capacity.baseline_share,
@@ -168,7 +168,7 @@ pub fn failure(site: &Site, why: &Why) -> String {
             "{name} would gather {:.1} MiB while it is held, and {:.1} may wait there: hold it shorter (--hold-s), or allow more (--backlog-mb) {}",
             *expected_bytes as f64 / 1_048_576.0,
             *max_bytes as f64 / 1_048_576.0,
-            if site.kind == Kind::Galera {
+            if site.kind == ClusterKind::Galera {
                 "where gcache has room, up to what gcs.recv_q_soft_limit lets its receive queue hold"
             } else {
                 "where its disk and relay_log_space_limit have room"
@@ -203,8 +203,8 @@ pub fn left(site: &Site, order: Order, why: &str, is_guarded: bool) -> String {
         (false, _) => "",
     };
     let by_hand = match (order, site.kind) {
-        (Order::Resume, Kind::Galera) => "end the session that holds the lock".to_owned(),
-        (Order::Resume, Kind::Replication) => "START SLAVE SQL_THREAD".to_owned(),
+        (Order::Resume, ClusterKind::Galera) => "end the session that holds the lock".to_owned(),
+        (Order::Resume, ClusterKind::Replication) => "START SLAVE SQL_THREAD".to_owned(),
         (Order::Resync, _) => "SET GLOBAL wsrep_desync = OFF".to_owned(),
         _ => format!("`understudy undrain {name}`"),
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use link::Rows;
 use measure::capacity::passive::{Look, NodeCapacity, Series, Watcher};
-use measure::capacity::reading::Kind;
+use measure::capacity::reading::ClusterKind;
 use measure::sample::{Counters, Sample};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -81,13 +81,13 @@ pub async fn look(site: &Site, node: &mut Asker, how_long: Duration) -> Result<S
     Ok(Seen { text: told.sentence, json })
 }
 
-async fn ask(kind: Kind, node: &mut Asker) -> Result<Counters, String> {
+async fn ask(kind: ClusterKind, node: &mut Asker) -> Result<Counters, String> {
     match kind {
-        Kind::Galera => {
+        ClusterKind::Galera => {
             let rows = node.ask(sql::GALERA_ALL, ANSWER_MAX).await?;
             Ok(Counters::read_galera(|name| rows.value_of(name)))
         }
-        Kind::Replication => {
+        ClusterKind::Replication => {
             // What was applied is asked last: it can only be more than what was fetched then.
             let channels = node.ask(sql::REPLICA, ANSWER_MAX).await?;
             let applied = node.ask(sql::APPLIED, ANSWER_MAX).await?;

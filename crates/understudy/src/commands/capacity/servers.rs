@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use link::{Endpoint, Link, Login, Rows, Secret};
-use measure::capacity::reading::Kind;
+use measure::capacity::reading::ClusterKind;
 use serde_json::Value;
 
 use super::sql;
@@ -29,7 +29,7 @@ pub struct Member {
 /// Who is measured, and beside whom.
 pub struct Site {
     /// What kind of cluster.
-    pub kind: Kind,
+    pub kind: ClusterKind,
     /// The measured node.
     pub node: Member,
     /// The others: all members of a Galera cluster, or the primary of a replica.
@@ -62,10 +62,10 @@ fn of_status(status: &Value, node: &str, login: Login) -> Result<Site, Failure> 
         return Err(Failure::usage(format!("the cluster has no node {node}: it has {}", names.join(", "))));
     };
     let kind = match status["kind"].as_str() {
-        Some("replication") => Kind::Replication,
-        _ => Kind::Galera,
+        Some("replication") => ClusterKind::Replication,
+        _ => ClusterKind::Galera,
     };
-    let is_primary = |other: &&Value| kind == Kind::Galera || other["writer"] == true;
+    let is_primary = |other: &&Value| kind == ClusterKind::Galera || other["writer"] == true;
     Ok(Site {
         kind,
         node: of(measured)
@@ -94,13 +94,13 @@ pub async fn standalone(address: &str, others: &[String], login: Login) -> Resul
     let mut link = connect(address, &login).await?;
     let status = ask(&mut link, address, sql::GALERA_STATUS).await?;
     let kind = match status.value_of("wsrep_connected").is_some_and(|on| on.eq_ignore_ascii_case("ON")) {
-        true => Kind::Galera,
-        false => Kind::Replication,
+        true => ClusterKind::Galera,
+        false => ClusterKind::Replication,
     };
     let found = match (kind, others.is_empty()) {
         (_, false) => others.to_vec(),
-        (Kind::Galera, true) => members(&status, address)?,
-        (Kind::Replication, true) => {
+        (ClusterKind::Galera, true) => members(&status, address)?,
+        (ClusterKind::Replication, true) => {
             let rows = ask(&mut link, address, sql::REPLICA).await?;
             let replica = sql::replica(&rows).map_err(|why| {
                 Failure::usage(format!("{address} is neither a Galera node nor a replica: {why}"))
@@ -174,7 +174,7 @@ mod tests {
         ] });
         let login = || Login::new("x", Secret::None);
         let site = of_status(&status, "db2", login()).unwrap_or_else(|_| unreachable!());
-        assert!(site.was_drained && !site.is_writer && site.kind == Kind::Replication);
+        assert!(site.was_drained && !site.is_writer && site.kind == ClusterKind::Replication);
         assert_eq!(site.others, [Member { name: "db1".into(), address: "a:1".into() }]);
         let galera = json!({ "kind": "galera", "nodes": status["nodes"] });
         let site = of_status(&galera, "db3", login()).unwrap_or_else(|_| unreachable!());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::capacity::reading::{Kind, Node, Other, Reading};
+use measure::capacity::reading::{ClusterKind, Node, Other, Reading};
 use tokio::time::Instant;
 
 use super::asker::Asker;
@@ -17,7 +17,7 @@ const OTHERS_EVERY: Duration = Duration::from_millis(500);
 
 /// See the head of this file.
 pub struct Watch {
-    kind: Kind,
+    kind: ClusterKind,
     node: Asker,
     others: Vec<Watched>,
     asked: Option<Instant>,
@@ -37,7 +37,7 @@ struct Watched {
 
 impl Watch {
     /// Ways of its own to all of them.
-    pub fn new(kind: Kind, node: &Asker, others: &[Asker]) -> Self {
+    pub fn new(kind: ClusterKind, node: &Asker, others: &[Asker]) -> Self {
         let watched =
             |asker: &Asker| Watched { asker: asker.another(), last: None, bytes: 0, rests_until: None };
         Self {
@@ -57,15 +57,15 @@ impl Watch {
     pub async fn read(&mut self, began: Instant) -> Result<Reading, String> {
         let before = began.elapsed();
         let node = match self.kind {
-            Kind::Galera => self.galera().await?,
-            Kind::Replication => self.replica().await?,
+            ClusterKind::Galera => self.galera().await?,
+            ClusterKind::Replication => self.replica().await?,
         };
         let at = before + began.elapsed().saturating_sub(before) / 2;
         if self.asked.is_none_or(|asked| asked.elapsed() >= OTHERS_EVERY) {
             self.asked = Some(Instant::now());
             self.ask_others().await;
         }
-        if self.kind == Kind::Galera {
+        if self.kind == ClusterKind::Galera {
             self.arrived_bytes = self.others.iter().map(|other| other.bytes).sum();
         }
         let others = self.others.iter().map(|other| other.last.clone()).collect();
@@ -107,8 +107,8 @@ impl Watch {
                 continue;
             }
             let question = match self.kind {
-                Kind::Galera => sql::GALERA_STATUS,
-                Kind::Replication => sql::COMMITTED,
+                ClusterKind::Galera => sql::GALERA_STATUS,
+                ClusterKind::Replication => sql::COMMITTED,
             };
             let mut answer = other.asker.ask(question, OTHER_ANSWER_MAX).await;
             if answer.is_err() && other.last.is_some() {
@@ -117,8 +117,8 @@ impl Watch {
             }
             let answer = answer.ok();
             let said = answer.and_then(|rows| match self.kind {
-                Kind::Galera => sql::galera_other(&rows),
-                Kind::Replication => {
+                ClusterKind::Galera => sql::galera_other(&rows),
+                ClusterKind::Replication => {
                     let committed = rows.text(0, 0).and_then(sql::transactions)?;
                     Some((Other { committed, flow_control_paused: Duration::ZERO }, 0))
                 }

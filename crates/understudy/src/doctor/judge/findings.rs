@@ -41,13 +41,13 @@ fn reach(nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
 }
 
 fn grants(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
-    let mut told: Vec<&[MissingPrivilege]> = Vec::new();
+    let mut reported: Vec<&[MissingPrivilege]> = Vec::new();
     for (_, said) in answered(nodes) {
         let lacks = said.lacks.as_slice();
-        if lacks.is_empty() || told.contains(&lacks) {
+        if lacks.is_empty() || reported.contains(&lacks) {
             continue;
         }
-        told.push(lacks);
+        reported.push(lacks);
         findings.push(Finding {
             weight: Weight::Problem,
             nodes: named(nodes, |other| other.lacks == lacks),

@@ -147,10 +147,13 @@ fn what_is_wrong_is_told_first() {
     let report =
         report(&settings(""), &three([Ok(wrong), Ok(said(DEFAULTS)), Err("nothing listens there".into())]));
     assert!(report.must_act());
-    let told: Vec<_> = report.findings.iter().map(|f| f.what.as_str()).collect();
-    assert!(told[0].starts_with("db3 (10.77.0.3:3306) cannot be asked: nothing listens there"), "{told:?}");
-    assert!(told[1].contains("lacks SUPER ON *.*"), "{told:?}");
-    assert!(told.iter().any(|t| t.contains("read_only")));
+    let findings: Vec<_> = report.findings.iter().map(|f| f.what.as_str()).collect();
+    assert!(
+        findings[0].starts_with("db3 (10.77.0.3:3306) cannot be asked: nothing listens there"),
+        "{findings:?}"
+    );
+    assert!(findings[1].contains("lacks SUPER ON *.*"), "{findings:?}");
+    assert!(findings.iter().any(|t| t.contains("read_only")));
     let weights: Vec<_> = report.findings.iter().map(|f| f.weight).collect();
     assert!(weights.is_sorted());
 }

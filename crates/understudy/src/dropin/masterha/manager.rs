@@ -130,7 +130,7 @@ fn watch_until_dead<'a>(
             touched = Some(Instant::now());
             workdir.write_health(0, "PING_OK", master.host())?;
         }
-        if ended.is_told() {
+        if ended.is_signalled() {
             log.info("Got terminate signal. Exit.");
             workdir.remove("master_status.health");
             return Ok(None);
@@ -142,7 +142,7 @@ fn watch_until_dead<'a>(
 
 /// SIGTERM, SIGINT and SIGHUP: remembered, so that the manager ends where it can.
 struct Ended {
-    told: Arc<AtomicBool>,
+    signalled: Arc<AtomicBool>,
     /// Ends with this value.
     _runtime: Runtime,
 }
@@ -150,23 +150,23 @@ struct Ended {
 impl Ended {
     fn listen() -> Result<Self, String> {
         let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
-        let told = Arc::new(AtomicBool::new(false));
+        let signalled = Arc::new(AtomicBool::new(false));
         let inside = runtime.enter();
         for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
             let mut signals = signal(kind).map_err(|e| format!("cannot listen for signals: {e}"))?;
-            let told = Arc::clone(&told);
+            let signalled = Arc::clone(&signalled);
             runtime.spawn(async move {
                 if signals.recv().await.is_some() {
-                    told.store(true, Ordering::Relaxed);
+                    signalled.store(true, Ordering::Relaxed);
                 }
             });
         }
         drop(inside);
-        Ok(Self { told, _runtime: runtime })
+        Ok(Self { signalled, _runtime: runtime })
     }
 
-    fn is_told(&self) -> bool {
-        self.told.load(Ordering::Relaxed)
+    fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Relaxed)
     }
 }
 

@@ -84,7 +84,7 @@ impl Site {
     /// What is held true of all.
     pub fn status(&self) -> Result<Value, String> {
         match &self.by {
-            By::Serve(client) => client.get("status").map(|answer| answer.data).map_err(told),
+            By::Serve(client) => client.get("status").map(|answer| answer.data).map_err(message),
             By::Own(own) => Ok(own.status()),
         }
     }
@@ -124,7 +124,7 @@ impl Site {
                     ("budget_ms", u64::try_from(budget.as_millis()).ok().map(Value::from)),
                     ("force", force.then(|| Value::from(true))),
                 ]);
-                client.put("switchover", &body, Some(budget)).map(|answer| answer.message).map_err(told)
+                client.put("switchover", &body, Some(budget)).map(|answer| answer.message).map_err(message)
             }
         }
     }
@@ -180,7 +180,7 @@ impl Site {
     }
 }
 
-fn told(failure: Failure) -> String {
+fn message(failure: Failure) -> String {
     failure.text().to_owned()
 }
 
@@ -203,8 +203,8 @@ fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), 
         let node = node.ok_or_else(|| format!("{shown} has no node at {address} ([{}])", server.block))?;
         names.push((server.block.clone(), node.name.clone()));
     }
-    let client = client::Server::of_config(Some(file.to_owned())).client().map_err(told)?;
-    client.get("status").map_err(told)?;
+    let client = client::Server::of_config(Some(file.to_owned())).client().map_err(message)?;
+    client.get("status").map_err(message)?;
     Ok((client, names))
 }
 
@@ -221,7 +221,7 @@ pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
         password => Secret::Password(password.to_owned()),
     };
     let login = Login::new(server.user(), secret);
-    let runtime = crate::runtime::start().map_err(told)?;
+    let runtime = crate::runtime::start().map_err(message)?;
     runtime.block_on(async {
         let mut link = Link::connect(&server.address(), &login, DEADLINE).await.map_err(|e| e.to_string())?;
         let rows = link.query(sql, DEADLINE).await.map_err(|e| e.to_string())?;
