@@ -11,20 +11,22 @@
 //!                                      └─ Finish ─► the client has its answer ───────────────────────────────────────┘
 //! ```
 
+mod login;
 mod side;
+mod special;
 mod tapped;
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
-use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
+use protocol::packet::{HEADER_LEN, PAYLOAD_MAX};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
 use session::command::{InFlight, Next, Owed};
@@ -44,37 +46,26 @@ use crate::ending;
 use crate::error_reply::{self, ErrorReply};
 use crate::frontend::{BufferedCommand, Client, Done};
 use crate::identity::Identity;
-use crate::kill::{self, Target};
 use crate::lane::Lane;
 use crate::reads::{self, READ_ONLY};
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
-use crate::shared::{ACCOUNTS_WAIT, Listed, Shared};
+use crate::shared::{Listed, Shared};
 use crate::tap::ReadRecorder;
 use side::{Elsewhere, Side};
 
 /// The argument of COM_SET_OPTION.
 const MULTI_STATEMENTS_ON: u8 = 0;
-/// The variables that the character set of a login sets.
-const CHARSETS: [&str; 4] =
-    ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
 /// Capabilities of the login that COM_RESET_CONNECTION and COM_CHANGE_USER reset on the server (IGNORE_SPACE in sql_mode,
 /// interactive_timeout for wait_timeout). A login to another node must then not ask for them again.
 const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
-/// The server's message to a session that used KILL QUERY on itself.
-const INTERRUPTED: &str = "Query execution was interrupted";
-
-/// How long a login waits for a free connection on a node that has none.
-const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
-/// The pause between two attempts to get one.
-const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves one client to its end. `login`: its slot among the clients that have not logged in yet; without one it must log in quickly.
 ///
 /// Most of a client's life is waiting for its next command, and a task is as large as the largest thing that it ever waits for. So what is rare
 /// and large (the login, a new link, a KILL, ...) has its future in a box of its own, which is freed when it is done.
 pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<ConnectionSlot>) {
-    let Some(mut driver) = Box::pin(log_in(stream, peer, shared, login)).await else { return };
+    let Some(mut driver) = Box::pin(login::log_in(stream, peer, shared, login)).await else { return };
     driver.serve().await;
     driver.at.let_go(LetGo::Link);
     driver.note_pins(false);
@@ -84,65 +75,6 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login
 #[cfg(test)]
 pub const fn size() -> usize {
     size_of::<Driver>()
-}
-
-/// Learns who a client is; `None` when it is not let in, and knows.
-async fn log_in(
-    stream: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<Shared>,
-    login: Option<ConnectionSlot>,
-) -> Option<Box<Driver>> {
-    let mut client = Client::new(stream, peer, shared.new_id(), login.is_none());
-    let within = shared.login_timeout();
-    let logging_in = async {
-        let Some(greeting) = shared.greeting(within).await else {
-            return Err(Done::Refused(error_reply::NO_NODE_YET, String::new()));
-        };
-        client.login(&greeting, &shared).await
-    };
-    let who = match tokio::time::timeout(within + ACCOUNTS_WAIT, logging_in).await {
-        Ok(Ok(who)) => who,
-        Ok(Err(Done::Refused(error_reply, detail))) => {
-            shared.counts.error(error_reply);
-            let _ = client.say(error_reply, client.login_seq, &detail).await;
-            return None;
-        }
-        // The client is gone, or did not log in in time: there is nobody to answer.
-        Ok(Err(Done::Gone)) | Err(_) => return None,
-    };
-    drop(login);
-    let card = Card::new(client.id, peer);
-    card.set_user(&who.user);
-    let listed = shared.list(card.clone());
-    Some(Box::new(Driver {
-        session: new_session(&shared, &who),
-        side: None,
-        need: Need::default(),
-        side_not_before: None,
-        side_avoids: vec![],
-        seq: who.seq,
-        at: Attachment::new(shared.clone(), card.clone()),
-        card,
-        client,
-        who,
-        pins: Pins::NONE,
-        has_run: false,
-        has_history: false,
-        has_spoken: false,
-        lost_statement: None,
-        recorder: None,
-        shared,
-        _listed: listed,
-    }))
-}
-
-fn new_session(shared: &Shared, who: &Identity) -> Session {
-    let mut session = Session::new(who.schema.clone());
-    if shared.replicas.is_some() {
-        session.wanted.keep_gtid();
-    }
-    session
 }
 
 /// Whether to continue with this client.
@@ -271,42 +203,6 @@ impl Driver {
         }
     }
 
-    /// Ends the login. If a lane is open, a link is made first, so that the node itself can refuse the account or the schema. Otherwise the
-    /// client gets an OK, and its first statement waits.
-    async fn finish_login(&mut self) -> Flow {
-        if self.at.lease_now() {
-            let attached = self.attach_for_login().await;
-            self.at.let_go(LetGo::Lease);
-            match attached {
-                Err(AttachError::Full(error)) => {
-                    let NodeError { code, state, message } = error_reply::full_node(Some(error));
-                    let _ = self.client.say_err(self.seq, code, state, &message).await;
-                    return END;
-                }
-                Err(AttachError::StillFull) => {
-                    let NodeError { code, state, message } = error_reply::full_node(None);
-                    let _ = self.client.say_err(self.seq, code, state, &message).await;
-                    return END;
-                }
-                Err(AttachError::Refused(error)) => {
-                    let _ = self.client.say_err(self.seq, error.code, error.state, &error.message).await;
-                    return END;
-                }
-                Err(AttachError::NotRebuilt(why)) => {
-                    self.shared.counts.error(error_reply::NOT_REBUILT);
-                    let _ = self.client.say(error_reply::NOT_REBUILT, self.seq, &why).await;
-                    return END;
-                }
-                Ok(())
-                | Err(
-                    AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_),
-                ) => {}
-            }
-        }
-        let status = self.session.status();
-        flow_after(self.client.say_ok(self.seq, status).await)
-    }
-
     async fn attach(&mut self) -> Result<(), AttachError> {
         // The link to the replica was set up with state from an earlier link, and its node may be the one that becomes the session's own.
         self.side = None;
@@ -328,30 +224,7 @@ impl Driver {
         }
     }
 
-    /// A login to a node that has no free connection waits a moment for one, and not longer: a client's connection pool understands "too
-    /// many connections", and must learn of it before it counts the connection as established. It tries another node that takes sessions, where there
-    /// is one, and holds no lease while it waits: a lane that is to become quiet does not wait for it.
-    async fn attach_for_login(&mut self) -> Result<(), AttachError> {
-        let until = Instant::now() + FULL_LOGIN_WAIT.min(self.shared.hold_time());
-        loop {
-            let attached = self.attach().await;
-            let is_full = matches!(attached, Err(AttachError::Full(_) | AttachError::StillFull));
-            if !is_full || Instant::now() >= until {
-                return attached;
-            }
-            self.at.let_go(LetGo::Lease);
-            tokio::select! {
-                () = tokio::time::sleep(FULL_LOGIN_PAUSE) => {}
-                () = self.client.gone() => return attached,
-            }
-            if self.at.lease_at_once(true).is_none() && !self.at.lease_now() {
-                // Statements are held by now: the first one of this client, too.
-                return Err(AttachError::Shut);
-            }
-        }
-    }
-
-    /// The same for a command; `None` when the client has gone away.
+    /// Makes a link for a command; `None` when the client has gone away.
     async fn attach_for_command(&mut self) -> Option<Result<(), AttachError>> {
         self.side = None;
         let past = self.past();
@@ -906,169 +779,6 @@ impl Driver {
         {
             self.lost_statement = Some((backend.lane().clone(), text.to_vec()));
         }
-    }
-
-    // ---- the few commands that are not simply forwarded
-
-    /// Closes a statement on its node, if it is prepared there. There is no answer in either case.
-    async fn close_statement(&mut self, flight: &InFlight, command: BufferedCommand) -> Flow {
-        if let Some(id) = flight.statement {
-            let mut lost = false;
-            if let Some(backend) = self.at.backend.as_mut()
-                && let Some(on_node) = backend.standing.statement(id)
-            {
-                // A new packet: the client's may have any length, and need not be in the buffer.
-                let [a, b, c, d] = on_node.id.to_le_bytes();
-                let mut out = vec![];
-                put_packet(&mut out, &mut 0, &[Command::STMT_CLOSE.0, a, b, c, d]);
-                lost = backend.send(&out).await.is_err();
-            }
-            self.session.closed(self.at.standing(), id);
-            if let Some(recorder) = &mut self.recorder {
-                recorder.closed(id);
-            }
-            if lost {
-                self.lost_idle();
-            }
-        }
-        self.note_pins(true);
-        flow_after(self.client.drop_command(command).await)
-    }
-
-    /// A statement id that this session does not have: the server's error.
-    async fn unknown_statement(&mut self, id: u32, command: BufferedCommand) -> Flow {
-        if self.client.drop_command(command).await.is_err() {
-            return END;
-        }
-        let message = format!("Unknown prepared statement handler ({id}) given to the proxy");
-        flow_after(self.client.say_err(1, errno::UNKNOWN_STMT_HANDLER, *b"HY000", &message).await)
-    }
-
-    /// COM_RESET_CONNECTION is carried out by the node, so that everything is released there when the client gets its OK. If that is not
-    /// possible, the link is dropped, and the next statement makes a new one.
-    async fn reset(&mut self, command: BufferedCommand) -> Flow {
-        if self.client.drop_command(command).await.is_err() {
-            return END;
-        }
-        self.reset_side();
-        let status = self.reset_link().await;
-        if status.is_none() {
-            if self.at.was_killed().await {
-                let _ = self.client.say_err(1, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
-                return END;
-            }
-            self.at.let_go(LetGo::Link);
-        }
-        self.at.let_go(LetGo::Lease);
-        self.client.caps.0 &= !OF_LOGIN.0;
-        self.client.untold.clear();
-        self.session.reset();
-        self.tell_as_new();
-        if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
-            backend.standing = self.session.standing(false);
-            self.session.attached(status);
-            if self.who.charset == 0 {
-                // After a reset, the server takes a character set of 0 for another one than in a login.
-                for name in CHARSETS {
-                    backend.standing.must_ask(name);
-                }
-                if backend.ask_variables(&mut self.session, true).await.is_err() {
-                    self.at.let_go(LetGo::Link);
-                }
-            }
-        }
-        self.has_run = false;
-        self.rest();
-        let status = self.session.status();
-        flow_after(self.client.say_ok(1, status).await)
-    }
-
-    /// Resets the present link, if there is one and nothing was lost; returns the node's status bits afterwards.
-    async fn reset_link(&mut self) -> Option<u16> {
-        let backend = self.at.backend.as_mut().filter(|backend| !backend.lane().is_cut())?;
-        if self.session.owed().is_some() || !self.session.wanted.is_undone_by_reset(&backend.standing) {
-            return None;
-        }
-        let status = backend.reset().await.ok()?;
-        if self.shared.reads.is_some() {
-            backend.query(READ_ONLY, self.shared.connect_timeout()).await.ok()??;
-        }
-        Some(status)
-    }
-
-    /// COM_CHANGE_USER: a new session on the same connection.
-    async fn change_user(&mut self, command: BufferedCommand) -> Flow {
-        if !command.whole {
-            return self.fail(error_reply::MALFORMED, "a change of user of that size", 1, command).await;
-        }
-        let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
-        self.client.buffer.consume(command.len);
-        self.at.let_go(LetGo::Link);
-        self.side = None;
-        self.client.caps.0 &= !OF_LOGIN.0;
-        let shared = self.shared.clone();
-        let login = self.client.change_user(&payload, self.who.charset, &shared);
-        match tokio::time::timeout(shared.login_timeout() + ACCOUNTS_WAIT, login).await {
-            Ok(Ok(who)) => {
-                self.seq = who.seq;
-                self.client.untold.clear();
-                self.session = new_session(&self.shared, &who);
-                self.card.set_user(&who.user);
-                self.who = who;
-                self.tell_as_new();
-                self.has_run = false;
-                self.note_pins(true);
-                self.finish_login().await
-            }
-            Ok(Err(Done::Refused(error_reply, detail))) => {
-                self.shared.counts.error(error_reply);
-                let _ = self.client.say(error_reply, self.client.login_seq, &detail).await;
-                END
-            }
-            Ok(Err(Done::Gone)) | Err(_) => END,
-        }
-    }
-
-    /// KILL: see [`kill`].
-    async fn kill(
-        &mut self,
-        query_only: bool,
-        id: u64,
-        otherwise: InFlight,
-        command: BufferedCommand,
-    ) -> Flow {
-        let own = self.at.backend.as_ref().map(Backend::lane).cloned();
-        let (shared, caps) = (self.shared.clone(), self.client.caps);
-        let target = kill::target(&shared, &self.who, caps, self.client.id, own.as_ref(), id).await;
-        if matches!(target, Target::OnNode) {
-            return self.forward(otherwise, command).await;
-        }
-        if self.client.drop_command(command).await.is_err() {
-            return END;
-        }
-        let why = match target {
-            Target::OnNode => return GO_ON, // forwarded above
-            Target::Itself if query_only => {
-                return flow_after(
-                    self.client.say_err(1, errno::QUERY_INTERRUPTED, *b"70100", INTERRUPTED).await,
-                );
-            }
-            Target::Itself => {
-                let NodeError { code, state, message } = NodeError::killed();
-                let _ = self.client.say_err(1, code, state, &message).await;
-                return END;
-            }
-            Target::Nobody(why) => why,
-            Target::Session(place) => match kill::kill(&shared, &self.who, caps, &place, query_only).await {
-                Ok(()) => {
-                    let status = self.session.status();
-                    return flow_after(self.client.say_ok(1, status).await);
-                }
-                Err(why) => format!("{id} ({why})"),
-            },
-        };
-        self.shared.counts.error(error_reply::UNKNOWN_THREAD);
-        flow_after(self.client.say(error_reply::UNKNOWN_THREAD, 1, &why).await)
     }
 }
 
