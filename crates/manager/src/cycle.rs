@@ -1,5 +1,5 @@
-//! The one owner of the brain: facts, orders and time go in, actions are carried out, in the order in which they come. Nothing
-//! here waits for anything but the next message.
+//! The task that owns the brain. It passes facts, orders and the time to the brain and carries out the brain's actions, in the order in
+//! which they come. It never waits for anything but the next message: whatever takes time runs in a task of its own.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,36 +39,36 @@ use crate::tasks::reason;
 use crate::watched::Watched;
 use crate::{bootstrap, evict, hurry, rights};
 
-/// Between two ticks.
+/// The time between two ticks.
 const TICK: Duration = Duration::from_millis(20);
-/// The view is not older than this.
+/// A new view is published at least this often.
 const VIEW_AGE_MAX: Duration = Duration::from_millis(200);
-/// A catalogue of many thousand tables takes seconds to read.
+/// The deadline for reading the catalogue, which takes seconds with many thousand tables.
 const TABLES_DEADLINE: Duration = Duration::from_secs(20);
-/// For reading what the monitor account may do.
+/// The deadline for reading the rights of the monitor account.
 const RIGHTS_DEADLINE: Duration = Duration::from_secs(5);
-/// For reading the account table, and for writing what is left at the end.
+/// The deadlines for reading the account table, and for the last writes to the store at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
-/// For giving every node back what is its own at the end.
+/// The deadline, at the end, for restoring the settings of all nodes that are changed for a while.
 const PACES_DEADLINE: Duration = Duration::from_secs(3);
 /// The same when another manager follows.
 const PACES_DEADLINE_REPLACED: Duration = Duration::from_millis(300);
 
-/// An order and where its answer goes.
+/// An order, and the channel for its answer.
 pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
 
-/// What comes of a task of `act`.
+/// The result of a task that carried out an action: a fact for the brain, and advice about a node.
 type Done = (Fact, Option<(NodeId, Topic, Option<String>)>);
 
 pub(crate) struct Cycle {
     pub settings: topology::settings::Settings,
     pub login: Login,
-    /// What replicas log in with at their source.
+    /// The account that replicas log in with at their source.
     pub replication: Option<Account>,
-    /// The highest term that a server was given an order under.
+    /// The highest term of any order that was sent to a server.
     pub newest_order: Arc<AtomicU64>,
-    /// Proves that a node has ended.
+    /// The command that proves that a node's process has ended.
     pub proof_command: Option<Arc<str>>,
     pub brain: Brain,
     pub store: Store,
@@ -77,32 +77,32 @@ pub(crate) struct Cycle {
     pub orders: mpsc::Receiver<Asked>,
     pub notes: mpsc::Receiver<Note>,
     pub notes_in: mpsc::Sender<Note>,
-    /// Questions to the group wait here for one another.
+    /// At most one question to the whole group runs at a time.
     pub questions: Arc<Semaphore>,
-    /// What of the nodes' own settings is changed for a while.
+    /// The nodes' settings that are changed for a while.
     pub loans: Arc<Loans>,
-    /// The tasks that watch, pace and hurry the nodes.
+    /// The tasks that probe the nodes and change their timers.
     pub watched: Watched,
     pub store_thread: JoinHandle<()>,
     pub routes: watch::Sender<Arc<Routes>>,
-    /// Of the port for reads.
+    /// The routes of the port for reads.
     pub reads: watch::Sender<Arc<Routes>>,
     pub reached: watch::Sender<Arc<Reached>>,
     pub view: watch::Sender<Arc<ClusterView>>,
     pub stop: oneshot::Receiver<End>,
 }
 
-/// What the cycle keeps beside the brain.
+/// The state of the cycle besides the brain.
 #[derive(Default)]
 struct CycleState {
     answers: HashMap<OrderId, oneshot::Sender<OrderReply>>,
-    /// Given out when the view shows what they tell.
+    /// Answers that are sent as soon as the view shows their result.
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
     advice: BTreeMap<(NodeId, Topic), String>,
     said: SaidAdvice,
     aliases: Aliases,
-    /// What the cycle itself has to tell the brain.
+    /// Facts of the cycle itself for the brain.
     own: VecDeque<Fact>,
     term: Term,
     viewed: Option<Instant>,
@@ -121,9 +121,9 @@ impl Cycle {
             }
             let own = cycle_state.own.pop_front();
             let fact = tokio::select! {
-                // Nothing here can starve the rest: every source but the clock is slower than the brain.
+                // No branch can starve the others: every source but the clock is slower than the brain.
                 biased;
-                // An error means that whoever had started it is gone.
+                // An error means that the handle was dropped.
                 end = &mut self.stop => break end.unwrap_or(End::Last),
                 Some(fact) = std::future::ready(own), if own.is_some() => fact,
                 Some(note) = self.notes.recv() => self.unfold(&mut cycle_state, note),
@@ -135,7 +135,7 @@ impl Cycle {
                         fact
                     }
                     Err(error) => {
-                        // What it was to bring is missed by its deadline inside the brain, and asked for again.
+                        // The brain misses its result when the deadline has passed, and asks again.
                         let text = format!("a task that asked or told a node has ended early: {}", reason(error));
                         self.say(cycle_state.term, Sentence { level: Level::Error, text });
                         Fact::Tick
@@ -163,7 +163,7 @@ impl Cycle {
             }
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
-            // Before anybody is told to become read only.
+            // Before any server is ordered to become read only.
             for (node, wish) in (0..=u8::MAX).map(NodeId).zip(self.brain.wishes()) {
                 self.watched.beat(node, wish);
             }
@@ -172,23 +172,23 @@ impl Cycle {
             if busy || cycle_state.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {
                 self.show(&mut cycle_state);
             }
-            // Only now: whoever hears of a success and looks finds it.
+            // Only after the view was published: whoever gets the answer and looks at the status finds the result there.
             for (answer, reply) in cycle_state.replies.drain(..) {
-                // Whoever ordered may have gone; the journal has it.
+                // The client may have disconnected; the result is in the journal.
                 let _ = answer.send(reply);
             }
         };
         self.close(cycle_state, end).await;
     }
 
-    /// What makes it worse to go on than to end: without the store no decision could be kept, so nothing could be moved any more.
+    /// Why the program must end instead of continuing: without the store no decision could be saved, so the writer could not be moved any more.
     fn cannot_go_on(&self) -> Option<String> {
         self.store_thread.is_finished().then(|| {
             "the store's thread has ended and could not be started again: no decision could be written any more; the program ends".into()
         })
     }
 
-    /// A note becomes a fact; what the brain need not know stays here.
+    /// Turns a note into a fact. Notes that do not concern the brain are handled here.
     fn unfold(&self, cycle_state: &mut CycleState, note: Note) -> Fact {
         match note {
             Note::Fact(fact) => {
@@ -302,8 +302,8 @@ impl Cycle {
         }
     }
 
-    /// What is asked of a node whose link is new: what the account may do; of a Galera node, what of its own settings may be changed for a
-    /// moment, which is put on disk.
+    /// Questions to a node whose link is new: of a replication server, the rights of the account; of a Galera node, the values of the settings
+    /// that may be changed for a while, which are saved on disk.
     fn meet(&self, acts: &mut JoinSet<Done>, node: NodeId) {
         let (address, login) = (self.address(node), self.login.clone());
         if self.settings.kind == Kind::Replication {
@@ -320,14 +320,14 @@ impl Cycle {
             (Arc::clone(&self.loans), Arc::clone(&self.questions), self.notes_in.clone());
         acts.spawn(async move {
             if let Some(sentence) = loans.meet(&address, &login, &turn).await {
-                // A closed queue means that all of this ends.
+                // An error means that the cycle has ended.
                 let _ = notes.send(Note::Say(sentence)).await;
             }
             (Fact::Tick, None)
         });
     }
 
-    /// What only a Galera cluster needs.
+    /// The actions that only a Galera cluster has.
     fn tend_group(&self, acts: &mut JoinSet<Done>, action: galera::Action) {
         match action {
             galera::Action::Evict { victim, gcomm_uuid, via, view, within } => {
@@ -405,7 +405,7 @@ impl Cycle {
         }
     }
 
-    /// What only a primary and its replicas need.
+    /// The actions that only a primary with replicas has.
     fn tend_server(&self, acts: &mut JoinSet<Done>, action: replication::Action) {
         let node = action.node();
         let means = servers::Means {
@@ -450,14 +450,14 @@ impl Cycle {
                 Ok(()) => Outcome::Persisted { number },
                 Err(error) => Outcome::PersistFailed { number, why: error.to_string() },
             };
-            // On the store's own thread: it may wait. An error means that the cycle has ended.
+            // This runs on the store's thread, which may block. An error means that the cycle has ended.
             let _ = notes.blocking_send(Note::Fact(Fact::Outcome(outcome)));
         });
-        // When the store's thread is gone, no answer comes, and the brain's deadline says so.
+        // If the store's thread has ended, no answer comes, and the brain's deadline passes.
         let _ = self.store.send(Work::Save(saved, told));
     }
 
-    /// What an operator should do about a node, or nothing any more. Shown as long as it holds; said when it is news.
+    /// Sets or clears the advice to operators about one topic of a node. It is shown while it applies, and logged when it is new.
     fn advise(&self, cycle_state: &mut CycleState, node: NodeId, topic: Topic, text: Option<String>) {
         match text {
             Some(text) => {
@@ -509,14 +509,14 @@ impl Cycle {
         self.settings.nodes.get(usize::from(node.0)).map_or_else(String::new, |node| node.address.clone())
     }
 
-    /// The end: open orders are answered, every node gets back what is its own, everything asked to be written is written.
+    /// The end: pending orders are answered, changed settings of nodes are restored, and pending writes are finished.
     async fn close(self, cycle_state: CycleState, end: End) {
         let Self { watched, store, mut notes, .. } = self;
         for answer in cycle_state.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
             let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));
         }
-        // Nobody waits to be heard any more.
+        // Tasks that still want to send a note get an error instead of waiting.
         notes.close();
         let within = if end == End::Replaced { PACES_DEADLINE_REPLACED } else { PACES_DEADLINE };
         let _ = tokio::time::timeout(within, watched.close()).await;
@@ -528,12 +528,12 @@ impl Cycle {
     }
 }
 
-/// Logs a sentence, and has it written in the journal.
+/// Logs a sentence and writes it to the journal.
 pub(crate) fn say(store: &Store, term: Term, sentence: Sentence) {
     say_as(store, term, sentence, Shelf::Decisions);
 }
 
-/// The same, among the rows of one kind.
+/// The same, into one shelf of the journal.
 fn say_as(store: &Store, term: Term, Sentence { level, text }: Sentence, shelf: Shelf) {
     match level {
         Level::Info => tracing::info!(term = term.0, "{text}"),

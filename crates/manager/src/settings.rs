@@ -1,4 +1,4 @@
-//! What the manager is told at its start.
+//! The manager's settings.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Starts the manager on a thread of its own, and gives back the ends of its channels.
+//! Starts the manager on its own thread, and returns the ends of its channels.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,11 +26,11 @@ use crate::settings::Settings;
 use crate::store::{Opened, Saved, Store, StoreError, Work};
 use crate::watched::{Making, Watched};
 
-/// Facts from the data plane that may wait to be read.
+/// The capacity of the queue of facts from the proxy.
 const FACTS_MAX: usize = 1024;
-/// Notes of the probes and the store that may wait.
+/// The capacity of the queue of notes from the probes and the store.
 const NOTES_MAX: usize = 256;
-/// Orders that may wait.
+/// The capacity of the queue of orders.
 const ORDERS_MAX: usize = 64;
 /// An order is answered at the latest this long after its budget.
 const ANSWER_SLACK: Duration = Duration::from_secs(30);
@@ -44,45 +44,45 @@ pub enum StartError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No thread or runtime could be had.
+    /// A thread or a runtime could not be created.
     #[error("the manager's thread could not be started: {0}; check the limits of this process")]
     Thread(#[from] std::io::Error),
 }
 
 /// The ends of the manager's channels.
 pub struct Handles {
-    /// Who may be spoken to; version 0 until something is known.
+    /// Which nodes take statements; version 0 until the first decision.
     pub routes: watch::Receiver<Arc<Routes>>,
     /// The same for the port for reads; version 0 for ever when there is none.
     pub reads: watch::Receiver<Arc<Routes>>,
-    /// Up to where the primary was, for that port.
+    /// The primary's position, for the port for reads.
     pub reached: watch::Receiver<Arc<Reached>>,
-    /// The whole picture, for people; at most 200 ms old.
+    /// A snapshot of everything that is known; a new one at least every 200 ms.
     pub view: watch::Receiver<Arc<ClusterView>>,
-    /// When [`ClusterView::now_ms`] began to count: whoever reads a view knows by this how old it is.
+    /// The moment from which [`ClusterView::now_ms`] counts: with it the age of a view can be computed.
     pub started: std::time::Instant,
-    /// For what the data plane sees: `try_send` what may be dropped, `send` what may not (`Quiesced`).
+    /// For facts from the proxy: `try_send` for those that may be dropped, `send` for those that may not (`Quiesced`, `Cut`).
     pub facts: mpsc::Sender<Fact>,
-    /// For operators.
+    /// Takes operators' orders.
     pub orders: Orders,
-    /// What was decided, when and why.
+    /// All decisions, with their time and reason.
     pub journal: Journal,
     /// The counters of each node during the last hour.
     pub samples: Samples,
-    /// Looks before a switchover.
+    /// The checks before a switchover.
     pub preflight: Preflight,
-    /// Ends it all; when it is dropped, too, only without waiting.
+    /// Ends the manager. Dropping it does that, too, without waiting.
     pub stop: Stop,
 }
 
-/// Takes orders.
+/// Takes orders for the manager.
 #[derive(Clone)]
 pub struct Orders {
     queue: mpsc::Sender<Asked>,
 }
 
 impl Orders {
-    /// Carries out an order; answers when it is done or refused, at the very latest 30 s after its budget.
+    /// Carries out an order. Returns when it is done or refused, at the latest 30 s after its budget.
     pub async fn order(&self, order: Order) -> OrderReply {
         let refused = |code, sentence: &str| Err(OrderRefused { code, sentence: sentence.into() });
         let budget = match &order {
@@ -105,9 +105,9 @@ impl Orders {
 /// How the manager is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nobody follows: every node is given back what is its own, as far as it answers within some seconds.
+    /// For good: settings of nodes that are changed for a while are restored, for some seconds at most.
     Last,
-    /// Another one follows at once, and gives back what is not given back within a moment: it is on disk.
+    /// Another manager follows at once. It restores what is not restored within a moment, since that is on disk.
     Replaced,
 }
 
@@ -118,9 +118,9 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends it, and returns when everything is written and its thread is gone.
+    /// Ends it, and returns when all writes are done and its thread has ended.
     pub async fn stop(self) {
-        // A task that only waits for a thread; if it is cancelled, the thread ends all the same.
+        // The task only waits for the thread; if it is cancelled, the thread still ends.
         let _ = tokio::task::spawn_blocking(move || self.stop_blocking()).await;
     }
 
@@ -146,7 +146,7 @@ impl Stop {
     }
 }
 
-/// Opens the store, starts the manager's thread, and returns at once; what it learns arrives through [`Handles`].
+/// Opens the store, starts the manager's thread, and returns at once. Everything else arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
     let Opened { store, saved, loans, thread: store_thread } = Store::open(&settings.store)?;
@@ -213,7 +213,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
             };
             cycle.run().await;
         });
-        // A name lookup may hang in the resolver; the end does not wait for it.
+        // Does not wait for blocking tasks: a name lookup may hang in the resolver.
         runtime.shutdown_background();
     })?;
     Ok(Handles {
@@ -231,7 +231,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     })
 }
 
-/// Makes the store of a manager that begins when the writer is lost already: by it, that one wrote last.
+/// Makes the store for a manager that begins after the writer was lost. It names `writer` as the last writer.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -254,7 +254,7 @@ pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreErr
     opened.thread.join().map_err(|_| StoreError::Closed)
 }
 
-/// Names become places in today's configuration; what is not in it any more is forgotten.
+/// Maps the saved names to nodes of the present configuration; names that it does not have any more are dropped.
 fn restore(settings: &Settings, saved: &Saved) -> Restored {
     let limit =
         |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
@@ -262,7 +262,7 @@ fn restore(settings: &Settings, saved: &Saved) -> Restored {
         term: Term(saved.term),
         writer: saved.writer.as_deref().and_then(|name| settings.cluster.node(name)),
         sessions_max: settings.cluster.nodes.iter().map(|node| limit(&node.name)).collect(),
-        // Of a clock that was set back since: it was a moment ago.
+        // If the clock was set back since then, it counts as just now.
         failed_over_ago: saved
             .failed_over_unix_ms
             .map(|at| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(at))),

@@ -1,8 +1,8 @@
-//! The tasks that watch, pace and hurry the nodes, kept running: one that ends is started again, and while it does not run its node counts as
-//! not answering. A task that panics must never leave its node "well" for ever.
+//! Keeps the tasks running that probe the nodes, write heartbeats and change timers. A task that ends is started again; while a probe does not
+//! run, its node counts as not answering, so that a panic never leaves a node "well" for ever.
 //!
 //! ```text
-//!   Running ──ended──> Down: a miss is told every interval ──> Running
+//!   Running ──ended──> Down: one miss is reported per interval ──> Running
 //!                       at once after a run of 10 s or more, else after 1, 2, 4, ... 30 s
 //! ```
 
@@ -29,15 +29,15 @@ use crate::rival::Rival;
 use crate::samples::Samples;
 use crate::tasks::Tasks;
 
-/// Wishes to one probe that may wait.
+/// The capacity of a probe's queue of wishes.
 const WISHES_MAX: usize = 8;
-/// After a run of this length an end is a first one.
+/// After a run of this length an end counts as the first.
 const LONG_RUN: Duration = Duration::from_secs(10);
-/// The wait before a second start in a row, and the longest.
+/// The shortest and the longest wait before a task is started again after a short run.
 const RESTART_GAP_MIN: Duration = Duration::from_secs(1);
 const RESTART_GAP_MAX: Duration = Duration::from_secs(30);
 
-/// Which task of a node.
+/// A task, and the node that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Probe(NodeId),
@@ -47,18 +47,18 @@ pub(crate) enum Role {
     Hurry,
 }
 
-/// What all of them are made of.
+/// What is needed to start any of the tasks.
 pub(crate) struct Making {
     pub settings: topology::settings::Settings,
     pub login: Login,
-    /// When the time of the facts began.
+    /// The moment from which the times in facts count.
     pub started: Instant,
     pub notes: mpsc::Sender<Note>,
-    /// Where the nodes' counters go.
+    /// Receives the nodes' counters.
     pub samples: Samples,
-    /// Questions to the group wait here for one another.
+    /// At most one question to the whole group runs at a time.
     pub questions: Arc<Semaphore>,
-    /// What of the nodes' own settings is changed for a while.
+    /// The nodes' settings that are changed for a while.
     pub loans: Arc<Loans>,
 }
 
@@ -68,17 +68,17 @@ pub(crate) struct Watched {
     probes: Vec<Turn<mpsc::Sender<Wish>>>,
     paces: Vec<Turn<watch::Sender<bool>>>,
     heartbeats: Vec<Turn<watch::Sender<heartbeat::Wish>>>,
-    /// None where this program moves no primary.
+    /// Empty where this program does not move the primary.
     rivals: Vec<Turn<watch::Sender<()>>>,
     hurry: Turn<watch::Sender<Option<hurry::Wish>>>,
 }
 
-/// One task's runs.
+/// A task and its runs.
 struct Turn<Way> {
-    /// How it is told what to do.
+    /// The channel for wishes to it.
     way: Way,
     began: Instant,
-    /// Starts in a row that ended soon.
+    /// Short runs in a row.
     short_runs: u32,
     down: Option<Down>,
 }
@@ -95,7 +95,7 @@ impl<Way> Turn<Way> {
         Self { way, began: Instant::now(), short_runs: 0, down: None }
     }
 
-    /// It has ended: when it is started again.
+    /// It has ended. Returns the wait until it is started again.
     fn ended(&mut self, now: Instant) -> Duration {
         if now.duration_since(self.began) >= LONG_RUN {
             self.short_runs = 0;
@@ -136,22 +136,22 @@ impl Watched {
         Self { making, tasks, probes, paces, heartbeats, rivals, hurry }
     }
 
-    /// Tells a probe what is wanted of it.
+    /// Sends a wish to a probe.
     pub fn wish(&self, node: NodeId, wish: Wish) {
-        // A full queue holds a wish of the same kind already; one that is down is asked by the next round.
+        // A full queue already contains such a wish; a probe that is down connects anew when it is started.
         if let Some(probe) = self.probes.get(usize::from(node.0)) {
             let _ = probe.way.try_send(wish);
         }
     }
 
-    /// Whether the node is to send its join messages again every 0.1 s.
+    /// Sets whether the node repeats its join messages every 0.1 s.
     pub fn pace(&self, node: NodeId, fast_join_retrans: bool) {
         if let Some(pacer) = self.paces.get(usize::from(node.0)) {
             pacer.way.send_replace(fast_join_retrans);
         }
     }
 
-    /// What is to be learned of the node's commits.
+    /// Sets what the heartbeat of the node does.
     pub fn beat(&self, node: NodeId, wish: heartbeat::Wish) {
         if let Some(heartbeat) = self.heartbeats.get(usize::from(node.0)) {
             heartbeat.way.send_if_modified(|now| {
@@ -162,12 +162,12 @@ impl Watched {
         }
     }
 
-    /// The group is to be hurried.
+    /// Shortens the group's timers.
     pub fn hurry(&self, wish: hurry::Wish) {
         self.hurry.way.send_replace(Some(wish));
     }
 
-    /// It is not, any more.
+    /// Restores the group's timers, if this wish is still the present one.
     pub fn ease(&self, number: u64) {
         self.hurry.way.send_if_modified(|wish| wish.take_if(|wish| wish.number == number).is_some());
     }
@@ -177,7 +177,7 @@ impl Watched {
         self.tasks.ended().await
     }
 
-    /// A task has ended: a sentence about it, and what the brain is to know. It is started by [`Watched::round`].
+    /// Notes that a task has ended. Returns a sentence about it and a fact for the brain. [`Watched::round`] starts it again.
     pub fn note_end(&mut self, role: Role, how: &str) -> (String, Fact) {
         let now = Instant::now();
         let name = |node: NodeId| self.making.settings.nodes[usize::from(node.0)].name.as_str();
@@ -207,7 +207,7 @@ impl Watched {
             Role::Pacer(_) | Role::Rival(_) => Fact::Tick,
             Role::Heartbeat(node) => Fact::Beat { node, beat: Beat::Unknown },
             Role::Hurry => self.hurry.way.borrow().as_ref().map_or(Fact::Tick, |wish| {
-                // What it had changed is on disk, and given back by the next one.
+                // The changed settings are on disk, and are restored by the next run.
                 let end = HurryEnd::Failed("its task has ended".into());
                 Fact::Outcome(galera::Outcome::HurryEnded { number: wish.number, end }.into())
             }),
@@ -215,7 +215,7 @@ impl Watched {
         (text, fact)
     }
 
-    /// Starts those whose time has come; the misses of those that are down.
+    /// Starts the tasks whose wait is over. Returns the misses of probes that are down.
     pub fn round(&mut self) -> Vec<Fact> {
         let (now, interval) = (Instant::now(), self.making.settings.probe_interval);
         let mut facts = Vec::new();
@@ -253,7 +253,7 @@ impl Watched {
         facts
     }
 
-    /// The end: the wishes end, and what is a node's own is put back.
+    /// The end: all wishes end, and the nodes' settings are restored.
     pub async fn close(self) {
         let Self { tasks, probes, paces, heartbeats, rivals, hurry, .. } = self;
         drop((probes, paces, heartbeats, rivals, hurry));
@@ -284,7 +284,7 @@ impl Making {
     fn pacer(&self, node: NodeId, fast_join_retrans: bool, tasks: &mut Tasks<Role>) -> watch::Sender<bool> {
         let (pace, mut wish) = watch::channel(fast_join_retrans);
         if fast_join_retrans {
-            // To be taken up at once.
+            // So that it is applied at once.
             wish.mark_changed();
         }
         let address = self.settings.nodes[usize::from(node.0)].address.clone();
@@ -316,7 +316,7 @@ impl Making {
         way
     }
 
-    /// Another that moves the primary would be in the way of this one.
+    /// Whether another program that moves the primary would conflict with this one.
     fn has_rivals(&self) -> bool {
         let replication = &self.settings.replication;
         self.settings.kind == Kind::Replication

@@ -1,6 +1,6 @@
-//! Who may ask: the key, and the cluster that is meant, looked at before a handler sees anything of the request.
+//! Authentication: the key and the cluster of a request are checked before a handler sees anything of it.
 //!
-//! The key comes first, so that nobody without it learns which clusters exist.
+//! The key is checked first, so that nobody without it learns which clusters exist.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::reply::Reply;
 use crate::request::{Said, key_of};
 use crate::slots::Connection;
 
-/// A request that only reads: the key is in its headers.
+/// An authenticated request that only reads; its key is in the headers.
 pub struct Admitted;
 
-/// An order: the key is in its body, or in its headers.
+/// An authenticated order; its key is in the body or in the headers.
 pub struct Ordered {
-    /// What it says, without the key.
+    /// The body without the key.
     pub said: Said,
-    /// The node that its path names.
+    /// The node in its path.
     pub node: Option<String>,
 }
 
-/// What a path of the API names.
+/// The parameters of the request's path.
 async fn names(parts: &mut Parts) -> Result<HashMap<String, String>, Reply> {
     let path = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await;
     let Path(names) = path.map_err(|e| Reply::bad_request(format!("the path does not fit: {e}")))?;
     Ok(names)
 }
 
-/// Nothing for a path that names no cluster, where there is only one.
+/// `None` for a path without a cluster: there is only one.
 fn cluster(names: &HashMap<String, String>) -> Option<&str> {
     names.get("id").map(String::as_str)
 }
@@ -62,7 +62,7 @@ impl<C: Control> FromRequest<Arc<Api<C>>> for Ordered {
     }
 }
 
-/// Who has shown the key keeps the connection while the answer is made, also where many connect who have not.
+/// The connection of an authenticated request is not closed in favour of another while it is being answered.
 fn hold(parts: &Parts) {
     if let Some(connection) = parts.extensions.get::<Arc<Connection>>() {
         connection.hold();

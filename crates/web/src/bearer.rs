@@ -1,4 +1,4 @@
-//! A key in front of a router that knows none: `Authorization: Bearer KEY`, or 401 with a sentence.
+//! Puts a key before a router that has none of its own: `Authorization: Bearer KEY`, or the answer is 401 with a sentence.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::key::ApiKey;
 /// The scheme's name may be written in any case (RFC 9110, section 11.1).
 const SCHEME: &str = "Bearer ";
 
-/// `router`, which only answers who shows `key`. Also what it does not know is not told to others.
+/// `router`, which answers only requests with `key`. Without it, unknown paths get 401, too, so that nothing is learned from a 404.
 pub fn guarded(router: Router, key: ApiKey) -> Router {
     router.layer(middleware::from_fn_with_state(Arc::new(key), admit))
 }

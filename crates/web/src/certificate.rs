@@ -18,7 +18,7 @@ pub const CERTIFICATE_NAME: &str = "https.crt";
 /// Name of its private key there.
 pub const KEY_NAME: &str = "https.key";
 
-/// Where the two halves are.
+/// The files of a certificate and its private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// PEM, the chain with the server's own certificate first.
@@ -40,7 +40,7 @@ pub enum CertificateError {
         /// The reason.
         why: String,
     },
-    /// The halves do not fit, or the key is of a kind that is not spoken.
+    /// Certificate and key do not belong together, or the key has an unsupported type.
     #[error("the certificate {certificate} and the private key {key} cannot be used together: {source}")]
     Unusable {
         /// Which certificate.
@@ -50,14 +50,14 @@ pub enum CertificateError {
         /// The library's reason.
         source: rustls::Error,
     },
-    /// One half of the self-signed pair is missing.
+    /// One file of the self-signed pair is missing.
     #[error(
         "{present} is there but {missing} is not; remove the first, and a new pair is made at the next start"
     )]
     Half {
-        /// What is there.
+        /// The file that exists.
         present: PathBuf,
-        /// What is not.
+        /// The file that does not.
         missing: PathBuf,
     },
     /// The pair cannot be made.
@@ -95,7 +95,7 @@ pub fn self_signed(directory: &Path, names: &[String]) -> Result<Pair, Certifica
     Ok(pair)
 }
 
-/// What the HTTPS listener needs, from the pair's files.
+/// The TLS configuration of the HTTPS listener, read from the pair's files.
 pub fn server_config(pair: &Pair) -> Result<Arc<ServerConfig>, CertificateError> {
     let unreadable = |what, path: &Path, why: &dyn ToString| CertificateError::Read {
         what,

@@ -1,4 +1,4 @@
-//! A client's socket that ends when its place is given to another, and when the client leaves its answer unread for too long.
+//! A client's socket that is closed when its slot is given to another connection, and when the client leaves its answer unread for too long.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::slots::ConnectionSlot;
 
-/// See the head of this file. Dropping it gives the place back.
+/// See the head of this file. Dropping it gives the slot back.
 pub struct Guarded {
     stream: TcpStream,
     place: ConnectionSlot,
@@ -32,7 +32,7 @@ impl Guarded {
         }
     }
 
-    /// What came of a write; one that waits has so long.
+    /// Passes on the result of a write, and limits how long a write may wait for the client.
     fn written<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let connection = &self.place.connection;
         connection.set_blocked(result.is_pending());

@@ -1,6 +1,6 @@
 //! The API key: one secret, kept in a file, compared in constant time.
 //!
-//! Enters: a path. Leaves: an [`ApiKey`] that can be asked, and never prints itself.
+//! Enters: a path. Leaves: an [`ApiKey`] that can be compared, and is never printed.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -14,7 +14,7 @@ use crate::private_file;
 /// Longest key taken, in bytes. Also the length to which both sides are padded before they are compared.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// The secret that opens the API.
+/// The secret that authenticates clients of the API.
 #[derive(Clone)]
 pub struct ApiKey {
     padded: [u8; KEY_BYTES_MAX],
@@ -42,7 +42,7 @@ pub enum KeyError {
         /// The system's reason.
         source: io::Error,
     },
-    /// What is in it cannot be a key.
+    /// Its content cannot be a key.
     #[error("the API key file {path} {what}; it must hold one line of 1 to {KEY_BYTES_MAX} bytes")]
     Content {
         /// Which file.
@@ -84,7 +84,7 @@ impl ApiKey {
         Ok(Self { padded: pad(key.as_bytes()), len: key.len() })
     }
 
-    /// Whether `said` is the key. Takes the same time whatever was said.
+    /// Whether `said` is the key. Takes the same time for every input.
     pub fn is(&self, said: &str) -> bool {
         let fits = !(KEY_BYTES_MAX as u64).ct_lt(&(said.len() as u64));
         let same_len = (said.len() as u64).ct_eq(&(self.len as u64));
@@ -116,7 +116,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
     text.push('\n');
     match private_file::create(path, text.as_bytes()) {
-        // Somebody else made it in between: theirs is the key.
+        // Another process has created it in between: its key is used.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }

@@ -1,12 +1,12 @@
-//! The HTTP door: orders, status, journal and metrics, for operators, scripts and monitoring.
+//! The HTTP API: orders, status, journal and metrics, for operators, scripts and monitoring.
 //!
-//! Enters: requests from outside, trusted in nothing. Leaves: [`topology::order::Order`]s for whoever implements
-//! [`Control`], and one shape of answer (`reply::Reply`). This crate decides nothing about the cluster; it checks who
-//! asks (`key`), understands what is asked (`request`) and says what came of it.
+//! Enters: requests from outside, which are not trusted. Leaves: [`topology::order::Order`]s for the implementation of
+//! [`Control`], and answers of one form (`reply::Reply`). This crate decides nothing about the cluster; it authenticates
+//! (`key`), parses the request (`request`) and answers with the result.
 //!
 //! ```text
-//!   listeners ──> api ──> key: may they? ──> request: what do they want? ──> Control::order ──> reply
-//!   (plain, TLS)            401                400, 404, 413                  409 or 200
+//!   listeners ──> api ──> key: authenticated? ──> request: parsed ──> Control::order ──> reply
+//!   (plain, TLS)            401                     400, 404, 413     409 or 200
 //! ```
 //!
 //! Invariant: nothing but `/metrics`, `/healthz`, `/readyz` and `/health` is answered without the key, and a key is never logged.
@@ -39,7 +39,7 @@ use topology::order::{Order, OrderRefused, OrderReply};
 use topology::preflight::Report;
 use topology::{NodeId, Term};
 
-/// What the outside may know of the cluster's configuration.
+/// The part of the cluster's configuration that requests may refer to.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The number in `/api/cluster/{id}/...`.
@@ -72,15 +72,15 @@ pub struct Standing {
     pub writer: Option<NodeId>,
 }
 
-/// Whoever can answer for the cluster. The program's wiring implements it.
+/// The cluster behind the API. The program's wiring implements it.
 pub trait Control: Send + Sync + 'static {
     /// The cluster's names.
     fn cluster(&self) -> &Cluster;
-    /// Gives an order and waits for what comes of it. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
+    /// Carries out an order and waits for its result. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
     fn order(&self, order: Order, allow_cold: bool) -> impl Future<Output = OrderReply> + Send;
     /// Reads the configuration again and puts it in force: a sentence, and what changed. An order that is refused changes nothing.
     fn reload(&self) -> impl Future<Output = Result<(String, Value), OrderRefused>> + Send;
-    /// What could make a switchover fail, or slow: the table. Nothing is changed.
+    /// The checks for what could make a switchover fail, or slow. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.
     fn standing(&self) -> Standing;
@@ -91,13 +91,13 @@ pub trait Control: Send + Sync + 'static {
     /// The counters of each node that were taken after that moment (milliseconds since 1970), from memory: one JSON value in parts, each of which
     /// takes a millisecond or two and is made when it is asked for.
     fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static;
-    /// Samples and states, as they come from now on; `None` when there will be none any more.
+    /// Samples and states from now on; `None` when the program is stopping.
     fn live(&self) -> Option<broadcast::Receiver<Event>>;
     /// Whether a statement of a client would flow now; an `Err` says why not. From memory.
     fn ready(&self) -> Result<(), String>;
     /// The figures in Prometheus' text format.
     fn metrics(&self) -> impl Future<Output = String> + Send;
-    /// The reads of clients as a slow log, from now on and until whoever reads it leaves; an `Err` is a sentence for the caller.
+    /// The reads of clients as a slow log, from now on and until the caller disconnects; an `Err` is a sentence for the caller.
     fn slow(&self, wish: SlowWish) -> Result<Body, String>;
     /// The health endpoint's answer to `/health...`; `target` is path and query. From memory.
     fn health(&self, target: &str) -> Health;
@@ -106,9 +106,9 @@ pub trait Control: Send + Sync + 'static {
 /// Which reads a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowWish {
-    /// One in so many, by chance; 1: all.
+    /// One in this many, chosen at random; 1: all.
     pub rate_limit: u32,
-    /// Of sessions, all whose reads are told, and not of single reads.
+    /// Chosen are sessions, with all of their reads, and not single reads.
     pub by_session: bool,
 }
 

@@ -5,9 +5,9 @@
 //!   Control ──one event for all──> broadcast ──> a reader each: writes on, or has fallen too far behind, and its stream ends
 //! ```
 //!
-//! Every event is made once, whoever reads it. Readers are bounded: at most [`READERS_MAX`], of whom one that has taken nothing for
-//! [`STALLED_AFTER`] makes place for another. A reader that misses events is told how many, and its
-//! stream ends: it may ask again, and `/v1/samples` has what it missed.
+//! Every event is serialised once for all readers. There are at most [`READERS_MAX`] readers; one that has read nothing for
+//! [`STALLED_AFTER`] is disconnected when another needs its slot. A reader that misses events gets their number, and its
+//! stream ends: it may connect again, and `/v1/samples` has what it missed.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,7 +32,7 @@ use crate::slots::{UNREAD_TIME_MAX, UnreadMax};
 
 /// Readers at one time.
 const READERS_MAX: usize = 32;
-/// There is an event each second: who has taken none for so long stands still.
+/// There is an event each second: a reader that has taken none for so long counts as stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
 /// Without `since`: the last minute.
 const SINCE_DEFAULT: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ impl Event {
     }
 }
 
-/// Who reads.
+/// The connected readers.
 #[derive(Default)]
 pub struct Readers {
     all: Mutex<Vec<Weak<Reader>>>,
@@ -56,12 +56,12 @@ pub struct Readers {
 
 struct Reader {
     last: Mutex<Instant>,
-    /// Another has its place.
+    /// Its slot was given to another reader.
     is_out: AtomicBool,
 }
 
 impl Readers {
-    /// A place; `None` when all are taken by readers who read.
+    /// A slot; `None` when all are taken by readers that are not stalled.
     fn enter(&self, now: Instant) -> Option<Arc<Reader>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|reader| reader.strong_count() > 0);
@@ -102,7 +102,7 @@ pub async fn samples<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(qu
     response
 }
 
-/// What an iterator gives; others have their turn between two parts.
+/// The parts of an iterator as a stream, which lets other tasks run between two parts.
 fn in_turns(
     parts: impl Iterator<Item = Bytes> + Send + 'static,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
@@ -113,7 +113,7 @@ fn in_turns(
     })
 }
 
-/// Events until somebody ends it.
+/// The events, until the reader or the program ends the stream.
 pub async fn live<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
     if query.is_some_and(|query| !query.is_empty()) {
         return Reply::bad_request("live takes nothing after its name").into_response();

@@ -1,4 +1,4 @@
-//! What makes `manual_failover` idempotent: one that is asked again is told what came of the first.
+//! Makes `manual_failover` idempotent: a repeated request gets the result of the first.
 //!
 //! A caller who lost the answer (a timeout, a broken line, `curl --retry`) asks again. Without a named target each request
 //! would move the writer once more, so requests that arrive while one runs join it, and one that arrives within
@@ -37,20 +37,20 @@ enum Last {
 
 /// What a request has to do.
 pub enum Turn {
-    /// Nothing: this is the answer.
+    /// Nothing: this is the result.
     Answered(Reply),
-    /// Wait for the one that runs.
+    /// Wait for the failover that runs.
     Join(Waiting),
-    /// Do it, and tell the others through this.
+    /// Carry it out, and send the result to the others through this.
     Lead(watch::Sender<Option<Reply>>),
 }
 
 impl Repeat {
-    /// Whose turn it is. `term` is the one in force: a writer that was moved again since makes an old success worthless.
+    /// What this request has to do. `term` is the one in force: after another change of the writer an earlier success is no answer any more.
     pub fn turn(&self, now: Instant, term: Term) -> Turn {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            // A leader that vanished without an answer (its sender is gone) leads nobody.
+            // The request that ran it has ended without an answer (its sender was dropped).
             Some(Last::Running(running)) if running.has_changed().is_ok() => {
                 return Turn::Join(running.clone());
             }
@@ -69,7 +69,7 @@ impl Repeat {
         Turn::Lead(tell)
     }
 
-    /// The leader's last act; `term` is the one in force after it.
+    /// Called with the result by the request that has carried it out; `term` is the one in force afterwards.
     pub fn finish(&self, tell: &watch::Sender<Option<Reply>>, reply: &Reply, now: Instant, term: Term) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = reply.is_success().then(|| Last::Done { at: now, term, reply: reply.clone() });

@@ -12,7 +12,7 @@ use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An answer, before it is written.
+/// An answer, before it is serialised.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: StatusCode,
@@ -30,17 +30,17 @@ struct Written<'a> {
 }
 
 impl Reply {
-    /// It was done, or there was something to tell.
+    /// A success.
     pub fn done(message: impl Into<String>, data: Value) -> Self {
         Self { status: StatusCode::OK, message: message.into(), data }
     }
 
-    /// It was not done. `code` is for programs and stays the same across versions.
+    /// A failure. `code` is for programs and stays the same across versions.
     pub fn refused(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), data: json!({ "code": code }) }
     }
 
-    /// The caller's request makes no sense.
+    /// The request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::refused(StatusCode::BAD_REQUEST, "bad_request", message)
     }
@@ -50,7 +50,7 @@ impl Reply {
         self.status.is_success()
     }
 
-    /// The same answer, saying that it is the answer to an earlier request.
+    /// The same answer, marked as the answer to an earlier request.
     pub fn repeated(mut self, note: &str) -> Self {
         self.message = format!("{} ({note})", self.message);
         if let Value::Object(data) = &mut self.data {

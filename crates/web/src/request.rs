@@ -1,7 +1,7 @@
-//! What a caller said: the key they showed and the order in their body.
+//! Parses requests: the key, and the order in the body.
 //!
 //! `curl -d` labels everything as a form, so the body is read as JSON whatever its content type says. Enters: headers and
-//! at most [`BODY_BYTES_MAX`] bytes. Leaves: typed wishes, or a [`Reply`] that says what is wrong.
+//! at most [`BODY_BYTES_MAX`] bytes. Leaves: typed orders, or a [`Reply`] that says what is wrong.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest budget an order may name, in milliseconds.
 pub const BUDGET_MS_MAX: u64 = 600_000;
 
-/// A body, understood as a JSON object, with the key taken out of it.
+/// A body, parsed as a JSON object, without the key.
 pub struct Said {
-    /// The key, when the body had one.
+    /// The key, if the body had one.
     pub key: Option<String>,
     fields: Map<String, Value>,
 }
@@ -59,11 +59,11 @@ struct Return {
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// A wish to move the writer.
+/// A parsed order to move the writer.
 pub struct MoveWish {
     /// The order to give.
     pub order: Order,
-    /// Who the caller believes is the writer: when it is not, there is nothing to do.
+    /// The writer according to the caller: if another node is the writer, there is nothing to do.
     pub from: Option<topology::NodeId>,
     /// Whether the caller named the new writer.
     pub named: bool,
@@ -106,7 +106,7 @@ impl Said {
         Ok(Self { key, fields })
     }
 
-    /// The wish of a `switchover`: that of a `manual_failover`, and it may be forced, or go to a cold standby.
+    /// The order of a `switchover`: like that of a `manual_failover`, and it may be forced, or go to a cold standby.
     pub fn into_switchover(mut self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
         let mut switch = |name: &str| match self.fields.remove(name) {
             None => Ok(false),
@@ -122,7 +122,7 @@ impl Said {
         Ok(wish)
     }
 
-    /// The wish of a `manual_failover`.
+    /// The order of a `manual_failover`.
     pub fn into_move(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
         let Move { to, from, budget_ms } = typed(self.fields)?;
         let named = to.is_some();
@@ -144,7 +144,7 @@ impl Said {
         Ok(Order::Undrain { node: node(cluster, name)?, temporary })
     }
 
-    /// The order of a `max_connections`: `value` must be said, `null` lifts the limit, and 0 is a drain like any other.
+    /// The order of a `max_connections`: `value` is required, `null` lifts the limit, and 0 is an ordinary drain.
     pub fn into_limit(mut self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
         let wrong = || {
             Reply::bad_request(format!(

@@ -1,13 +1,13 @@
-//! How many connections the HTTP listeners keep at once, in total and for one client address, and which of them makes room for a new one.
+//! Limits the connections of the HTTP listeners, in total and for one client address, and chooses which connection is closed for a new one.
 //!
 //! ```text
-//!   accept ──> Places::take ──> a place ──> Guarded (the socket) ──> hyper ──> mark_answering ──> a handler
-//!                  └─ full: one that does not read, or the oldest, is cut; each is held: the new one is refused with 503
+//!   accept ──> ConnectionSlots::take ──> a slot ──> Guarded (the socket) ──> hyper ──> mark_answering ──> a handler
+//!                  └─ full: one that does not read, or the oldest, is closed; if none may be, the new one is refused with 503
 //! ```
 //!
-//! A connection on which somebody with the key is being answered, or on which a stream is read, is not cut for another. One whose client is to say
-//! something (it is silent, or half of a request has come), who asks without a key, or who is to read something (the answer does not fit into the
-//! socket's buffer), may be.
+//! A connection on which an authenticated request is being answered, or a stream is read, is not closed for another. One that waits for its
+//! client may be: for a request or the rest of one, or for the client to read an answer that does not fit into the socket's buffer. So may
+//! one with a request without the key.
 
 use std::future::Future;
 use std::io;
@@ -33,9 +33,9 @@ use crate::guarded::Guarded;
 
 /// The longest time for which a client may leave an answer of known length unread, when it no longer fits into the socket's buffer.
 pub const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// Whoever is refused is told of in the log at most this often.
+/// Refused clients are logged at most this often.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-/// What a client without a place is told.
+/// The answer to a client without a slot.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
@@ -66,26 +66,26 @@ pub struct ConnectionSlots {
 pub struct Connection {
     address: IpAddr,
     began: Instant,
-    /// It keeps its place: somebody with the key is being answered, or a stream is read.
+    /// It keeps its slot: an authenticated request is being answered, or a stream is read.
     is_answering: AtomicBool,
     /// A write waits for the client to read.
     is_blocked: AtomicBool,
-    /// Another connection has its place.
+    /// Its slot was given to another connection.
     is_cut: AtomicBool,
     /// The longest that a write may wait, in milliseconds; 0: for ever.
     unread_max_ms: AtomicU64,
     waker: AtomicWaker,
 }
 
-/// A connection's place, given back when this is dropped.
+/// A connection's slot, given back when this is dropped.
 pub struct ConnectionSlot {
     /// The connection.
     pub connection: Arc<Connection>,
     slots: Arc<ConnectionSlots>,
 }
 
-/// How long the client of this answer may leave it unread: an extension of a response whose body has no known length. Without it such an
-/// answer is as patient as its reader.
+/// How long the client may leave this answer unread: an extension of a response whose body has no known length. Without it there is
+/// no limit for such an answer.
 #[derive(Clone, Copy)]
 pub struct UnreadMax(pub Duration);
 
@@ -95,7 +95,7 @@ impl ConnectionSlots {
         Arc::new(Self { limits, open: Mutex::default(), refused: LogLimit::new(WARN_EVERY) })
     }
 
-    /// A place for a client of that address, if need be that of another connection; `None` when all of those are at work.
+    /// A slot for a client of that address, if need be that of another connection; `None` when none of them may be closed.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = open.len() >= self.limits.connections_max;
@@ -148,12 +148,12 @@ impl Connection {
         }
     }
 
-    /// Keeps its place until its answer has been made: whoever asks has shown the key, or reads a stream.
+    /// Keeps its slot until its answer has been made: the request is authenticated, or reads a stream.
     pub fn hold(&self) {
         self.is_answering.store(true, Relaxed);
     }
 
-    /// A write waits for the client, or does not any more.
+    /// Whether a write waits for the client now.
     pub fn set_blocked(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Relaxed);
     }
@@ -164,14 +164,14 @@ impl Connection {
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
-    /// Whether another connection has its place. The task is woken when that happens.
+    /// Whether its slot was given to another connection. The task is woken when that happens.
     pub fn is_cut(&self, context: &std::task::Context<'_>) -> bool {
         self.waker.register(context.waker());
         self.is_cut.load(Relaxed)
     }
 
-    /// The lowest goes first: those who do not read their answers, then the oldest, so that a flood ends its own connections before those of
-    /// whoever came later and is answered soon. `None`: it keeps its place.
+    /// The lowest is closed first: connections whose clients do not read their answers, then the oldest, so that a flood closes its own
+    /// connections before those of later clients that are answered soon. `None`: it keeps its slot.
     fn turn_to_go(&self) -> Option<(bool, Instant)> {
         let is_blocked = self.is_blocked.load(Relaxed);
         let is_held = self.is_answering.load(Relaxed) && !is_blocked;
@@ -184,7 +184,7 @@ impl Connection {
     }
 }
 
-/// Gives each accepted socket its place, or refuses it.
+/// Gives each accepted socket a slot, or refuses it.
 #[derive(Clone)]
 pub struct Admission {
     /// Those of the server.
@@ -221,8 +221,8 @@ impl Drop for Answering {
     }
 }
 
-/// Ends, for each request, what holds the connection in its place when the answer has been made; a stream holds it until its end. A middleware around
-/// all handlers.
+/// A middleware around all handlers: the connection may be closed for another again when the answer has been made, or when a stream has
+/// ended.
 pub async fn mark_answering(
     Extension(connection): Extension<Arc<Connection>>,
     request: Request,
