@@ -386,11 +386,21 @@ impl Core {
     // ---- answers
 
     pub fn answer_done(&mut self, order: &Running, sentence: String) {
+        self.answer(order, sentence, true);
+    }
+
+    /// The same for an order after which everything is as it was.
+    pub fn answer_unchanged(&mut self, order: &Running, sentence: String) {
+        self.answer(order, sentence, false);
+    }
+
+    fn answer(&mut self, order: &Running, sentence: String, is_changed: bool) {
         let done = OrderDone {
             sentence,
             term: self.term,
             writer: self.writer,
             took: self.now.saturating_sub(order.since),
+            is_changed,
         };
         self.out.push(Action::Answer { id: order.id, reply: Ok(done) });
     }

@@ -40,6 +40,8 @@ pub struct OrderDone {
     pub writer: Option<NodeId>,
     /// From the order to its end.
     pub took: Duration,
+    /// Whether the order changed anything.
+    pub is_changed: bool,
 }
 
 /// Not done, and nothing changed.

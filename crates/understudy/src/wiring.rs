@@ -43,6 +43,7 @@ use anyhow::Context;
 use link::{Login, Secret};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc};
+use topology::action::Level;
 use topology::kind::Kind;
 use topology::settings::NodeSettings;
 use web::Event;
@@ -174,6 +175,11 @@ pub fn start(
 }
 
 impl Services {
+    /// Logs a sentence and writes it to the journal.
+    pub fn note(&self, level: Level, text: String) {
+        self.managed.control().note(level, text);
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings

@@ -1,4 +1,4 @@
-//! The routes: each understands the request, gives the order and says what came of it. Who may ask is looked at before ([`crate::admitted`]).
+//! The routes: each parses the request, passes the order on and answers with its result. Requests were authenticated before ([`crate::admitted`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,21 +20,28 @@ use crate::request::{MoveWish, Said, preflight_wish};
 use crate::slow::slow;
 use crate::{Cluster, Control};
 
-/// What the handlers share.
+/// The state that all handlers share.
 pub struct Api<C> {
     pub(crate) control: Arc<C>,
     pub(crate) key: ApiKey,
-    pub(crate) readers: Readers,
+    pub(crate) readers: Arc<Readers>,
     budget: Duration,
+    failover: Arc<Repeat>,
+}
+
+/// What stays when the routes are replaced.
+#[derive(Clone, Default)]
+pub struct Kept {
+    readers: Arc<Readers>,
     failover: Arc<Repeat>,
 }
 
 pub(crate) type Shared<C> = State<Arc<Api<C>>>;
 
-/// All routes. `budget` is for orders that name none.
-pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Router {
-    let api =
-        Api { control, key, readers: Readers::default(), budget, failover: Arc::new(Repeat::default()) };
+/// All routes. `budget` is the budget of orders that carry none.
+pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration, kept: Kept) -> Router {
+    let Kept { readers, failover } = kept;
+    let api = Api { control, key, readers, budget, failover };
     Router::new()
         .route("/api/cluster/{id}/status", get(status::<C>))
         .route("/api/cluster/{id}/journal", get(journal::<C>))
@@ -80,7 +87,7 @@ async fn journal<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query)
     }
 }
 
-/// The table before a switchover; looked at only.
+/// The checks before a switchover; nothing is changed.
 async fn preflight<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
     let cluster = api.control.cluster();
     let (to, budget) = match preflight_wish(query.as_deref().unwrap_or_default(), cluster, api.budget) {
@@ -109,7 +116,7 @@ async fn readyz<C: Control>(State(api): Shared<C>) -> (StatusCode, String) {
     }
 }
 
-/// As at the health endpoint's own door: any method, no key, the same status and body.
+/// As on `listen.health`: any method, no key, the same status and body.
 async fn health<C: Control>(State(api): Shared<C>, uri: Uri) -> Response {
     let said = api.control.health(uri.path_and_query().map_or("/health", |target| target.as_str()));
     let status = StatusCode::from_u16(said.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -161,7 +168,7 @@ async fn max_connections<C: Control>(State(api): Shared<C>, order: Ordered) -> R
     to_its_end(async move { api.give(order, Said::into_limit).await }).await
 }
 
-/// An order that was heard is carried out, also when whoever gave it does not wait for the answer.
+/// Carries an order out to its end, even if the client does not wait for the answer.
 async fn to_its_end(order: impl Future<Output = Reply> + Send + 'static) -> Reply {
     tokio::spawn(order).await.unwrap_or_else(|_| {
         let message = "the order ended without an answer; look at the status before asking again";
@@ -169,8 +176,8 @@ async fn to_its_end(order: impl Future<Output = Reply> + Send + 'static) -> Repl
     })
 }
 
-/// One failover for all who ask at the same time. The work is a task of its own, so that it goes on, and the next to ask
-/// is told of it, when the first caller hangs up.
+/// One failover for all requests that come at the same time. It is a task of its own, so that it continues when the first client
+/// disconnects, and the next request gets its result.
 async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
     let mut told = match api.failover.turn(Instant::now(), api.control.standing().term) {
         Turn::Answered(reply) => return reply,
@@ -191,7 +198,7 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
     })
 }
 
-// ---- what is nobody's
+// ---- paths and methods that do not exist
 
 async fn no_such_path() -> Reply {
     let message = "no such path; the API is under /api/cluster/ID/, and there are /v1/samples, /v1/live, /slow, /metrics, /healthz, /readyz and /health/NODE";
@@ -206,7 +213,7 @@ async fn wrong_method() -> Reply {
 // === impl Api ===
 
 impl<C: Control> Api<C> {
-    /// Gives an order about the node that the path names.
+    /// Carries out an order about the node in the path.
     async fn give(
         &self,
         order: Ordered,
@@ -227,7 +234,7 @@ impl<C: Control> Api<C> {
         {
             let (from, writer) = (cluster.name_of(from), cluster.name_of(writer));
             let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
-            return Reply::done(message, json!({ "writer": writer }));
+            return Reply::done(message, json!({ "writer": writer, "changed": false }));
         }
         answer(self.control.order(wish.order, wish.allow_cold).await, cluster)
     }
@@ -240,6 +247,7 @@ fn answer(reply: OrderReply, cluster: &Cluster) -> Reply {
                 "term": done.term,
                 "writer": done.writer.map(|node| cluster.name_of(node)),
                 "took_ms": done.took.as_micros() as f64 / 1000.0,
+                "changed": done.is_changed,
             });
             Reply::done(done.sentence, data)
         }

@@ -1,7 +1,7 @@
 //! The listeners: plain HTTP and HTTPS, with limits on how many connect (`slots`) and on how long each may take.
 //!
-//! Enters: addresses and a [`Control`]. Leaves: a [`Server`] that serves until told to stop. Everything that can fail
-//! fails in [`start`], before anything is served.
+//! Enters: addresses and a [`Control`]. Leaves: a [`Server`] that serves until it is stopped. Everything that can fail
+//! fails in [`start`], before the first request.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
 use crate::Control;
-use crate::api;
+use crate::api::{self, Kept};
 use crate::key::ApiKey;
 use crate::slots::{Admission, ConnectionSlots, Limits, mark_answering};
 
@@ -38,13 +38,13 @@ pub struct Settings {
     pub http: Vec<String>,
     /// TLS listeners, `host:port`.
     pub https: Vec<String>,
-    /// What the TLS listeners show; needed when there are any.
+    /// The TLS configuration; required with TLS listeners.
     pub tls: Option<Arc<ServerConfig>>,
     /// The key of the API.
     pub key: ApiKey,
-    /// The budget of orders that name none.
+    /// The budget of orders that carry none.
     pub budget: Duration,
-    /// How many clients at once.
+    /// Limits of connections.
     pub limits: Limits,
 }
 
@@ -54,13 +54,14 @@ pub struct Server {
     http: Vec<SocketAddr>,
     https: Vec<SocketAddr>,
     tasks: Vec<JoinHandle<io::Result<()>>>,
-    /// Answers requests; requests that are being answered keep the one that they began with.
+    /// Answers new requests; requests in progress keep the router that they began with.
     router: Arc<ArcSwap<Router>>,
-    /// What the TLS listeners show; `None` when there are none.
+    /// The configuration of the TLS listeners; `None` when there are none.
     tls: Option<RustlsConfig>,
+    kept: Kept,
 }
 
-/// Why nothing is served.
+/// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
@@ -69,15 +70,17 @@ pub enum StartError {
     /// HTTPS without a certificate.
     #[error("listen.https is set but there is no certificate to show")]
     NoCertificate,
-    /// The system would not say, or would not take, something about a socket it had given.
+    /// The system refused an operation on a socket that it had opened.
     #[error("a listening socket could not be used: {0}")]
     Socket(#[from] io::Error),
 }
 
 /// Opens all listeners and serves the API on them. Must be called inside a tokio runtime.
 pub fn start<C: Control>(settings: Settings, control: Arc<C>) -> Result<Server, StartError> {
-    let router = api::router(control, settings.key, settings.budget);
-    serve(router, &settings.http, &settings.https, settings.tls, settings.limits)
+    let kept = Kept::default();
+    let router = api::router(control, settings.key, settings.budget, kept.clone());
+    let server = serve(router, &settings.http, &settings.https, settings.tls, settings.limits)?;
+    Ok(Server { kept, ..server })
 }
 
 /// Opens all listeners and serves `router` on them. Must be called inside a tokio runtime.
@@ -115,7 +118,7 @@ pub fn serve(
         limit(server.http_builder());
         tasks.push(tokio::spawn(server.serve(router.clone().into_make_service())));
     }
-    Ok(Server { handle, http, https, tasks, router: present, tls })
+    Ok(Server { handle, http, https, tasks, router: present, tls, kept: Kept::default() })
 }
 
 /// Passes each request on to the present router.
@@ -126,13 +129,13 @@ fn passing_on(present: Arc<ArcSwap<Router>>) -> Router {
     })
 }
 
-/// What every connection must keep to.
+/// Sets the limits of every connection.
 fn limit(builder: &mut Builder<TokioExecutor>) {
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(HEAD_BYTES_MAX);
 }
 
 impl Server {
-    /// Answers requests by these from now on; the listeners and their connections stay. `tls`: what the TLS listeners show to new connections.
+    /// Answers requests with these from now on; the listeners and their connections stay. `tls`: the configuration for new TLS connections.
     pub fn replace<C: Control>(
         &self,
         control: Arc<C>,
@@ -140,7 +143,7 @@ impl Server {
         budget: Duration,
         tls: Option<Arc<ServerConfig>>,
     ) {
-        self.router.store(Arc::new(api::router(control, key, budget)));
+        self.router.store(Arc::new(api::router(control, key, budget, self.kept.clone())));
         if let (Some(listening), Some(tls)) = (&self.tls, tls) {
             listening.reload_from_config(tls);
         }

@@ -46,6 +46,7 @@ impl Control for Fake {
             term: Term(8),
             writer: Some(NodeId(1)),
             took: Duration::from_millis(83),
+            is_changed: true,
         })
     }
     async fn reload(&self) -> Result<(String, Value), OrderRefused> {
@@ -203,7 +204,7 @@ async fn the_seeds_curl_is_answered_in_the_seeds_shape() {
     assert_eq!(said["success"], true);
     assert_eq!(said["message"], "db2 writes now");
     assert!(said["timestamp"].as_u64().unwrap() > 1_700_000_000);
-    assert_eq!(said["data"], json!({ "term": 8, "writer": "db2", "took_ms": 83.0 }));
+    assert_eq!(said["data"], json!({ "term": 8, "writer": "db2", "took_ms": 83.0, "changed": true }));
     assert_eq!(stand.given(), [Order::Switchover { to: None, budget: Duration::from_secs(5), force: false }]);
 }
 

@@ -68,7 +68,7 @@ impl Brain {
                 if temporary && belief.drained() && belief.drain_is_lasting {
                     let name = self.core.name(node).to_owned();
                     let running = running(format!("the end of a temporary drain of {name} was ordered"));
-                    self.core.answer_done(&running, format!(
+                    self.core.answer_unchanged(&running, format!(
                         "{name} stays drained: an operator ordered it, or this program was restarted since; `understudy undrain {name}` ends that"
                     ));
                     return;
@@ -93,7 +93,7 @@ impl Brain {
         }
         if was_drained && core.node(node).lane == LaneState::Shut {
             core.node_mut(node).drain_is_lasting |= !temporary;
-            core.answer_done(&running, format!("{name} already is drained"));
+            core.answer_unchanged(&running, format!("{name} already is drained"));
             return;
         }
         if !was_drained {
@@ -135,7 +135,7 @@ impl Brain {
             } else {
                 format!("{name} already has that limit")
             };
-            core.answer_done(&running, text);
+            core.answer_unchanged(&running, text);
             return;
         }
         let done = match sessions_max {

@@ -11,6 +11,7 @@ use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use topology::NodeId;
+use topology::action::{Level, Sentence};
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Immovable, Report, warm};
@@ -106,6 +107,12 @@ impl ClusterControl {
 
     fn view(&self) -> Arc<ClusterView> {
         self.view.borrow().clone()
+    }
+
+    /// Logs a sentence and writes it to the journal.
+    pub fn note(&self, level: Level, text: String) {
+        let term = self.view.borrow().term;
+        self.journal.note(term, Sentence { level, text });
     }
 }
 

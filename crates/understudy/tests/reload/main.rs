@@ -262,6 +262,7 @@ async fn limits(serving: &Serving, config: &mut Config, bound: &mut Bound) {
     connect(through).await.unwrap();
     bound.is_there().await;
     assert!(!serving.log().contains("the manager was replaced"));
+    assert!(serving.ask(&["journal"]).with(0).contains("and is in force: hold.time_ms: 60000 -> 30000"));
 }
 
 /// Nothing changes by a file that cannot be taken up as a whole.

@@ -229,12 +229,14 @@ impl One {
         for node in &mut core.nodes {
             node.pulse = Pulse::default();
         }
+        // A failover may end with the old writer, when it came back first.
+        let is_moved = core.writer != Some(run.to);
         core.writer = Some(run.to);
         core.set_lane(run.to, LaneState::Open);
         core.settled();
         match run.kind {
             MoveKind::Start => {}
-            MoveKind::Failover => core.counts.failovers_done += 1,
+            MoveKind::Failover => core.counts.failovers_done += u64::from(is_moved),
             MoveKind::Handover { .. } => core.counts.switchovers_done += 1,
         }
         self.phase = Phase::Settled;

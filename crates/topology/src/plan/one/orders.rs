@@ -34,7 +34,7 @@ impl One {
         let Some(writer) = self.may_order(core, &order) else { return };
         if to == Some(writer) {
             let text = format!("{} already is the writer, term {}", core.name(writer), core.term);
-            core.answer_done(&order, text);
+            core.answer_unchanged(&order, text);
             return;
         }
         let Some(to) = self.pick(core, &order, writer, to, "not_writable") else { return };

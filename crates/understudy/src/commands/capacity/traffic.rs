@@ -17,10 +17,6 @@ use crate::exit::{CommandResult, Failure};
 
 /// The hidden option of the process that stays behind.
 pub const SUCCESSOR_FLAG: &str = "--put-back-when-gone";
-/// How `serve` answers the order to drain a node that was drained.
-const DRAINED_BEFORE: &str = "already is drained";
-/// And how the order to end our drain, when an operator has ordered one meanwhile.
-const STAYS_DRAINED: &str = "stays drained";
 /// What we tell it when there is nothing left for it to do.
 const DONE: u8 = b'.';
 /// It tries for so long.
@@ -66,6 +62,11 @@ fn temporary() -> Value {
     json!({ "temporary": true })
 }
 
+/// Whether the order changed anything. A `serve` of before this field was there changed something.
+fn is_changed(answer: &Answer) -> bool {
+    answer.data["changed"].as_bool().unwrap_or(true)
+}
+
 fn text(failure: Failure) -> String {
     failure.text().to_owned()
 }
@@ -83,7 +84,7 @@ impl Traffic {
         served.successor = Some(successor().map_err(|e| format!("cannot start a process of our own: {e}"))?);
         let answer = served.order("drain").await;
         let is_others = match &answer {
-            Ok(answer) => answer.message.contains(DRAINED_BEFORE),
+            Ok(answer) => !is_changed(answer),
             Err(failure) => matches!(failure, Failure::Refused { .. }),
         };
         if is_others {
@@ -113,9 +114,10 @@ impl Traffic {
                 drop(successor.stdin.take());
             }
         }
-        let message = ordered.map_err(text)?.message;
-        if message.contains(STAYS_DRAINED) {
-            eprintln!("{message}");
+        let answer = ordered.map_err(text)?;
+        if !is_changed(&answer) {
+            // An operator has ordered a drain meanwhile.
+            eprintln!("{}", answer.message);
         }
         Ok(())
     }

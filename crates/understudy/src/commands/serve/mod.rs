@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokio::sync::mpsc::Receiver;
+use topology::action::Level;
 
 use self::reload::Reloaded;
 use crate::commands::foreground::{Heard, Signals, log_at};
@@ -126,8 +127,8 @@ fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> Comman
                 match reloaded {
                     Reloaded::Told(reply) => {
                         match &reply {
-                            Ok((sentence, _)) => tracing::info!("{sentence}"),
-                            Err(refused) => tracing::error!("{}", refused.sentence),
+                            Ok((sentence, _)) => services.note(Level::Info, sentence.clone()),
+                            Err(refused) => services.note(Level::Error, refused.sentence.clone()),
                         }
                         if let Some(request) = request {
                             // Who asked may have gone; the log has it.
