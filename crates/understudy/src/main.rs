@@ -31,6 +31,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 /// glibc's allocator keeps what a crowd of clients has used, since a few allocations that stay hold whole regions; this one gives it back to
 /// the system within some seconds (docs/in-front-of-an-application.md has the figures).
+#[cfg(target_env = "gnu")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
