@@ -1,8 +1,8 @@
-//! A buffer between a connection and a parser: filled at its end, consumed at its front, never larger than what it is asked to hold.
+//! A buffer between a connection and a parser: filled at its end, consumed at its front, and never larger than the caller asked for.
 //!
-//! A connection that waits for bytes, and has none, holds no memory for them: an empty buffer of the usual size goes to the thread's
-//! spare ones, and the next read takes one from there. So ten thousand idle connections cost no buffers, and a busy one pays no
-//! allocation for a statement, only a push and a pop.
+//! A connection that waits for bytes holds no memory for them: an empty buffer of the usual size is returned to a pool of the thread, and
+//! the next read takes one from there. So ten thousand idle connections need no buffers, and a busy connection needs no allocation for a
+//! statement, only a push and a pop.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,9 +21,9 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of [`SMALL`] bytes. What stands in it is of no meaning.
+/// A buffer of [`SMALL`] bytes with arbitrary content.
 fn take_spare() -> Vec<u8> {
-    // A thread that is ending has none any more.
+    // The pool of a thread that is ending is gone.
     let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
     spare.ok().flatten().unwrap_or_else(|| vec![0; SMALL])
 }
@@ -46,27 +46,27 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// What is in it.
+    /// The content.
     pub fn bytes(&self) -> &[u8] {
         &self.data[self.start..self.end]
     }
 
-    /// The same, to be patched in place.
+    /// The content, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.data[self.start..self.end]
     }
 
-    /// How much is in it.
+    /// The length of the content, in bytes.
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Nothing is in it.
+    /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Forgets the first `n` bytes.
+    /// Drops the first `n` bytes.
     pub fn consume(&mut self, n: usize) {
         self.start = (self.start + n).min(self.end);
         if self.start == self.end {
@@ -75,7 +75,7 @@ impl Buffer {
         }
     }
 
-    /// Gives its memory back when nothing is in it. To be called where a connection comes to rest.
+    /// Releases its memory if it is empty. To be called when a connection becomes idle.
     pub fn rest(&mut self) {
         if self.is_empty() && !self.data.is_empty() {
             let data = std::mem::take(&mut self.data);
@@ -85,7 +85,7 @@ impl Buffer {
         }
     }
 
-    /// Makes sure that `wanted` bytes in all fit.
+    /// Makes room for `wanted` bytes in total.
     pub fn reserve(&mut self, wanted: usize) {
         if self.start + wanted <= self.data.len() {
             return;
@@ -107,8 +107,8 @@ impl Buffer {
         self.len() >= LARGE
     }
 
-    /// Reads once; 0 is the end of the stream. Cancel safe. Grows by itself up to the size used for streaming. As long as nothing is there to be
-    /// read, an empty buffer of the usual size holds no memory; a larger one is in the middle of something large, and keeps it.
+    /// Reads once; 0 is the end of the stream. Cancel safe. Grows by itself up to the size used for streaming. While there is nothing to read,
+    /// an empty buffer of the usual size holds no memory; a larger one belongs to a large packet in progress, and keeps its memory.
     pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<usize> {
         poll_fn(|context| self.poll_fill(stream, context)).await
     }
@@ -135,7 +135,7 @@ impl Buffer {
 }
 
 impl fmt::Debug for Buffer {
-    /// Its size, never its contents.
+    /// Shows the length, never the content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer({} bytes)", self.len())
     }

@@ -1,4 +1,4 @@
-//! Getting in: resolve, connect, log in, all under one deadline.
+//! Resolves a name, connects and logs in, with one deadline for all of it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Until a full queue of a unix socket is tried again.
+/// The pause before a unix socket with a full queue is tried again.
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
-/// What is never asked of a server, because it is not spoken here.
+/// Capabilities that are never requested, because they are not implemented here.
 const NOT_SPOKEN: Caps = Caps(
     Caps::SSL.0
         | Caps::COMPRESS.0
@@ -39,23 +39,23 @@ const NOT_SPOKEN: Caps = Caps(
 /// A logged-in connection.
 #[derive(Debug)]
 pub struct Link {
-    /// Whoever speaks on it directly must not use the other methods at the same time.
+    /// The connection itself. While it is used directly, the other methods must not be used.
     pub stream: Transport,
-    /// What the peer sent and nobody has taken yet: between statements nothing, or a goodbye.
+    /// Bytes that were received and not parsed yet: between statements none, or the server's last error.
     pub buffer: Buffer,
-    /// What both sides agreed on.
+    /// The capabilities that both sides have agreed on.
     pub caps: Caps,
-    /// What the server said first.
+    /// The server's greeting.
     pub greeting: Greeting,
     /// The server's status flags as of the last answer that [`Link::query`] read.
     pub status: u16,
     /// The payload of the OK that ended the login; may tell the schema and variables when session tracking was asked for.
     pub login_ok: Vec<u8>,
-    /// A statement was sent whose answer has not been read to its end: nothing else can be asked.
+    /// The answer to a statement has not been read to its end, so no other statement can be sent.
     pub(crate) is_busy: bool,
 }
 
-/// Where a server is asked.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `host:port`.
@@ -97,15 +97,15 @@ impl Link {
         self.stream.shutdown().await
     }
 
-    /// Says goodbye, so that the server does not count an aborted client. Best effort, and without waiting: the server may be gone.
+    /// Sends COM_QUIT, so that the server does not count an aborted client. Does not wait, and ignores errors: the server may be gone.
     pub fn quit(&self) {
         let _ = self.stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
     }
 
-    /// Closes with a reset: what our kernel has not sent yet is thrown away, and the peer is told at once.
+    /// Closes with a reset (RST): what the local kernel has not sent yet is discarded, and the peer is notified at once.
     ///
-    /// What the peer's kernel has already received is *not* taken back: on Linux a process that slept reads it when it wakes,
-    /// and only then learns of the reset. A statement sent to a frozen server may still be run.
+    /// What the peer's kernel has already received is *not* discarded: on Linux a process that was stopped reads it when it continues,
+    /// and only then sees the reset. A statement sent to a frozen server may still be run.
     pub fn reset(self) {
         self.stream.reset_on_close();
     }
@@ -135,7 +135,7 @@ async fn open(address: &str, until: Instant, deadline: Duration) -> Result<TcpSt
     Err(failure)
 }
 
-/// The caller's deadline ends it.
+/// Has no deadline of its own; the caller limits it.
 async fn open_socket(path: &Path, deadline: Duration) -> Result<UnixStream, LinkError> {
     loop {
         let error = match UnixStream::connect(path).await {

@@ -1,4 +1,4 @@
-//! The alarm wire: waiting for an idle connection's end, and what the end tells.
+//! Waits for the end of an idle connection, and finds out how it ended: a server process that dies ends its connections at once.
 
 use std::io;
 
@@ -10,20 +10,20 @@ use crate::{Link, LinkError};
 /// How the peer ended an idle connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Closed in good order and without a word.
+    /// Closed in good order (FIN), without an error packet.
     Closed,
     /// Reset.
     Reset,
-    /// The server said why (1053, 1927, 4031, ...), and closes.
+    /// The server sent an error packet (1053, 1927, 4031, ...), and closes.
     Goodbye {
         /// The server's number.
         errno: u16,
         /// The server's sentence.
         message: String,
     },
-    /// It said something else that nobody had asked for: whatever is asked now, the answer would be taken for another's.
+    /// It sent other bytes without a request: they would be taken for the answer to the next one.
     Unasked,
-    /// Our kernel gave the peer up (keepalive, no route): it may be dead, or only out of reach.
+    /// The local kernel gave the connection up (keepalive, no route): the peer may be dead, or only unreachable.
     Lost {
         /// What the kernel said.
         why: String,

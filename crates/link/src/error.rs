@@ -1,4 +1,4 @@
-//! Why a connection could not be made or used: one case for each thing that a caller does differently.
+//! Why a connection could not be made or used: one case for each way in which callers react.
 
 use std::io;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use protocol::ok::ErrPacket;
 use protocol::packet::Malformed;
 
-/// What went wrong on a link.
+/// An error of a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// The host answered that nobody listens on the port: the process is not there.
+    /// ECONNREFUSED: the host answers, and no process listens on the port.
     #[error("connection refused: the host is there, and nothing listens on this port")]
     Refused,
-    /// Nobody has the server's unix socket: there is no such file, or only a dead one.
+    /// No process listens on the server's unix socket: the file does not exist, or is left from an earlier process.
     #[error("nobody listens at this socket: the server is not running, or its socket is elsewhere")]
     NoSocket,
-    /// The peer, or its kernel in its place, broke the connection off.
+    /// The peer, or its kernel, reset the connection.
     #[error("the peer reset the connection")]
     Reset,
-    /// The peer closed the connection in good order, in the middle of the conversation.
+    /// The peer closed the connection in good order before its answer was complete.
     #[error("the peer closed the connection")]
     Closed,
     /// No answer in time.
@@ -27,10 +27,10 @@ pub enum LinkError {
         /// The deadline that was given.
         after: Duration,
     },
-    /// No way to the host: its name does not resolve, or no route leads there.
+    /// The host cannot be reached: its name does not resolve, or there is no route.
     #[error("cannot reach the host: {0}")]
     Unreachable(String),
-    /// The server is there and refused us, or the statement. The message is the server's own.
+    /// The server answered the login or the statement with an error packet. The message is the server's own.
     #[error("the server refused with error {errno} ({}): {message}", String::from_utf8_lossy(state))]
     Rejected {
         /// The server's number; see [`protocol::errno`].
@@ -40,7 +40,7 @@ pub enum LinkError {
         /// The server's sentence.
         message: String,
     },
-    /// What came back is not the MySQL protocol, or more than was bargained for.
+    /// The answer is not the MySQL protocol, or exceeds a limit.
     #[error("the peer does not follow the MySQL protocol: {0}")]
     Protocol(String),
     /// The account uses an authentication plugin that is not spoken here.
@@ -49,7 +49,7 @@ pub enum LinkError {
          or use another account"
     )]
     Plugin(String),
-    /// This host could not even try: no file descriptor, port or memory left, or not allowed. Says nothing of the peer.
+    /// This host lacks a resource: a file descriptor, a port, memory or a permission. Nothing is known about the peer.
     #[error("{0}: the fault is this host's, not the peer's")]
     Local(String),
 }
@@ -84,7 +84,7 @@ impl LinkError {
     }
 }
 
-/// What this host lacks, when that is why a socket could not be made or used; in words that say what to do.
+/// What this host lacks, if that is why a socket could not be created or used: a sentence that says what to do.
 ///
 /// The numbers are Linux's (errno-base.h, errno.h): the standard library has no names for most of them.
 pub fn local_resource_error(error: &io::Error) -> Option<&'static str> {

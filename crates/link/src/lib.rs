@@ -1,17 +1,17 @@
-//! One logged-in connection to a database node, for whoever needs one: the proxy's backends, the manager's probes and orders, the
-//! health check. Over TCP, or over the server's unix socket.
+//! One logged-in connection to a database node, over TCP or over the server's unix socket. Used by the proxy's backends, the manager's
+//! probes and orders, and the health check.
 //!
-//! Enters: an address, an account and a deadline. Leaves: a [`Link`], over which one can run a small statement, wait for
-//! the peer's end, or speak for oneself through its [`Transport`] and its [`Buffer`]. Invariant: what the peer sent is in the
-//! buffer until somebody takes it, whoever read it; nothing here waits without a deadline, but for [`Link::ended`] and the like, whose
-//! purpose it is.
+//! Enters: an address, an account and a deadline. Leaves: a [`Link`], with which a caller can run a small statement, wait for
+//! the end of the connection, or use its [`Transport`] and its [`Buffer`] directly. Invariant: received bytes stay in the
+//! buffer until they are consumed, whoever has read them; nothing here waits without a deadline, except [`Link::ended`] and similar methods,
+//! whose purpose that is.
 //!
 //! ```text
 //!   Login --connect--> Link --query--> Rows
-//!                        |---ended--> Ended      an idle link is an alarm wire: a process that dies ends it at once
-//!                        |---reset-->            ends at once; what has arrived stays arrived
-//!                        |---half_close-->       the server sees its client gone, and may still be read
-//!                        |---cutter--> Cutter    cuts it from elsewhere
+//!                        |---ended--> Ended      a process that dies ends its idle links at once
+//!                        |---reset-->            ends at once; what the peer has received stays received
+//!                        |---half_close-->       the server sees that its client left, and its answer can still be read
+//!                        |---cutter--> Cutter    closes it from another task
 //!                        '---stream, buffer-->   the proxy's relay
 //! ```
 

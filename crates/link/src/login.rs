@@ -1,4 +1,4 @@
-//! What a login takes: an account, its secret, and what the client wants to be able to do.
+//! The parameters of a login: an account, its secret, and the requested capabilities.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use protocol::capability::Caps;
 use protocol::native::{self, Sha1};
 use protocol::packet::put;
 
-/// What proves that we may log in. Debug never shows it.
+/// The secret of an account. Debug never shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The password itself.
@@ -39,7 +39,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What to log in with.
+/// The parameters of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// The account's name.
@@ -48,7 +48,7 @@ pub struct Login {
     pub secret: Secret,
     /// The default database.
     pub database: Option<Vec<u8>>,
-    /// What is asked for; narrowed to what the server offers. TLS and compression are not spoken and are taken out.
+    /// The requested capabilities; reduced to those that the server offers. TLS and compression are not implemented and are removed.
     pub caps: Caps,
     /// The collation's id. MySQL and MariaDB 10.11 read the low byte only: one above 255 takes a SET NAMES.
     pub charset: u16,
@@ -59,7 +59,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// What a probe or an order needs, and nothing beyond it: utf8mb4, transactions, results without EOF packets.
+    /// The capabilities of probes and orders: utf8mb4, transactions, results without EOF packets.
     pub const PLAIN: Caps = Caps(
         Caps::LONG_PASSWORD.0
             | Caps::LONG_FLAG.0

@@ -98,7 +98,7 @@ impl Link {
         payload
     }
 
-    /// Asks for a sign of life, and no more: 0.05 ms on MariaDB 10.11. As with [`Link::query`].
+    /// Sends COM_PING, which takes 0.05 ms on MariaDB 10.11. Errors as with [`Link::query`].
     pub async fn ping(&mut self, deadline: Duration) -> Result<(), LinkError> {
         let mut collected = Collected::new(self.caps);
         self.run(Command::PING, &[Command::PING.0], &mut collected, deadline).await
@@ -116,7 +116,7 @@ impl Link {
                 "an earlier statement on this connection was given up before its answer had ended".into(),
             ));
         }
-        // A goodbye: an answer would be taken for that of another question.
+        // An error packet that arrived before the statement: it would be taken for the statement's answer.
         if !self.buffer.is_empty() {
             return Err(LinkError::Closed);
         }
@@ -165,7 +165,7 @@ impl Link {
     }
 }
 
-/// Whoever is given an answer's packets; where the answer ends is [`Answer`]'s to say.
+/// Receives the packets of an answer; [`Answer`] decides where the answer ends.
 trait Take {
     /// A packet that does not end anything.
     fn take(&mut self, payload: &[u8]) -> Result<(), LinkError>;
@@ -173,7 +173,7 @@ trait Take {
     fn end_of_part(&mut self, payload: &[u8]) -> Result<Option<u16>, LinkError>;
 }
 
-/// What a packet within an answer is.
+/// The role of a packet within an answer.
 enum Part {
     /// How many columns there are, a progress report, or the end of the columns.
     Other,
@@ -181,7 +181,7 @@ enum Part {
     Row,
 }
 
-/// Tells an answer's packets apart.
+/// Classifies the packets of an answer.
 struct Parts {
     caps: Caps,
     phase: Phase,
@@ -252,7 +252,7 @@ impl Take for Counted {
     }
 }
 
-/// Sorts an answer's packets into names and values.
+/// Collects an answer's column names and values.
 struct Collected {
     rows: Rows,
     parts: Parts,

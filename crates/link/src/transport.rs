@@ -1,8 +1,8 @@
-//! What a link runs over: a TCP connection or a unix socket, behind one type.
+//! The transport of a link: a TCP connection or a unix socket, behind one type.
 //!
-//! Enters and leaves: bytes. Besides reading and writing it can be looked at (has the peer ended it?), closed in one direction, cut
-//! from elsewhere, and closed with a reset. Nothing here waits but what says so; an end is seen without taking bytes away that
-//! still wait to be read.
+//! Enters and leaves: bytes. Besides reading and writing it can be checked (has the peer ended it?), closed in one direction, closed
+//! from another task, and closed with a reset. Only methods that say so wait. The end of the connection is seen without consuming
+//! bytes that have not been read yet.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -16,7 +16,7 @@ use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
-/// While bytes wait to be read that hide the end behind them, so often it is looked for.
+/// How often the end of the connection is looked for while unread bytes hide it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// See the head of this file.
@@ -43,7 +43,7 @@ impl Transport {
         }
     }
 
-    /// Waits until there is something to read, or the end. No bytes are taken, and no room for them is held meanwhile. Cancel safe.
+    /// Waits until there is something to read, or the end. Consumes no bytes, and holds no buffer meanwhile. Cancel safe.
     pub async fn readable(&self) -> io::Result<()> {
         self.ready().await.map(drop)
     }
@@ -106,14 +106,14 @@ impl Transport {
                 Transport::Unix(stream) => stream.try_io(Interest::READABLE, peek),
             };
             match peeked {
-                // It was ready for what has been read since.
+                // The readiness was that of bytes which have been read since.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 peeked => return Poll::Ready(matches!(peeked, Ok(bytes) if bytes > 0)),
             }
         }
     }
 
-    /// What cuts the connection from elsewhere. It needs a file descriptor of its own.
+    /// A handle that closes the connection from another task. It needs a file descriptor of its own.
     pub fn cutter(&self) -> io::Result<Cutter> {
         Ok(Cutter(self.socket().try_clone()?))
     }
@@ -188,7 +188,7 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// Cuts a connection from outside the task that uses it.
+/// Closes a connection from outside the task that uses it.
 #[derive(Debug)]
 pub struct Cutter(Socket);
 

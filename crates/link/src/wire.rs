@@ -1,7 +1,7 @@
-//! Packets in and out of a link, one conversation at a time.
+//! Reads and writes packets, one request and its answer at a time.
 //!
-//! Bytes that the peer sent beyond the packet asked for stay in the buffer; between statements there are none, but for a
-//! goodbye. Reading is cancel safe: a dropped read leaves what has come so far in the buffer.
+//! Bytes that arrive behind the requested packet stay in the buffer; between statements there are none, except for a last
+//! error of the server. Reading is cancel safe: a dropped read leaves the received bytes in the buffer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::{Buffer, LinkError, Transport};
 
-/// The most that one answer may bring, in bytes: whoever expects more should not use this.
+/// The largest answer, in bytes. Larger ones must be read through the transport.
 pub(crate) const ANSWER_MAX: usize = 16 << 20;
 
 /// The packet at the front of the buffer, when it is there wholly: its head and its payload.

@@ -1,5 +1,5 @@
-//! Opening listening sockets: lists of addresses, IPv4 and IPv6, with an error that says what to do. And for whatever accepts on them: how many
-//! connections there may be, and a rate limit of the line that says when there are too many.
+//! Opens listening sockets: lists of addresses, IPv4 and IPv6, with errors that say what to do. Also limits of the number of accepted
+//! connections, and a rate limit for log lines.
 
 pub mod log_limit;
 pub mod slots;
@@ -47,7 +47,7 @@ pub enum ListenError {
         port = .0.port()
     )]
     Family(SocketAddr),
-    /// Anything else.
+    /// Another error of the system.
     #[error("cannot listen on {address}: {source}")]
     Other {
         /// Which address.
@@ -64,7 +64,7 @@ impl ListenError {
     }
 }
 
-/// The nearest address of the other family: what was for this machine alone stays so.
+/// The corresponding address of the other family: a loopback address stays one.
 fn in_other_family(address: &SocketAddr) -> &'static str {
     match (address.is_ipv6(), address.ip().is_loopback()) {
         (true, false) => "0.0.0.0",
@@ -174,7 +174,7 @@ mod tests {
             let port = fixture::free_port();
             match open(&[format!("{v4}:{port}"), format!("[::]:{port}")]) {
                 Ok(listeners) => assert_eq!(listeners.len(), 2),
-                // A machine without IPv6 says so.
+                // The machine has no IPv6.
                 Err(e) => assert!(matches!(e, ListenError::Family(_) | ListenError::NotOurs(_)), "{e}"),
             }
         }

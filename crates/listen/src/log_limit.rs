@@ -1,6 +1,6 @@
-//! A rate limit of one log line, which a thousand clients could otherwise cause a thousand times a second.
+//! A rate limit of one log line that clients could otherwise cause thousands of times a second.
 //!
-//! Enters: each occasion. Leaves: whether to log it now, and how often it was not logged since the last time.
+//! Enters: each event. Leaves: whether to log it now, and how often it was not logged since the last time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// At most once in `every`.
+    /// Allows the line at most once in `every`.
     pub const fn new(every: Duration) -> Self {
         Self { every, last: Mutex::new(None) }
     }
 
-    /// `Some` when it is to be logged: how often it was kept back since the last time.
+    /// `Some` if it is to be logged now, with the number of times that it was suppressed since the last time.
     pub fn now(&self, now: Instant) -> Option<u64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match last.as_mut() {

@@ -1,10 +1,10 @@
-//! How many connections a listener keeps at once: in all, and from one address, so that nobody shuts the others out.
+//! Limits the connections of a listener, in total and from one address, so that one client cannot lock out the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The places of one listener, or of several that share them.
+/// The slots of one listener, or of several that share them.
 #[derive(Debug)]
 pub struct ConnectionSlots {
     taken: Mutex<Taken>,
@@ -18,7 +18,7 @@ struct Taken {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A connection's place; free again when this is dropped.
+/// A connection's slot; free again when this is dropped.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
@@ -26,18 +26,18 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlots {
-    /// So many in all, and so many from one address.
+    /// The limits in total, and for one address.
     pub fn new(all_max: usize, per_address_max: usize) -> Arc<Self> {
         Arc::new(Self { taken: Mutex::new(Taken { all_max, per_address_max, ..Taken::default() }) })
     }
 
-    /// Changes both limits. Connections that are there stay, even if they are too many now.
+    /// Changes both limits. Existing connections stay, even if there are too many now.
     pub fn set_limits(&self, all_max: usize, per_address_max: usize) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         (taken.all_max, taken.per_address_max) = (all_max, per_address_max);
     }
 
-    /// One for a connection from there; `None` when there is none left. An IPv4 address is the same one when it came through an IPv6 socket.
+    /// A slot for a connection from this address; `None` if there is none left. An IPv4 address and its IPv6-mapped form are the same.
     pub fn take(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionSlot> {
         let from = from.to_canonical();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all -= 1;
-        // An address that has none is forgotten: a crowd of addresses must not cost memory for ever.
+        // Addresses without connections are removed, so that many different addresses do not use up memory.
         if let Some(of_address) = taken.by_address.get_mut(&self.from) {
             *of_address -= 1;
             if *of_address == 0 {
