@@ -232,6 +232,15 @@ async fn a_galera_cluster_goes_on_through_every_change() {
     scene.has_all(&told_of, &left.iter().map(String::as_str).collect::<Vec<_>>()).await;
     println!("without a manager: {}", times(&serving));
     told("the writer was killed, and nothing that was acknowledged is lost");
+    for node in &left {
+        scene.stage.fault(node, Fault::Kill).await.unwrap();
+    }
+    status_when(&serving, "no node is left", |status| status["gate"] == "held");
+    config.rest += "[cluster.heartbeat]\ninterval_ms = 900\n";
+    config.write();
+    assert!(hang_up(&serving).contains("and is in force: cluster.heartbeat.interval_ms: 1000 -> 900"));
+    status_when(&serving, "they are still dead", |status| status["gate"] == "held");
+    told("a reload with no node left");
     drop(serving);
     scene.stage.down().await.unwrap();
 }
