@@ -12,7 +12,7 @@ use topology::brain::{Brain, Restored};
 use topology::fact::Fact;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::reads::Reached;
-use topology::routes::{Cut, Lane, LaneState, Routes};
+use topology::routes::{Lane, Routes};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
@@ -273,19 +273,9 @@ fn restore(settings: &Settings, saved: &Saved) -> Restored {
 }
 
 fn nothing_known(settings: &Settings, term: Term) -> Routes {
-    let lanes = (0..=u8::MAX).zip(&settings.cluster.nodes).map(|(place, node)| Lane {
-        node: NodeId(place),
-        name: node.name.as_str().into(),
-        address: node.address.as_str().into(),
-        state: LaneState::Shut,
-        epoch: 0,
-        sessions_max: None,
-        looked: 0,
-        refused: 0,
-        lost_epoch: None,
-        cut: Cut::Nothing,
-        is_removed: false,
-    });
+    let lanes = (0..=u8::MAX)
+        .zip(&settings.cluster.nodes)
+        .map(|(place, node)| Lane::shut(NodeId(place), node.name.as_str(), node.address.as_str()));
     Routes {
         version: 0,
         term,

@@ -221,24 +221,13 @@ mod tests {
 
     use tokio::sync::Notify;
     use topology::NodeId;
-    use topology::routes::{Cut, LaneState};
+    use topology::routes::LaneState;
 
     use super::*;
 
     fn lane(node: u8) -> Arc<Lane> {
-        let of_routes = topology::routes::Lane {
-            node: NodeId(node),
-            name: format!("db{node}").into(),
-            address: "127.0.0.1:1".into(),
-            state: LaneState::Open,
-            epoch: 1,
-            sessions_max: None,
-            looked: 0,
-            refused: 0,
-            lost_epoch: None,
-            cut: Cut::Nothing,
-            is_removed: false,
-        };
+        let shut = topology::routes::Lane::shut(NodeId(node), format!("db{node}"), "127.0.0.1:1");
+        let of_routes = topology::routes::Lane { state: LaneState::Open, epoch: 1, ..shut };
         Lane::new(&of_routes, Arc::new(Notify::new()))
     }
 

@@ -329,7 +329,7 @@ impl Replicas {
 mod tests {
     use session::hold_queue::Limits;
     use topology::Term;
-    use topology::routes::{Cut, LaneState};
+    use topology::routes::LaneState;
 
     use super::*;
     use crate::stats::Counts;
@@ -339,17 +339,9 @@ mod tests {
     /// Over two replicas, the nodes 1 and 2.
     async fn two() -> (Replicas, watch::Sender<Arc<Routes>>) {
         let lanes = (0..3).map(|node| topology::routes::Lane {
-            node: NodeId(node),
-            name: format!("db{node}").into(),
-            address: "127.0.0.1:1".into(),
             state: if node == 0 { LaneState::Shut } else { LaneState::Open },
             epoch: 1,
-            sessions_max: None,
-            looked: 0,
-            refused: 0,
-            lost_epoch: None,
-            cut: Cut::Nothing,
-            is_removed: false,
+            ..topology::routes::Lane::shut(NodeId(node), format!("db{node}"), "127.0.0.1:1")
         });
         let routes = Routes {
             version: 1,

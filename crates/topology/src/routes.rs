@@ -94,6 +94,25 @@ pub struct ServerGreeting {
     pub charset: u8,
 }
 
+impl Lane {
+    /// The lane of a node at the beginning: shut, in epoch 0, without a limit of sessions.
+    pub fn shut(node: NodeId, name: impl Into<Arc<str>>, address: impl Into<Arc<str>>) -> Self {
+        Self {
+            node,
+            name: name.into(),
+            address: address.into(),
+            state: LaneState::Shut,
+            epoch: 0,
+            sessions_max: None,
+            looked: 0,
+            refused: 0,
+            lost_epoch: None,
+            cut: Cut::Nothing,
+            is_removed: false,
+        }
+    }
+}
+
 impl Routes {
     /// The lane of `node`; `None` for a node the configuration does not have.
     pub fn lane(&self, node: NodeId) -> Option<&Lane> {

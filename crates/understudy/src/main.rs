@@ -73,7 +73,9 @@ fn wants_json(line: &ArgMatches) -> bool {
 
 /// A command line that is none, or that asks for help.
 fn not_understood(error: &clap::Error) -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    // Not `args`, which panics where an argument is no UTF-8.
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     if asks_for_json(Cli::command(), &words) && error.use_stderr() {
         let text = error.to_string();
         println!("{}", exit::json_error("usage", exit::USAGE, text.trim()));

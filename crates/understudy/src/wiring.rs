@@ -72,7 +72,6 @@ pub struct Services {
     settings: Settings,
     /// The manager's passwords, as they are in force.
     passwords: Passwords,
-    shares: Shares,
     /// What belongs to the present manager.
     managed: Managed,
     /// The present manager's view. Ends when the manager does.
@@ -158,7 +157,6 @@ pub fn start(
     let services = Services {
         settings,
         passwords,
-        shares,
         managed,
         view,
         succession,
@@ -235,9 +233,9 @@ impl Services {
     /// Whether the manager has told its view since the last time that this was asked. It does so several times a second.
     pub fn pulse(&self) -> impl FnMut() -> bool + Send + use<> {
         let view = self.view.clone();
-        let mut last = view.now().0;
+        let mut last = view.now();
         move || {
-            let (newest, _) = view.now();
+            let newest = view.now();
             let is_told = !Arc::ptr_eq(&newest, &last);
             last = newest;
             is_told

@@ -30,7 +30,22 @@ const SILENT_MAX: Duration = Duration::from_secs(40);
 pub struct Access {
     /// `Bearer ...`; marked as sensitive, so that nothing prints it.
     authorization: Option<HeaderValue>,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Tls>,
+}
+
+/// The certificates that are trusted, and the configuration that trusts them.
+#[derive(Clone)]
+struct Tls {
+    trusted: Vec<CertificateDer<'static>>,
+    config: Arc<ClientConfig>,
+}
+
+/// The same key and the same trusted certificates, whichever files they came from.
+impl PartialEq for Access {
+    fn eq(&self, other: &Self) -> bool {
+        let trusted = |access: &Self| access.tls.as_ref().map(|tls| tls.trusted.clone());
+        self.authorization == other.authorization && trusted(self) == trusted(other)
+    }
 }
 
 /// Why there is no access: one sentence with the file.
@@ -81,7 +96,7 @@ impl Access {
         SockRef::from(&stream).set_tcp_keepalive(&alive).map_err(|error| error.to_string())?;
         let mut sender = match &self.tls {
             None => speak(stream).await?,
-            Some(config) => {
+            Some(Tls { config, .. }) => {
                 let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
                 let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
                     .map_err(|_| format!("{host} is no name that a certificate can have"))?;
@@ -128,7 +143,7 @@ fn authorization(path: &Path) -> Result<HeaderValue, AccessError> {
     Ok(value)
 }
 
-fn tls(path: &Path) -> Result<Arc<ClientConfig>, AccessError> {
+fn tls(path: &Path) -> Result<Tls, AccessError> {
     let wrong = |what: String| AccessError::Content { path: path.to_owned(), what };
     let pem = std::fs::read(path).map_err(|source| AccessError::Unreadable {
         what: "certificate",
@@ -136,11 +151,13 @@ fn tls(path: &Path) -> Result<Arc<ClientConfig>, AccessError> {
         source,
     })?;
     let mut roots = RootCertStore::empty();
+    let mut trusted = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| wrong(format!("is not PEM: {error}")))?;
         roots
-            .add(certificate)
+            .add(certificate.clone())
             .map_err(|error| wrong(format!("holds a certificate that cannot be used: {error}")))?;
+        trusted.push(certificate);
     }
     if roots.is_empty() {
         return Err(wrong("holds no certificate; it must hold the streamer's own, or that of the authority that signed it (PEM)".into()));
@@ -150,7 +167,7 @@ fn tls(path: &Path) -> Result<Arc<ClientConfig>, AccessError> {
         .map_err(|error| wrong(format!("cannot be used: {error}")))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(Arc::new(config))
+    Ok(Tls { trusted, config: Arc::new(config) })
 }
 
 #[cfg(test)]

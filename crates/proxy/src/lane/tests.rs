@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::Term;
-use topology::routes::{Cut, Routes};
+use topology::routes::Routes;
 
 use super::*;
 use crate::door::Door;
@@ -48,19 +48,8 @@ impl TestDoor {
 }
 
 fn routes(version: u64, epoch: u64, state: LaneState) -> Routes {
-    let lane = topology::routes::Lane {
-        node: NodeId(0),
-        name: "db1".into(),
-        address: "127.0.0.1:1".into(),
-        state,
-        epoch,
-        sessions_max: None,
-        looked: 0,
-        refused: 0,
-        lost_epoch: None,
-        cut: Cut::Nothing,
-        is_removed: false,
-    };
+    let shut = topology::routes::Lane::shut(NodeId(0), "db1", "127.0.0.1:1");
+    let lane = topology::routes::Lane { state, epoch, ..shut };
     Routes {
         version,
         term: Term(1),

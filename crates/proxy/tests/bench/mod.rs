@@ -19,7 +19,7 @@ use proxy::{Handle, Inputs, Settings, Split, Stats};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
-use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
+use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -58,19 +58,8 @@ pub fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes
 
 /// The lane of the node of this number, from 0; it is called `db1` and so on. No lane is made anywhere else in these tests.
 pub fn lane(number: usize, address: SocketAddr, state: LaneState, epoch: u64) -> Lane {
-    Lane {
-        node: NodeId(number as u8),
-        name: format!("db{}", number + 1).into(),
-        address: address.to_string().into(),
-        state,
-        epoch,
-        sessions_max: None,
-        looked: 0,
-        refused: 0,
-        lost_epoch: None,
-        cut: Cut::Nothing,
-        is_removed: false,
-    }
+    let shut = Lane::shut(NodeId(number as u8), format!("db{}", number + 1), address.to_string());
+    Lane { state, epoch, ..shut }
 }
 
 /// Routes over `lanes`. None are made anywhere else in these tests; a test that wants others changes these.

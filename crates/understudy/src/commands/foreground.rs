@@ -111,9 +111,7 @@ pub fn log() {
 /// The same, at this level where UNDERSTUDY_LOG says nothing.
 pub fn log_at(level: &str) {
     let wanted = std::env::var(LEVEL).unwrap_or_default();
-    let is_understood = is_filter(&wanted);
-    let filter =
-        if is_understood && !wanted.is_empty() { EnvFilter::new(&wanted) } else { EnvFilter::new(level) };
+    let filter = EnvFilter::new(given_level(&wanted).unwrap_or(level));
     let (filter, handle) = reload::Layer::new(filter);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
@@ -124,7 +122,7 @@ pub fn log_at(level: &str) {
     tracing_subscriber::registry().with(filter).with(lines).init();
     // It is called once.
     let _ = CHANGE_LEVEL.set(handle);
-    if !is_understood {
+    if !is_filter(&wanted) {
         tracing::warn!(
             "{LEVEL}={wanted:?} is not understood, the level is {level}: it must be off, error, warn, info, debug or trace"
         );
@@ -133,11 +131,16 @@ pub fn log_at(level: &str) {
 
 /// Logs at this level from now on, where UNDERSTUDY_LOG does not say otherwise.
 pub fn set_level(level: &str) {
-    let is_given = std::env::var(LEVEL).is_ok_and(|wanted| !wanted.is_empty() && is_filter(&wanted));
-    if let Some(handle) = CHANGE_LEVEL.get().filter(|_| !is_given) {
+    let wanted = std::env::var(LEVEL).unwrap_or_default();
+    if let Some(handle) = CHANGE_LEVEL.get().filter(|_| given_level(&wanted).is_none()) {
         // Fails only when nothing logs any more.
         let _ = handle.reload(EnvFilter::new(level));
     }
+}
+
+/// The level that UNDERSTUDY_LOG gives; `None` when it is empty or means nothing.
+fn given_level(wanted: &str) -> Option<&str> {
+    Some(wanted).filter(|wanted| !wanted.is_empty() && is_filter(wanted))
 }
 
 /// Levels, also of single modules (`info,proxy=debug`). A word that is no level would be taken for a module by the filter, and nothing else be logged.

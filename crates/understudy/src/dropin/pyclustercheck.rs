@@ -111,8 +111,9 @@ impl Pyclustercheck {
         };
 
         let file = said(self.conf, "CNF");
-        let database = Database::of(conf(file.clone())?, system_user);
-        let read_login = Box::new(move || Ok(Database::of(conf(file.clone())?, system_user).login));
+        let read = move || Ok::<_, Failure>(Database::of(conf(file.clone())?, system_user));
+        let database = read()?;
+        let read_login = Box::new(move || Ok(read()?.login));
         let socket = database.target.file();
         let sockets = Sockets::open(&[], &[], &format!("{address}:{port}"))?;
         let rules = Rules { donor, read_only, ..Rules::STRICT };

@@ -96,8 +96,8 @@ impl Outlook {
     /// The newest view, and how old it is: the age of what is held true, not of a node's last answer, since it is also known by now when a
     /// node does not answer.
     fn view(&self) -> (Arc<ClusterView>, Duration) {
-        let (view, started) = self.view.now();
-        let age = age(&view, started);
+        let view = self.view.now();
+        let age = age(&view, self.view.started);
         (view, age)
     }
 }

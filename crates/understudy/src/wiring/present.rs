@@ -8,12 +8,10 @@ use topology::view::ClusterView;
 
 /// The newest view of whichever manager is the present one. Its clones show the same.
 #[derive(Clone)]
-pub struct PresentView(Arc<RwLock<Source>>);
-
-struct Source {
-    view: watch::Receiver<Arc<ClusterView>>,
-    /// When the view's clock began.
-    started: Instant,
+pub struct PresentView {
+    channel: Arc<RwLock<watch::Receiver<Arc<ClusterView>>>>,
+    /// When the views' clock began: each manager goes on with that of the first.
+    pub started: Instant,
 }
 
 impl PresentView {
@@ -24,23 +22,21 @@ impl PresentView {
 
     /// That of this channel. `started`: when the view's clock began.
     pub fn new(view: watch::Receiver<Arc<ClusterView>>, started: Instant) -> Self {
-        Self(Arc::new(RwLock::new(Source { view, started })))
+        Self { channel: Arc::new(RwLock::new(view)), started }
     }
 
     /// From now on, that of the next manager.
     pub fn replace(&self, manager: &manager::Handles) {
-        let next = Source { view: manager.view.clone(), started: manager.started };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
+        *self.channel.write().unwrap_or_else(PoisonError::into_inner) = manager.view.clone();
     }
 
-    /// The newest view, and when its clock began.
-    pub fn now(&self) -> (Arc<ClusterView>, Instant) {
-        let source = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        (source.view.borrow().clone(), source.started)
+    /// The newest view.
+    pub fn now(&self) -> Arc<ClusterView> {
+        self.channel.read().unwrap_or_else(PoisonError::into_inner).borrow().clone()
     }
 
     /// The channel itself, which ends with its manager.
     pub fn channel(&self) -> watch::Receiver<Arc<ClusterView>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).view.clone()
+        self.channel.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -23,13 +23,13 @@ use topology::view::{ClusterView, NodeView, TrafficFlow};
 
 use super::health::VIEW_AGE_MAX;
 use super::managed::{Around, Managed};
-use super::succession::{Links, TooMany};
+use super::succession::TooMany;
 use super::{
     Credentials, Passwords, Services, catch_up_max, manager_settings, monitor_login, proxy_settings,
 };
 use crate::descriptors::Shares;
 use crate::settings::Settings;
-use crate::settings::difference::changes;
+use crate::settings::difference::Change;
 
 /// What comes of a reload: a sentence and what changed, or why nothing did.
 pub type ReloadReply = Result<(String, Value), OrderRefused>;
@@ -55,11 +55,12 @@ pub enum NotApplied {
 }
 
 impl Services {
-    /// Puts these settings, and what was read with them, in force. None of them may be one that takes a restart. Blocks, for about a second
+    /// Puts these settings, and what was read with them, in force. `changes`: how they differ from those in force. None of them may be one that takes a restart. Blocks, for about a second
     /// when the manager is replaced; must not be called from a task.
     pub fn apply(
         &mut self,
         settings: Settings,
+        changes: &[Change],
         shares: Shares,
         passwords: Passwords,
         credentials: Credentials,
@@ -68,7 +69,7 @@ impl Services {
         let after = manager_settings(&settings, &passwords);
         let is_replaced = before != after
             || self.settings.id != settings.id
-            || changes(&self.settings, &settings).iter().any(|change| change.path.starts_with("warm."))
+            || changes.iter().any(|change| change.path.starts_with("warm."))
             || self.passwords.warm != passwords.warm;
         if is_replaced {
             self.check_next(&settings, &passwords, &after)?;
@@ -81,7 +82,7 @@ impl Services {
         }
         self.proxy.apply(own, catch_up_max(&settings));
         self.web.replace(self.managed.control(), credentials.key, settings.budget, credentials.tls);
-        (self.settings, self.passwords, self.shares) = (settings, passwords, shares);
+        (self.settings, self.passwords) = (settings, passwords);
         Ok(())
     }
 
@@ -126,16 +127,13 @@ impl Services {
     ) -> Result<(), NotApplied> {
         let too_many =
             |error: TooMany| NotApplied::Refused("restart", format!("{error}: that takes a restart"));
-        let Links { writes, reads } = self.succession.await_next(&after.cluster.nodes).map_err(too_many)?;
+        let mut inherited = self.succession.await_next(&after.cluster.nodes).map_err(too_many)?;
         let patience = after.cluster.probe_interval * (after.cluster.misses_max + 1) + DECISION_SLACK;
-        let (view, _) = self.view.now();
+        let view = self.view.now();
         let is_drained = |node: &NodeSettings| {
             view.nodes.iter().any(|known| known.name == node.name && known.has_temporary_drain)
         };
-        let temporary_drains = after.cluster.nodes.iter().map(is_drained).collect();
-        let started = Some(self.succession.origin);
-        let inherited =
-            manager::Inherited { write_links: writes, read_links: reads, temporary_drains, started };
+        inherited.temporary_drains = after.cluster.nodes.iter().map(is_drained).collect();
         let begun = Instant::now();
         self.managed.stop(&self.calm);
         let manager = match manager::start(manager::Settings { inherited, ..after }) {

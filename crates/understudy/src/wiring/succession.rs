@@ -14,6 +14,7 @@ mod numbers;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use manager::Inherited;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 use topology::fact::Fact;
@@ -65,12 +66,6 @@ pub struct Succession {
     pub facts: mpsc::Sender<Fact>,
 }
 
-/// Of each node: whether sessions may have connections to it, by port.
-pub struct Links {
-    pub writes: Vec<bool>,
-    pub reads: Vec<bool>,
-}
-
 /// Its ends for the proxies.
 struct ToProxies {
     routes: watch::Sender<Arc<Routes>>,
@@ -117,16 +112,21 @@ impl Succession {
         names
     }
 
-    /// The present manager is about to be replaced by one with these nodes. Its routes stay in force, and facts wait. Gives to which of
-    /// them sessions may have connections.
-    pub fn await_next(&self, nodes: &[NodeSettings]) -> Result<Links, TooMany> {
+    /// The present manager is about to be replaced by one with these nodes. Its routes stay in force, and facts wait. Gives what the next one
+    /// takes over of the connections and of the clock.
+    pub fn await_next(&self, nodes: &[NodeSettings]) -> Result<Inherited, TooMany> {
         let mut state = lock(&self.state);
         state.numbers.next_manager(nodes)?;
         state.reads.next_manager(nodes)?;
         state.manager += 1;
         state.facts = None;
         self.ends.send_replace(None);
-        Ok(Links { writes: state.numbers.has_links(nodes), reads: state.reads.has_links(nodes) })
+        Ok(Inherited {
+            write_links: state.numbers.has_links(nodes),
+            read_links: state.reads.has_links(nodes),
+            started: Some(self.origin),
+            ..Inherited::default()
+        })
     }
 
     /// The next manager has started. Its first decision is awaited for so long; then its routes are passed on as they are.
@@ -227,11 +227,11 @@ async fn pass_on_from(state: &Mutex<State>, mut ends: Ends, to: &ToProxies) {
                 (ends.routes.borrow_and_update().clone(), ends.reads.borrow_and_update().clone());
             let mut facts = Vec::new();
             if let Some((routes, told)) = state.numbers.routes(&routes, is_late) {
-                to.routes.send_if_modified(|last| replace_if_newer(last, routes));
+                to.routes.send_replace(routes);
                 facts.extend(told);
             }
             if let Some((reads, told)) = state.reads.routes(&reads, is_late) {
-                to.reads.send_if_modified(|last| replace_if_newer(last, reads));
+                to.reads.send_replace(reads);
                 facts.extend(told.into_iter().map(|fact| Fact::Reads(Box::new(fact))));
             }
             (state.facts.clone(), facts)
@@ -243,12 +243,4 @@ async fn pass_on_from(state: &Mutex<State>, mut ends: Ends, to: &ToProxies) {
             }
         }
     }
-}
-
-fn replace_if_newer(last: &mut Arc<Routes>, routes: Arc<Routes>) -> bool {
-    let is_newer = routes.version > last.version;
-    if is_newer {
-        *last = routes;
-    }
-    is_newer
 }

@@ -40,20 +40,12 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// What was read from wherever the configuration says it is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Secrets {
     /// That of `warm.user`.
     pub password: manager::Password,
     /// How the streamers are asked.
     pub access: Access,
-    /// A hash of the files that `access` came from.
-    pub files_hash: u64,
-}
-
-impl PartialEq for Secrets {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.password, self.files_hash) == (&other.password, other.files_hash)
-    }
 }
 
 /// What warms.
@@ -67,7 +59,7 @@ pub struct Warming {
 pub fn start(
     settings: &Settings,
     warm: &warm::Warm,
-    Secrets { password, access, .. }: Secrets,
+    Secrets { password, access }: Secrets,
     manager: &manager::Handles,
     tap: proxy::Tap,
     warming_table: WarmingTable,

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
+use lab::bench::health::kernel::Memory;
 use lab::stage::account::{APP_PASSWORD, APP_USER};
 use link::{Link, Login, Secret};
 use protocol::packet::Head;
@@ -33,9 +34,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Resident memory, in KiB.
 fn resident_kib(scene: &Scene) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", scene.serving.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    Memory::of(scene.serving.pid()).unwrap().now_kib
 }
 
 /// Waits until memory is what it was, as far as it must be.
@@ -54,15 +53,7 @@ fn returns(scene: &Scene, what: &str, before_kib: u64, peak_kib: u64) {
 }
 
 async fn client(scene: &Scene) -> Link {
-    let login = Login {
-        user: APP_USER.into(),
-        secret: Secret::Password(APP_PASSWORD.into()),
-        database: None,
-        caps: Login::PLAIN,
-        charset: 45,
-        attrs: vec![],
-        max_packet: 1 << 24,
-    };
+    let login = Login::new(APP_USER, Secret::Password(APP_PASSWORD.into()));
     let mut link = Link::connect(&scene.mysql.to_string(), &login, ANSWERED_WITHIN).await.unwrap();
     ask(&mut link).await;
     link

@@ -23,15 +23,15 @@ use std::process::Command;
 use std::time::Instant;
 
 use lab::fault::Fault;
-use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use lab::stage::{Stage, StagePlan};
+use lab::stage::StagePlan;
+use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 use program::{Serving, directory, run, until};
 use scene::{Scene, is_well, status_when};
 use serde_json::Value;
 use std::net::SocketAddr;
-use writers::Writers;
+use writers::{Writers, connect};
 
 /// Commits before and after each change.
 const SOME: usize = 40;
@@ -83,17 +83,6 @@ fn reload(serving: &Serving, code: i32) -> String {
     said
 }
 
-async fn connect(address: SocketAddr) -> Result<Conn, mysql_async::Error> {
-    let options = OptsBuilder::default()
-        .ip_or_hostname(address.ip().to_string())
-        .tcp_port(address.port())
-        .user(Some(APP_USER))
-        .pass(Some(APP_PASSWORD))
-        .db_name(Some(APP_SCHEMA))
-        .prefer_socket(false);
-    Conn::new(options).await
-}
-
 /// A session that cannot be moved: it ends when its connection to the node does.
 struct Bound {
     conn: Conn,
@@ -138,11 +127,7 @@ async fn a_galera_cluster_goes_on_through_every_change() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let plan = StagePlan { name: format!("t{}-reload", std::process::id()), ..StagePlan::default() };
-    let stage = Stage::up(plan).await.unwrap();
-    let table =
-        format!("CREATE TABLE {APP_SCHEMA}.w (writer BIGINT, number BIGINT, PRIMARY KEY (writer, number))");
-    stage.run_in("db1", &table).await.unwrap();
-    let scene = Scene { stage };
+    let scene = Scene::on(plan).await;
     let host = scene.stage.host_address();
     let dir = directory("");
     let mut config = Config {
@@ -440,11 +425,7 @@ async fn a_primary_with_replicas_goes_on_through_every_change() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_all_nodes_write_every_session_stays_while_one_node_is_frozen() {
     let plan = StagePlan { name: format!("t{}-reload-a", std::process::id()), ..StagePlan::default() };
-    let stage = Stage::up(plan).await.unwrap();
-    let table =
-        format!("CREATE TABLE {APP_SCHEMA}.w (writer BIGINT, number BIGINT, PRIMARY KEY (writer, number))");
-    stage.run_in("db1", &table).await.unwrap();
-    let scene = Scene { stage };
+    let scene = Scene::on(plan).await;
     let host = scene.stage.host_address();
     let mut config = Config {
         file: PathBuf::new(),

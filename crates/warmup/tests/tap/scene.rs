@@ -12,7 +12,7 @@ use proxy::{Handle, Inputs, Settings};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
-use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
+use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 use warmup::replay::target::Target;
 
@@ -112,19 +112,7 @@ fn settings() -> Settings {
 }
 
 fn routes(address: SocketAddr) -> Arc<Routes> {
-    let lane = Lane {
-        node: NodeId(0),
-        name: "db1".into(),
-        address: address.to_string().into(),
-        state: LaneState::Open,
-        epoch: 1,
-        sessions_max: None,
-        looked: 0,
-        refused: 0,
-        lost_epoch: None,
-        cut: Cut::Nothing,
-        is_removed: false,
-    };
+    let lane = Lane { state: LaneState::Open, epoch: 1, ..Lane::shut(NodeId(0), "db1", address.to_string()) };
     let proof = Proof::Native(native::stage2(&native::stage1(b"secret")));
     let account =
         |user: &str| Account { user: user.into(), host: "%".into(), proof: proof.clone(), locked: false };

@@ -185,9 +185,10 @@ impl Check {
         }
         let secrets = [&self.password_file, &self.defaults_file, &self.defaults_extra_file];
         let exposed = secrets.into_iter().flatten().filter_map(|file| exposed::file(file)).collect();
-        let database = Database::of(self.options()?, || USER.into());
-        let again = self.clone();
-        let read_login = Box::new(move || Ok(Database::of(again.options()?, || USER.into()).login));
+        let arguments = self.clone();
+        let read = move || Ok::<_, Failure>(Database::of(arguments.options()?, || USER.into()));
+        let database = read()?;
+        let read_login = Box::new(move || Ok(read()?.login));
         let socket = self.answer_socket.unwrap_or_else(|| database.target.file());
         let (donor, read_only) = (self.available_when_donor, !self.no_available_when_readonly);
         let rules = Rules { donor, read_only, ..Rules::STRICT };

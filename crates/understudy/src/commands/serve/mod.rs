@@ -8,7 +8,6 @@ pub mod servers;
 mod warm;
 mod warnings;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -81,13 +80,7 @@ fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
         return Ok(None);
     };
     let access = settings.stream_access(warm).map_err(Failure::usage)?;
-    let mut hasher = DefaultHasher::new();
-    for file in [&warm.stream_key_file, &warm.stream_ca_file] {
-        // It was read a moment ago.
-        file.as_ref().and_then(|file| std::fs::read(file).ok()).hash(&mut hasher);
-    }
-    let files_hash = hasher.finish();
-    Ok(Some(Secrets { password: manager::Password(password), access, files_hash }))
+    Ok(Some(Secrets { password: manager::Password(password), access }))
 }
 
 /// What ends the wait of `serve`.

@@ -53,7 +53,7 @@ fn try_reload(services: &mut Services) -> Result<Vec<Change>, NotApplied> {
         tracing::warn!("{warning}");
     }
     let level = settings.log_level.clone();
-    services.apply(settings, shares, passwords, credentials)?;
+    services.apply(settings, &changes, shares, passwords, credentials)?;
     set_level(&level);
     Ok(changes)
 }

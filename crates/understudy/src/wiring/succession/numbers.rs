@@ -101,16 +101,12 @@ impl Numbers {
 
     /// The manager of these nodes is the next one; the first one, too, is announced like this. Changes nothing when it fails.
     pub fn next_manager(&mut self, nodes: &[NodeSettings]) -> Result<(), TooMany> {
-        let known = |node: &NodeSettings| {
-            self.nodes
-                .iter()
-                .position(|known| *known.lane.name == *node.name && *known.lane.address == *node.address)
-        };
-        let new = nodes.iter().filter(|node| known(node).is_none()).count();
+        let known = |node| self.nodes.iter().position(|known| is_of(&known.lane, node));
+        let places: Vec<Option<usize>> = nodes.iter().map(known).collect();
+        let new = places.iter().filter(|place| place.is_none()).count();
         if self.nodes.len() + new > NODES_MAX {
             return Err(TooMany);
         }
-        let places: Vec<Option<usize>> = nodes.iter().map(known).collect();
         self.of_place =
             nodes.iter().zip(places).map(|(node, known)| known.unwrap_or_else(|| self.add(node))).collect();
         for (number, node) in self.nodes.iter_mut().enumerate() {
@@ -129,20 +125,9 @@ impl Numbers {
 
     fn add(&mut self, node: &NodeSettings) -> usize {
         let number = self.nodes.len();
-        let lane = Lane {
-            // There are never more than NODES_MAX.
-            node: NodeId(u8::try_from(number).unwrap_or(u8::MAX)),
-            name: node.name.as_str().into(),
-            address: node.address.as_str().into(),
-            state: LaneState::Shut,
-            epoch: 0,
-            sessions_max: None,
-            looked: 0,
-            refused: 0,
-            lost_epoch: None,
-            cut: topology::routes::Cut::Nothing,
-            is_removed: false,
-        };
+        // There are never more than NODES_MAX.
+        let node_id = NodeId(u8::try_from(number).unwrap_or(u8::MAX));
+        let lane = Lane::shut(node_id, node.name.as_str(), node.address.as_str());
         self.nodes.push(Node { lane, epochs: 0, alarm: 0, looked: 0 });
         number
     }
@@ -150,29 +135,25 @@ impl Numbers {
     /// Of each node of such a configuration: whether sessions may have connections to it.
     pub fn has_links(&self, nodes: &[NodeSettings]) -> Vec<bool> {
         let has_links = |node: &NodeSettings| {
-            self.nodes.iter().any(|known| {
-                *known.lane.name == *node.name
-                    && *known.lane.address == *node.address
-                    && known.lane.state != LaneState::Shut
-            })
+            self.nodes.iter().any(|known| is_of(&known.lane, node) && known.lane.state != LaneState::Shut)
         };
         nodes.iter().map(has_links).collect()
     }
 
     /// Nodes whose lanes sessions use, and that such a configuration does not have any more.
     pub fn in_use_without(&self, nodes: &[NodeSettings]) -> Vec<String> {
-        let is_kept =
-            |lane: &Lane| nodes.iter().any(|node| *node.name == *lane.name && *node.address == *lane.address);
+        let is_kept = |lane: &Lane| nodes.iter().any(|node| is_of(lane, node));
         let lanes = self.nodes.iter().map(|node| &node.lane);
         let lost = lanes.filter(|lane| self.is_in_use(lane) && !is_kept(lane));
         lost.map(|lane| lane.name.to_string()).collect()
     }
 
-    /// The manager's routes for the proxy, and facts that the manager must be told then. No routes while its first decision is awaited;
+    /// The manager's routes for the proxy, and facts that the manager must be told then. No routes when they are not newer than the last ones, or while its first decision is awaited;
     /// `is_late`: it is not awaited any longer.
     pub fn routes(&mut self, routes: &Routes, is_late: bool) -> Option<(Arc<Routes>, Vec<Fact>)> {
-        if routes.version == 0 && self.last.is_some() {
-            // It has not decided anything yet.
+        let version = self.versions + routes.version;
+        if self.last.as_ref().is_some_and(|last| version <= last.version) {
+            // They are known already, or a new manager has not decided anything yet.
             return None;
         }
         let open = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
@@ -198,7 +179,7 @@ impl Numbers {
         let before = |routes: &Arc<Routes>| routes.accounts.clone();
         let accounts = last.map(before).filter(|_| routes.accounts.is_empty());
         let passed_on = Arc::new(Routes {
-            version: self.versions + routes.version,
+            version,
             term: routes.term,
             lanes: self.nodes.iter().map(|node| node.lane.clone()).collect(),
             hold_because: routes.hold_because.clone(),
@@ -315,6 +296,11 @@ impl Node {
             ..lane.clone()
         };
     }
+}
+
+/// Whether it is the lane of this node: another server under the same name is another node.
+fn is_of(lane: &Lane, node: &NodeSettings) -> bool {
+    *lane.name == *node.name && *lane.address == *node.address
 }
 
 fn signed(epoch: u64) -> i64 {

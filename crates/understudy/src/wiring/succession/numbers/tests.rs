@@ -1,7 +1,6 @@
 //! Two managers after one another, as the proxy sees them.
 
 use topology::fact::ConnectFailure;
-use topology::routes::Cut;
 use topology::{NodeId, Term};
 
 use super::*;
@@ -15,17 +14,9 @@ fn nodes(names: &[&str]) -> Vec<NodeSettings> {
 /// Routes of a manager of these nodes: name, state and epoch of each.
 fn routes(version: u64, lanes: &[(&str, LaneState, u64)]) -> Routes {
     let lane = |(place, (name, state, epoch)): (u8, &(&str, LaneState, u64))| Lane {
-        node: NodeId(place),
-        name: (*name).into(),
-        address: format!("{name}:3306").into(),
         state: *state,
         epoch: *epoch,
-        sessions_max: None,
-        looked: 0,
-        refused: 0,
-        lost_epoch: None,
-        cut: Cut::Nothing,
-        is_removed: false,
+        ..Lane::shut(NodeId(place), *name, format!("{name}:3306"))
     };
     Routes {
         version,
