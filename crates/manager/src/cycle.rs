@@ -12,11 +12,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
-use topology::brain::Brain;
+use topology::brain::{Brain, NotTaken};
 use topology::fact::{ConnectFailure, Fact, Outcome};
 use topology::galera;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
+use topology::places::Places;
 use topology::reads::Reached;
 use topology::replication;
 use topology::routes::Routes;
@@ -27,12 +28,13 @@ use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
 use crate::aliases::Aliases;
 use crate::loans::Loans;
+use crate::numbers::{Numbers, Port};
 use crate::probe::{Note, Wish};
 use crate::reading::Reading;
 use crate::replication as servers;
 use crate::said::SaidAdvice;
-use crate::settings::Account;
-use crate::start::End;
+use crate::samples::Samples;
+use crate::settings::{Account, Settings};
 use crate::store::{JournalRow, Saved, Shelf, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
@@ -52,11 +54,22 @@ const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 /// The deadline, at the end, for restoring the settings of all nodes that are changed for a while.
 const PACES_DEADLINE: Duration = Duration::from_secs(3);
-/// The same when another manager follows.
-const PACES_DEADLINE_REPLACED: Duration = Duration::from_millis(300);
+/// Other settings wait this long for the end of what must not be disturbed by them.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
 
-/// An order, and the channel for its answer.
-pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
+/// An order, the list of nodes that its numbers refer to (see [`CycleState::list`]), and the channel for its answer.
+pub(crate) type Asked = (Order, u64, oneshot::Sender<OrderReply>);
+
+/// Other settings, and the channel for what comes of them.
+pub(crate) type Change = (Settings, oneshot::Sender<Result<Changed, NotTaken>>);
+
+/// Other settings are in force.
+pub(crate) struct Changed {
+    /// The counters, by the places of the nodes now.
+    pub samples: Samples,
+    /// The list of nodes to which orders refer from now on.
+    pub list: u64,
+}
 
 /// The result of a task that carried out an action: a fact for the brain, and advice about a node.
 type Done = (Fact, Option<(NodeId, Topic, Option<String>)>);
@@ -75,6 +88,10 @@ pub(crate) struct Cycle {
     pub started: Instant,
     pub facts: mpsc::Receiver<Fact>,
     pub orders: mpsc::Receiver<Asked>,
+    pub changes: mpsc::Receiver<Change>,
+    /// The numbers of the nodes outside of the brain.
+    pub numbers: Numbers,
+    pub samples: Samples,
     pub notes: mpsc::Receiver<Note>,
     pub notes_in: mpsc::Sender<Note>,
     /// At most one question to the whole group runs at a time.
@@ -89,7 +106,7 @@ pub(crate) struct Cycle {
     pub reads: watch::Sender<Arc<Routes>>,
     pub reached: watch::Sender<Arc<Reached>>,
     pub view: watch::Sender<Arc<ClusterView>>,
-    pub stop: oneshot::Receiver<End>,
+    pub stop: oneshot::Receiver<()>,
 }
 
 /// The state of the cycle besides the brain.
@@ -99,6 +116,13 @@ struct CycleState {
     /// Answers that are sent as soon as the view shows their result.
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
+    /// How often the list of nodes has changed. An order names a node by its place in the list that its sender knew.
+    list: u64,
+    /// Other settings that are not in force yet, and until when they may wait.
+    change: Option<(Change, Instant)>,
+    /// Those are in force; answered as soon as the view shows it.
+    changed: Option<(oneshot::Sender<Result<Changed, NotTaken>>, Changed)>,
+    /// By the number of the node, as all that comes from the tasks.
     advice: BTreeMap<(NodeId, Topic), String>,
     said: SaidAdvice,
     aliases: Aliases,
@@ -114,23 +138,24 @@ impl Cycle {
         let mut acts: JoinSet<Done> = JoinSet::new();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let end = loop {
+        loop {
             if let Some(why) = self.cannot_go_on() {
                 self.say(cycle_state.term, Sentence { level: Level::Error, text: why });
-                break End::Last;
+                break;
             }
+            self.try_change(&mut cycle_state, &acts);
             let own = cycle_state.own.pop_front();
             let fact = tokio::select! {
                 // No branch can starve the others: every source but the clock is slower than the brain.
                 biased;
                 // An error means that the handle was dropped.
-                end = &mut self.stop => break end.unwrap_or(End::Last),
+                _ = &mut self.stop => break,
                 Some(fact) = std::future::ready(own), if own.is_some() => fact,
                 Some(note) = self.notes.recv() => self.unfold(&mut cycle_state, note),
                 Some(done) = acts.join_next() => match done {
                     Ok((fact, advice)) => {
-                        if let Some((node, topic, text)) = advice {
-                            self.advise(&mut cycle_state, node, topic, text);
+                        if let Some((place, topic, text)) = advice {
+                            self.advise(&mut cycle_state, self.numbers.number(place), topic, text);
                         }
                         fact
                     }
@@ -144,17 +169,29 @@ impl Cycle {
                 (role, how) = self.watched.ended() => {
                     let (text, fact) = self.watched.note_end(role, &how);
                     self.say(cycle_state.term, Sentence { level: Level::Error, text });
-                    fact
+                    self.numbers.fact(fact).unwrap_or(Fact::Tick)
                 }
-                Some((order, reply)) = self.orders.recv() => {
-                    cycle_state.orders += 1;
-                    let id = OrderId(cycle_state.orders);
-                    cycle_state.answers.insert(id, reply);
-                    Fact::Order { id, order }
+                Some(change) = self.changes.recv(), if cycle_state.change.is_none() => {
+                    cycle_state.change = Some((change, Instant::now() + CHANGE_WAIT));
+                    continue;
                 }
-                Some(fact) = self.facts.recv() => fact,
+                Some((order, list, reply)) = self.orders.recv() => {
+                    if list == cycle_state.list {
+                        cycle_state.orders += 1;
+                        let id = OrderId(cycle_state.orders);
+                        cycle_state.answers.insert(id, reply);
+                        Fact::Order { id, order }
+                    } else {
+                        let sentence = "the list of nodes was changed meanwhile: try again".to_owned();
+                        // The client may have disconnected.
+                        let _ = reply.send(Err(OrderRefused { code: "busy", sentence }));
+                        Fact::Tick
+                    }
+                }
+                Some(fact) = self.facts.recv() => self.numbers.fact(fact).unwrap_or(Fact::Tick),
                 _ = tick.tick() => {
-                    cycle_state.own.extend(self.watched.round());
+                    let facts = self.watched.round().into_iter();
+                    cycle_state.own.extend(facts.filter_map(|fact| self.numbers.fact(fact)));
                     Fact::Tick
                 }
             };
@@ -164,8 +201,8 @@ impl Cycle {
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
             // Before any server is ordered to become read only.
-            for (node, wish) in (0..=u8::MAX).map(NodeId).zip(self.brain.wishes()) {
-                self.watched.beat(node, wish);
+            for (number, wish) in self.numbers.all().iter().zip(self.brain.wishes()) {
+                self.watched.beat(*number, wish);
             }
             let busy = !actions.is_empty();
             self.carry_out(&mut cycle_state, &mut acts, actions);
@@ -177,8 +214,64 @@ impl Cycle {
                 // The client may have disconnected; the result is in the journal.
                 let _ = answer.send(reply);
             }
+            if let Some((answer, changed)) = cycle_state.changed.take() {
+                let _ = answer.send(Ok(changed));
+            }
+        }
+        self.close(cycle_state).await;
+    }
+
+    /// Puts other settings in force, as soon as they can be. Those that give nodes other places wait until no fact and no task is on its way
+    /// that refers to the old ones.
+    fn try_change(&mut self, cycle_state: &mut CycleState, acts: &JoinSet<Done>) {
+        let Some(((settings, reply), until)) = cycle_state.change.take() else { return };
+        let is_late = Instant::now() >= until;
+        let moves_nodes = !Places::between(&self.settings.nodes, &settings.cluster.nodes).is_same();
+        let result = if moves_nodes && !(acts.is_empty() && cycle_state.own.is_empty()) {
+            Err(NotTaken::Busy("nodes are being asked or changed".into()))
+        } else {
+            self.change(cycle_state, &settings)
         };
-        self.close(cycle_state, end).await;
+        match result {
+            Err(NotTaken::Busy(_)) if !is_late => {
+                cycle_state.change = Some(((settings, reply), until));
+            }
+            Ok(changed) => {
+                cycle_state.changed = Some((reply, changed));
+                // The next fact publishes what has changed, and then the view is shown.
+                cycle_state.own.push_back(Fact::Tick);
+                cycle_state.viewed = None;
+            }
+            // The sender may have given up.
+            Err(why) => drop(reply.send(Err(why))),
+        }
+    }
+
+    fn change(&mut self, cycle_state: &mut CycleState, settings: &Settings) -> Result<Changed, NotTaken> {
+        let cluster = &settings.cluster;
+        let Some(of_place) = self.numbers.of(&cluster.nodes) else {
+            let sentence =
+                "more nodes were configured since the start than there are numbers for: that takes a restart";
+            return Err(NotTaken::Refused { code: "restart", sentence: sentence.into() });
+        };
+        let places = self.brain.reconfigure(self.started.elapsed(), cluster.clone())?;
+        self.numbers.change(&cluster.nodes, of_place);
+        let numbers = self.numbers.all().to_vec();
+        if !places.is_same() {
+            cycle_state.list += 1;
+            cycle_state.advice.retain(|(number, _), _| numbers.contains(number));
+            self.samples = self.samples.arranged(&numbers);
+            self.loans.set_nodes(names_and_addresses(cluster));
+        }
+        self.login = settings.login();
+        self.settings = cluster.clone();
+        self.replication.clone_from(&settings.replication);
+        self.proof_command = settings.proof_command.as_deref().map(Into::into);
+        self.watched.change(cluster.clone(), self.login.clone(), numbers, self.samples.clone());
+        if !self.watched.has_rivals() {
+            cycle_state.advice.retain(|(_, topic), _| *topic != Topic::Rival);
+        }
+        Ok(Changed { samples: self.samples.clone(), list: cycle_state.list })
     }
 
     /// Why the program must end instead of continuing: without the store no decision could be saved, so the writer could not be moved any more.
@@ -188,10 +281,11 @@ impl Cycle {
         })
     }
 
-    /// Turns a note into a fact. Notes that do not concern the brain are handled here.
+    /// Turns a note into a fact. Notes that do not concern the brain are handled here, as are those about nodes that were removed.
     fn unfold(&self, cycle_state: &mut CycleState, note: Note) -> Fact {
         match note {
             Note::Fact(fact) => {
+                let Some(fact) = self.numbers.fact(fact) else { return Fact::Tick };
                 match &fact {
                     Fact::ConnectFailed { node, how: ConnectFailure::Rejected { errno, message } } => {
                         let text = advice::login(
@@ -201,9 +295,11 @@ impl Cycle {
                             *errno,
                             message,
                         );
-                        self.advise(cycle_state, *node, Topic::Login, Some(text));
+                        self.advise(cycle_state, self.numbers.number(*node), Topic::Login, Some(text));
                     }
-                    Fact::LinkUp { node, .. } => self.advise(cycle_state, *node, Topic::Login, None),
+                    Fact::LinkUp { node, .. } => {
+                        self.advise(cycle_state, self.numbers.number(*node), Topic::Login, None);
+                    }
                     _ => {}
                 }
                 fact
@@ -212,17 +308,22 @@ impl Cycle {
                 self.say(cycle_state.term, sentence);
                 Fact::Tick
             }
-            Note::Advice(node, topic, text) => {
-                self.advise(cycle_state, node, topic, text);
+            Note::Advice(number, topic, text) => {
+                if self.numbers.place(number).is_some() {
+                    self.advise(cycle_state, number, topic, text);
+                }
                 Fact::Tick
             }
-            Note::Reading(node, reading, asked) => {
+            Note::Reading(number, reading, asked) => {
+                let Some(node) = self.numbers.place(number) else { return Fact::Tick };
+                let address =
+                    |number| self.numbers.place(number).map_or_else(String::new, |node| self.address(node));
                 let status = match reading {
                     Reading::Galera(reading) => {
                         cycle_state.aliases.member(&self.address(node), reading).into()
                     }
                     Reading::Replication(standing) => {
-                        cycle_state.aliases.server(node, standing, |node| self.address(node)).into()
+                        cycle_state.aliases.server(number, standing, address).into()
                     }
                 };
                 Fact::Status { node, status, asked }
@@ -236,16 +337,16 @@ impl Cycle {
             match action {
                 Action::Publish(routes) => {
                     cycle_state.term = routes.term;
-                    self.routes.send_replace(routes);
+                    self.routes.send_replace(self.numbers.routes(Port::Writes, routes));
                 }
                 Action::PublishReads(routes) => {
-                    self.reads.send_replace(routes);
+                    self.reads.send_replace(self.numbers.routes(Port::Reads, routes));
                 }
                 Action::Reached(reached) => {
-                    self.reached.send_replace(reached);
+                    self.reached.send_replace(self.numbers.reached(reached));
                 }
-                Action::Confirm { node } => self.watched.wish(node, Wish::Confirm),
-                Action::Probe { node } => self.watched.wish(node, Wish::Probe),
+                Action::Confirm { node } => self.watched.wish(self.numbers.number(node), Wish::Confirm),
+                Action::Probe { node } => self.watched.wish(self.numbers.number(node), Wish::Probe),
                 Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
                     self.persist(number, term, writer, &sessions_max, failed_over_ago);
                 }
@@ -350,9 +451,12 @@ impl Cycle {
                     }
                 });
             }
-            galera::Action::Pace { node, fast_join_retrans } => self.watched.pace(node, fast_join_retrans),
+            galera::Action::Pace { node, fast_join_retrans } => {
+                self.watched.pace(self.numbers.number(node), fast_join_retrans);
+            }
             galera::Action::Hurry { number, members, view, .. } => {
-                let known = |node| (node, self.name(node).to_owned(), self.address(node));
+                let known =
+                    |node| (self.numbers.number(node), self.name(node).to_owned(), self.address(node));
                 let members = members.into_iter().map(known).collect();
                 self.watched.hurry(hurry::Wish { number, members, view });
             }
@@ -457,7 +561,7 @@ impl Cycle {
         let _ = self.store.send(Work::Save(saved, told));
     }
 
-    /// Sets or clears the advice to operators about one topic of a node. It is shown while it applies, and logged when it is new.
+    /// Sets or clears the advice to operators about one topic of the node with that number. It is shown while it applies, and logged when it is new.
     fn advise(&self, cycle_state: &mut CycleState, node: NodeId, topic: Topic, text: Option<String>) {
         match text {
             Some(text) => {
@@ -493,8 +597,9 @@ impl Cycle {
         for decision in &mut view.decisions {
             decision.at_unix_ms += view.started_unix_ms;
         }
-        for ((node, _), text) in &cycle_state.advice {
-            if let Some(node) = view.nodes.get_mut(usize::from(node.0)) {
+        for ((number, _), text) in &cycle_state.advice {
+            let place = self.numbers.place(*number);
+            if let Some(node) = place.and_then(|place| view.nodes.get_mut(usize::from(place.0))) {
                 node.advice.push(text.clone());
             }
         }
@@ -510,7 +615,7 @@ impl Cycle {
     }
 
     /// The end: pending orders are answered, changed settings of nodes are restored, and pending writes are finished.
-    async fn close(self, cycle_state: CycleState, end: End) {
+    async fn close(self, cycle_state: CycleState) {
         let Self { watched, store, mut notes, .. } = self;
         for answer in cycle_state.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
@@ -518,14 +623,18 @@ impl Cycle {
         }
         // Tasks that still want to send a note get an error instead of waiting.
         notes.close();
-        let within = if end == End::Replaced { PACES_DEADLINE_REPLACED } else { PACES_DEADLINE };
-        let _ = tokio::time::timeout(within, watched.close()).await;
+        let _ = tokio::time::timeout(PACES_DEADLINE, watched.close()).await;
         say(&store, cycle_state.term, Sentence { level: Level::Info, text: "the manager stops".into() });
         let (reply, written) = oneshot::channel();
         if store.send(Work::Last(0, reply)).is_ok() {
             let _ = tokio::time::timeout(FLUSH_DEADLINE, written).await;
         }
     }
+}
+
+/// Name and address of each node.
+pub(crate) fn names_and_addresses(cluster: &topology::settings::Settings) -> Vec<(String, String)> {
+    cluster.nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect()
 }
 
 /// Logs a sentence and writes it to the journal.

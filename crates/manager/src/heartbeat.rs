@@ -28,6 +28,7 @@ use topology::heartbeat::{Beat, Sessions, Stall, Wish, sql, stall, stall_of_memb
 use topology::kind::Kind;
 
 use crate::advice::{self, Topic};
+use crate::means::{self, Means, MeansNow};
 use crate::probe::Note;
 
 mod traffic;
@@ -59,6 +60,9 @@ pub(crate) struct Heartbeat {
     pub name: Arc<str>,
     pub kind: Kind,
     pub address: String,
+    /// The account and the settings in force.
+    pub means: MeansNow,
+    /// Those that this run works with.
     pub login: Login,
     pub settings: topology::heartbeat::Settings,
     /// The time from which facts count.
@@ -76,17 +80,21 @@ enum Done {
 
 impl Heartbeat {
     /// Runs until its sender of wishes is gone.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let mut wish = self.wish.clone();
         loop {
+            let means = means::now(&self.means);
+            (self.login, self.settings) = (means.login.clone(), means.heartbeat.clone());
             let Ok(beats) =
                 wish.wait_for(|wish| wish.beats || !wish.commits.is_empty()).await.map(|wish| wish.beats)
             else {
                 return;
             };
             let changed = |wish: &Wish| wish.beats != beats || !beats && wish.commits.is_empty();
+            let is_other = |now: &Means| (&now.login, &now.heartbeat) != (&means.login, &means.heartbeat);
             tokio::select! {
                 biased;
+                () = means::changed(&self.means, is_other) => {}
                 ended = wish.wait_for(changed) => {
                     if ended.is_err() {
                         return;

@@ -60,7 +60,7 @@ impl Brief {
 pub(crate) struct Loans {
     store: Store,
     /// Name and address of each node.
-    nodes: Vec<(String, String)>,
+    nodes: Mutex<Vec<(String, String)>>,
     /// As it is on disk.
     held: Mutex<Vec<Loan>>,
     /// Addresses of the nodes that were met in this run.
@@ -82,11 +82,22 @@ impl Loans {
     pub fn new(store: Store, nodes: Vec<(String, String)>, loans: Vec<Loan>) -> Self {
         Self {
             store,
-            nodes,
+            nodes: Mutex::new(nodes),
             held: Mutex::new(loans),
             met: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// From now on these are the nodes, by name and address.
+    pub fn set_nodes(&self, nodes: Vec<(String, String)>) {
+        *locked(&self.nodes) = nodes;
+    }
+
+    /// The name of the node at that address, or else the address.
+    fn name_of(&self, address: &str) -> String {
+        let nodes = locked(&self.nodes);
+        nodes.iter().find(|(_, known)| known == address).map_or(address, |(name, _)| name).to_owned()
     }
 
     /// The settings that the hurry has changed.
@@ -115,9 +126,8 @@ impl Loans {
         if held.is_some_and(|loan| loan.own == says) {
             return Some(says.to_owned());
         }
-        let known = self.nodes.iter().find(|(_, known)| known == address);
         let loan = Loan {
-            node: known.map_or(address, |(name, _)| name).to_owned(),
+            node: self.name_of(address),
             address: address.to_owned(),
             gcomm_uuid: gcomm_uuid.to_owned(),
             option: brief.option.to_owned(),
@@ -185,7 +195,7 @@ impl Loans {
         }
         locked(&self.met).insert(address.to_owned());
         link.quit();
-        let name = self.nodes.iter().find(|(_, known)| known == address).map_or(address, |(name, _)| name);
+        let name = self.name_of(address);
         let text = || format!("{name}: {}", told.join("; "));
         Ok(Some((!told.is_empty()).then(|| Sentence { level: Level::Warn, text: text() })))
     }

@@ -8,12 +8,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login};
+use link::{Link, LinkError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use topology::galera::sql;
 
 use crate::loans::{FAST_JOIN_RETRANS, Loans};
+use crate::means::{self, MeansNow};
 
 /// The time limit of one try, the pause before the next, and the number of tries for restoring a value.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -22,7 +23,7 @@ const TRIES: u32 = 10;
 
 pub(crate) struct Pacer {
     pub address: String,
-    pub login: Login,
+    pub means: MeansNow,
     pub wish: watch::Receiver<bool>,
     pub loans: Arc<Loans>,
 }
@@ -41,7 +42,7 @@ impl Pacer {
                 (_, before) => own = before,
             }
             if ended {
-                self.loans.end(&self.address, &self.login).await;
+                self.loans.end(&self.address, &means::now(&self.means).login).await;
                 return;
             }
         }
@@ -50,8 +51,9 @@ impl Pacer {
     /// Shortens the period on the node. `None` when that failed, or there is nothing to restore.
     async fn quicken(&self) -> Option<String> {
         let mut own = None;
+        let means = means::now(&self.means);
         let done = timeout(DEADLINE, async {
-            let mut link = Link::connect(&self.address, &self.login, DEADLINE).await?;
+            let mut link = Link::connect(&self.address, &means.login, DEADLINE).await?;
             let view_state = link.query(sql::VIEW_STATE, DEADLINE).await?;
             let uuid = view_state.value_of("wsrep_gcomm_uuid").unwrap_or_default();
             let options = link.query(sql::PROVIDER_OPTIONS, DEADLINE).await?;
@@ -76,8 +78,9 @@ impl Pacer {
     /// Restores the node's own value, with repeated tries while there is no other wish. Returns `statement` when it must be run later.
     async fn put_back(&self, statement: String, ended: bool) -> Option<String> {
         for _ in 0..if ended { 1 } else { TRIES } {
+            let means = means::now(&self.means);
             let done = timeout(DEADLINE, async {
-                Link::connect(&self.address, &self.login, DEADLINE).await?.query(&statement, DEADLINE).await
+                Link::connect(&self.address, &means.login, DEADLINE).await?.query(&statement, DEADLINE).await
             })
             .await;
             if matches!(done, Ok(Ok(_))) {

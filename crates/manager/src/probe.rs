@@ -18,9 +18,10 @@
 
 use std::future::{Future, pending};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Ended, Link, LinkError, Login};
+use link::{Ended, Link, LinkError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
@@ -30,8 +31,9 @@ use topology::kind::Kind;
 use topology::routes::ServerGreeting;
 
 use crate::advice::Topic;
+use crate::means::{self, Means, MeansNow};
 use crate::reading::{self, ProbeAnswer, Reading};
-use crate::samples::Samples;
+use crate::samples;
 
 /// A problem of this host itself is logged again after this long.
 const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -73,15 +75,12 @@ pub(crate) struct Probe {
     /// The kind of cluster, which decides what is asked.
     pub kind: Kind,
     pub address: String,
-    pub login: Login,
-    pub interval: Duration,
-    pub misses_max: u32,
-    /// Whether to send pings between two questions for the status.
-    pub beats: bool,
+    /// The account, the interval and the like, which may change meanwhile.
+    pub means: MeansNow,
     /// The time from which facts count.
     pub started: Instant,
     /// Where the node's counters go; not through the brain.
-    pub samples: Samples,
+    pub samples: Option<samples::Input>,
     pub wishes: mpsc::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
@@ -170,18 +169,25 @@ impl Probe {
         let (usual_status, usual_beat) = (Duration::ZERO, Duration::ZERO);
         let mut times = Times { ask: now, beat: now, sample: now, usual_status, usual_beat };
         let mut warned = None;
+        let mut login = self.now().login.clone();
         loop {
+            let means = self.now();
+            if means.login != login && trying.is_none() {
+                // The link is replaced when the new account has logged in, and not before.
+                login.clone_from(&means.login);
+                trying = Some(self.connect());
+            }
             let now = Instant::now();
             let wake = [
                 match &kept {
                     Kept::Asking(asking) => Some(asking.about.slow_at.unwrap_or(asking.next_miss)),
                     Kept::Without if trying.is_some() => None,
-                    Kept::Idle(_) if self.has_beats() => Some(times.ask.min(times.beat)),
+                    Kept::Idle(_) if has_beats(&means) => Some(times.ask.min(times.beat)),
                     Kept::Idle(_) | Kept::Without => Some(times.ask),
                 },
                 trying.as_ref().map(|trying| trying.next_miss),
             ];
-            let wake = wake.into_iter().flatten().min().unwrap_or(now + self.interval);
+            let wake = wake.into_iter().flatten().min().unwrap_or(now + means.probe_interval);
             match next(&mut self.wishes, &mut kept, &mut trying, wake).await {
                 Event::Wish(None) => return,
                 Event::Wish(Some(Wish::Confirm)) => {
@@ -201,7 +207,7 @@ impl Probe {
                 },
                 Event::Connected(result) => {
                     trying = None;
-                    times.ask = Instant::now() + self.interval;
+                    times.ask = Instant::now() + means.probe_interval;
                     match result {
                         Ok(link) => {
                             let greeting = ServerGreeting {
@@ -227,7 +233,7 @@ impl Probe {
                 }
                 Event::Ended(how) => {
                     kept = Kept::Without;
-                    times.ask = Instant::now() + self.interval;
+                    times.ask = Instant::now() + means.probe_interval;
                     if !self.tell(Fact::LinkEnded { node: self.node, how: end(how) }).await {
                         return;
                     }
@@ -236,17 +242,19 @@ impl Probe {
                     #[cfg(test)]
                     fault::panic_if_ordered(&self.address);
                     let took = about.asked.elapsed();
-                    self.samples.probed(self.node, took);
+                    if let Some(samples) = &self.samples {
+                        samples.probed(took);
+                    }
                     let usual = times.usual(about.is_beat);
                     *usual = (*usual * 7 + took) / 8;
-                    times.beat = Instant::now() + self.interval / BEATS;
+                    times.beat = Instant::now() + means.probe_interval / BEATS;
                     // A slow node is asked for its status, and not only pinged.
                     let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());
                     kept = if status_next { self.ask(*link, &mut times) } else { Kept::Idle(link) };
                     if let Some(told) = word {
                         let asked = about.asked.duration_since(self.started);
-                        if let Some(counters) = told.counters {
-                            self.samples.put(self.node, asked, counters);
+                        if let (Some(counters), Some(samples)) = (told.counters, &self.samples) {
+                            samples.put(asked, counters);
                         }
                         if self.notes.send(Note::Reading(self.node, told.reading, asked)).await.is_err() {
                             return;
@@ -256,7 +264,7 @@ impl Probe {
                 Event::Answered(link, Err(error), _) => {
                     drop(link);
                     kept = Kept::Without;
-                    times.ask = Instant::now() + self.interval;
+                    times.ask = Instant::now() + means.probe_interval;
                     let how = match error {
                         LinkError::Closed | LinkError::Reset => LinkEnd::Closed,
                         LinkError::Rejected { errno, .. } => LinkEnd::Goodbye { errno },
@@ -290,7 +298,7 @@ impl Probe {
 
     /// A time has come: the next question, a slow answer, or a miss.
     async fn time(&self, kept: &mut Kept, trying: &mut Option<Trying>, times: &mut Times) -> bool {
-        let now = Instant::now();
+        let (now, means) = (Instant::now(), self.now());
         if let Kept::Asking(asking) = kept
             && asking.about.slow_at.take_if(|at| *at <= now).is_some()
         {
@@ -304,15 +312,15 @@ impl Probe {
             && attempt.next_miss <= now
         {
             attempt.misses += 1;
-            attempt.next_miss = now + self.interval;
+            attempt.next_miss = now + means.probe_interval;
             missed = Some(attempt.since);
         }
         match kept {
             Kept::Asking(asking) if asking.next_miss <= now => {
                 asking.misses += 1;
-                asking.next_miss = now + self.interval;
+                asking.next_miss = now + means.probe_interval;
                 missed = Some(asking.missed_from);
-                if asking.misses >= self.misses_max {
+                if asking.misses >= means.misses_max {
                     *kept = Kept::Without;
                     times.ask = now;
                     return self.tell(Fact::LinkEnded { node: self.node, how: LinkEnd::Silent }).await;
@@ -322,7 +330,7 @@ impl Probe {
                 if let Kept::Idle(link) = std::mem::replace(kept, Kept::Without) {
                     *kept = if times.ask <= now {
                         self.ask(*link, times)
-                    } else if self.has_beats() && times.beat <= now {
+                    } else if has_beats(&means) && times.beat <= now {
                         self.beat(*link, times)
                     } else {
                         Kept::Idle(link)
@@ -330,7 +338,7 @@ impl Probe {
                 }
             }
             Kept::Without if trying.is_none() && times.ask <= now => {
-                times.ask = now + self.interval;
+                times.ask = now + means.probe_interval;
                 *trying = Some(self.connect());
             }
             _ => {}
@@ -341,21 +349,22 @@ impl Probe {
     }
 
     fn connect(&self) -> Trying {
-        let (kind, address, login) = (self.kind, self.address.clone(), self.login.clone());
-        let deadline = self.interval * self.misses_max;
+        let (kind, address, means) = (self.kind, self.address.clone(), self.now());
+        let deadline = means.probe_interval * means.misses_max;
+        let since = Instant::now();
+        let next_miss = since + means.probe_interval;
         let link = Box::pin(async move {
-            let mut link = Link::connect(&address, &login, deadline).await?;
+            let mut link = Link::connect(&address, &means.login, deadline).await?;
             reading::admit(kind, &mut link, deadline).await?;
             Ok(link)
         });
-        let since = Instant::now();
-        Trying { link, since, misses: 0, next_miss: since + self.interval }
+        Trying { link, since, misses: 0, next_miss }
     }
 
     /// Asks for the status.
     fn ask(&self, mut link: Link, times: &mut Times) -> Kept {
         let (kind, deadline) = (self.kind, self.deadline());
-        let is_sampled = times.is_sampled(Instant::now(), self.interval);
+        let is_sampled = times.is_sampled(Instant::now(), self.now().probe_interval);
         let answer = Box::pin(async move {
             let answer = reading::ask(kind, &mut link, deadline, is_sampled).await;
             (link, answer.map(|told| Some(Box::new(told))))
@@ -374,24 +383,30 @@ impl Probe {
     }
 
     fn asking(&self, answer: Asked, is_beat: bool, times: &mut Times) -> Kept {
-        let asked = Instant::now();
+        let (asked, interval) = (Instant::now(), self.now().probe_interval);
         let usual = *times.usual(is_beat);
-        let slow_at = asked + (self.interval / SLOW_PART).max(usual * SLOW_TIMES).min(self.interval);
+        let slow_at = asked + (interval / SLOW_PART).max(usual * SLOW_TIMES).min(interval);
         let missed_from = if is_beat { times.ask.max(asked) } else { asked };
-        times.ask = if is_beat { times.ask } else { asked + self.interval };
-        let next_miss = missed_from + self.interval;
+        times.ask = if is_beat { times.ask } else { asked + interval };
+        let next_miss = missed_from + interval;
         let about = About { asked, is_beat, slow_at: Some(slow_at), status_next: false };
         Kept::Asking(Asking { answer, about, missed_from, misses: 0, next_miss })
     }
 
     /// Misses are counted elsewhere; this only keeps a forgotten question from lasting for ever.
     fn deadline(&self) -> Duration {
-        self.interval * (self.misses_max + 2)
+        let means = self.now();
+        means.probe_interval * (means.misses_max + 2)
     }
 
-    fn has_beats(&self) -> bool {
-        self.beats && self.interval >= BEATS_FROM
+    fn now(&self) -> Arc<Means> {
+        means::now(&self.means)
     }
+}
+
+/// Whether pings are sent between two questions for the status.
+fn has_beats(means: &Means) -> bool {
+    means.events && means.probe_interval >= BEATS_FROM
 }
 
 /// Waits for the first of several events. Cancel safe: what is pending stays in `kept` and `trying`.
@@ -491,6 +506,7 @@ mod tests {
         server: fixture::Server,
         started: Instant,
         notes: mpsc::Receiver<Note>,
+        means: tokio::sync::watch::Sender<Arc<Means>>,
         _wishes: mpsc::Sender<Wish>,
     }
 
@@ -500,22 +516,23 @@ mod tests {
             let (wishes_in, wishes) = mpsc::channel(8);
             let (notes_in, notes) = mpsc::channel(64);
             let started = Instant::now();
-            let login = Login::new("app", link::Secret::Password("secret".into()));
+            let login = link::Login::new("app", link::Secret::Password("secret".into()));
+            let (probe_interval, heartbeat) = (INTERVAL, topology::heartbeat::Settings::default());
+            let means =
+                Means { login, probe_interval, misses_max: 3, events: beats, heartbeat, nodes: vec![] };
+            let (means, of_probe) = tokio::sync::watch::channel(Arc::new(means));
             let probe = Probe {
                 node: NodeId(0),
                 kind: Kind::Galera,
                 address: server.address().to_string(),
-                login,
-                interval: INTERVAL,
-                misses_max: 3,
-                beats,
+                means: of_probe,
                 started,
-                samples: Samples::new(1),
+                samples: None,
                 wishes,
                 notes: notes_in,
             };
             tokio::spawn(probe.run());
-            Self { server, started, notes, _wishes: wishes_in }
+            Self { server, started, notes, means, _wishes: wishes_in }
         }
 
         /// The next thing told, and when.
@@ -574,6 +591,39 @@ mod tests {
         let (note, _) = stand.told().await;
         let Note::Reading(_, _, asked) = note else { panic!("{note:?}") };
         assert!(asked < before + INTERVAL, "{asked:?} after {before:?}: it waited for its turn");
+    }
+
+    #[tokio::test]
+    async fn another_account_replaces_the_link_when_it_is_let_in() {
+        let mut stand = Stand::start(true);
+        let log_in = |user: &str, password: &str| {
+            let login = link::Login::new(user, link::Secret::Password(password.into()));
+            stand.means.send_modify(|means| *means = Arc::new(Means { login, ..Means::clone(means) }));
+        };
+        stand.server.sql("CREATE USER other@'%' IDENTIFIED BY 'another'; GRANT ALL ON *.* TO other@'%'");
+        log_in("other", "wrong");
+        let mut came = Vec::new();
+        while came.len() < 2 {
+            match stand.told().await.0 {
+                Note::Fact(Fact::ConnectFailed {
+                    how: ConnectFailure::Rejected { errno: 1045, .. }, ..
+                }) => came.push("refused"),
+                Note::Reading(..) if came == ["refused"] => came.push("answers on the link that it has"),
+                Note::Fact(Fact::LinkEnded { how, .. }) => panic!("{how:?}"),
+                _ => {}
+            }
+        }
+        log_in("other", "another");
+        let users = "SELECT DISTINCT USER FROM information_schema.PROCESSLIST WHERE USER IN ('app', 'other')";
+        let mut is_up = false;
+        // Each answer is one more look, for as long as the server needs to see the end of the old link.
+        while !(is_up && stand.server.sql(users) == "other") {
+            match stand.told().await.0 {
+                Note::Fact(Fact::LinkUp { .. }) => is_up = true,
+                Note::Fact(Fact::LinkEnded { how, .. }) => panic!("{how:?}"),
+                _ => {}
+            }
+        }
     }
 
     #[tokio::test]

@@ -19,13 +19,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows};
+use link::{Link, LinkError, Rows};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 use topology::NodeId;
 use topology::flavor::Flavor;
 
 use crate::advice::{self, Topic};
+use crate::means::{self, MeansNow};
 use crate::probe::Note;
 
 /// The server ends a session that has been idle for this long.
@@ -97,7 +98,7 @@ pub(crate) struct Rival {
     pub node: NodeId,
     pub name: Arc<str>,
     pub address: String,
-    pub login: Login,
+    pub means: MeansNow,
     pub notes: mpsc::Sender<Note>,
     /// Ends when its sender is dropped.
     pub wanted: watch::Receiver<()>,
@@ -119,15 +120,21 @@ impl Rival {
         // Clears what a task before this one reported and could not take back.
         self.tell(None).await;
         loop {
-            if let Err(error) = self.on_one_link(&mut seen, &mut told).await {
-                tracing::debug!("{} is not asked for another manager: {error}", self.name);
+            let login = means::now(&self.means).login.clone();
+            tokio::select! {
+                ended = self.on_one_link(&mut seen, &mut told) => {
+                    if let Err(error) = ended {
+                        tracing::debug!("{} is not asked for another manager: {error}", self.name);
+                    }
+                    sleep(RETRY).await;
+                }
+                () = means::changed(&self.means, |means| means.login != login) => {}
             }
-            sleep(RETRY).await;
         }
     }
 
     async fn on_one_link(&self, seen: &mut Seen, told: &mut Option<String>) -> Result<(), LinkError> {
-        let mut link = Link::connect(&self.address, &self.login, STEP).await?;
+        let mut link = Link::connect(&self.address, &means::now(&self.means).login, STEP).await?;
         if is_crowded(&mut link).await? {
             link.quit();
             return Ok(());
@@ -196,7 +203,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_connections_are_left_to_others_and_no_limit_of_the_server_ends_the_wait() {
         let server = fixture::Server::start(&["--max-connections=10", "--max-statement-time=1"]);
-        let login = Login::new("app", link::Secret::Password("secret".into()));
+        let login = link::Login::new("app", link::Secret::Password("secret".into()));
         let mut links = vec![];
         while links.len() < 9 {
             let mut link = Link::connect(&server.address().to_string(), &login, STEP).await.unwrap();
@@ -215,7 +222,7 @@ mod tests {
     async fn whoever_holds_the_lock_sees_whoever_waits_and_the_other_way_round() {
         let server = fixture::Server::start(&[]);
         let address = server.address().to_string();
-        let login = Login::new("app", link::Secret::Password("secret".into()));
+        let login = link::Login::new("app", link::Secret::Password("secret".into()));
         let mut one = Link::connect(&address, &login, STEP).await.unwrap();
         let mut other = Link::connect(&address, &login, STEP).await.unwrap();
         assert_eq!(one.query(&take(), STEP).await.unwrap().text(0, 0), Some("1"));

@@ -17,7 +17,7 @@ use measure::histogram::{Histogram, Snapshot};
 use measure::rates::{Rates, Span};
 use measure::ring::Ring;
 use measure::sample::{Counters, Sample};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::{self, error::RecvError};
 use topology::NodeId;
 use topology::fact::Now;
 
@@ -45,41 +45,105 @@ const NEWS_MAX: usize = 256;
 /// See the head of this file. Cheap to clone: all clones are the same.
 #[derive(Clone)]
 pub struct Samples {
-    /// In the configuration's order.
-    rings: Arc<[Mutex<Ring>]>,
-    probes: Arc<[Histogram]>,
+    /// In the configuration's order, and by that order addressed from outside.
+    nodes: Arc<[Node]>,
     news: broadcast::Sender<(NodeId, Sample)>,
 }
 
-impl Samples {
-    /// Empty rings for this many nodes.
-    pub(crate) fn new(nodes: usize) -> Self {
-        let rings = (0..nodes).map(|_| Mutex::new(Ring::new(SAMPLES_MAX))).collect();
-        let probes = (0..nodes).map(|_| Histogram::new(PROBE_BOUNDS)).collect();
-        Self { rings, probes, news: broadcast::channel(NEWS_MAX).0 }
-    }
+/// One node: its number (see [`crate::numbers`]) and its counters.
+#[derive(Clone)]
+struct Node {
+    number: NodeId,
+    series: Arc<Series>,
+}
 
+struct Series {
+    ring: Mutex<Ring>,
+    probes: Histogram,
+}
+
+/// Where the probe of one node puts its counters.
+#[derive(Clone)]
+pub(crate) struct Input {
+    node: Node,
+    news: broadcast::Sender<(NodeId, Sample)>,
+}
+
+/// Each sample as it comes, with the place of its node.
+pub struct News {
+    numbers: Vec<NodeId>,
+    samples: broadcast::Receiver<(NodeId, Sample)>,
+}
+
+impl Input {
     /// The node has answered a question of the probe after this time.
-    pub(crate) fn probed(&self, node: NodeId, took: Duration) {
-        if let Some(probes) = self.probes.get(usize::from(node.0)) {
-            probes.add(took);
-        }
-    }
-
-    /// The times that the node took to answer the probe; unanswered questions are not included.
-    pub fn probe_times(&self, node: NodeId) -> Option<Snapshot> {
-        Some(self.probes.get(usize::from(node.0))?.snapshot())
+    pub fn probed(&self, took: Duration) {
+        self.node.series.probes.add(took);
     }
 
     /// Adds the node's answer to a question of that time.
     #[allow(clippy::large_types_passed_by_value)] // it goes into the sample
-    pub(crate) fn put(&self, node: NodeId, asked: Now, counters: Counters) {
+    pub fn put(&self, asked: Now, counters: Counters) {
         let sample = Sample { at_unix_ms: unix_ms(), at_us: asked.as_micros() as u64, counters };
-        let Some(mut ring) = self.ring(node) else { return };
-        ring.put(sample);
-        drop(ring);
+        self.node.series.ring().put(sample);
         // An error means that there is no listener.
-        let _ = self.news.send((node, sample));
+        let _ = self.news.send((self.node.number, sample));
+    }
+}
+
+impl Series {
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl News {
+    /// The next sample.
+    ///
+    /// # Errors
+    /// Some were missed, or no more can come.
+    pub async fn recv(&mut self) -> Result<(NodeId, Sample), RecvError> {
+        loop {
+            let (number, sample) = self.samples.recv().await?;
+            // Others are of nodes that are not in this list any more, or not yet.
+            if let Some(place) = self.numbers.iter().position(|known| *known == number)
+                && let Ok(place) = u8::try_from(place)
+            {
+                return Ok((NodeId(place), sample));
+            }
+        }
+    }
+}
+
+impl Samples {
+    /// Nothing yet, for the nodes with these numbers.
+    pub(crate) fn new(numbers: &[NodeId]) -> Self {
+        let news = broadcast::channel(NEWS_MAX).0;
+        Self { nodes: Arc::default(), news }.arranged(numbers)
+    }
+
+    /// The same for another list of nodes: those that are in both keep what is known of them. Holders of this value still see the list that they
+    /// know.
+    pub(crate) fn arranged(&self, numbers: &[NodeId]) -> Self {
+        let known = |number: NodeId| self.nodes.iter().find(|node| node.number == number).cloned();
+        let new = |number| {
+            let series =
+                Series { ring: Mutex::new(Ring::new(SAMPLES_MAX)), probes: Histogram::new(PROBE_BOUNDS) };
+            Node { number, series: Arc::new(series) }
+        };
+        let nodes = numbers.iter().map(|number| known(*number).unwrap_or_else(|| new(*number)));
+        Self { nodes: nodes.collect(), news: self.news.clone() }
+    }
+
+    /// For the probe of the node with that number; `None` if there is none.
+    pub(crate) fn input(&self, number: NodeId) -> Option<Input> {
+        let node = self.nodes.iter().find(|node| node.number == number)?.clone();
+        Some(Input { node, news: self.news.clone() })
+    }
+
+    /// The times that the node took to answer the probe; unanswered questions are not included.
+    pub fn probe_times(&self, node: NodeId) -> Option<Snapshot> {
+        Some(self.nodes.get(usize::from(node.0))?.series.probes.snapshot())
     }
 
     /// The node's samples after that moment (milliseconds since 1970), oldest first: the first `samples_max` later than `after_us` by
@@ -113,13 +177,13 @@ impl Samples {
     }
 
     /// Each sample from now on.
-    pub fn news(&self) -> broadcast::Receiver<(NodeId, Sample)> {
-        self.news.subscribe()
+    pub fn news(&self) -> News {
+        let numbers = self.nodes.iter().map(|node| node.number).collect();
+        News { numbers, samples: self.news.subscribe() }
     }
 
     fn ring(&self, node: NodeId) -> Option<MutexGuard<'_, Ring>> {
-        let ring = self.rings.get(usize::from(node.0))?;
-        Some(ring.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.nodes.get(usize::from(node.0))?.series.ring())
     }
 }
 
@@ -151,16 +215,34 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_span_that_was_asked_for() {
-        let samples = Samples::new(1);
-        let node = NodeId(0);
+        let samples = Samples::new(&[NodeId(0)]);
+        let (node, input) = (NodeId(0), samples.input(NodeId(0)).unwrap());
         for s in 0..10_u64 {
             let counters = Counters { questions: Some(s * s), ..Counters::default() };
-            samples.put(node, Duration::from_secs(s), counters);
+            input.put(Duration::from_secs(s), counters);
         }
         let rate = |s| samples.rates(node, Duration::from_secs(s)).unwrap().questions.unwrap();
         assert!(
             (rate(1) - 17.0).abs() < 1e-9 && (rate(3) - 15.0).abs() < 1e-9 && (rate(60) - 9.0).abs() < 1e-9
         );
         assert!(samples.rates(NodeId(7), Duration::from_secs(1)).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_node_keeps_its_samples_in_another_list() {
+        let first = Samples::new(&[NodeId(0), NodeId(1)]);
+        let input = first.input(NodeId(1)).unwrap();
+        let (mut before, second) = (first.news(), first.arranged(&[NodeId(2), NodeId(1)]));
+        let mut after = second.news();
+        input.put(Duration::from_secs(1), Counters::default());
+        second.input(NodeId(2)).unwrap().put(Duration::from_secs(2), Counters::default());
+        for samples in [&first, &second] {
+            assert_eq!(samples.last(NodeId(1)).unwrap().at_us, 1_000_000);
+        }
+        assert!(first.last(NodeId(0)).is_none(), "the new node is none of the first list");
+        assert_eq!(before.recv().await.unwrap().0, NodeId(1));
+        assert_eq!(after.recv().await.unwrap().0, NodeId(1));
+        assert_eq!(after.recv().await.unwrap().0, NodeId(0));
+        drop((first, second, input));
     }
 }

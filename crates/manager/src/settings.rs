@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use link::{Login, Secret};
+
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -16,21 +18,17 @@ pub struct Settings {
     pub proof_command: Option<String>,
     /// The SQLite file for term, writer, drains and journal. Made when it is not there; its directory must exist.
     pub store: PathBuf,
-    /// What an earlier manager of this process has left; the default at the start of the program.
-    pub inherited: Inherited,
 }
 
-/// What a manager takes over from the one before it in the same process, beside what is in the store. Each list has the order of the nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inherited {
-    /// Whether sessions of applications may have connections to the node.
-    pub write_links: Vec<bool>,
-    /// Whether sessions of the port for reads may, and reads that were split off.
-    pub read_links: Vec<bool>,
-    /// Whether the node is drained for the time of some work on it, and not by an operator.
-    pub temporary_drains: Vec<bool>,
-    /// When the first manager's clock began: that of this one goes on, as all times in views do. `None`: it begins now.
-    pub started: Option<std::time::Instant>,
+impl Settings {
+    /// How the manager logs in at the nodes.
+    pub(crate) fn login(&self) -> Login {
+        let secret = match self.monitor.password.0.as_str() {
+            "" => Secret::None,
+            password => Secret::Password(password.to_owned()),
+        };
+        Login::new(self.monitor.user.clone(), secret)
+    }
 }
 
 /// An account on the nodes; what grants the one for probes and orders needs, [`crate::grants_for`] says.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use link::{Login, Secret};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use topology::brain::{Brain, Restored};
+use topology::brain::{Brain, NotTaken, Restored};
 use topology::fact::Fact;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::reads::Reached;
@@ -16,9 +15,11 @@ use topology::routes::{Lane, Routes};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
-use crate::cycle::{Asked, Cycle};
+use crate::cycle::{Asked, Change, Changed, Cycle, names_and_addresses};
 use crate::journal::Journal;
 use crate::loans::Loans;
+use crate::means::Means;
+use crate::numbers::Numbers;
 use crate::preflight::Preflight;
 use crate::question;
 use crate::samples::Samples;
@@ -61,7 +62,7 @@ pub struct Handles {
     pub view: watch::Receiver<Arc<ClusterView>>,
     /// The moment from which [`ClusterView::now_ms`] counts: with it the age of a view can be computed.
     pub started: std::time::Instant,
-    /// For facts from the proxy: `try_send` for those that may be dropped, `send` for those that may not (`Quiesced`, `Cut`).
+    /// For facts from the proxy, under the numbers of its routes: `try_send` for those that may be dropped, `send` for those that may not (`Quiesced`, `Cut`).
     pub facts: mpsc::Sender<Fact>,
     /// Takes operators' orders.
     pub orders: Orders,
@@ -71,14 +72,34 @@ pub struct Handles {
     pub samples: Samples,
     /// The checks before a switchover.
     pub preflight: Preflight,
+    changes: mpsc::Sender<Change>,
     /// Ends the manager. Dropping it does that, too, without waiting.
     pub stop: Stop,
 }
 
-/// Takes orders for the manager.
+impl Handles {
+    /// Puts other settings in force, while everything goes on: what is known of the nodes, the links to them, and what has been decided. Waits at
+    /// most 10 s for the end of what must not be disturbed (a switchover, while nodes are added or removed). Afterwards `orders`, `samples`
+    /// and `preflight` are those of the new list of nodes; clones from before still answer by the old one, and their orders are refused.
+    ///
+    /// # Errors
+    /// The settings cannot be put in force, or the manager is busy; nothing has changed then.
+    pub async fn reconfigure(&mut self, settings: Settings) -> Result<(), NotTaken> {
+        let stopping = || NotTaken::Busy("Understudy is stopping".into());
+        let preflight = Preflight::new(&settings.cluster, settings.login());
+        let (reply, answer) = oneshot::channel();
+        self.changes.send((settings, reply)).await.map_err(|_| stopping())?;
+        let Changed { samples, list } = answer.await.map_err(|_| stopping())??;
+        (self.preflight, self.samples, self.orders.list) = (preflight, samples, list);
+        Ok(())
+    }
+}
+
+/// Takes orders for the manager. Nodes in them are places in the list of nodes that was in force when this value was made.
 #[derive(Clone)]
 pub struct Orders {
     queue: mpsc::Sender<Asked>,
+    list: u64,
 }
 
 impl Orders {
@@ -91,7 +112,7 @@ impl Orders {
         };
         let (reply, answer) = oneshot::channel();
         let asked = async {
-            self.queue.send((order, reply)).await.ok()?;
+            self.queue.send((order, self.list, reply)).await.ok()?;
             answer.await.ok()
         };
         match tokio::time::timeout(budget.saturating_add(ANSWER_SLACK), asked).await {
@@ -102,18 +123,9 @@ impl Orders {
     }
 }
 
-/// How the manager is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// For good: settings of nodes that are changed for a while are restored, for some seconds at most.
-    Last,
-    /// Another manager follows at once. It restores what is not restored within a moment, since that is on disk.
-    Replaced,
-}
-
 /// Ends the manager.
 pub struct Stop {
-    signal: Option<oneshot::Sender<End>>,
+    signal: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -125,18 +137,10 @@ impl Stop {
     }
 
     /// The same, for callers without a runtime.
-    pub fn stop_blocking(self) {
-        self.end(End::Last);
-    }
-
-    /// The same where another manager with the same store is started next: nodes that do not answer are not waited for.
-    pub fn replace_blocking(self) {
-        self.end(End::Replaced);
-    }
-
-    fn end(mut self, end: End) {
+    pub fn stop_blocking(mut self) {
         if let Some(signal) = self.signal.take() {
-            let _ = signal.send(end);
+            // It has ended by itself, if nobody receives this.
+            let _ = signal.send(());
         }
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -156,35 +160,36 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let (facts_in, facts) = mpsc::channel(FACTS_MAX);
     let (notes_in, notes) = mpsc::channel(NOTES_MAX);
     let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
+    let (changes_in, changes) = mpsc::channel(1);
     let (signal, stop) = oneshot::channel();
     let (routes_in, routes) = watch::channel(Arc::new(nothing_known(&settings, restored.term)));
     let (reads_in, reads) = watch::channel(routes.borrow().clone());
     let (reached_in, reached) = watch::channel(Arc::default());
-    let started = settings.inherited.started.map_or_else(Instant::now, Instant::from_std);
+    let started = Instant::now();
     let brain = Brain::new(settings.cluster.clone(), restored, started.elapsed());
     let (view_in, view) = watch::channel(Arc::new(brain.view(started.elapsed())));
     let journal = Journal { store: store.clone() };
 
-    let secret = match settings.monitor.password.0.as_str() {
-        "" => Secret::None,
-        password => Secret::Password(password.to_owned()),
-    };
-    let login = Login::new(settings.monitor.user.clone(), secret);
+    let login = settings.login();
     let cluster = settings.cluster;
     let preflight = Preflight::new(&cluster, login.clone());
-    let samples = Samples::new(cluster.nodes.len());
+    let mut numbers = Numbers::default();
+    let of_place = numbers.of(&cluster.nodes).unwrap_or_default();
+    numbers.change(&cluster.nodes, of_place);
+    let samples = Samples::new(numbers.all());
     let samples_in = samples.clone();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
             let questions = Arc::new(question::turn());
-            let nodes = cluster.nodes.iter().map(|node| (node.name.clone(), node.address.clone()));
-            let loans = Arc::new(Loans::new(store.clone(), nodes.collect(), loans));
+            let loans = Arc::new(Loans::new(store.clone(), names_and_addresses(&cluster), loans));
+            let means = Means::new(&cluster, login.clone(), numbers.all());
             let making = Making {
                 settings: cluster.clone(),
-                login: login.clone(),
+                numbers: numbers.all().to_vec(),
+                means: watch::Sender::new(Arc::new(means)),
                 started,
                 notes: notes_in.clone(),
-                samples: samples_in,
+                samples: samples_in.clone(),
                 questions: Arc::clone(&questions),
                 loans: Arc::clone(&loans),
             };
@@ -199,6 +204,9 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 started,
                 facts,
                 orders,
+                changes,
+                numbers,
+                samples: samples_in,
                 notes,
                 notes_in,
                 questions,
@@ -211,7 +219,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 view: view_in,
                 stop,
             };
-            cycle.run().await;
+            Box::pin(cycle.run()).await;
         });
         // Does not wait for blocking tasks: a name lookup may hang in the resolver.
         runtime.shutdown_background();
@@ -223,10 +231,11 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
         view,
         started: started.into_std(),
         facts: facts_in,
-        orders: Orders { queue: orders_in },
+        orders: Orders { queue: orders_in, list: 0 },
         journal,
         samples,
         preflight,
+        changes: changes_in,
         stop: Stop { signal: Some(signal), thread: Some(thread) },
     })
 }
@@ -266,9 +275,6 @@ fn restore(settings: &Settings, saved: &Saved) -> Restored {
         failed_over_ago: saved
             .failed_over_unix_ms
             .map(|at| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(at))),
-        has_links: settings.inherited.write_links.clone(),
-        has_read_links: settings.inherited.read_links.clone(),
-        temporary_drains: settings.inherited.temporary_drains.clone(),
     }
 }
 

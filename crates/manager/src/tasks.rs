@@ -17,7 +17,12 @@ impl<Role> Default for Tasks<Role> {
     }
 }
 
-impl<Role> Tasks<Role> {
+impl<Role: PartialEq> Tasks<Role> {
+    /// The task of this role is about to end, since it was told to: [`Self::ended`] does not report it.
+    pub fn let_end(&mut self, role: &Role) {
+        self.roles.retain(|_, running| running != role);
+    }
+
     /// Starts one.
     pub fn start(&mut self, role: Role, task: impl Future<Output = ()> + Send + 'static) {
         let id = self.running.spawn(task).id();
@@ -32,7 +37,7 @@ impl<Role> Tasks<Role> {
                 Some(Ok((id, ()))) => (id, "it returned".to_owned()),
                 Some(Err(error)) => (error.id(), reason(error)),
             };
-            // Each running task has a role.
+            // One that was told to end has no role any more.
             if let Some(role) = self.roles.remove(&id) {
                 return (role, how);
             }
@@ -69,7 +74,9 @@ mod tests {
         tasks.start("returns", async {});
         tasks.start("stays", pending());
         assert_eq!(tasks.ended().await, ("returns", "it returned".into()));
+        tasks.start("was told to end", async {});
+        tasks.let_end(&"was told to end");
         let next = tokio::time::timeout(std::time::Duration::from_millis(20), tasks.ended()).await;
-        assert!(next.is_err(), "one still runs");
+        assert!(next.is_err(), "one still runs, and the end of the other was ordered");
     }
 }

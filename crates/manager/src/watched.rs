@@ -6,6 +6,7 @@
 //!                       at once after a run of 10 s or more, else after 1, 2, 4, ... 30 s
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +20,12 @@ use topology::galera::HurryEnd;
 use topology::heartbeat::{self, Beat};
 use topology::kind::Kind;
 use topology::replication::Manager;
+use topology::settings::NodeSettings;
 
 use crate::heartbeat::Heartbeat;
 use crate::hurry;
 use crate::loans::Loans;
+use crate::means::Means;
 use crate::pacer::Pacer;
 use crate::probe::{Note, Probe, Wish};
 use crate::rival::Rival;
@@ -37,7 +40,7 @@ const LONG_RUN: Duration = Duration::from_secs(10);
 const RESTART_GAP_MIN: Duration = Duration::from_secs(1);
 const RESTART_GAP_MAX: Duration = Duration::from_secs(30);
 
-/// A task, and the node that it is for.
+/// A task, and the number of the node that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Probe(NodeId),
@@ -50,7 +53,10 @@ pub(crate) enum Role {
 /// What is needed to start any of the tasks.
 pub(crate) struct Making {
     pub settings: topology::settings::Settings,
-    pub login: Login,
+    /// The number of each node of the settings, see [`crate::numbers`].
+    pub numbers: Vec<NodeId>,
+    /// What the tasks share, and a reload may change.
+    pub means: watch::Sender<Arc<Means>>,
     /// The moment from which the times in facts count.
     pub started: Instant,
     pub notes: mpsc::Sender<Note>,
@@ -65,12 +71,17 @@ pub(crate) struct Making {
 pub(crate) struct Watched {
     making: Making,
     tasks: Tasks<Role>,
-    probes: Vec<Turn<mpsc::Sender<Wish>>>,
-    paces: Vec<Turn<watch::Sender<bool>>>,
-    heartbeats: Vec<Turn<watch::Sender<heartbeat::Wish>>>,
-    /// Empty where this program does not move the primary.
-    rivals: Vec<Turn<watch::Sender<()>>>,
+    nodes: BTreeMap<NodeId, OfNode>,
     hurry: Turn<watch::Sender<Option<hurry::Wish>>>,
+}
+
+/// The tasks for one node.
+struct OfNode {
+    probe: Turn<mpsc::Sender<Wish>>,
+    pacer: Turn<watch::Sender<bool>>,
+    heartbeat: Turn<watch::Sender<heartbeat::Wish>>,
+    /// `None` where this program does not move the primary.
+    rival: Option<Turn<watch::Sender<()>>>,
 }
 
 /// A task and its runs.
@@ -122,39 +133,85 @@ impl Watched {
     /// Starts all of them.
     pub fn start(making: Making) -> Self {
         let mut tasks = Tasks::default();
-        let (mut probes, mut paces, mut heartbeats) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rivals = Vec::new();
-        for node in (0..=u8::MAX).map(NodeId).take(making.settings.nodes.len()) {
-            probes.push(Turn::new(making.probe(node, &mut tasks)));
-            paces.push(Turn::new(making.pacer(node, false, &mut tasks)));
-            heartbeats.push(Turn::new(making.heartbeat(node, heartbeat::Wish::default(), &mut tasks)));
-            if making.has_rivals() {
-                rivals.push(Turn::new(making.rival(node, &mut tasks)));
+        let hurry = Turn::new(making.hurry(&mut tasks));
+        let mut watched = Self { making, tasks, nodes: BTreeMap::new(), hurry };
+        watched.start_missing();
+        watched
+    }
+
+    /// Starts the tasks of nodes that have none.
+    fn start_missing(&mut self) {
+        let Self { making, tasks, nodes, .. } = self;
+        for node in making.numbers.clone() {
+            let of_node = nodes.entry(node).or_insert_with(|| OfNode {
+                probe: Turn::new(making.probe(node, tasks)),
+                pacer: Turn::new(making.pacer(node, false, tasks)),
+                heartbeat: Turn::new(making.heartbeat(node, heartbeat::Wish::default(), tasks)),
+                rival: None,
+            });
+            if making.has_rivals() && of_node.rival.is_none() {
+                of_node.rival = Some(Turn::new(making.rival(node, tasks)));
             }
         }
-        let hurry = Turn::new(making.hurry(&mut tasks));
-        Self { making, tasks, probes, paces, heartbeats, rivals, hurry }
+    }
+
+    /// Works with these settings from now on. The tasks of nodes that stay go on, with their links. Those of other nodes end; the nodes get
+    /// their own values back.
+    pub fn change(
+        &mut self,
+        settings: topology::settings::Settings,
+        login: Login,
+        numbers: Vec<NodeId>,
+        samples: Samples,
+    ) {
+        let means = Means::new(&settings, login, &numbers);
+        (self.making.settings, self.making.numbers, self.making.samples) = (settings, numbers, samples);
+        self.making.means.send_if_modified(|now| {
+            let differs = **now != means;
+            *now = Arc::new(means);
+            differs
+        });
+        let Self { making, tasks, nodes, .. } = self;
+        nodes.retain(|node, of_node| {
+            let is_kept = making.numbers.contains(node);
+            if !is_kept {
+                for role in [Role::Probe(*node), Role::Pacer(*node), Role::Heartbeat(*node)] {
+                    tasks.let_end(&role);
+                }
+            }
+            if !is_kept || !making.has_rivals() {
+                tasks.let_end(&Role::Rival(*node));
+                of_node.rival = None;
+            }
+            is_kept
+        });
+        self.start_missing();
+    }
+
+    /// Whether other managers of the nodes are looked for.
+    pub fn has_rivals(&self) -> bool {
+        self.making.has_rivals()
     }
 
     /// Sends a wish to a probe.
     pub fn wish(&self, node: NodeId, wish: Wish) {
         // A full queue already contains such a wish; a probe that is down connects anew when it is started.
-        if let Some(probe) = self.probes.get(usize::from(node.0)) {
-            let _ = probe.way.try_send(wish);
+        if let Some(of_node) = self.nodes.get(&node) {
+            let _ = of_node.probe.way.try_send(wish);
         }
     }
 
     /// Sets whether the node repeats its join messages every 0.1 s.
     pub fn pace(&self, node: NodeId, fast_join_retrans: bool) {
-        if let Some(pacer) = self.paces.get(usize::from(node.0)) {
-            pacer.way.send_replace(fast_join_retrans);
+        if let Some(of_node) = self.nodes.get(&node) {
+            of_node.pacer.way.send_replace(fast_join_retrans);
         }
     }
 
     /// Sets what the heartbeat of the node does.
     pub fn beat(&self, node: NodeId, wish: heartbeat::Wish) {
-        if let Some(heartbeat) = self.heartbeats.get(usize::from(node.0)) {
-            heartbeat.way.send_if_modified(|now| {
+        if let Some(of_node) = self.nodes.get(&node) {
+            of_node.heartbeat.way.send_if_modified(|now| {
                 let differs = *now != wish;
                 *now = wish;
                 differs
@@ -180,23 +237,25 @@ impl Watched {
     /// Notes that a task has ended. Returns a sentence about it and a fact for the brain. [`Watched::round`] starts it again.
     pub fn note_end(&mut self, role: Role, how: &str) -> (String, Fact) {
         let now = Instant::now();
-        let name = |node: NodeId| self.making.settings.nodes[usize::from(node.0)].name.as_str();
-        let (what, wait) = match role {
-            Role::Probe(node) => {
-                (format!("watches {}", name(node)), self.probes[usize::from(node.0)].ended(now))
+        let (does, node) = match role {
+            Role::Probe(node) => ("watches", Some(node)),
+            Role::Pacer(node) => ("paces", Some(node)),
+            Role::Heartbeat(node) => ("sends heartbeats to", Some(node)),
+            Role::Rival(node) => ("looks for another manager of", Some(node)),
+            Role::Hurry => ("hurries", None),
+        };
+        let name = node.and_then(|node| self.making.settings_of(node)).map_or("the group", |of| &of.name);
+        let what = format!("{does} {name}");
+        let of_node = node.and_then(|node| self.nodes.get_mut(&node));
+        let wait = match (role, of_node) {
+            (Role::Probe(_), Some(of_node)) => of_node.probe.ended(now),
+            (Role::Pacer(_), Some(of_node)) => of_node.pacer.ended(now),
+            (Role::Heartbeat(_), Some(of_node)) => of_node.heartbeat.ended(now),
+            (Role::Rival(_), Some(of_node)) => {
+                of_node.rival.as_mut().map_or(Duration::ZERO, |rival| rival.ended(now))
             }
-            Role::Pacer(node) => {
-                (format!("paces {}", name(node)), self.paces[usize::from(node.0)].ended(now))
-            }
-            Role::Heartbeat(node) => (
-                format!("sends heartbeats to {}", name(node)),
-                self.heartbeats[usize::from(node.0)].ended(now),
-            ),
-            Role::Rival(node) => (
-                format!("looks for another manager of {}", name(node)),
-                self.rivals[usize::from(node.0)].ended(now),
-            ),
-            Role::Hurry => ("hurries the group".to_owned(), self.hurry.ended(now)),
+            (Role::Hurry, _) => self.hurry.ended(now),
+            (_, None) => Duration::ZERO,
         };
         let when =
             if wait.is_zero() { "at once".to_owned() } else { format!("in {:.0} s", wait.as_secs_f32()) };
@@ -218,62 +277,68 @@ impl Watched {
     /// Starts the tasks whose wait is over. Returns the misses of probes that are down.
     pub fn round(&mut self) -> Vec<Fact> {
         let (now, interval) = (Instant::now(), self.making.settings.probe_interval);
+        let Self { making, tasks, nodes, hurry } = self;
         let mut facts = Vec::new();
-        for (node, probe) in (0..=u8::MAX).map(NodeId).zip(&mut self.probes) {
+        for (&node, OfNode { probe, pacer, heartbeat, rival }) in nodes {
             if probe.is_due(now) {
-                probe.run(self.making.probe(node, &mut self.tasks), now);
+                probe.run(making.probe(node, tasks), now);
             } else if let Some(down) = &mut probe.down
                 && now.duration_since(down.missed) >= interval
             {
                 down.missed = now;
-                let asked = down.since.duration_since(self.making.started);
+                let asked = down.since.duration_since(making.started);
                 facts.push(Fact::ProbeMissed { node, asked });
             }
-        }
-        for (node, pacer) in (0..=u8::MAX).map(NodeId).zip(&mut self.paces) {
             if pacer.is_due(now) {
                 let fast_join_retrans = *pacer.way.borrow();
-                pacer.run(self.making.pacer(node, fast_join_retrans, &mut self.tasks), now);
+                pacer.run(making.pacer(node, fast_join_retrans, tasks), now);
             }
-        }
-        for (node, heartbeat) in (0..=u8::MAX).map(NodeId).zip(&mut self.heartbeats) {
             if heartbeat.is_due(now) {
                 let wish = heartbeat.way.borrow().clone();
-                heartbeat.run(self.making.heartbeat(node, wish, &mut self.tasks), now);
+                heartbeat.run(making.heartbeat(node, wish, tasks), now);
+            }
+            if let Some(rival) = rival
+                && rival.is_due(now)
+            {
+                rival.run(making.rival(node, tasks), now);
             }
         }
-        for (node, rival) in (0..=u8::MAX).map(NodeId).zip(&mut self.rivals) {
-            if rival.is_due(now) {
-                rival.run(self.making.rival(node, &mut self.tasks), now);
-            }
-        }
-        if self.hurry.is_due(now) {
-            self.hurry.run(self.making.hurry(&mut self.tasks), now);
+        if hurry.is_due(now) {
+            hurry.run(making.hurry(tasks), now);
         }
         facts
     }
 
     /// The end: all wishes end, and the nodes' settings are restored.
     pub async fn close(self) {
-        let Self { tasks, probes, paces, heartbeats, rivals, hurry, .. } = self;
-        drop((probes, paces, heartbeats, rivals, hurry));
+        let Self { tasks, nodes, hurry, .. } = self;
+        drop((nodes, hurry));
         tasks.all_ended().await;
     }
 }
 
 impl Making {
+    /// The settings of the node with that number.
+    fn settings_of(&self, number: NodeId) -> Option<&NodeSettings> {
+        let place = self.numbers.iter().position(|known| *known == number)?;
+        self.settings.nodes.get(place)
+    }
+
+    fn name_and_address(&self, number: NodeId) -> (Arc<str>, String) {
+        // Tasks are started for nodes of the settings only.
+        self.settings_of(number)
+            .map_or_else(Default::default, |of| (of.name.as_str().into(), of.address.clone()))
+    }
+
     fn probe(&self, node: NodeId, tasks: &mut Tasks<Role>) -> mpsc::Sender<Wish> {
         let (wish, wishes) = mpsc::channel(WISHES_MAX);
         let probe = Probe {
             node,
             kind: self.settings.kind,
-            address: self.settings.nodes[usize::from(node.0)].address.clone(),
-            login: self.login.clone(),
-            interval: self.settings.probe_interval,
-            misses_max: self.settings.misses_max,
-            beats: self.settings.events,
+            address: self.name_and_address(node).1,
+            means: self.means.subscribe(),
             started: self.started,
-            samples: self.samples.clone(),
+            samples: self.samples.input(node),
             wishes,
             notes: self.notes.clone(),
         };
@@ -287,9 +352,9 @@ impl Making {
             // So that it is applied at once.
             wish.mark_changed();
         }
-        let address = self.settings.nodes[usize::from(node.0)].address.clone();
-        let (login, loans) = (self.login.clone(), Arc::clone(&self.loans));
-        tasks.start(Role::Pacer(node), Pacer { address, login, wish, loans }.run());
+        let (means, loans) = (self.means.subscribe(), Arc::clone(&self.loans));
+        let address = self.name_and_address(node).1;
+        tasks.start(Role::Pacer(node), Pacer { address, means, wish, loans }.run());
         pace
     }
 
@@ -300,14 +365,16 @@ impl Making {
         tasks: &mut Tasks<Role>,
     ) -> watch::Sender<heartbeat::Wish> {
         let (way, wish) = watch::channel(wish);
-        let of = &self.settings.nodes[usize::from(node.0)];
+        let (name, address) = self.name_and_address(node);
+        let means = self.means.borrow().clone();
         let heartbeat = Heartbeat {
             node,
-            name: of.name.as_str().into(),
+            name,
             kind: self.settings.kind,
-            address: of.address.clone(),
-            login: self.login.clone(),
-            settings: self.settings.heartbeat.clone(),
+            address,
+            means: self.means.subscribe(),
+            login: means.login.clone(),
+            settings: means.heartbeat.clone(),
             started: self.started,
             wish,
             notes: self.notes.clone(),
@@ -326,15 +393,9 @@ impl Making {
 
     fn rival(&self, node: NodeId, tasks: &mut Tasks<Role>) -> watch::Sender<()> {
         let (way, wanted) = watch::channel(());
-        let of = &self.settings.nodes[usize::from(node.0)];
-        let rival = Rival {
-            node,
-            name: of.name.as_str().into(),
-            address: of.address.clone(),
-            login: self.login.clone(),
-            notes: self.notes.clone(),
-            wanted,
-        };
+        let (name, address) = self.name_and_address(node);
+        let (means, notes) = (self.means.subscribe(), self.notes.clone());
+        let rival = Rival { node, name, address, means, notes, wanted };
         tasks.start(Role::Rival(node), rival.run());
         way
     }
@@ -342,12 +403,11 @@ impl Making {
     fn hurry(&self, tasks: &mut Tasks<Role>) -> watch::Sender<Option<hurry::Wish>> {
         let (way, wish) = watch::channel(None);
         let worker = hurry::Worker {
-            login: self.login.clone(),
+            means: self.means.subscribe(),
             turn: Arc::clone(&self.questions),
             notes: self.notes.clone(),
             wish,
             loans: Arc::clone(&self.loans),
-            names: self.settings.nodes.iter().map(|node| node.name.clone()).collect(),
         };
         tasks.start(Role::Hurry, worker.run());
         way
@@ -405,7 +465,6 @@ mod tests {
                 replication: None,
                 proof_command: None,
                 store: dir.path().join("state.db"),
-                inherited: crate::Inherited::default(),
             };
             Self { _server: server, dir, address, handles: crate::start(settings).unwrap() }
         }

@@ -64,7 +64,6 @@ impl Site {
             monitor: account("understudy"),
             replication: Some(account("repl")),
             store: self.dir.path().join("state.sqlite"),
-            inherited: manager::Inherited::default(),
         };
         let handles = manager::start(settings).unwrap();
         tokio::spawn(stand_in(handles.routes.clone(), handles.facts.clone()));

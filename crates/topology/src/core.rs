@@ -74,6 +74,8 @@ pub(crate) struct Core {
     pub now: Now,
     pub stall: Stall,
     pub nodes: Vec<Belief>,
+    /// The first epoch of a node that is added: later than those of all nodes that were removed.
+    pub first_epoch: u64,
     pub term: Term,
     /// The writer of the last decision, also while its lane is held.
     pub writer: Option<NodeId>,
@@ -119,6 +121,7 @@ impl Core {
             now,
             stall: Stall::new(now),
             nodes,
+            first_epoch: 0,
             term,
             writer,
             disk: Disk::new(Choice { term, writer }),

@@ -100,6 +100,36 @@ pub enum Fact {
     Tick,
 }
 
+impl Fact {
+    /// The node that a probe or the proxy reports on; `None` for all other facts.
+    pub fn node_mut(&mut self) -> Option<&mut NodeId> {
+        match self {
+            Self::LinkUp { node, .. }
+            | Self::LinkEnded { node, .. }
+            | Self::ConnectFailed { node, .. }
+            | Self::Status { node, .. }
+            | Self::ProbeMissed { node, .. }
+            | Self::ProbeSlow { node, .. }
+            | Self::Beat { node, .. }
+            | Self::CommitsWait { node, .. }
+            | Self::TrafficLost { node, .. }
+            | Self::TrafficRefused { node, .. }
+            | Self::StatementLost { node, .. }
+            | Self::Quiesced { node, .. }
+            | Self::Cut { node, .. } => Some(node),
+            Self::Reads(fact) => fact.node_mut(),
+            Self::Accounts { .. }
+            | Self::Catalogue { .. }
+            | Self::TablesChanged
+            | Self::UnknownAccount { .. }
+            | Self::PositionWanted
+            | Self::Outcome(_)
+            | Self::Order { .. }
+            | Self::Tick => None,
+        }
+    }
+}
+
 /// How the probe's connection ended ([`Fact::LinkEnded`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEnd {

@@ -17,6 +17,7 @@ use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves};
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
+use crate::places::Places;
 use crate::replication::{self, FailoverPolicy, Replication};
 use crate::status::Status;
 use crate::{NodeId, Term};
@@ -83,6 +84,22 @@ impl Group {
         match kind {
             Kind::Galera => Self::Galera(Galera::new(nodes)),
             Kind::Replication => Self::Replication(Replication::new(nodes)),
+        }
+    }
+
+    /// What of this kind refers to a node by its number at this moment, as a clause; `None` when nothing does.
+    pub fn busy(&self, core: &Core) -> Option<String> {
+        match self {
+            Self::Galera(group) => group.busy(),
+            Self::Replication(group) => group.busy(core),
+        }
+    }
+
+    /// The list of nodes has changed.
+    pub fn arrange(&mut self, places: &Places) {
+        match self {
+            Self::Galera(group) => group.arrange(places),
+            Self::Replication(group) => group.arrange(places),
         }
     }
 

@@ -35,6 +35,7 @@ mod judgement;
 pub mod kind;
 mod lost;
 pub mod order;
+pub mod places;
 mod plan;
 pub mod preflight;
 mod problem;

@@ -23,6 +23,7 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Reads};
+use crate::places::Places;
 use crate::problem::{UNCHECKED, seconds};
 use crate::reads::{Reached, Settings, View};
 use crate::replication::Ages;
@@ -44,6 +45,18 @@ struct Reader {
     alarms: Alarms,
     /// Why it is not open.
     why: Option<Unfit>,
+}
+
+impl Reader {
+    fn new(epoch: u64) -> Self {
+        Self {
+            state: LaneState::Shut,
+            epoch,
+            lost_epoch: None,
+            alarms: Alarms::default(),
+            why: Some(Unfit::brief("has not been asked yet")),
+        }
+    }
 }
 
 /// Why a node takes no reads.
@@ -73,8 +86,10 @@ pub(crate) struct Common<'a> {
 
 /// See the head of this file.
 pub(crate) struct Readers {
-    settings: Settings,
+    pub settings: Settings,
     lanes: Vec<Reader>,
+    /// The first epoch of a node that is added: later than those of all nodes that were removed.
+    first_epoch: u64,
     ages: Ages,
     began: Now,
     version: u64,
@@ -83,27 +98,34 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// `has_links`: see [`crate::brain::Restored::has_read_links`].
-    pub fn new(settings: Settings, nodes: usize, has_links: &[bool], now: Now) -> Self {
-        let lane = |place: usize| {
-            let has_links = has_links.get(place).copied().unwrap_or_default();
-            Reader {
-                state: if has_links { LaneState::Draining } else { LaneState::Shut },
-                epoch: u64::from(has_links),
-                lost_epoch: None,
-                alarms: Alarms::default(),
-                why: Some(Unfit::brief("has not been asked yet")),
-            }
-        };
+    pub fn new(settings: Settings, nodes: usize, now: Now) -> Self {
         Self {
             settings,
-            lanes: (0..nodes).map(lane).collect(),
+            lanes: vec![Reader::new(0); nodes],
+            first_epoch: 0,
             ages: Ages::new(nodes),
             began: now,
             version: 0,
             published: None,
             reached: None,
         }
+    }
+
+    /// Whether new reads may be sent to the node.
+    pub fn takes_reads(&self, id: NodeId) -> bool {
+        self.lane(id).state == LaneState::Open
+    }
+
+    /// The list of nodes has changed. What still runs on a node that was removed is cut.
+    pub fn arrange(&mut self, places: &Places) {
+        // The proxy counts one epoch more when it shuts a lane that was not shut before.
+        let gone = places.removed().map(|id| self.lane(id).epoch + 2);
+        self.first_epoch = gone.fold(self.first_epoch, u64::max);
+        let new = |_| Reader::new(self.first_epoch);
+        self.lanes = places.arrange(std::mem::take(&mut self.lanes), new);
+        self.ages.arrange(places);
+        // Both are published anew, in the new order.
+        (self.published, self.reached) = (None, None);
     }
 
     fn lane(&self, id: NodeId) -> &Reader {

@@ -16,8 +16,8 @@
 //!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> ClusterControl
 //! ```
 //!
-//! Everything between `manager` and the listeners belongs to one manager (`managed`), and is replaced with it when a reload of the configuration
-//! needs another one. The proxies, the listeners and their clients stay (`succession`, `present`).
+//! A reload of the configuration (`reload`) changes settings where they are: the manager, the proxies, the listeners and their clients stay. Only
+//! what is made from the list of nodes is made anew (`managed`).
 //!
 //! Five runtimes: the manager and health bring their own, the proxy has the threads, and web and warm have one thread of their own each, so
 //! that neither a probe nor an order nor a health question waits behind client traffic, and nothing behind a replay.
@@ -28,9 +28,7 @@ mod health;
 mod live;
 mod managed;
 mod metrics;
-mod present;
 mod reload;
-mod succession;
 pub mod warm;
 mod warmth;
 mod windows;
@@ -51,9 +49,7 @@ use web::Event;
 use self::health::Doors;
 pub use self::health::VIEW_AGE_MAX;
 use self::managed::{Around, Managed};
-use self::present::PresentView;
 pub use self::reload::{NotApplied, ReloadReply, ReloadRequest};
-use self::succession::Succession;
 use crate::descriptors::Shares;
 use crate::settings::Settings;
 
@@ -72,18 +68,16 @@ pub struct Services {
     settings: Settings,
     /// The manager's passwords, as they are in force.
     passwords: Passwords,
-    /// What belongs to the present manager.
+    manager: manager::Handles,
+    /// What is made from its list of nodes.
     managed: Managed,
-    /// The present manager's view. Ends when the manager does.
-    view: PresentView,
-    succession: Succession,
     proxy: proxy::Handle,
     /// The port for reads.
     reads: Option<proxy::Handle>,
     /// Answers until the very end.
     health: Doors,
     web: web::server::Server,
-    /// To the live view's readers, who stay when the manager is replaced.
+    /// To the live view's readers, who stay during a reload.
     events: broadcast::Sender<Event>,
     /// For the API: a reload is carried out by whoever owns this value.
     reloads: mpsc::Sender<ReloadRequest>,
@@ -125,20 +119,16 @@ pub fn start(
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
     let calm = calm.context("cannot start the API's thread")?;
 
-    let manager_settings = manager_settings(&settings, &passwords);
-    let nodes = manager_settings.cluster.nodes.clone();
-    let manager = manager::start(manager_settings)?;
-    let view = PresentView::of(&manager);
+    let manager = manager::start(manager_settings(&settings, &passwords))?;
 
-    let (succession, proxy, reads) = {
+    let (proxy, reads) = {
         let _inside = hot.enter();
-        let succession = Succession::start(&manager, &nodes)?;
-        let proxy = proxy_of_clients(&settings, shares, &succession)?;
-        let reads = proxy_of_reads(&settings, shares, &succession)?;
-        (succession, proxy, reads)
+        let proxy = proxy_of_clients(&settings, shares, &manager)?;
+        let reads = proxy_of_reads(&settings, shares, &manager)?;
+        (proxy, reads)
     };
 
-    let health = Doors::open(&settings, shares.health_max, view.clone(), proxy.listening())?;
+    let health = Doors::open(&settings, shares.health_max, &manager, proxy.listening())?;
 
     let (events, (reloads, asked)) = (live::channel(), mpsc::channel(RELOADS_MAX));
     let around = Around {
@@ -149,7 +139,7 @@ pub fn start(
         reloads: &reloads,
         calm: &calm,
     };
-    let managed = Managed::start(&settings, &passwords, manager, &around)?;
+    let managed = Managed::start(&settings, &passwords, &manager, &around)?;
     let web = {
         let _inside = calm.enter();
         web::server::start(web_settings(&settings, shares, credentials), managed.control())?
@@ -157,9 +147,8 @@ pub fn start(
     let services = Services {
         settings,
         passwords,
+        manager,
         managed,
-        view,
-        succession,
         proxy,
         reads,
         health,
@@ -212,7 +201,7 @@ impl Services {
 
     /// Returns when the manager has ended by itself, which it never should.
     pub fn without_manager(&self) -> impl Future<Output = ()> + use<> {
-        let mut view = self.view.channel();
+        let mut view = self.manager.view.clone();
         async move { while view.changed().await.is_ok() {} }
     }
 
@@ -232,10 +221,10 @@ impl Services {
 
     /// Whether the manager has told its view since the last time that this was asked. It does so several times a second.
     pub fn pulse(&self) -> impl FnMut() -> bool + Send + use<> {
-        let view = self.view.clone();
-        let mut last = view.now();
+        let view = self.manager.view.clone();
+        let mut last = view.borrow().clone();
         move || {
-            let newest = view.now();
+            let newest = view.borrow().clone();
             let is_told = !Arc::ptr_eq(&newest, &last);
             last = newest;
             is_told
@@ -245,9 +234,11 @@ impl Services {
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { settings, managed, proxy, reads, health, web, events, hot, calm, .. } = self;
+        let Self {
+            settings, manager, managed, proxy, reads, health, web, events, reloads, hot, calm, ..
+        } = self;
         let shutdown_grace = settings.proxy.shutdown_grace;
-        let (manager, mut watchers) = managed.take_apart();
+        let mut watchers = managed.take_apart();
         // First: nobody waits for it, and it must not disturb the end of the others.
         watchers.stop_warming();
         calm.block_on(async {
@@ -260,13 +251,11 @@ impl Services {
                 () = hurry => tracing::warn!("told to stop twice: closing every client now"),
             }
             // Its readers would otherwise read on for as long as they may.
-            drop((watchers, events));
+            drop((watchers, events, reloads));
             web.shutdown(WEB_GRACE).await;
         });
         drop(health);
-        if let Some(manager) = manager {
-            manager.stop_blocking();
-        }
+        manager.stop.stop_blocking();
         hot.shutdown_timeout(CUT_GRACE);
         calm.shutdown_timeout(CUT_GRACE);
     }
@@ -294,14 +283,14 @@ async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duratio
 fn proxy_of_clients(
     settings: &Settings,
     shares: Shares,
-    succession: &Succession,
+    manager: &manager::Handles,
 ) -> anyhow::Result<proxy::Handle> {
-    let inputs = proxy::Inputs { routes: succession.routes.clone(), facts: succession.facts.clone() };
+    let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
     let own = proxy_settings(settings, shares);
     if !settings.listen.split {
         return Ok(proxy::start(own, inputs)?);
     }
-    let split = proxy::Split { routes: succession.reads.clone(), wait_max: settings.split_wait };
+    let split = proxy::Split { routes: manager.reads.clone(), wait_max: settings.split_wait };
     Ok(proxy::start_split(own, inputs, split)?)
 }
 
@@ -309,15 +298,15 @@ fn proxy_of_clients(
 fn proxy_of_reads(
     settings: &Settings,
     shares: Shares,
-    succession: &Succession,
+    manager: &manager::Handles,
 ) -> anyhow::Result<Option<proxy::Handle>> {
     if settings.listen.read.is_empty() {
         return Ok(None);
     }
-    let inputs = proxy::Inputs { routes: succession.reads.clone(), facts: succession.facts.clone() };
+    let inputs = proxy::Inputs { routes: manager.reads.clone(), facts: manager.facts.clone() };
     let reads = proxy::Reads {
-        reached: succession.reached.clone(),
-        origin: succession.origin,
+        reached: manager.reached.clone(),
+        origin: manager.started,
         wait_max: catch_up_max(settings).into(),
         is_group: settings.kind == Kind::Galera,
     };
@@ -363,7 +352,6 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
         replication: passwords.replication.clone(),
         proof_command: settings.bootstrap.proof_command.clone(),
         store: settings.state_dir.join("state.sqlite"),
-        inherited: manager::Inherited::default(),
     }
 }
 

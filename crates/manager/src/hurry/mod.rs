@@ -18,7 +18,6 @@ mod member;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::Login;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep};
 use topology::NodeId;
@@ -35,6 +34,7 @@ use self::member::{Member, each};
 use crate::act::Failed;
 use crate::advice::{self, Topic};
 use crate::loans::Loans;
+use crate::means::{self, MeansNow};
 use crate::probe::Note;
 use crate::question;
 
@@ -55,20 +55,18 @@ const BACK_TRIES: u32 = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub number: u64,
-    /// Node, name and address of each.
+    /// Number (see [`crate::numbers`]), name and address of each node.
     pub members: Vec<(NodeId, String, String)>,
     pub view: u64,
 }
 
 pub(crate) struct Worker {
-    pub login: Login,
+    pub means: MeansNow,
     pub turn: Arc<Semaphore>,
     pub notes: mpsc::Sender<Note>,
     pub wish: watch::Receiver<Option<Wish>>,
     /// What was not restored yet, as it is on disk. It outlives this task if the task panics.
     pub loans: Arc<Loans>,
-    /// Each node's name; a [`NodeId`] is an index into this list.
-    pub names: Vec<String>,
 }
 
 impl Worker {
@@ -132,9 +130,10 @@ impl Worker {
     /// The steps before anything is changed; ends with the members' own values on disk.
     async fn prepare(&self, wish: &Wish) -> Result<Vec<Member>, HurryEnd> {
         let Some((_, _, first)) = wish.members.first() else { return Err(HurryEnd::Unneeded) };
+        let means = means::now(&self.means);
         let (met, answer) = tokio::join!(
-            member::meet(&wish.members, &self.login, self.lent()),
-            question::ask(first, &self.login, &self.turn, &self.loans, PATIENCE),
+            member::meet(&wish.members, &means.login, self.lent()),
+            question::ask(first, &means.login, &self.turn, &self.loans, PATIENCE),
         );
         let members = match met {
             Ok(members) => members,
@@ -217,6 +216,7 @@ impl Worker {
     /// One try to restore everything that was changed. Suspect timeouts come first; keepalive periods follow when no suspect timeout is
     /// short any more, or when that was waited for long enough.
     async fn give_back(&self, tries: u32) {
+        let means = means::now(&self.means);
         let mut lent = self.lent();
         let before = lent.len();
         let mut kept = Vec::new();
@@ -226,18 +226,16 @@ impl Worker {
             if option == KEEPALIVE && !kept.is_empty() && tries < BACK_TRIES {
                 kept.extend(due.into_iter().map(|loan| (loan, None)));
             } else {
-                kept.extend(loan::give_back_all(due, &self.login).await);
+                kept.extend(loan::give_back_all(due, &means.login).await);
             }
         }
-        for (place, name) in self.names.iter().enumerate() {
+        for (node, name) in &means.nodes {
             let mine = kept.iter().find(|(loan, _)| loan.node == *name);
             let text = mine.filter(|_| tries >= BACK_TRIES).map(|(loan, why)| {
                 advice::timers(name, why.as_deref().unwrap_or("it waits for another"), &loan.statement())
             });
-            if let Ok(place) = u8::try_from(place)
-                && (text.is_some() || mine.is_none())
-            {
-                let _ = self.notes.send(Note::Advice(NodeId(place), Topic::Timers, text)).await;
+            if text.is_some() || mine.is_none() {
+                let _ = self.notes.send(Note::Advice(*node, Topic::Timers, text)).await;
             }
         }
         lent.extend(kept.into_iter().map(|(loan, _)| loan));
@@ -259,7 +257,7 @@ impl Worker {
         if let Some((node, name, _)) = at
             && failed.errno == 1227
         {
-            let text = advice::timers_forbidden(name, &self.login.user);
+            let text = advice::timers_forbidden(name, &means::now(&self.means).login.user);
             let _ = self.notes.send(Note::Advice(*node, Topic::Timers, Some(text))).await;
         }
         HurryEnd::Failed(failed.why)

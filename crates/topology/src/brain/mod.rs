@@ -19,12 +19,14 @@
 
 mod orders;
 mod reads;
+mod reconfigure;
 mod signs;
 mod snapshot;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::reconfigure::NotTaken;
 use crate::account::Accounts;
 use crate::action::{Action, Level};
 use crate::catalogue::Catalogue;
@@ -60,13 +62,6 @@ pub struct Restored {
     pub sessions_max: Vec<Option<u32>>,
     /// How long before the start the last automatic failover was decided on, where the next one has to wait for a time.
     pub failed_over_ago: Option<Duration>,
-    /// Of each node: sessions of the proxy may have connections to it, because an earlier manager of this process had opened its lane. They
-    /// count as connections of epoch 0: until [`Fact::Cut`] reports their end, nothing is promoted that must not run beside them.
-    pub has_links: Vec<bool>,
-    /// The same of the port for reads. Such a lane drains from the start: what runs on it may end.
-    pub has_read_links: Vec<bool>,
-    /// Of each node: whether it is drained for the time of some work on it. One that is drained and not among these was drained by an operator.
-    pub temporary_drains: Vec<bool>,
 }
 
 /// The decision maker of one cluster.
@@ -111,15 +106,9 @@ impl Brain {
         let writer =
             restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
         let (writers, group) = (settings.writers, Group::new(settings.kind, count));
-        let readers = Readers::new(settings.reads.clone(), count, &restored.has_read_links, now);
+        let readers = Readers::new(settings.reads.clone(), count, now);
         let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
-        for (node, _) in core.nodes.iter_mut().zip(&restored.has_links).filter(|(_, has_links)| **has_links) {
-            node.epoch = 1;
-        }
-        for (node, is_temporary) in core.nodes.iter_mut().zip(&restored.temporary_drains) {
-            node.drain_is_lasting &= !is_temporary;
-        }
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),
@@ -173,6 +162,11 @@ impl Brain {
             && let Plan::One(plan) = &mut self.plan
         {
             plan.slept();
+            // Meanwhile the primary may have restarted without some of what it had, which the end of its link would have shown.
+            if let Some(writer) = core.writer.filter(|writer| core.node(*writer).linked) {
+                let why = format!("this process did not run for {}, and it may have restarted", seconds(gap));
+                core.doubt(writer, why, false);
+            }
         }
         core.say(
             Level::Warn,

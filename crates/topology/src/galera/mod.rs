@@ -41,6 +41,7 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
+use crate::places::Places;
 
 /// What is known of the group beyond what is known of each node.
 #[derive(Clone, Debug)]
@@ -106,6 +107,28 @@ impl Galera {
             hurries: 0,
             revival: revive::Revival::default(),
         }
+    }
+
+    /// What refers to a member by its number at this moment, as a clause.
+    pub fn busy(&self) -> Option<String> {
+        let what = if self.evicting.is_some() {
+            "a member is being evicted"
+        } else if self.hurry.is_some() {
+            "the group's timers are shortened"
+        } else if self.revival.is_running() {
+            "the group is being given a Primary component"
+        } else {
+            return None;
+        };
+        Some(what.into())
+    }
+
+    /// The list of nodes has changed.
+    pub fn arrange(&mut self, places: &Places) {
+        self.members = places.arrange(std::mem::take(&mut self.members), |_| Member::default());
+        // A node that was added may have been one of those until now. Too few of them at worst keep a lost node from being evicted, until all
+        // nodes are in one view and they are counted again.
+        self.unconfigured_members = self.unconfigured_members.saturating_sub(places.added());
     }
 
     fn member(&self, id: NodeId) -> &Member {

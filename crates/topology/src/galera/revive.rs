@@ -74,6 +74,13 @@ pub(super) struct Revival {
     done: u64,
 }
 
+impl Revival {
+    /// Whether proofs or the bootstrap are awaited.
+    pub fn is_running(&self) -> bool {
+        !matches!(self.phase, Phase::Idle)
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 enum Phase {
     #[default]

@@ -29,6 +29,7 @@ use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
+use crate::places::Places;
 use crate::problem::{SHUT_OUT, seconds};
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
@@ -93,6 +94,19 @@ impl All {
     pub fn doing(&self, core: &Core) -> Option<String> {
         let leaving = self.leaving.as_ref()?;
         Some(format!("drain of {}", core.name(leaving.node)))
+    }
+
+    /// What a node was asked or is waited for, apart from [`Self::doing`].
+    pub fn asked(&self, core: &Core) -> Option<String> {
+        let is_asked =
+            |entry: &Entry| matches!(entry.barrier, Barrier::Asked { .. }) || entry.leave.is_some();
+        let (id, _) = ids(&core.nodes).zip(&self.entries).find(|(_, entry)| is_asked(entry))?;
+        Some(format!("{} is being asked whether it has applied everything, or is being left", core.name(id)))
+    }
+
+    /// The list of nodes has changed.
+    pub fn arrange(&mut self, places: &Places) {
+        self.entries = places.arrange(std::mem::take(&mut self.entries), |_| Entry::default());
     }
 
     pub fn quiesced(&mut self, quiet: Quiet, core: &Core) {

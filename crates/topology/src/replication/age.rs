@@ -20,6 +20,7 @@ use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
 use crate::fact::Now;
+use crate::places::Places;
 
 /// At most this many reports of the primary are kept for the time of the greatest age.
 const WORDS_IN_LAG_MAX: u32 = 500;
@@ -45,6 +46,11 @@ struct Replica {
 impl Ages {
     pub fn new(nodes: usize) -> Self {
         Self { words: VecDeque::new(), last: None, replicas: vec![Replica::default(); nodes] }
+    }
+
+    /// The list of nodes has changed.
+    pub fn arrange(&mut self, places: &Places) {
+        self.replicas = places.arrange(std::mem::take(&mut self.replicas), |_| Replica::default());
     }
 
     /// A server reported its position; it was asked at `asked`. `lag_max`: ages above it need not be distinguished.

@@ -24,6 +24,7 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::{Finding, refused};
 use crate::group::{Heir, Way};
+use crate::places::Places;
 use crate::routes::LaneState;
 
 /// For this long after a change of who is writable, no problem is reported: the other manager may still be working.
@@ -44,6 +45,16 @@ pub(super) struct Writable {
     since: Now,
     /// An operator announced that the primary is about to be moved.
     pub announced: bool,
+}
+
+impl Writable {
+    /// The list of nodes has changed.
+    pub fn arrange(&mut self, places: &Places) {
+        self.was_read_only = self.was_read_only.iter().filter_map(|id| places.of(*id)).collect();
+        self.now = self.now.iter().filter_map(|id| places.of(*id)).collect();
+        // In the order in which the list is made, so that it counts as the same one.
+        self.now.sort_unstable();
+    }
 }
 
 /// Whether another manager moves the primary.

@@ -58,9 +58,11 @@ pub use self::status::{ReplicationStatus, SemiSync};
 use protocol::gtid::{History, Position};
 
 use crate::core::Core;
+use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::Reads;
+use crate::places::Places;
 use crate::{NodeId, Term};
 
 /// A failed action is repeated after this long.
@@ -141,6 +143,23 @@ impl Replication {
             asked_early: None,
             writable: Writable::default(),
         }
+    }
+
+    /// What refers to a server by its number at this moment, as a clause.
+    pub fn busy(&self, core: &Core) -> Option<String> {
+        if self.fence.is_some() || self.forced.is_some() {
+            return Some("the primary is being changed".into());
+        }
+        let ordered = ids(&core.nodes).find(|id| self.is_ordered(core, *id))?;
+        Some(format!("an order to {} is being carried out", core.name(ordered)))
+    }
+
+    /// The list of nodes has changed.
+    pub fn arrange(&mut self, places: &Places) {
+        self.servers = places.arrange(std::mem::take(&mut self.servers), |_| Server::default());
+        // A primary that is late is noticed again by the next question.
+        self.late = None;
+        self.writable.arrange(places);
     }
 
     fn server(&self, id: NodeId) -> &Server {

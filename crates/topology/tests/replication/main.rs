@@ -5,6 +5,8 @@
 
 use protocol::gtid::Family;
 
+#[path = "../arranged/mod.rs"]
+mod arranged;
 mod demands;
 #[allow(dead_code)] // shared with another simulation
 #[path = "../../../proxy/tests/simulation/dice.rs"]
@@ -23,6 +25,11 @@ mod world;
 #[test]
 fn decisions() {
     script::play_all();
+}
+
+#[test]
+fn decisions_beside_reloads() {
+    script::play_all_with_reloads();
 }
 
 #[test]

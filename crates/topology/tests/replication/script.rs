@@ -64,6 +64,53 @@ pub fn play_all() {
     assert!(!files.is_empty());
 }
 
+/// Plays each script with a reload after each of its lines, which gives the servers other places: the same must come out as without. Which of
+/// several equal servers is chosen does not depend on their places here.
+pub fn play_all_with_reloads() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replication/scripts");
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let (mut wrong, mut reloads) = (vec![], [0; 2]);
+    for path in files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "txt")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (script, _) = text.split_once("----\n").unwrap();
+        let expected = play_with(script, Family::MariaDb, true, |_| ()).out;
+        let mut world = play_with(script, Family::MariaDb, true, rotate);
+        for (sum, count) in reloads.iter_mut().zip(world.reloads) {
+            *sum += count;
+        }
+        let came = std::mem::take(&mut world.out);
+        if done(&came) != done(&expected) {
+            wrong.push(format!("{}:\n{came}\nWithout reloads:\n{expected}", path.display()));
+        }
+    }
+    let [refused, taken] = reloads;
+    println!("{taken} reloads were taken, {refused} refused");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(taken > 100, "{taken} reloads were taken, {refused} refused");
+}
+
+/// The first server of the configuration becomes the last.
+fn rotate(world: &mut World) {
+    let count = world.servers.len();
+    let first = world.reloads.iter().sum::<u64>() as usize + 1;
+    let is_taken = world.reload((0..count).map(|place| NodeId(((first + place) % count) as u8)).collect());
+    world.reloads[usize::from(is_taken)] += 1;
+}
+
+/// What was published, written, ordered and answered. Sentences name several servers in their order, and are said again when it has changed.
+fn done(text: &str) -> Vec<&str> {
+    let is_done = |line: &&str| line.split(' ').nth(1).is_none_or(|word| word != "say");
+    let mut lines: Vec<&str> = text.lines().filter(is_done).collect();
+    // What is done at the same time to several servers is done in their order.
+    let time = |line: &str| line.split(' ').next().and_then(|at| at.parse::<f64>().ok()).map(f64::to_bits);
+    lines.sort_by_key(|line| (time(line), *line));
+    lines
+        .into_iter()
+        .map(|line| if line.contains(" refused ") { line.split(':').next().unwrap_or(line) } else { line })
+        .collect()
+}
+
 /// The same on MySQL: what is wrong with it.
 fn play_on_mysql(script: &str, on_mariadb: &str, path: &Path, bless: bool) -> Option<String> {
     let came = play(script, Family::MySql);
@@ -96,18 +143,26 @@ fn without_gtids(text: &str) -> String {
 }
 
 fn play(script: &str, family: Family) -> String {
+    play_with(script, family, false, |_| ()).out
+}
+
+/// `after`: what happens after each line.
+fn play_with(script: &str, family: Family, has_priorities: bool, after: impl Fn(&mut World)) -> World {
     let mut world: Option<World> = None;
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match &mut world {
-            None => world = Some(begin(&words, family)),
-            Some(world) => perform(world, &words),
+            None => world = Some(begin(&words, family, has_priorities)),
+            Some(world) => {
+                perform(world, &words);
+                after(world);
+            }
         }
     }
-    world.expect("a cluster").out
+    world.expect("a cluster")
 }
 
-fn begin(words: &[&str], family: Family) -> World {
+fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
     let given = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
     let names: Vec<String> = given("nodes=").unwrap_or("db1,db2,db3").split(',').map(Into::into).collect();
     let place = |name: &str| names.iter().position(|known| known == name).expect("a node");
@@ -117,7 +172,6 @@ fn begin(words: &[&str], family: Family) -> World {
         writer: given("writer=").map(|name| NodeId(place(name) as u8)),
         sessions_max: vec![None; names.len()],
         failed_over_ago: None,
-        ..topology::brain::Restored::default()
     };
     let mut world = World::new(names.clone(), primary, restored, None);
     world.are_of(family);
@@ -131,6 +185,12 @@ fn begin(words: &[&str], family: Family) -> World {
     if words.contains(&"external") {
         replication.manager = Manager::External;
     }
+    if has_priorities {
+        for (behind, node) in (0..).zip(&mut world.settings.nodes) {
+            node.priority = 100 - behind;
+        }
+    }
+    let replication = &mut world.settings.replication;
     if let Some(gap) = given("gap=") {
         replication.failover_gap = Duration::from_secs_f64(gap.parse().unwrap());
     }

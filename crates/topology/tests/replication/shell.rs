@@ -14,10 +14,7 @@ impl World {
                 None => return,
             },
             Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
-                self.persist(
-                    number,
-                    Restored { term, writer, sessions_max, failed_over_ago, ..Restored::default() },
-                );
+                self.persist(number, Restored { term, writer, sessions_max, failed_over_ago });
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.begin_order(action),

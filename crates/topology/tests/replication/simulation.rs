@@ -1,6 +1,6 @@
 //! A simulation in which everything can go wrong at random: servers are killed, frozen and cut off from the manager and from each other,
 //! they lag and refuse orders; the manager's process is killed at any step and starts again with what is on disk, is stalled, and its clock
-//! jumps; operators give orders.
+//! jumps; its configuration is reloaded with the servers in another order; operators give orders.
 //!
 //! Checked all the time (by the world): at most one open lane; never two servers made writable in one term; no other server writable that
 //! could have been reached; with semi-synchronous replication an opened server has all that was acknowledged; an order has one answer.
@@ -59,6 +59,7 @@ pub fn run_all(seeds: Range<u64>, faults: Faults) {
 
 pub fn run_all_of(family: Family, seeds: Range<u64>, faults: Faults) {
     let (first, faults_made) = (seeds.start, AtomicU64::new(0));
+    let reloads = [AtomicU64::new(0), AtomicU64::new(0)];
     let next = AtomicU64::new(first);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -68,12 +69,21 @@ pub fn run_all_of(family: Family, seeds: Range<u64>, faults: Faults) {
                     if seed >= seeds.end {
                         return;
                     }
-                    faults_made.fetch_add(live_through(family, seed, faults).faults, Ordering::Relaxed);
+                    let world = live_through(family, seed, faults);
+                    faults_made.fetch_add(world.faults, Ordering::Relaxed);
+                    for (sum, reloads) in reloads.iter().zip(world.reloads) {
+                        sum.fetch_add(reloads, Ordering::Relaxed);
+                    }
                 }
             });
         }
     });
-    println!("{family}, seeds {first}..{}, {faults:?}: {} faults", seeds.end, faults_made.into_inner());
+    let [refused, taken] = reloads.map(AtomicU64::into_inner);
+    println!(
+        "{family}, seeds {first}..{}, {faults:?}: {} faults; {taken} reloads with another order, {refused} refused",
+        seeds.end,
+        faults_made.into_inner()
+    );
 }
 
 /// One case; all that was decided.
@@ -121,6 +131,9 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     let until = world.now + FAULTS_TIME;
     let mut orders = vec![];
     while world.now < until {
+        if dice.percent(30) {
+            reload(world, dice);
+        }
         match faults {
             Faults::All => anything(world, dice, &mut orders),
             Faults::OfReplicas | Faults::OfSwitchovers | Faults::OfReturns => of_a_replica(world, dice),
@@ -130,6 +143,13 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     }
     mend(world);
     world.run(MENDING_TIME);
+    // A primary that is late with one answer makes its replicas test their connections to it, one after the other.
+    for _ in 0..10 {
+        if world.servers.iter().all(|server| server.source.is_none() || server.fetching == Fetching::Yes) {
+            break;
+        }
+        world.run(Duration::from_millis(50));
+    }
     check(world, &orders, faults);
 }
 
@@ -370,6 +390,24 @@ fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
             world.later(back, move |world| world.servers[node].lags = false);
         }
         _ => world.servers[node].refuses = true,
+    }
+}
+
+/// The servers get other places in the configuration.
+fn reload(world: &mut World, dice: &Rc<Dice>) {
+    let mut order: Vec<NodeId> = (0..world.servers.len()).map(|node| NodeId(node as u8)).collect();
+    for last in (1..order.len()).rev() {
+        order.swap(last, dice.below(last as u64 + 1) as usize);
+    }
+    if world.brain.is_some() {
+        let shown: Vec<&str> = order.iter().map(|node| world.names[usize::from(node.0)].as_str()).collect();
+        let shown = shown.join(", ");
+        let is_taken = world.reload(order);
+        world.reloads[usize::from(is_taken)] += 1;
+        world.note(&format!(
+            "-- a reload with the order {shown} is {}",
+            if is_taken { "taken" } else { "refused" }
+        ));
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use protocol::gtid::Family;
 use topology::action::Action;
-use topology::brain::{Brain, Restored};
+use topology::brain::Restored;
 use topology::fact::Fact;
 use topology::heartbeat::Beat;
 use topology::kind::Kind;
@@ -20,6 +20,7 @@ use topology::routes::Routes;
 use topology::settings::{NodeSettings, Settings, Writers};
 use topology::{NodeId, Term};
 
+use crate::arranged::Arranged;
 use crate::dice::Dice;
 use crate::price::Stated;
 use crate::server::{Server, Transaction};
@@ -40,7 +41,7 @@ pub struct Waiting {
 }
 
 pub struct World {
-    pub brain: Option<Brain>,
+    pub brain: Option<Arranged>,
     pub settings: Settings,
     pub servers: Vec<Server>,
     pub names: Vec<String>,
@@ -88,6 +89,8 @@ pub struct World {
     pub kill_after: Option<u64>,
     /// What went wrong, so far.
     pub faults: u64,
+    /// Reloads that were refused, and that were taken.
+    pub reloads: [u64; 2],
     /// The server that was made writable in each term.
     pub made_writable: BTreeMap<Term, usize>,
     /// Since when a server has been reachable, after which it must be made read only.
@@ -154,6 +157,7 @@ impl World {
             known_lost: BTreeSet::new(),
             kill_after: None,
             faults: 0,
+            reloads: [0; 2],
             made_writable: BTreeMap::new(),
             reachable_since: vec![Duration::ZERO; count],
             cut_below: vec![0; count],
@@ -220,7 +224,7 @@ impl World {
         self.reachable_since.fill(self.now);
         let failed_over_ago = self.failed_over.map(|at| self.now.saturating_sub(at));
         let restored = Restored { failed_over_ago, ..self.disk.clone() };
-        let brain = Brain::new(self.settings.clone(), restored, Duration::ZERO);
+        let brain = Arranged::new(self.settings.clone(), restored, Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
         self.tick(process);
@@ -300,6 +304,17 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// The configuration is reloaded, with the servers in another order. Whether that was taken up.
+    pub fn reload(&mut self, order: Vec<NodeId>) -> bool {
+        let now = self.brain_now();
+        let is_taken = self.now >= self.stalled_until
+            && self.brain.as_mut().is_some_and(|brain| brain.arrange(now, order));
+        if is_taken {
+            self.tell(Fact::Tick);
+        }
+        is_taken
     }
 
     /// The manager's process is killed between two steps of what it has begun.

@@ -151,6 +151,13 @@ mod tests {
         let old = settings(&node("db1", 1, ""));
         let new = Settings::parse(Path::new("understudy.toml"), &text.replace("\"old\"", "\"new\"")).unwrap();
         assert_eq!(sentences(&old, &new), ["cluster.monitor.password is another one"]);
+        let proven = |command: &str| {
+            let policy = format!("bootstrap = \"proven\"\nproof_command = \"ssh -i {command}\"\n");
+            let text = BASE.replace("[cluster.monitor]", &format!("{policy}[cluster.monitor]"));
+            Settings::parse(Path::new("understudy.toml"), &(text + &node("db1", 1, ""))).unwrap()
+        };
+        let found = sentences(&proven("a"), &proven("token"));
+        assert_eq!(found, ["cluster.proof_command is another one"], "it may hold a secret");
         assert!(!format!("{old:?}").contains("\"old\""));
     }
 

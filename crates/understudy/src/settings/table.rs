@@ -99,7 +99,7 @@ settings! {
 
     CLUSTER_BOOTSTRAP = "cluster.bootstrap", Choice(&["never", "proven"]), Toml("\"never\""), Reload,
         "Galera only. What is done when the majority of the nodes is lost and nobody is in a Primary component any more. \"never\": a person decides (`understudy recovery bootstrap`). \"proven\": the nodes that are left go on by themselves, when proof_command has proven for every other node that its process has ended, and that nothing on its disk is newer than what is left.";
-    CLUSTER_PROOF_COMMAND = "cluster.proof_command", Text, Unset("must be set with bootstrap = \"proven\", and with nothing else"), Reload,
+    CLUSTER_PROOF_COMMAND = "cluster.proof_command", Secret, Unset("must be set with bootstrap = \"proven\", and with nothing else"), Reload,
         "Run by /bin/sh for each node that is gone, with $NODE, $HOST and $ADDRESS: it must look at the process on that node's own host. Exit code 0 and a line `position UUID:SEQNO` say that the process has ended, and what it left on its disk; anything else proves nothing. `understudy recovery position`, run on that host, does it.";
     CLUSTER_PROOF_DEADLINE = "cluster.proof_deadline_ms", Millis { min: 100, max: HOUR_MS }, Toml("30000"), Reload,
         "How long proof_command may take; --wsrep-recover takes as long as InnoDB's recovery.";

@@ -94,6 +94,13 @@ impl Capacities {
         }
     }
 
+    /// The same, and waits no longer than this.
+    pub async fn save_within(&self, within: Duration) {
+        if tokio::time::timeout(within, self.save()).await.is_err() {
+            tracing::warn!("what the nodes could apply was not written within {} s", within.as_secs());
+        }
+    }
+
     fn kept(&self) -> Vec<store::Kept> {
         let kept = |(name, node): &(String, Mutex<Node>)| {
             let node = node.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,10 +23,10 @@ use health::server::{self, Answerer, Counts, Server};
 use health::style::Style;
 use link::Endpoint;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use topology::health::{Finding, Question, Rules, refused};
 use topology::view::{ClusterView, NodeView};
 
-use super::present::PresentView;
 use crate::local::{self, Bound, Target};
 use crate::settings::{Node, Settings};
 
@@ -43,7 +43,9 @@ pub(super) const RULES: Rules = Rules::STRICT;
 
 /// Answers about every node, and about this program.
 struct Outlook {
-    view: PresentView,
+    view: watch::Receiver<Arc<ClusterView>>,
+    /// When the view's clock began.
+    started: Instant,
     proxy: proxy::Listening,
     counts: Arc<Counts>,
 }
@@ -96,8 +98,8 @@ impl Outlook {
     /// The newest view, and how old it is: the age of what is held true, not of a node's last answer, since it is also known by now when a
     /// node does not answer.
     fn view(&self) -> (Arc<ClusterView>, Duration) {
-        let view = self.view.now();
-        let age = age(&view, self.view.started);
+        let view = self.view.borrow().clone();
+        let age = age(&view, self.started);
         (view, age)
     }
 }
@@ -222,11 +224,12 @@ impl Doors {
     pub fn open(
         settings: &Settings,
         connections_max: u64,
-        view: PresentView,
+        manager: &manager::Handles,
         proxy: proxy::Listening,
     ) -> anyhow::Result<Self> {
         let listen = &settings.listen;
-        let outlook = Arc::new(Outlook { view, proxy, counts: Arc::new(Counts::default()) });
+        let (view, started) = (manager.view.clone(), manager.started);
+        let outlook = Arc::new(Outlook { view, started, proxy, counts: Arc::default() });
         let http = listen::open(&listen.health).context("listen.health")?;
         let agent = listen::open(&listen.agent).context("listen.agent")?;
         let (unix, files) = bind(&[Target::Door(settings.name.clone())]);
@@ -369,7 +372,6 @@ fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::watch;
     use topology::NodeId;
     use topology::brain::{Brain, Restored};
     use topology::fact::{Fact, LinkEnd};
@@ -409,11 +411,7 @@ mod tests {
         and_then(&mut brain, now);
         let (_, view) = watch::channel(Arc::new(brain.view(now)));
         let started = Instant::now().checked_sub(now + age).unwrap();
-        Outlook {
-            view: PresentView::new(view, started),
-            proxy: proxy::Listening::default(),
-            counts: Arc::default(),
-        }
+        Outlook { view, started, proxy: proxy::Listening::default(), counts: Arc::default() }
     }
 
     fn kind(outlook: &Outlook, node: Option<&str>, question: Question) -> Option<AnswerKind> {

@@ -1,5 +1,5 @@
-//! What belongs to one manager, and is replaced with it: what answers the API from what the manager knows, what is measured of the nodes
-//! it watches, and the warming of its standbys.
+//! What is made from the manager's list of nodes, and is made anew when a reload changes the manager's settings: what answers the API, what is
+//! measured of the nodes, and the warming of the standbys.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::runtime::Runtime;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
+use topology::action::Level;
 use warmup::warmer::warming_table::WarmingTable;
 use web::Event;
 
@@ -22,7 +23,7 @@ use crate::settings::Settings;
 /// How long the measurements may take to be written when they end.
 const SAVE_GRACE: Duration = Duration::from_secs(1);
 
-/// The parts beside it, which stay when it is replaced.
+/// The parts beside it, which stay.
 pub struct Around<'a> {
     pub proxy: &'a proxy::Handle,
     pub reads: Option<&'a proxy::Handle>,
@@ -34,8 +35,6 @@ pub struct Around<'a> {
 
 /// See the head of this file.
 pub struct Managed {
-    /// `None` once it was stopped.
-    manager: Option<manager::Stop>,
     control: Arc<ClusterControl>,
     watchers: Watchers,
 }
@@ -50,34 +49,51 @@ pub struct Watchers {
     capacities: Capacities,
     measuring: AbortHandle,
     /// Warms the standbys.
-    warming: Option<warm::Warming>,
+    warming: Option<(warm::Warming, Warmth)>,
 }
 
 impl Managed {
-    /// Starts all of it around a manager that was started with the same settings.
+    /// Starts all of it beside a manager that was started with the same settings.
     pub fn start(
         settings: &Settings,
         passwords: &Passwords,
-        manager: manager::Handles,
+        manager: &manager::Handles,
         around: &Around<'_>,
     ) -> anyhow::Result<Self> {
-        let (warming, warmth) = match (&settings.warm, &passwords.warm) {
-            (Some(warm), Some(secrets)) => {
-                let warming_table = WarmingTable::default();
-                let warmth = Warmth {
-                    warming_table: warming_table.clone(),
-                    require_percent: warm.require_percent,
-                    source: if warm.from_proxy { "proxy" } else { "slow-log" },
-                    mirror_percent: warm.mirror_percent,
-                };
-                let tap = around.proxy.tap();
-                (
-                    Some(warm::start(settings, warm, secrets.clone(), &manager, tap, warming_table)?),
-                    Some(warmth),
-                )
-            }
-            _ => (None, None),
+        let warming = warming(settings, passwords, manager, around)?;
+        Ok(Self::beside(settings, passwords, manager, around, warming))
+    }
+
+    /// Makes all of it anew after a change of the settings. The warming goes on, unless its own settings are others. Must not be called from a
+    /// task.
+    pub fn renew(
+        &mut self,
+        settings: &Settings,
+        passwords: &Passwords,
+        manager: &manager::Handles,
+        around: &Around<'_>,
+        is_other_warming: bool,
+    ) {
+        if is_other_warming {
+            self.watchers.stop_warming();
+        }
+        let warming = match self.watchers.warming.take() {
+            Some(warming) => Some(warming),
+            None => warming(settings, passwords, manager, around).unwrap_or_else(|error| {
+                self.control.note(Level::Error, format!("the standbys are not warmed: {error:#}"));
+                None
+            }),
         };
+        *self = Self::beside(settings, passwords, manager, around, warming);
+    }
+
+    fn beside(
+        settings: &Settings,
+        passwords: &Passwords,
+        manager: &manager::Handles,
+        around: &Around<'_>,
+        warming: Option<(warm::Warming, Warmth)>,
+    ) -> Self {
         let calm = around.calm;
         let windows = Windows::default();
         let source = windows::Source {
@@ -95,10 +111,11 @@ impl Managed {
         let capacities = Capacities::new(names, &settings.state_dir, since_1970.as_micros() as u64);
         let measuring = calm.spawn(capacities.clone().keep(manager.samples.clone())).abort_handle();
         let stats = (around.proxy.stats_reader(), around.reads.map(proxy::Handle::stats_reader));
+        let warmth = warming.as_ref().map(|(_, warmth)| warmth.clone());
         let known = Known { warmth, windows, capacities: capacities.clone() };
         let control = ClusterControl::new(
             settings,
-            &manager,
+            manager,
             stats,
             around.health.answerer(),
             known,
@@ -109,7 +126,7 @@ impl Managed {
         let live = live::feed(Arc::clone(&control), manager.samples.clone(), around.events.clone());
         let live = calm.spawn(live).abort_handle();
         let watchers = Watchers { live, windows: watching, capacities, measuring, warming };
-        Ok(Self { manager: Some(manager.stop), control, watchers })
+        Self { control, watchers }
     }
 
     /// Answers the API.
@@ -117,35 +134,41 @@ impl Managed {
         Arc::clone(&self.control)
     }
 
-    /// Stops the manager and what runs beside it, for another one to follow. What answers the API stays, and says from then on that the manager is stopping. Must not be
-    /// called from a task.
-    pub fn stop(&mut self, calm: &Runtime) {
-        self.watchers.stop_warming();
-        if let Some(manager) = self.manager.take() {
-            manager.replace_blocking();
-        }
-        calm.block_on(self.watchers.written());
+    /// Writes what was measured, for whatever is made in its place. Must not be called from a task.
+    pub fn save(&self, calm: &Runtime) {
+        calm.block_on(self.watchers.capacities.save_within(SAVE_GRACE));
     }
 
-    /// The manager, and what runs beside it.
-    pub fn take_apart(self) -> (Option<manager::Stop>, Watchers) {
-        (self.manager, self.watchers)
+    /// What runs beside the manager.
+    pub fn take_apart(self) -> Watchers {
+        self.watchers
     }
+}
+
+fn warming(
+    settings: &Settings,
+    passwords: &Passwords,
+    manager: &manager::Handles,
+    around: &Around<'_>,
+) -> anyhow::Result<Option<(warm::Warming, Warmth)>> {
+    let (Some(warm), Some(secrets)) = (&settings.warm, &passwords.warm) else { return Ok(None) };
+    let warming_table = WarmingTable::default();
+    let warmth = Warmth {
+        warming_table: warming_table.clone(),
+        require_percent: warm.require_percent,
+        source: if warm.from_proxy { "proxy" } else { "slow-log" },
+        mirror_percent: warm.mirror_percent,
+    };
+    let tap = around.proxy.tap();
+    let warming = warm::start(settings, warm, secrets.clone(), manager, tap, warming_table)?;
+    Ok(Some((warming, warmth)))
 }
 
 impl Watchers {
     /// Ends the warming. Must not be called from a task.
     pub fn stop_warming(&mut self) {
-        if let Some(warming) = self.warming.take() {
+        if let Some((warming, _)) = self.warming.take() {
             warming.stop();
-        }
-    }
-
-    /// Measures no more, and waits until what was measured is written, for a moment at most.
-    async fn written(&self) {
-        self.measuring.abort();
-        if tokio::time::timeout(SAVE_GRACE, self.capacities.save()).await.is_err() {
-            tracing::warn!("what the nodes could apply was not written within {} s", SAVE_GRACE.as_secs());
         }
     }
 }

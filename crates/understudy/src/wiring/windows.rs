@@ -126,6 +126,10 @@ pub async fn watch(source: Source, windows: Windows) {
             return;
         }
         let view = source.view.borrow().clone();
+        if !view.nodes.iter().map(|node| &node.address).eq(&source.addresses) {
+            // The list of nodes was changed, and another watch follows.
+            continue;
+        }
         let now = Duration::from_millis(view.now_ms);
         let has_changed = source.see(&view, &mut nodes, &remembered);
         for (place, with_data) in source.due(&view, &mut nodes) {

@@ -55,6 +55,14 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
     Ok(Credentials { key, tls: Some(tls) })
 }
 
+/// The same for a reload, which makes no new key: that would shut out everybody who has the old one.
+pub fn prepare_again(settings: &Settings) -> Result<Credentials, Failure> {
+    if settings.api.key_is_ours {
+        key(settings).map_err(Failure::usage)?;
+    }
+    prepare(settings)
+}
+
 /// The given key; an error carries the line of its setting.
 pub fn key(settings: &Settings) -> Result<ApiKey, Problem> {
     ApiKey::read(&settings.api.key_file)

@@ -15,7 +15,6 @@ use clap::Args;
 use tokio::sync::mpsc::Receiver;
 use topology::action::Level;
 
-use self::reload::Reloaded;
 use crate::commands::foreground::{Heard, Signals, log_at};
 use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
@@ -115,20 +114,19 @@ fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> Comman
             Event::Broken(what) => break Err(what.to_owned()),
             Event::Reload(request) => {
                 notify::reloading();
-                let reloaded = reload::reload(&mut services);
+                let mut end = None;
+                let reply = reload::reload(&mut services, async { end = Some(signals.next().await) });
                 notify::ready();
-                match reloaded {
-                    Reloaded::Told(reply) => {
-                        match &reply {
-                            Ok((sentence, _)) => services.note(Level::Info, sentence.clone()),
-                            Err(refused) => services.note(Level::Error, refused.sentence.clone()),
-                        }
-                        if let Some(request) = request {
-                            // Who asked may have gone; the log has it.
-                            let _ = request.send(reply);
-                        }
-                    }
-                    Reloaded::Broken(what) => break Err(what),
+                match &reply {
+                    Ok((sentence, _)) => services.note(Level::Info, sentence.clone()),
+                    Err(refused) => services.note(Level::Error, refused.sentence.clone()),
+                }
+                if let Some(request) = request {
+                    // Who asked may have gone; the log has it.
+                    let _ = request.send(reply);
+                }
+                if let Some(name) = end {
+                    break Ok(name);
                 }
             }
         }

@@ -12,28 +12,19 @@ use crate::settings::table::Applies;
 use crate::settings::{Settings, table as t};
 use crate::wiring::{NotApplied, ReloadReply, Services};
 
-/// How a reload ended.
-pub enum Reloaded {
-    /// A sentence and what changed, or why nothing did.
-    Told(ReloadReply),
-    /// The program cannot go on.
-    Broken(String),
-}
-
-/// Reads the file of the settings in force again, and what it names.
-pub fn reload(services: &mut Services) -> Reloaded {
-    match try_reload(services) {
-        Ok(changes) => Reloaded::Told(Ok((sentence(&changes), told(&changes)))),
-        Err(NotApplied::Refused(code, why)) => {
+/// Reads the file of the settings in force again, and what it names. Waits for less when `ended` returns.
+pub fn reload(services: &mut Services, ended: impl Future<Output = ()>) -> ReloadReply {
+    match try_reload(services, ended) {
+        Ok(changes) => Ok((sentence(&changes), told(&changes))),
+        Err(NotApplied(code, why)) => {
             let sentence = format!("the configuration was read again, and nothing was changed: {why}");
-            Reloaded::Told(Err(OrderRefused { code, sentence }))
+            Err(OrderRefused { code, sentence })
         }
-        Err(NotApplied::Broken(why)) => Reloaded::Broken(why),
     }
 }
 
-fn try_reload(services: &mut Services) -> Result<Vec<Change>, NotApplied> {
-    let wrong = |why: String| NotApplied::Refused("configuration", why);
+fn try_reload(services: &mut Services, ended: impl Future<Output = ()>) -> Result<Vec<Change>, NotApplied> {
+    let wrong = |why: String| NotApplied("configuration", why);
     let settings =
         Settings::load(&services.settings().file).map_err(|problems| wrong(problems.to_string()))?;
     let changes = changes(services.settings(), &settings);
@@ -41,11 +32,11 @@ fn try_reload(services: &mut Services) -> Result<Vec<Change>, NotApplied> {
     if !stuck.is_empty() {
         let list: Vec<String> = stuck.into_iter().map(|change| at_line(&settings, change)).collect();
         let text = format!("{}: that takes a restart, or put it back", list.join("; "));
-        return Err(NotApplied::Refused("restart", text));
+        return Err(NotApplied("restart", text));
     }
     let said = |failure: Failure| wrong(failure.text().to_owned());
     let passwords = passwords(&settings).map_err(said)?;
-    let credentials = first_start::prepare(&settings).map_err(said)?;
+    let credentials = first_start::prepare_again(&settings).map_err(said)?;
     let (shares, too_few) = descriptors::divide(&settings);
     // Otherwise it was said before.
     let is_news = changes.iter().any(|change| change.path == t::PROXY_CLIENTS.path);
@@ -53,7 +44,7 @@ fn try_reload(services: &mut Services) -> Result<Vec<Change>, NotApplied> {
         tracing::warn!("{warning}");
     }
     let level = settings.log_level.clone();
-    services.apply(settings, &changes, shares, passwords, credentials)?;
+    services.apply(settings, &changes, shares, passwords, credentials, ended)?;
     set_level(&level);
     Ok(changes)
 }
