@@ -596,9 +596,10 @@ mod tests {
     #[tokio::test]
     async fn another_account_replaces_the_link_when_it_is_let_in() {
         let mut stand = Stand::start(true);
+        let means = stand.means.clone();
         let log_in = |user: &str, password: &str| {
             let login = link::Login::new(user, link::Secret::Password(password.into()));
-            stand.means.send_modify(|means| *means = Arc::new(Means { login, ..Means::clone(means) }));
+            means.send_modify(|means| *means = Arc::new(Means { login, ..Means::clone(means) }));
         };
         stand.server.sql("CREATE USER other@'%' IDENTIFIED BY 'another'; GRANT ALL ON *.* TO other@'%'");
         log_in("other", "wrong");
