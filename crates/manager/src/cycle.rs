@@ -347,8 +347,27 @@ impl Cycle {
                 }
                 Action::Confirm { node } => self.watched.wish(self.numbers.number(node), Wish::Confirm),
                 Action::Probe { node } => self.watched.wish(self.numbers.number(node), Wish::Probe),
-                Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
-                    self.persist(number, term, writer, &sessions_max, failed_over_ago);
+                Action::Persist {
+                    number,
+                    term,
+                    writer,
+                    sessions_max,
+                    failed_over_ago,
+                    is_writer_incomplete,
+                } => {
+                    let limits = self.settings.nodes.iter().zip(sessions_max);
+                    let failed_over_unix_ms =
+                        failed_over_ago.map(|ago| unix_ms().saturating_sub(ago.as_millis() as u64));
+                    let saved = Saved {
+                        term: term.0,
+                        writer: writer.map(|node| self.name(node).to_owned()),
+                        sessions_max: limits
+                            .filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit)))
+                            .collect(),
+                        failed_over_unix_ms,
+                        is_writer_incomplete,
+                    };
+                    self.persist(number, saved);
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
                 Action::Replication(action) => self.tend_server(acts, action),
@@ -531,23 +550,7 @@ impl Cycle {
         });
     }
 
-    fn persist(
-        &self,
-        number: u64,
-        term: Term,
-        writer: Option<NodeId>,
-        sessions_max: &[Option<u32>],
-        failed_over_ago: Option<Duration>,
-    ) {
-        let limits = self.settings.nodes.iter().zip(sessions_max);
-        let saved = Saved {
-            term: term.0,
-            writer: writer.map(|node| self.name(node).to_owned()),
-            sessions_max: limits
-                .filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit)))
-                .collect(),
-            failed_over_unix_ms: failed_over_ago.map(|ago| unix_ms().saturating_sub(ago.as_millis() as u64)),
-        };
+    fn persist(&self, number: u64, saved: Saved) {
         let notes = self.notes_in.clone();
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
             let outcome = match result {

@@ -251,6 +251,7 @@ pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreErr
         writer: Some(writer.to_owned()),
         sessions_max: Vec::new(),
         failed_over_unix_ms: None,
+        is_writer_incomplete: false,
     };
     let (told, heard) = std::sync::mpsc::channel();
     let tell = Box::new(move |done| {
@@ -275,6 +276,7 @@ fn restore(settings: &Settings, saved: &Saved) -> Restored {
         failed_over_ago: saved
             .failed_over_unix_ms
             .map(|at| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(at))),
+        is_writer_incomplete: saved.is_writer_incomplete,
     }
 }
 

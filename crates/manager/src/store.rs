@@ -26,6 +26,9 @@ const LOAN: &str =
     option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option))";
 /// When the last automatic failover was decided.
 const FAILOVER: &str = "CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY KEY CHECK (id = 1), at_unix_ms INTEGER NOT NULL)";
+/// The writer that came back without transactions of its own; empty when it did not.
+const INCOMPLETE: &str =
+    "CREATE TABLE IF NOT EXISTS incomplete (id INTEGER PRIMARY KEY CHECK (id = 1), writer TEXT NOT NULL)";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -80,6 +83,8 @@ pub(crate) struct Saved {
     pub sessions_max: Vec<(String, u32)>,
     /// When the last automatic failover was decided, by the system's clock.
     pub failed_over_unix_ms: Option<u64>,
+    /// The writer came back without transactions of its own.
+    pub is_writer_incomplete: bool,
 }
 
 /// A sentence, with its time and term.
@@ -198,7 +203,11 @@ impl File {
             let failed_over_unix_ms = connection
                 .query_row("SELECT at_unix_ms FROM failover WHERE id = 1", [], |row| row.get(0))
                 .optional()?;
-            Ok(Saved { term, writer, sessions_max, failed_over_unix_ms })
+            let incomplete: Option<String> = connection
+                .query_row("SELECT writer FROM incomplete WHERE id = 1", [], |row| row.get(0))
+                .optional()?;
+            let is_writer_incomplete = incomplete.is_some() && incomplete == writer;
+            Ok(Saved { term, writer, sessions_max, failed_over_unix_ms, is_writer_incomplete })
         };
         read(&self.decisions).map_err(|error| explain(&path, &error))
     }
@@ -252,6 +261,10 @@ impl File {
                  ON CONFLICT (id) DO UPDATE SET at_unix_ms = excluded.at_unix_ms",
                 [at],
             )?;
+        }
+        change.execute("DELETE FROM incomplete", [])?;
+        if let Some(writer) = saved.writer.as_ref().filter(|_| saved.is_writer_incomplete) {
+            change.execute("INSERT INTO incomplete (id, writer) VALUES (1, ?1)", [writer])?;
         }
         change.commit()
     }
@@ -376,6 +389,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         return connection
             .execute_batch(LOAN)
             .and_then(|()| connection.execute_batch(FAILOVER))
+            .and_then(|()| connection.execute_batch(INCOMPLETE))
             .and_then(|()| tell_advice_apart(connection))
             .map_err(|error| explain(path, &error));
     }
@@ -390,6 +404,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         )?;
         change.execute_batch(LOAN)?;
         change.execute_batch(FAILOVER)?;
+        change.execute_batch(INCOMPLETE)?;
         change.execute_batch(IS_ADVICE)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
@@ -444,6 +459,7 @@ pub(crate) mod tests {
             writer: Some("db2".into()),
             sessions_max: vec![("db1".into(), 0)],
             failed_over_unix_ms: Some(5),
+            is_writer_incomplete: true,
         };
         save(&store, |told| Work::Save(eight.clone(), told)).unwrap();
         let loan = |node: &str| Loan {

@@ -36,6 +36,9 @@ pub enum Action {
         sessions_max: Vec<Option<u32>>,
         /// How long ago the last automatic failover was decided, if the next one has to wait.
         failed_over_ago: Option<Duration>,
+        /// The writer came back without transactions of its own, and must not be written to although it answers
+        /// ([`crate::brain::Restored::is_writer_incomplete`]).
+        is_writer_incomplete: bool,
     },
     /// Something to do to a Galera cluster.
     Galera(galera::Action),

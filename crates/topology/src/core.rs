@@ -95,6 +95,8 @@ pub(crate) struct Core {
     said_once: Option<String>,
     /// The last automatic failover, where the next one has to wait for a time.
     pub failed_over: Option<FailedOver>,
+    /// The writer came back without transactions of its own, as is on disk or on its way there.
+    pub is_writer_incomplete: bool,
     /// What was decided until now.
     pub counts: Counts,
 }
@@ -134,6 +136,7 @@ impl Core {
             excused_said: None,
             said_once: None,
             failed_over: None,
+            is_writer_incomplete: false,
             counts: Counts::default(),
         }
     }
@@ -268,7 +271,15 @@ impl Core {
         let Choice { term, writer } = self.disk.choice;
         let ticket = self.disk.ask(self.now);
         let failed_over_ago = self.failed_over.map(|at| at.ago(self.now));
-        self.out.push(Action::Persist { number: ticket.0, term, writer, sessions_max, failed_over_ago });
+        let is_writer_incomplete = self.is_writer_incomplete && writer == self.writer;
+        self.out.push(Action::Persist {
+            number: ticket.0,
+            term,
+            writer,
+            sessions_max,
+            failed_over_ago,
+            is_writer_incomplete,
+        });
         ticket
     }
 

@@ -87,6 +87,14 @@ impl Group {
         }
     }
 
+    /// Before this process started, the writer had come back without transactions of its own.
+    pub fn restore_incomplete(&mut self, writer: NodeId) {
+        match self {
+            Self::Galera(_) => {}
+            Self::Replication(group) => group.restore_incomplete(writer),
+        }
+    }
+
     /// What of this kind refers to a node by its number at this moment, as a clause; `None` when nothing does.
     pub fn busy(&self, core: &Core) -> Option<String> {
         match self {

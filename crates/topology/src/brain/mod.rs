@@ -62,6 +62,9 @@ pub struct Restored {
     pub sessions_max: Vec<Option<u32>>,
     /// How long before the start the last automatic failover was decided on, where the next one has to wait for a time.
     pub failed_over_ago: Option<Duration>,
+    /// The writer had come back without transactions of its own. It is not written to again before all other servers have shown that they do
+    /// not have them either.
+    pub is_writer_incomplete: bool,
 }
 
 /// The decision maker of one cluster.
@@ -105,10 +108,14 @@ impl Brain {
         let count = settings.nodes.len();
         let writer =
             restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
-        let (writers, group) = (settings.writers, Group::new(settings.kind, count));
+        let (writers, mut group) = (settings.writers, Group::new(settings.kind, count));
         let readers = Readers::new(settings.reads.clone(), count, now);
         let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
+        if let Some(writer) = writer.filter(|_| restored.is_writer_incomplete) {
+            core.is_writer_incomplete = true;
+            group.restore_incomplete(writer);
+        }
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),

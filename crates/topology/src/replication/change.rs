@@ -291,6 +291,7 @@ impl Replication {
         server.writable_since = Some(core.now);
         server.errant = None;
         server.lost = None;
+        server.was_incomplete = false;
         server.uncompared = None;
         server.relinked = false;
     }

@@ -33,6 +33,7 @@ pub(super) enum Followed {
 impl Replication {
     /// Gives the orders that are due. Called after the plan has done its part.
     pub fn act(&mut self, core: &mut Core) {
+        self.note_incomplete(core);
         if core.settings.replication.dry_run || !self.decided || is_external(core) {
             return;
         }

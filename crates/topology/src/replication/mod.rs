@@ -125,6 +125,10 @@ struct Server {
     relinked: bool,
     /// Its own transactions that other servers have and it has not: it has lost them.
     lost: Option<String>,
+    /// It had lost some before this process started.
+    was_incomplete: bool,
+    /// It did not answer, or could not be reached, at some time since this process started.
+    was_away: bool,
     /// When it reported that it is writable, as it took over. Older reports do not count.
     writable_since: Option<Now>,
 }
@@ -143,6 +147,11 @@ impl Replication {
             asked_early: None,
             writable: Writable::default(),
         }
+    }
+
+    /// Before this process started, the writer had come back without transactions of its own.
+    pub fn restore_incomplete(&mut self, writer: NodeId) {
+        self.server_mut(writer).was_incomplete = true;
     }
 
     /// What refers to a server by its number at this moment, as a clause.

@@ -120,6 +120,7 @@ impl Replication {
         let server = self.server_mut(id);
         server.said = None;
         server.compared = None;
+        server.was_away |= core.node(id).lost_at.is_some();
         if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
             self.server_mut(id).relinked = true;
         }
@@ -146,7 +147,9 @@ impl Replication {
         if core.writer == Some(id) {
             self.in_time(id, asked);
             self.compare_new_link(core, id, status, asked);
-            if self.fence.is_none() {
+            // One that has restarted is no measure for the others before it was compared with them, nor if it lacks what they have of it.
+            let server = self.server(id);
+            if self.fence.is_none() && server.uncompared.is_none() && server.lost.is_none() {
                 self.primary_said(core, id, status, asked);
             }
             return;
@@ -240,9 +243,12 @@ impl Replication {
             return;
         }
         let mine = applied(status);
-        // A server that follows another is not the primary yet, or is not any more, and may still receive what it lacks. If it was writable
-        // when this program started, it was written to meanwhile, and what others have beyond that is not its loss.
-        let counts = status.channels.is_empty() && (self.decided || status.read_only);
+        // A server that follows another is not the primary yet, or is not any more, and may still receive what it lacks. If it answered as
+        // soon as this program started, and was writable, it was written to meanwhile: what others have beyond that is not its loss.
+        let server = self.server(id);
+        let was_incomplete = server.was_incomplete;
+        let may_lack = self.decided || status.read_only || was_incomplete || server.was_away;
+        let counts = status.channels.is_empty() && may_lack;
         // A server that was found to have errant transactions is no measure for the primary.
         let lost =
             others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
@@ -250,9 +256,28 @@ impl Replication {
                 let of_mine = theirs.minus(&mine).ok()?.of(status.origin());
                 (!of_mine.is_empty()).then(|| format!("{of_mine}, which {} has", core.name(other)))
             });
+        let missing = ids(&core.nodes).find(|other| *other != id && !answers(core.node(*other)));
+        let before = missing.filter(|_| was_incomplete).map(|missing| {
+            format!(
+                "as was found before this program was restarted, and {} cannot be asked now",
+                core.name(missing)
+            )
+        });
         let server = self.server_mut(id);
-        server.lost = lost;
+        server.lost = lost.or(before);
+        server.was_incomplete &= server.lost.is_some();
         server.uncompared = None;
+    }
+
+    /// Has it written down whether the writer came back without transactions of its own: after a restart of this process its reports alone would
+    /// not show that.
+    pub(super) fn note_incomplete(&mut self, core: &mut Core) {
+        let writer = core.writer.map(|writer| self.server(writer));
+        let is_incomplete = writer.is_some_and(|writer| writer.lost.is_some() || writer.was_incomplete);
+        if is_incomplete != core.is_writer_incomplete {
+            core.is_writer_incomplete = is_incomplete;
+            core.persist();
+        }
     }
 
     /// Whether a comparison is outstanding without which no server can follow a new primary.

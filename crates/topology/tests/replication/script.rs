@@ -172,6 +172,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         writer: given("writer=").map(|name| NodeId(place(name) as u8)),
         sessions_max: vec![None; names.len()],
         failed_over_ago: None,
+        is_writer_incomplete: false,
     };
     let mut world = World::new(names.clone(), primary, restored, None);
     world.are_of(family);

@@ -13,8 +13,9 @@ impl World {
                 Some(line) => line,
                 None => return,
             },
-            Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
-                self.persist(number, Restored { term, writer, sessions_max, failed_over_ago });
+            Action::Persist { number, term, writer, sessions_max, failed_over_ago, is_writer_incomplete } => {
+                let restored = Restored { term, writer, sessions_max, failed_over_ago, is_writer_incomplete };
+                self.persist(number, restored);
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.begin_order(action),
