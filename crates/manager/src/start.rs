@@ -153,8 +153,9 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once. Everything else arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let Opened { store, saved, loans, thread: store_thread } = Store::open(&settings.store)?;
-    let restored = restore(&settings, &saved);
+    let Opened { store, saved, loans, newest_row_unix_ms, thread: store_thread } =
+        Store::open(&settings.store)?;
+    let restored = restore(&settings, &saved, newest_row_unix_ms);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
     let (facts_in, facts) = mpsc::channel(FACTS_MAX);
@@ -265,18 +266,18 @@ pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreErr
 }
 
 /// Maps the saved names to nodes of the present configuration; names that it does not have any more are dropped.
-fn restore(settings: &Settings, saved: &Saved) -> Restored {
+fn restore(settings: &Settings, saved: &Saved, newest_row_unix_ms: Option<u64>) -> Restored {
+    // If the clock was set back since then, it counts as just now.
+    let ago = |unix_ms: u64| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(unix_ms));
     let limit =
         |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
     Restored {
         term: Term(saved.term),
         writer: saved.writer.as_deref().and_then(|name| settings.cluster.node(name)),
         sessions_max: settings.cluster.nodes.iter().map(|node| limit(&node.name)).collect(),
-        // If the clock was set back since then, it counts as just now.
-        failed_over_ago: saved
-            .failed_over_unix_ms
-            .map(|at| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(at))),
+        failed_over_ago: saved.failed_over_unix_ms.map(ago),
         is_writer_incomplete: saved.is_writer_incomplete,
+        away: newest_row_unix_ms.map(ago),
     }
 }
 

@@ -132,12 +132,13 @@ impl Store {
         let mut file = File::open(path)?;
         let saved = file.saved()?;
         let loans = file.loans().map_err(|error| explain(path, &error))?;
+        let newest_row_unix_ms = file.newest_row_unix_ms().map_err(|error| explain(path, &error))?;
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
-        Ok(Opened { store: Store { queue }, saved, loans, thread })
+        Ok(Opened { store: Store { queue }, saved, loans, newest_row_unix_ms, thread })
     }
 
     /// Queues a request; `Err` returns it when the thread is gone.
@@ -151,6 +152,8 @@ pub(crate) struct Opened {
     pub store: Store,
     pub saved: Saved,
     pub loans: Vec<Loan>,
+    /// When the newest journal row was written, in milliseconds since 1970.
+    pub newest_row_unix_ms: Option<u64>,
     pub thread: JoinHandle<()>,
 }
 
@@ -267,6 +270,10 @@ impl File {
             change.execute("INSERT INTO incomplete (id, writer) VALUES (1, ?1)", [writer])?;
         }
         change.commit()
+    }
+
+    fn newest_row_unix_ms(&self) -> rusqlite::Result<Option<u64>> {
+        self.journal.query_row("SELECT MAX(at_unix_ms) FROM journal", [], |row| row.get(0))
     }
 
     fn loans(&self) -> rusqlite::Result<Vec<Loan>> {
@@ -452,8 +459,8 @@ pub(crate) mod tests {
     fn what_is_saved_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let Opened { store, saved, loans, thread } = Store::open(&path).unwrap();
-        assert_eq!((saved, loans), (Saved::default(), vec![]));
+        let Opened { store, saved, loans, thread, newest_row_unix_ms } = Store::open(&path).unwrap();
+        assert_eq!((saved, loans, newest_row_unix_ms), (Saved::default(), vec![], None));
         let eight = Saved {
             term: 8,
             writer: Some("db2".into()),
@@ -484,6 +491,7 @@ pub(crate) mod tests {
         thread.join().unwrap();
         let opened = Store::open(&path).unwrap();
         assert_eq!((opened.saved, opened.loans), (eight, vec![loan("db2"), loan("db3")]));
+        assert_eq!(opened.newest_row_unix_ms, Some(5));
     }
 
     #[test]

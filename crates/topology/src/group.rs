@@ -87,11 +87,12 @@ impl Group {
         }
     }
 
-    /// Before this process started, the writer had come back without transactions of its own.
-    pub fn restore_incomplete(&mut self, writer: NodeId) {
+    /// What an earlier process has left: the writer, if it had come back without transactions of its own; and how long ago that process last wrote
+    /// something down.
+    pub fn restore(&mut self, incomplete: Option<NodeId>, away: Option<Duration>) {
         match self {
             Self::Galera(_) => {}
-            Self::Replication(group) => group.restore_incomplete(writer),
+            Self::Replication(group) => group.restore(incomplete, away),
         }
     }
 

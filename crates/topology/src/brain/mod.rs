@@ -65,6 +65,9 @@ pub struct Restored {
     /// The writer had come back without transactions of its own. It is not written to again before all other servers have shown that they do
     /// not have them either.
     pub is_writer_incomplete: bool,
+    /// How long before the start an earlier process last wrote something down; `None` when there was none. A server that has restarted since
+    /// then did so unseen.
+    pub away: Option<Duration>,
 }
 
 /// The decision maker of one cluster.
@@ -112,10 +115,8 @@ impl Brain {
         let readers = Readers::new(settings.reads.clone(), count, now);
         let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
-        if let Some(writer) = writer.filter(|_| restored.is_writer_incomplete) {
-            core.is_writer_incomplete = true;
-            group.restore_incomplete(writer);
-        }
+        core.is_writer_incomplete = writer.is_some() && restored.is_writer_incomplete;
+        group.restore(writer.filter(|_| restored.is_writer_incomplete), restored.away);
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),

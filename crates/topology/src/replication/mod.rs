@@ -82,6 +82,8 @@ pub(crate) struct Replication {
     base: Option<Position>,
     /// Since this process started, a server has taken over or was confirmed as the primary. Any other writable server must be made read only.
     decided: bool,
+    /// How long before the start of this process an earlier one last wrote something down.
+    away: Option<Duration>,
     /// The server that an operator ordered to take over with force, whatever it lacks.
     forced: Option<NodeId>,
     /// Since when there has been no report from the primary as such.
@@ -141,6 +143,7 @@ impl Replication {
             last_word: None,
             base: None,
             decided: false,
+            away: None,
             forced: None,
             lost_since: None,
             late: None,
@@ -149,9 +152,12 @@ impl Replication {
         }
     }
 
-    /// Before this process started, the writer had come back without transactions of its own.
-    pub fn restore_incomplete(&mut self, writer: NodeId) {
-        self.server_mut(writer).was_incomplete = true;
+    /// See [`crate::group::Group::restore`].
+    pub fn restore(&mut self, incomplete: Option<NodeId>, away: Option<Duration>) {
+        if let Some(writer) = incomplete {
+            self.server_mut(writer).was_incomplete = true;
+        }
+        self.away = away;
     }
 
     /// What refers to a server by its number at this moment, as a clause.

@@ -243,11 +243,15 @@ impl Replication {
             return;
         }
         let mine = applied(status);
-        // A server that follows another is not the primary yet, or is not any more, and may still receive what it lacks. If it answered as
-        // soon as this program started, and was writable, it was written to meanwhile: what others have beyond that is not its loss.
+        // A server that follows another is not the primary yet, or is not any more, and may still receive what it lacks. If it was writable
+        // when this program started, and had not restarted unseen, it was written to meanwhile: what others have beyond that is not its loss.
         let server = self.server(id);
         let was_incomplete = server.was_incomplete;
-        let may_lack = self.decided || status.read_only || was_incomplete || server.was_away;
+        let has_restarted = self
+            .away
+            .zip(status.uptime_s)
+            .is_some_and(|(away, uptime_s)| Duration::from_secs(uptime_s) < core.now.saturating_add(away));
+        let may_lack = self.decided || status.read_only || was_incomplete || server.was_away || has_restarted;
         let counts = status.channels.is_empty() && may_lack;
         // A server that was found to have errant transactions is no measure for the primary.
         let lost =

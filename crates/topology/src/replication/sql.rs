@@ -42,7 +42,7 @@ pub fn positions(dialect: Dialect) -> Option<&'static str> {
 /// The status variables of MariaDB on which decisions depend.
 macro_rules! mariadb {
     () => {
-        "'Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected'"
+        "'Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected','Uptime'"
     };
 }
 
@@ -51,7 +51,7 @@ macro_rules! mariadb {
 macro_rules! mysql {
     () => {
         "'Rpl_semi_sync_source_status','Rpl_semi_sync_source_clients','Rpl_semi_sync_replica_status','Rpl_semi_sync_master_status',\
-         'Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected'"
+         'Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected','Uptime'"
     };
 }
 

@@ -41,6 +41,9 @@ pub struct ReplicationStatus {
     pub semi_sync: SemiSync,
     /// Threads_connected.
     pub threads_connected: u32,
+    /// Uptime: how long ago its process started, in seconds.
+    #[serde(skip)]
+    pub uptime_s: Option<u64>,
 }
 
 /// Semi-synchronous replication: as a primary, and as a replica.
@@ -142,5 +145,6 @@ pub fn read<'a>(
             replica_active: on(counter("Rpl_semi_sync_replica_status", "Rpl_semi_sync_slave_status")),
         },
         threads_connected: number(status("Threads_connected")),
+        uptime_s: status("Uptime").and_then(|value| value.parse().ok()),
     }
 }

@@ -111,6 +111,7 @@ impl World {
 
     pub fn status(&self, node: usize) -> topology::replication::ReplicationStatus {
         let mut status = self.servers[node].status(&self.names, self.semi_sync);
+        status.uptime_s = Some(self.now.saturating_sub(self.servers[node].began_at).as_secs());
         let follows = |server: &&Server| {
             server.up && server.source == Some(node) && server.fetching == Fetching::Yes && self.semi_sync
         };
@@ -133,6 +134,7 @@ impl World {
 
     pub fn start_server(&mut self, node: usize, lost_from: Option<Duration>) {
         self.servers[node].start(lost_from);
+        self.servers[node].began_at = self.now;
         self.reachable_since[node] = self.now;
     }
 }

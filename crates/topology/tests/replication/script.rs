@@ -173,6 +173,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         sessions_max: vec![None; names.len()],
         failed_over_ago: None,
         is_writer_incomplete: false,
+        away: None,
     };
     let mut world = World::new(names.clone(), primary, restored, None);
     world.are_of(family);

@@ -43,6 +43,8 @@ pub struct Server {
     pub frozen: bool,
     /// Grows with each start: links belong to one process.
     pub life: u64,
+    /// When its process started.
+    pub began_at: Duration,
     pub read_only: bool,
     pub source: Option<usize>,
     pub fetching: Fetching,

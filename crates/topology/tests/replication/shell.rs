@@ -14,7 +14,14 @@ impl World {
                 None => return,
             },
             Action::Persist { number, term, writer, sessions_max, failed_over_ago, is_writer_incomplete } => {
-                let restored = Restored { term, writer, sessions_max, failed_over_ago, is_writer_incomplete };
+                let restored = Restored {
+                    term,
+                    writer,
+                    sessions_max,
+                    failed_over_ago,
+                    is_writer_incomplete,
+                    away: None,
+                };
                 self.persist(number, restored);
                 format!("persist term {term}")
             }

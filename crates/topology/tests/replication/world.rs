@@ -91,6 +91,8 @@ pub struct World {
     pub faults: u64,
     /// Reloads that were refused, and that were taken.
     pub reloads: [u64; 2],
+    /// When the last process of ours ended.
+    pub ended: Option<Duration>,
     /// The server that was made writable in each term.
     pub made_writable: BTreeMap<Term, usize>,
     /// Since when a server has been reachable, after which it must be made read only.
@@ -158,6 +160,7 @@ impl World {
             kill_after: None,
             faults: 0,
             reloads: [0; 2],
+            ended: None,
             made_writable: BTreeMap::new(),
             reachable_since: vec![Duration::ZERO; count],
             cut_below: vec![0; count],
@@ -223,7 +226,8 @@ impl World {
         self.newest = Term(0);
         self.reachable_since.fill(self.now);
         let failed_over_ago = self.failed_over.map(|at| self.now.saturating_sub(at));
-        let restored = Restored { failed_over_ago, ..self.disk.clone() };
+        let away = self.ended.map(|at| self.now.saturating_sub(at));
+        let restored = Restored { failed_over_ago, away, ..self.disk.clone() };
         let brain = Arranged::new(self.settings.clone(), restored, Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
@@ -238,6 +242,7 @@ impl World {
     /// It is killed: its links end, and what it had begun is not continued.
     pub fn end_process(&mut self) {
         self.process += 1;
+        self.ended = Some(self.now);
         self.brain = None;
         self.stated = None;
         self.routes = None;
