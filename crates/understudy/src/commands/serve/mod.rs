@@ -96,9 +96,14 @@ fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> Comman
     tracing::info!("{}", services.sentence());
     notify::ready();
     let _watchdog = notify::watchdog(services.pulse());
+    // SIGHUP came during a reload, which may have read the files before that.
+    let mut is_reloaded_again = false;
     let ended = loop {
         let (no_manager, no_door) = (services.without_manager(), services.without_door());
         let event = services.wait(async {
+            if std::mem::take(&mut is_reloaded_again) {
+                return Event::Reload(None);
+            }
             tokio::select! {
                 heard = signals.next_or_reload() => match heard {
                     Heard::End(name) => Event::End(name),
@@ -115,7 +120,15 @@ fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> Comman
             Event::Reload(request) => {
                 notify::reloading();
                 let mut end = None;
-                let reply = reload::reload(&mut services, async { end = Some(signals.next().await) });
+                let ended = async {
+                    loop {
+                        match signals.next_or_reload().await {
+                            Heard::End(name) => break end = Some(name),
+                            Heard::Reload => is_reloaded_again = true,
+                        }
+                    }
+                };
+                let reply = reload::reload(&mut services, ended);
                 notify::ready();
                 match &reply {
                     Ok((sentence, _)) => services.note(Level::Info, sentence.clone()),
