@@ -1,28 +1,28 @@
-//! Compares the clients' history with the nodes' rows: what was lost, doubled, or is there though it failed. Pure.
+//! Compares the clients' history with the nodes' rows: finds lost, doubled and phantom rows. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::ledger::{CommitResult, NodeRows, Op};
 
-/// What the comparison found. Every list holds ledger keys; all empty is the only good verdict.
+/// Result of the comparison. The lists of keys hold ledger keys; only all lists empty is a good result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LedgerCheck {
-    /// Acknowledged to the client, and missing on at least one node.
+    /// Acknowledged to the client, but missing on at least one node.
     pub lost: Vec<u64>,
-    /// On some node more than once. One transaction may land at most once, whatever the client knew.
+    /// More than once on some node. A transaction may be applied at most once, whatever its outcome.
     pub doubled: Vec<u64>,
-    /// On some node, though it surely failed or was never tried.
+    /// On some node, although it certainly failed or was never tried.
     pub phantom: Vec<u64>,
     /// Nodes whose rows or table checksums differ from the first node's.
     pub nodes_that_differ: Vec<String>,
-    /// Outcome unknown to the client, by what the nodes say: (landed, did not land). Both are honest endings.
+    /// Transactions with an outcome unknown to the client that are on some node. Correct, as is their absence.
     pub unknown_landed: u64,
-    /// See `unknown_landed`.
+    /// Transactions with an outcome unknown to the client that are on no node.
     pub unknown_absent: u64,
 }
 
 impl LedgerCheck {
-    /// True when nothing contradicts what the clients were told.
+    /// True when nothing contradicts the outcomes that clients received.
     pub fn is_good(&self) -> bool {
         self.lost.is_empty()
             && self.doubled.is_empty()
@@ -31,7 +31,7 @@ impl LedgerCheck {
     }
 }
 
-/// Compares `history` with what each node holds. `nodes` are read after a causal read, when the load has ended.
+/// Compares `history` with each node's rows. The rows of `nodes` are read with causal reads, after the load has ended.
 pub fn check(history: &[Op], nodes: &[NodeRows]) -> LedgerCheck {
     let outcomes: HashMap<u64, CommitResult> = history.iter().map(|op| (op.id, op.outcome)).collect();
     let counted: Vec<BTreeMap<u64, u32>> = nodes.iter().map(|node| count(&node.ops)).collect();

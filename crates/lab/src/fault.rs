@@ -1,16 +1,16 @@
-//! Breaking a node, and mending it.
+//! Injects faults into a node, and heals it.
 //!
 //! | fault | what is done | what the others see |
 //! |---|---|---|
 //! | kill | SIGKILL | its connections are reset, its port refuses |
-//! | stop | SIGTERM | it says goodbye and ends by itself |
-//! | freeze | SIGSTOP | connections stay open, its port accepts, nothing answers |
+//! | stop | SIGTERM | it leaves cleanly and ends by itself |
+//! | freeze | SIGSTOP | connections stay open, its port accepts, nothing responds |
 //! | thaw | SIGCONT | the end of a freeze |
-//! | vanish | its link goes down | nothing at all, in both directions |
-//! | disk-full | its file system is filled (a stage with `--disk-mb`) | it answers, and commits hang |
-//! | write-lock | a session holds FLUSH TABLES WITH READ LOCK, ten minutes at the most | it answers, and commits hang |
-//! | stuck-ddl | Galera: an ALTER waits for a locked table, and all that is ordered after it | it answers as Synced, and commits hang |
-//! | heal | whatever mends it | it comes back: Synced, replicating, or as a read-only former primary |
+//! | vanish | its link goes down | no packets, in both directions |
+//! | disk-full | its file system is filled (a stage with `--disk-mb`) | it responds, and commits hang |
+//! | write-lock | a session holds FLUSH TABLES WITH READ LOCK, ten minutes at most | it responds, and commits hang |
+//! | stuck-ddl | Galera: an ALTER waits for a locked table, and all that is ordered after it | it reports Synced, and commits hang |
+//! | heal | undoes the faults | it comes back: Synced, replicating, or as a read-only former primary |
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,30 +19,31 @@ use rustix::process::Signal;
 
 use crate::stage::{STOP_LIMIT, Stage};
 
-/// From mended to back.
+/// Limit for the node to return after healing.
 const HEAL_LIMIT: Duration = Duration::from_secs(120);
 
-/// What can be done to a node.
+/// A fault, or the end of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// SIGKILL: the process is gone at once.
     Kill,
-    /// SIGTERM: the clean stop.
+    /// SIGTERM: a clean stop.
     Stop,
-    /// SIGSTOP: alive, and silent.
+    /// SIGSTOP: alive, but silent.
     Freeze,
     /// SIGCONT: ends a freeze.
     Thaw,
-    /// Its network link goes down: the host is lost without a word.
+    /// Its network link goes down: the host is lost without a message.
     Vanish,
-    /// Its file system is filled: it answers, and commits wait for space. The stage must have been started with --disk-mb.
+    /// Its file system is filled: it responds, and commits wait for space. The stage must have been started with --disk-mb.
     DiskFull,
-    /// A session holds FLUSH TABLES WITH READ LOCK: it answers, and commits wait. Ends by itself after ten minutes.
+    /// A session holds FLUSH TABLES WITH READ LOCK: it responds, and commits wait. Ends by itself after ten minutes.
     WriteLock,
-    /// Galera only. ALTER TABLE ... EXCHANGE PARTITION waits for a locked table: the node says Synced, and commits wait. Ends by itself after ten minutes.
+    /// Galera only. ALTER TABLE ... EXCHANGE PARTITION waits for a locked table: the node reports Synced, and commits wait. Ends by itself
+    /// after ten minutes.
     StuckDdl,
-    /// Undoes whatever was done and waits until it is back.
+    /// Undoes all faults and waits until the node is back.
     Heal,
 }
 
@@ -63,17 +64,17 @@ impl fmt::Display for Fault {
 }
 
 impl Stage {
-    /// Does it, and returns the instant it took effect: the signal was sent, the link was down, the node was back.
-    /// All but heal return at once.
+    /// Injects the fault and returns the time at which it took effect: the signal was sent, the link was down, the locks were held, or the
+    /// node was back. Kill, stop, vanish and disk-full do not wait for the node; freeze, thaw, the two locks and heal do.
     ///
     /// # Errors
-    /// When the node does not run (nothing to break), or this form of stage cannot do it.
+    /// When the node does not run, or this form of stage cannot do it.
     pub async fn fault(&self, name: &str, fault: Fault) -> anyhow::Result<Instant> {
         let node = self.node(name)?;
         match fault {
             Fault::Kill => self.signal(node, Signal::KILL),
             Fault::Stop => {
-                // Noted before it is sent: whoever looks must not take a leaving node for a healthy one.
+                // Recorded before the signal is sent, so that nothing takes a leaving node for a healthy one.
                 self.record(node, |entry| entry.leaving = true)?;
                 self.signal(node, Signal::TERM)
             }

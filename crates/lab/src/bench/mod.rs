@@ -1,4 +1,4 @@
-//! What the lab measures of single parts, beside what others use in their place.
+//! Benchmarks of single parts, compared with the programs that others use in their place.
 
 pub mod health;
 pub mod slowlog;

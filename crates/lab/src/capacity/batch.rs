@@ -1,4 +1,4 @@
-//! Changes some thousand rows in one transaction now and then: what is behind it on db3 waits for a moment.
+//! Regularly changes some thousand rows in one transaction: db3 applies the transactions behind it only after a delay.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::load::session::Target;
 
 /// Rows of one batch.
 const ROWS: u32 = 3000;
-/// Between two of them.
+/// Pause between two batches.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Batches until it is dropped.
+/// Runs batches until it is stopped.
 pub struct Batches(JoinHandle<anyhow::Result<()>>);
 
 impl Batches {
-    /// Connects and begins.
+    /// Connects and starts.
     pub async fn start(target: &Target) -> anyhow::Result<Self> {
         let mut conn = Conn::new(target.opts()).await.context("the batches cannot connect")?;
         Ok(Self(tokio::spawn(async move {
@@ -30,10 +30,10 @@ impl Batches {
         })))
     }
 
-    /// Ends them.
+    /// Stops the batches.
     ///
     /// # Errors
-    /// When one was refused meanwhile.
+    /// When a batch has failed meanwhile.
     pub async fn stop(self) -> anyhow::Result<()> {
         if self.0.is_finished() {
             return self.0.await?.context("a batch was refused");

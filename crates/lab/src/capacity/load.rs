@@ -12,28 +12,28 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::load::session::Target;
 
-/// The table. Its key is the number; the second index makes applying a row as much work as an application's.
+/// The table. Its primary key is the row number; the second index makes applying a row as much work as an application's.
 pub const DDL: &str = "CREATE TABLE capacity (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, k INT NOT NULL, pad CHAR(200) NOT NULL, KEY (k))";
 
-/// Counts of rows so far.
+/// Rows written so far.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// The highest number that was sent.
+    /// The highest row number that was sent.
     pub sent: AtomicU64,
-    /// How many were acknowledged.
+    /// Number of acknowledged rows.
     pub acknowledged: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// Writers at work. Dropped, they end at once.
+/// Running writers. Dropping them aborts them.
 pub struct Writers {
-    /// What they have done.
+    /// Their counts.
     pub counts: Arc<Counts>,
     tasks: JoinSet<anyhow::Result<()>>,
 }
 
 impl Writers {
-    /// Connects and begins.
+    /// Connects and starts.
     pub async fn start(target: &Target, connections: u32, rate: f64) -> anyhow::Result<Self> {
         let counts = Arc::new(Counts::default());
         let mut tasks = JoinSet::new();
@@ -45,10 +45,10 @@ impl Writers {
         Ok(Self { counts, tasks })
     }
 
-    /// Ends them.
+    /// Stops the writers.
     ///
     /// # Errors
-    /// When a row was refused meanwhile.
+    /// When inserting a row has failed meanwhile.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.counts.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.tasks.join_next().await {
@@ -62,7 +62,7 @@ async fn write(mut conn: Conn, counts: Arc<Counts>, began: Instant, rate: f64) -
     while !counts.is_over.load(Ordering::Relaxed) {
         let id = counts.sent.fetch_add(1, Ordering::Relaxed) + 1;
         sleep_until(began + Duration::from_secs_f64(id as f64 / rate)).await;
-        // Spread over the second index, and the same each time.
+        // Spreads the rows over the second index, the same in each run.
         let k = id.wrapping_mul(2_654_435_761) % 1_000_000;
         conn.query_drop(format!("INSERT INTO capacity VALUES ({id}, {k}, REPEAT('{}', 190))", id % 10))
             .await?;

@@ -1,16 +1,16 @@
-//! `lab capacity`: whether `understudy capacity` is right, on a real Galera cluster or a real replica; and what `--passive` says beside it.
+//! `lab capacity`: checks the result of `understudy capacity`, on a real Galera cluster or a real replica; also the estimate of `--passive`.
 //!
 //! ```text
 //!   writers ──INSERT of numbered rows, at a rate──> db1 ──> db3, on which `understudy capacity` runs
 //!                                                            '<── observer: SELECT MAX(id), every 20 ms
 //! ```
 //!
-//! What is known independently: the rows. Each transaction is one row, numbered in the order of sending, and Galera applies in the order of committing.
-//! So the observer sees the rows of db3 stand still and then grow until it has what the writers have been acknowledged: so many rows in
-//! that time, by a clock and a count of its own. None of Galera's counters is used for it.
+//! The check is independent and uses only the rows. Each transaction is one row, numbered in the order of sending, and Galera applies in
+//! commit order. So the observer sees the rows of db3 stop and then grow until all rows that were sent are there: this many rows in this
+//! time, by its own clock and count. It uses none of Galera's counters.
 //!
-//! Before each measurement `--passive` looks for a while. Now and then a batch changes some thousand rows at once, as applications do: the small
-//! transactions behind it wait for a moment, and from that alone it has to tell the same figure.
+//! Before each measurement `--passive` observes for a while. Regularly a batch changes some thousand rows at once, as applications do: the
+//! small transactions behind it are delayed, and from that alone `--passive` must estimate the same capacity.
 
 pub mod batch;
 pub mod load;
@@ -22,26 +22,26 @@ use std::time::Duration;
 
 use crate::stage::ClusterKind;
 
-/// The figures may differ by so much.
+/// Maximum relative difference between the two figures.
 pub const DIFFERENCE_MAX: f64 = 0.05;
 
-/// A run, as asked for.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct CapacityPlan {
     /// A Galera cluster, or a primary with replicas.
     pub kind: ClusterKind,
-    /// gcs.fc_limit of the Galera nodes; their default otherwise.
+    /// gcs.fc_limit of the Galera nodes; None: their default.
     pub fc_limit: Option<u32>,
-    /// For so long `--passive` looks before each measurement; not at all when it is zero.
+    /// How long `--passive` observes before each measurement; zero: not at all.
     pub passive: Duration,
-    /// How often it is measured.
+    /// Number of measurements.
     pub runs: u32,
     /// Transactions a second.
     pub rate: f64,
-    /// Connections that write.
+    /// Number of writing connections.
     pub connections: u32,
-    /// What `understudy capacity` is told.
+    /// Length of the baseline for `understudy capacity`.
     pub baseline: Duration,
-    /// For how long db3 applies nothing.
+    /// How long db3 applies nothing.
     pub hold: Duration,
 }

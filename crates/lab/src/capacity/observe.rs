@@ -1,4 +1,4 @@
-//! Watches the rows of the measured node, and works out from them alone how fast it caught up.
+//! Observes the rows of the measured node, and computes from them alone how fast it caught up.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use tokio::time::{Instant, sleep};
 
 use super::load::Counts;
 
-/// Between two looks.
+/// Interval between two queries.
 const PACE: Duration = Duration::from_millis(20);
 
-/// One look at the node.
+/// One observation of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
-    /// Since the watch began.
+    /// Time since the observation began.
     pub at: Duration,
-    /// The highest number of a row there.
+    /// The highest row number on the node.
     pub there: u64,
-    /// The highest number that had been sent when it was asked.
+    /// The highest row number that had been sent when the query was sent.
     pub sent: u64,
 }
 
-/// What the rows say.
+/// The result computed from the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Truth {
-    /// Rows that came from when they began to grow until all were there.
+    /// Rows applied from the end of the standstill until the node had caught up.
     pub rows: u64,
-    /// In so many seconds.
+    /// Length of that time, s.
     pub took_s: f64,
     /// Rows a second.
     pub per_s: f64,
-    /// For how long they stood still, s.
+    /// Length of the standstill, s.
     pub stood_s: f64,
 }
 
-/// Looks until `is_over`.
+/// Observes until `is_over`.
 pub async fn watch(
     socket: &Path,
     counts: Arc<Counts>,
@@ -67,9 +67,9 @@ pub async fn watch(
     Ok(seen)
 }
 
-/// The time after the longest standstill. `under_way`: so many rows may be sent and not yet there when nothing is behind.
+/// The apply rate after the longest standstill. `under_way`: rows that may be sent but not yet applied although the node is not behind.
 ///
-/// `None` when they never stood still for `stood_min`, or were never all there again.
+/// `None` if the longest standstill was shorter than `stood_min`, or if the node never caught up.
 pub fn truth(seen: &[Seen], stood_min: Duration, under_way: u64) -> Option<Truth> {
     let (from, to) = longest_standstill(seen)?;
     let stood = seen[to].at.saturating_sub(seen[from].at);
@@ -83,7 +83,7 @@ pub fn truth(seen: &[Seen], stood_min: Duration, under_way: u64) -> Option<Truth
     (rows > 0).then_some(Truth { rows, took_s: took.as_secs_f64(), per_s, stood_s: stood.as_secs_f64() })
 }
 
-/// Its first and last look.
+/// Indices of its first and last observation.
 fn longest_standstill(seen: &[Seen]) -> Option<(usize, usize)> {
     let mut longest: Option<(usize, usize)> = None;
     let mut from = 0;
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_rows_alone_tell_the_rate() {
-        // 100 rows a second come; from 2 s to 7 s none is applied, then 300 a second.
+        // 100 rows a second arrive; from 2 s to 7 s none is applied, then 300 a second.
         let mut seen = Vec::new();
         let mut there = 0.0_f64;
         for tick in 0..1200 {

@@ -1,4 +1,4 @@
-//! The order of a run: a cluster, writers, and `understudy capacity` on db3 as often as asked for, each time with an observer beside it.
+//! Runs `lab capacity`: a cluster, writers, and `understudy capacity` on db3 as often as requested, each time with an observer.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,34 +21,34 @@ use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD
 use crate::stage::process::ProcessParent;
 use crate::stage::{ClusterKind, Stage, StagePlan};
 
-/// Room for what comes while db3 is held.
+/// gcache size: room for the writesets that arrive while db3 is held.
 const GALERA_OPTIONS: &str = "gcache.size=256M";
 /// The measured node.
 const NODE: &str = "db3";
-/// Writers run so long before anything is measured.
+/// How long the writers run before the first measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// A row is on db3 so soon after it was sent, also on a busy machine.
+/// Upper bound from sending a row until it is on db3, also on a busy machine.
 const ROW_TAKES: Duration = Duration::from_millis(100);
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// What `understudy capacity` wrote, without its readings.
+    /// The JSON of `understudy capacity`, without its readings.
     pub told: Value,
-    /// What `--passive` had said just before; nothing when it was not asked.
+    /// The estimate of `--passive` just before; None if it was not run.
     pub passive: Option<Value>,
-    /// What the rows say.
+    /// The result computed from the rows.
     pub truth: Truth,
-    /// By how much the one differs from the other, of the latter.
+    /// Relative difference of the two, as a fraction of the latter.
     pub difference: f64,
-    /// For how long flow control stopped writes elsewhere, ms.
+    /// How long flow control stopped writes elsewhere, ms.
     pub flow_control_ms: f64,
 }
 
-/// All of them.
+/// Results of all measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// When, UTC.
+    /// Time of the run, UTC.
     pub at: String,
     /// `galera` or `replication`.
     pub kind: &'static str,
@@ -58,24 +58,24 @@ pub struct Report {
     pub rate: f64,
     /// Connections that wrote.
     pub connections: u32,
-    /// What differs from the servers' defaults.
+    /// Settings that differ from the servers' defaults.
     pub settings: &'static str,
-    /// In order.
+    /// The measurements, in order.
     pub runs: Vec<Measured>,
 }
 
 impl Report {
-    /// Every figure is right, and nobody felt it.
+    /// Whether every figure is right, and flow control never stopped a write.
     pub fn is_good(&self) -> bool {
         let is_good = |run: &Measured| run.difference.abs() <= DIFFERENCE_MAX && run.flow_control_ms == 0.0;
         !self.runs.is_empty() && self.runs.iter().all(is_good)
     }
 }
 
-/// Measures. `out_dir`: where each run's own JSON and page go.
+/// Runs the measurements. `out_dir`: where the JSON and the page of each run are written.
 ///
 /// # Errors
-/// When the cluster, the writers or the command fail.
+/// When the cluster, the writers or the command fails.
 pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
     progress.now("starting three nodes");
     let fc_limit = plan.fc_limit.map_or_else(String::new, |limit| format!("; gcs.fc_limit={limit}"));
@@ -120,7 +120,7 @@ pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> an
     })
 }
 
-/// How many steps the progress has.
+/// Number of steps of the progress bar.
 pub fn steps(plan: &CapacityPlan) -> u64 {
     1 + u64::from(plan.runs)
 }
@@ -155,7 +155,7 @@ async fn measure(
             "db3 was not held as long as planned, because of {why}: another node is too slow for this --rate on this machine"
         );
     }
-    // Sent and not yet seen on db3, also when it is not behind: one of each connection, and what comes in the time that a row takes to it.
+    // Rows that may be sent but not yet on db3 although it is not behind: one for each connection, and those sent while a row reaches db3.
     let under_way = u64::from(plan.connections) + (plan.rate * ROW_TAKES.as_secs_f64()) as u64;
     let truth = observe::truth(&seen, plan.hold / 2, under_way)
         .context("the rows of db3 never stood still and caught up: nothing is known independently")?;
@@ -167,7 +167,7 @@ async fn measure(
     Ok(Measured { difference: figure / truth.per_s - 1.0, told, passive, truth, flow_control_ms })
 }
 
-/// What an estimate says. It may be that nothing is known: exit code 1, with the JSON.
+/// Runs the passive estimate. Exit code 1 with JSON is valid too: then the estimate is unknown.
 async fn passive(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -> anyhow::Result<Value> {
     let (json, said) =
         (out_dir.join(format!("passive-{number}.json")), out_dir.join(format!("passive-{number}.txt")));
@@ -183,7 +183,7 @@ async fn passive(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32
     serde_json::from_str(&text).with_context(|| format!("{} is no JSON", json.display()))
 }
 
-/// `understudy capacity` of the node, alone.
+/// The command line of `understudy capacity` for this node alone.
 fn asking(stage: &Stage) -> anyhow::Result<Command> {
     let mut command = Command::new(program()?);
     command
@@ -192,7 +192,7 @@ fn asking(stage: &Stage) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Runs `understudy capacity`, and reads what it wrote.
+/// Runs `understudy capacity` and reads its JSON.
 async fn tell(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -> anyhow::Result<Value> {
     let (json, html) =
         (out_dir.join(format!("run-{number}.json")), out_dir.join(format!("run-{number}.html")));
@@ -206,7 +206,7 @@ async fn tell(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -
         .arg(&html);
     let process_parent = ProcessParent::new()?;
     let status = process_parent.spawn(&command, Some(&said))?.ended().await?;
-    // 4: there is a figure, and flow control was felt; that is in the table.
+    // Exit code 4: there is a result, but flow control stopped writes; the table shows that.
     if !matches!(status.code(), Some(0 | 4)) {
         let said = std::fs::read_to_string(&said).unwrap_or_default();
         bail!("`understudy capacity` ended with {status}: {said}");

@@ -1,11 +1,11 @@
-//! The figures as a table, with the seed's below.
+//! Formats the results as a table, with the seed article's figures below.
 
 use super::run::{Measured, Report};
 
-/// The seed's own: 5.1k transactions a second; 667,183 in 50 s after 60 s, which it calls 13.3k and 38 %.
+/// The seed article's figures: 5.1k transactions a second; 667,183 in 50 s after 60 s, which it gives as 13.3k and 38 %.
 const SEED: &str = "the seed       60.0        350,000      667,183    50.00       13,344            -        -   38 %          -";
 
-/// The text.
+/// The table as text.
 pub fn draw(report: &Report) -> String {
     let mut out = format!(
         "understudy capacity db3 ({}{}), {:.0} transactions a second by {} connections\n\n\
@@ -46,7 +46,7 @@ fn row(number: usize, run: &Measured) -> String {
     )
 }
 
-/// The estimate and its interval, or a lower bound.
+/// The estimate with its interval, or a lower bound.
 fn passive(told: &serde_json::Value) -> String {
     let rate = |name: &str| told[name].as_f64().map(crate::warm::plot::number);
     match (rate("apply_per_s"), rate("low_per_s"), rate("high_per_s"), rate("at_least_per_s")) {

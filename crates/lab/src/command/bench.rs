@@ -1,4 +1,4 @@
-//! `lab bench`: what can be measured alone; and `lab bench health`, the benchmark of the health endpoint.
+//! `lab bench`: benchmarks of single parts; and `lab bench health`, the benchmark of the health endpoint.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,19 +20,19 @@ use crate::load::arrivals::Arrivals;
 pub enum Bench {
     /// The health endpoint beside nginx and HAProxy, under the seed's load and harder ones
     ///
-    /// Ends with 1 when an answer was wrong (other bytes than expected, another status than 200 and 503; with --steadiness also an untrue
-    /// one), or when a server gave none. A goal that is not met does not change the exit code: speed depends on what else the machine does.
+    /// Ends with 1 when an answer was wrong (other bytes than expected, a status other than 200 and 503; with --steadiness also an untrue
+    /// one), or when a server gave none. A missed goal does not change the exit code: speed depends on what else the machine does.
     Health(Box<HealthArgs>),
-    /// How fast slow logs of all servers are read, with pt-query-digest beside it
+    /// How fast slow logs of all servers are read, compared with pt-query-digest
     ///
     /// Ends with 1 when what was read is not what was written.
     Slowlog(super::bench_slowlog::SlowlogArgs),
 }
 
-/// Who may be measured
+/// The servers that can be measured
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Server {
-    /// understudy check, style pyclustercheck, cache time 1 s, its database's port refuses
+    /// understudy check, style pyclustercheck, cache time 1 s; the port of its database refuses connections
     Understudy,
     /// nginx, return 503, one worker
     Nginx,
@@ -40,7 +40,7 @@ pub enum Server {
     Haproxy,
 }
 
-/// Recreates the seed's benchmark of the health endpoint (simulated failed node, cache time 1 s), with nginx and HAProxy beside it
+/// Recreates the seed's benchmark of the health endpoint (simulated failed node, cache time 1 s), compared with nginx and HAProxy
 #[derive(Debug, clap::Args)]
 pub struct HealthArgs {
     /// Only these loads [default: all; with --like-the-seed a and b]
@@ -49,7 +49,7 @@ pub struct HealthArgs {
     /// Only these servers [default: all three; none with --through]
     #[arg(long = "server", value_enum, value_delimiter = ',')]
     pub servers: Vec<Server>,
-    /// Measure what listens there, too; 200 and 503 are right with any body
+    /// Also measure the server at this address; 200 and 503 are right with any body
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub through: Vec<SocketAddr>,
     /// The seed's times: 600 s, ramp-up 60 s, intervals of 5 s, for each load and server
@@ -67,26 +67,28 @@ pub struct HealthArgs {
     /// Seconds after which a transaction has failed
     #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
     pub timeout_s: f64,
-    /// Of a load of your own: groups of threads; needs --threads [default: 1]
+    /// For a load of your own: groups of threads; needs --threads [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=100), requires = "threads", conflicts_with = "cells")]
     pub groups: Option<u16>,
-    /// A load of your own instead of the cells: threads of each group; with --rate connections at most [default: none, the cells are driven]
+    /// A load of your own instead of the cells: threads of each group; with --rate, maximum of connections [default: none, the cells are
+    /// used]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=5000), conflicts_with = "cells")]
     pub threads: Option<u16>,
     /// Your own load keeps its connections; needs --threads [default: a new one for each request]
     #[arg(long, requires = "threads")]
     pub keep_alive: bool,
-    /// Your own load is an open loop of so many transactions a second; latency counts from when each was due; needs --threads [default: a closed loop]
+    /// Your own load is an open loop with this many transactions a second; latency counts from when each was due; needs --threads [default:
+    /// a closed loop]
     #[arg(long, requires = "threads", value_parser = super::output::positive)]
     pub rate: Option<f64>,
     /// How the open loop's transactions arrive
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Arrivals,
-    /// Rows of each results.csv for ordinary transactions, which are thinned evenly when there are more, and as many again for timeouts,
-    /// errors and answers above 50 ms; the run says what was left out
+    /// Maximum of rows in each results.csv for ordinary transactions, which are thinned evenly when there are more, and as many again for
+    /// timeouts, errors and answers above 50 ms; the run reports what was left out
     #[arg(long, value_name = "ROWS", default_value_t = 1_000_000)]
     pub csv_rows: usize,
-    /// Do not give the servers one processor and the generator another
+    /// Do not pin the servers to one processor and the generator to another
     #[arg(long)]
     pub no_pin: bool,
     /// Instead of loads: a hung, slow, restarted and flapping database, slow readers, idle connections and floods
@@ -98,7 +100,7 @@ pub struct HealthArgs {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write result.json and table.txt here; without --steadiness also report.html, and for each load and server results.csv and the pictures
+    /// Write result.json and table.txt here; without --steadiness also report.html, and for each load and server results.csv and the plots
     #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
 }
@@ -152,14 +154,14 @@ impl HealthArgs {
             loads,
             contestants: ours.chain(self.through.iter().copied().map(Who::Through)).collect(),
             interval_s: self.interval_s.unwrap_or(if self.like_the_seed { 5.0 } else { 1.0 }),
-            // Rows that nobody asked for need no memory.
+            // Without --out-dir no rows are written, so none are kept in memory.
             rows_max: if self.out_dir.is_some() { self.csv_rows } else { 0 },
             pin: !self.no_pin,
         })
     }
 }
 
-/// Measures, prints the table, writes what was asked for.
+/// Runs the benchmark, prints the table, writes the requested files.
 pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     let args = match bench {
         Bench::Health(args) => args,
@@ -191,7 +193,7 @@ pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     end(&report.faults())
 }
 
-/// An error that says what was wrong with the answers, if anything was.
+/// An error that describes the wrong answers, if there were any.
 fn end(faults: &[String]) -> anyhow::Result<ExitCode> {
     if !faults.is_empty() {
         bail!("the answers were not right: {}", faults.join("; "));

@@ -28,10 +28,10 @@ pub struct SlowlogArgs {
     pub out_dir: Option<PathBuf>,
 }
 
-/// Measures, prints the table, writes what was asked for.
+/// Runs the benchmark, prints the table, writes the requested files.
 ///
 /// # Errors
-/// A log that cannot be written or read; what was read is not what was written.
+/// When a log cannot be written or read, or when what was read differs from what was written.
 pub async fn run(args: &SlowlogArgs) -> anyhow::Result<ExitCode> {
     let dir = tempfile::Builder::new().prefix("understudy-bench-").tempdir_in(&args.dir);
     let dir =

@@ -1,4 +1,4 @@
-//! `lab capacity`: whether the figure of `understudy capacity` is right.
+//! `lab capacity`: checks the figure of `understudy capacity`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::capacity::{CapacityPlan, run, table};
 use crate::failover::progress::Progress;
 use crate::stage::ClusterKind;
 
-/// Which kind of cluster.
+/// The kind of cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ClusterChoice {
     /// Three Galera nodes
@@ -20,7 +20,7 @@ pub enum ClusterChoice {
     Replication,
 }
 
-/// Three servers under load: what `understudy capacity` says of one, beside what its rows say
+/// Three servers under load: compares what `understudy capacity` reports for one with the rate computed from its rows
 #[derive(Debug, clap::Args)]
 pub struct CapacityArgs {
     /// Which kind of cluster
@@ -29,37 +29,37 @@ pub struct CapacityArgs {
     /// One short measurement
     #[arg(long)]
     pub quick: bool,
-    /// How often it is measured [default: 5; with --quick 1]
+    /// Number of measurements [default: 5; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: Option<u32>,
     /// Transactions a second [default: 400; with --quick 200]
     #[arg(long, value_name = "N", value_parser = super::output::positive)]
     pub rate: Option<f64>,
-    /// Connections that write
+    /// Number of writing connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub connections: u32,
-    /// How long the usual rate is looked at, s [default: 20; with --quick 2]
+    /// How long the usual rate is observed, s [default: 20; with --quick 2]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub baseline_s: Option<u64>,
-    /// For how long db3 applies nothing, s [default: 60; with --quick 4]
+    /// How long db3 applies nothing, s [default: 60; with --quick 4]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=600))]
     pub hold_s: Option<u64>,
-    /// gcs.fc_limit of the Galera nodes [default: their own, 16]. db2 shares this machine's processors: where they are busy it has a queue
-    /// of its own at times, which ends a hold early; a higher limit is only reached by db3
+    /// gcs.fc_limit of the Galera nodes [default: Galera's own, 16]. db2 shares this machine's processors: when they are busy it has a queue
+    /// itself at times, which ends a hold early; only db3 reaches a higher limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub fc_limit: Option<u32>,
-    /// For so long `--passive` looks before each measurement, s; 0: not at all [default: 60; with --quick 0]
+    /// How long `--passive` observes before each measurement, s; 0: not at all [default: 60; with --quick 0]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub passive_s: Option<u64>,
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write everything: table.txt, result.json, and each run's own text, JSON and page
+    /// Write everything: table.txt, result.json, and text, JSON and page of each run
     #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when a figure is wrong, or flow control was felt.
+/// Runs the measurements, prints the table, writes the requested files. Exit code 1 when a figure is wrong, or flow control stopped a write.
 pub async fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let or = |given: Option<u64>, quick, full| given.unwrap_or(if args.quick { quick } else { full });
     let plan = CapacityPlan {
@@ -84,7 +84,7 @@ pub async fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let report = run::run(&plan, &dir, &progress).await;
     progress.end();
     if args.out_dir.is_none() {
-        // Nobody asked for it; what is left there is in the way of nobody.
+        // A temporary directory that the user did not request; a failure to remove it does no harm.
         let _ = std::fs::remove_dir_all(&dir);
     }
     let report = report.context("lab capacity")?;

@@ -1,24 +1,24 @@
-//! `lab down`: ends a stage, or all of them, with everything that belongs to it.
+//! `lab down`: ends a stage, or all of them, and removes everything that belongs to it.
 
 use std::process::ExitCode;
 
 use crate::stage;
 
-/// Ends a stage and takes everything of it away
+/// Ends a stage and removes everything that belongs to it
 #[derive(Debug, clap::Args)]
 pub struct DownArgs {
-    /// Which one
+    /// Name of the stage
     #[arg(long, default_value = "lab")]
     pub name: String,
-    /// Every stage of yours, and what crashed runs left behind
+    /// Every stage of this user, and what crashed runs left behind
     #[arg(long, conflicts_with = "name")]
     pub all: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub async fn run(args: &DownArgs) -> anyhow::Result<ExitCode> {
     let (name, all) = (args.name.clone(), args.all);
-    // On a blocking thread, which the runtime waits for: Ctrl-C does not stop it half-way.
+    // On a blocking thread, which the runtime waits for: Ctrl-C cannot interrupt it halfway.
     let ended = tokio::task::spawn_blocking(move || {
         if all { stage::down_all() } else { stage::down(&name).map(|()| vec![name]) }
     })

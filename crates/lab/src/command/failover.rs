@@ -1,4 +1,4 @@
-//! `lab failover` and `lab demo`: the seed's table, measured.
+//! `lab failover` and `lab demo`: measure the cells of the seed's table.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::load::session::Protocol;
 use crate::stage::process::Identity;
 use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan};
 
-/// The kinds of cluster there are
+/// The kinds of cluster
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Cluster {
     /// Three MariaDB Galera nodes
@@ -26,21 +26,21 @@ pub enum Cluster {
     Replication,
 }
 
-/// Who is evicted
+/// Which nodes are evicted
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Evict {
     /// Nodes that refused or reset connections
     Proven,
-    /// Silent ones too
+    /// Silent nodes too
     Silent,
-    /// Nobody
+    /// None
     Never,
 }
 
 /// What is done while the group waits for a silent node
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Silent {
-    /// The others' wait is shortened
+    /// Shorten the wait of the other nodes
     Hurry,
     /// Nothing
     Wait,
@@ -61,7 +61,7 @@ pub struct FailoverArgs {
     /// Only these columns [default: all three; of replication, active (the primary) and passive (a replica)]
     #[arg(long = "scope", value_enum, value_delimiter = ',')]
     pub scopes: Vec<Scope>,
-    /// How often each cell
+    /// How often to measure each cell
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
     /// Transactions a second of each client
@@ -76,46 +76,46 @@ pub struct FailoverArgs {
     /// How statements are sent
     #[arg(long, value_enum, default_value = "prepared")]
     pub protocol: Protocol,
-    /// Who makes the load
+    /// What generates the load
     #[arg(long, value_enum, default_value = "builtin")]
     pub driver: Driver,
-    /// Quiet seconds before the fault
+    /// Seconds without a fault before the fault
     #[arg(long, default_value_t = 5.0, value_parser = super::output::positive)]
     pub warm_s: f64,
-    /// Seconds watched from the fault on [default: 8, and 16 for freeze and vanish]
+    /// Seconds observed from the fault on [default: 8, and 16 for freeze and vanish]
     #[arg(long, value_parser = super::output::positive)]
     pub after_s: Option<f64>,
-    /// The same seed draws the same load [default: by the clock; the report names it]
+    /// The same seed gives the same load [default: from the clock; the report names it]
     #[arg(long)]
     pub seed: Option<u64>,
     /// Print sysbench's lines, one a second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1), value_name = "1")]
     pub report_interval: Option<u32>,
-    /// Measure this proxy instead of Understudy; needs --stage
+    /// Measure the proxy at this address instead of Understudy; needs --stage
     #[arg(long, value_name = "HOST:PORT", requires = "stage", conflicts_with = "baseline")]
     pub through: Option<String>,
-    /// Takes a node out of somebody else's proxy; run by sh with NODE and ADDRESS set
+    /// Command that takes a node out of the proxy of --through; run by sh with NODE and ADDRESS set
     #[arg(long, value_name = "CMD", requires = "through")]
     pub graceful_command: Option<String>,
-    /// Lets it take traffic again
+    /// Command that lets the node take traffic again
     #[arg(long, value_name = "CMD", requires = "through")]
     pub restore_command: Option<String>,
-    /// Measure this too, in the same run; several with a comma between
+    /// Also measure this, in the same run; several separated by commas
     #[arg(long, value_enum, value_delimiter = ',')]
     pub baseline: Vec<Baseline>,
-    /// How often each of its cells [default: as often as the others]
+    /// How often to measure each cell of a baseline [default: as often as the others]
     #[arg(long, requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub baseline_repetitions: Option<u32>,
-    /// Measure the baseline alone
+    /// Measure only the baseline
     #[arg(long, requires = "baseline")]
     pub baseline_only: bool,
     /// A fresh cluster for each cell, not only for each proxy and writers setting
     #[arg(long, conflicts_with = "stage")]
     pub fresh_cells: bool,
-    /// Understudy: only missed checks count, as with a load balancer
+    /// Understudy: detect failures only by missed checks, as a load balancer does
     #[arg(long)]
     pub checks_only: bool,
-    /// Understudy: whom to evict [default: Understudy's own]
+    /// Understudy: which nodes to evict [default: Understudy's own]
     #[arg(long, value_enum)]
     pub evict: Option<Evict>,
     /// Understudy: what to do while the group waits for a silent node [default: Understudy's own]
@@ -127,7 +127,7 @@ pub struct FailoverArgs {
     /// Understudy: missed probes until a node is dead [default: Understudy's own]
     #[arg(long)]
     pub misses_max: Option<u32>,
-    /// The nodes run with the advised evs settings
+    /// Run the nodes with the recommended evs settings
     #[arg(long, conflicts_with = "stage")]
     pub advised: bool,
     /// One more wsrep_provider_option for the nodes, such as evs.suspect_timeout=PT2S; may be repeated
@@ -147,16 +147,16 @@ pub struct FailoverArgs {
     pub out_dir: Option<PathBuf>,
 }
 
-/// Three nodes, Understudy in front, both clients, the active node killed: the table and the picture, in about half a minute
+/// Three nodes, Understudy in front, both clients, the active node killed: the table and the plot, in about half a minute
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
-    /// Where the report goes
+    /// File for the report
     #[arg(long, value_name = "FILE", default_value = "demo.html")]
     pub html: PathBuf,
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure HAProxy too, in the same run
+    /// Also measure this baseline, in the same run
     #[arg(long, value_enum, value_delimiter = ',')]
     pub baseline: Vec<Baseline>,
 }
@@ -176,7 +176,7 @@ impl DemoArgs {
 }
 
 impl Default for FailoverArgs {
-    /// What the command line gives without any option.
+    /// The values of the command line without any option.
     fn default() -> Self {
         Self {
             cluster: Cluster::Galera,
@@ -215,7 +215,7 @@ impl Default for FailoverArgs {
     }
 }
 
-/// Another load in each run.
+/// A different load in each run.
 fn seed_by_clock() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     since.as_secs()
@@ -229,7 +229,7 @@ impl FailoverArgs {
         }
     }
 
-    /// What cannot be asked for together.
+    /// Rejects options that contradict each other.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let is_galera = self.cluster == Cluster::Galera;
         if is_galera && self.asynchronous {
@@ -269,7 +269,7 @@ impl FailoverArgs {
         Ok(advised.into_iter().chain(self.galera_options.clone()).collect::<Vec<_>>().join("; "))
     }
 
-    /// A running stage, or fresh ones.
+    /// The given running stage, or fresh ones.
     pub(super) fn ground(&self, plan: &FailoverPlan) -> anyhow::Result<Ground> {
         let Some(name) = &self.stage else {
             return Ok(Ground::Own(StagePlan {
@@ -329,8 +329,8 @@ impl FailoverArgs {
     }
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients
-/// were told, when a client did not read its own write, or when a cell broke off.
+/// Runs the measurements, prints the table, writes the requested files. Exit code 1 when a ledger contradicts the outcomes that clients
+/// received, when a client did not read its own write, or when a cell was aborted.
 pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     args.check()?;
     let work = WorkDir::new()?;
@@ -359,7 +359,7 @@ pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The demo.
+/// Runs the demo.
 pub async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     run(&args.as_failover()).await
 }
@@ -383,10 +383,10 @@ fn write_all(args: &FailoverArgs, report: &Report, drawn: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// The name of its directory; the number of its process follows.
+/// Prefix of the work directory's name; the process ID follows.
 const WORK_DIR: &str = "understudy-failover-";
 
-/// Where configurations, keys and state lie while the run lasts; removed at its end, whatever that end is.
+/// Directory for configurations, keys and state during the run; removed when it ends, however it ends.
 pub(super) struct WorkDir {
     pub path: PathBuf,
 }
@@ -401,7 +401,7 @@ impl WorkDir {
         Ok(Self { path })
     }
 
-    /// Removes what runs that were killed left: directories of ours whose process is gone. What cannot be removed stays.
+    /// Removes what killed runs left: directories of this user whose process has ended. What cannot be removed stays.
     fn sweep() {
         use std::os::unix::fs::MetadataExt;
         let own = rustix::process::geteuid().as_raw();
@@ -417,7 +417,7 @@ impl WorkDir {
         }
     }
 
-    /// Copies what the proxies said, and nothing that is secret, to `to`/logs.
+    /// Copies the log files of the proxies, and no secrets, to `to`/logs.
     fn keep_logs(&self, to: &Path) -> anyhow::Result<()> {
         let entries =
             std::fs::read_dir(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;

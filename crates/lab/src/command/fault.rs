@@ -1,4 +1,4 @@
-//! `lab fault`: breaks a node of a running stage, or mends it.
+//! `lab fault`: injects a fault into a node of a running stage, or heals the node.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -6,20 +6,20 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::stage::{ClusterKind, Stage};
 
-/// Breaks a node, or mends it
+/// Injects a fault into a node, or heals it
 #[derive(Debug, clap::Args)]
 pub struct FaultArgs {
-    /// db1, db2, ...
+    /// Name of the node: db1, db2, ...
     pub node: String,
-    /// What to do to it
+    /// The fault
     #[arg(value_enum)]
     pub fault: Fault,
-    /// Of which stage
+    /// Name of the stage
     #[arg(long, default_value = "lab")]
     pub name: String,
 }
 
-/// Runs it.
+/// Runs the command.
 pub async fn run(args: &FaultArgs) -> anyhow::Result<ExitCode> {
     let stage = Stage::attach(&args.name)?;
     let asked = Instant::now();

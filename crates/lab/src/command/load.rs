@@ -1,4 +1,4 @@
-//! `lab load ADDRESS`: the load alone, against anything that speaks the MySQL protocol.
+//! `lab load ADDRESS`: runs only the load, against any server that speaks the MySQL protocol.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::load::session::{Protocol, Target};
 use crate::load::{ClientPlan, Load, LoadPlan, prepare};
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 
-/// The probe's ledger keys begin so far above the clients'.
+/// Offset of the probe's ledger keys from those of the clients.
 const PROBE_FROM: u64 = 900_000_000;
 
 /// Runs the seed's load against an address and prints a line each second
@@ -19,13 +19,13 @@ const PROBE_FROM: u64 = 900_000_000;
 pub struct LoadArgs {
     /// HOST:PORT
     pub address: String,
-    /// Account; the default is the lab's own, which has no secrets
+    /// Account; the default is the lab's own, which protects nothing
     #[arg(long, default_value = APP_USER)]
     pub user: String,
-    /// Its password
+    /// Password of the account
     #[arg(long, env = "UNDERSTUDY_LAB_PASSWORD", default_value = APP_PASSWORD, hide_env_values = true)]
     pub password: String,
-    /// Schema; its tables sbtest1.. and ledger are made when missing
+    /// Schema; its tables sbtest1.. and ledger are created when missing
     #[arg(long, default_value = APP_SCHEMA)]
     pub schema: String,
     /// Which clients
@@ -37,22 +37,22 @@ pub struct LoadArgs {
     /// Transactions a second of each client
     #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
     pub rate: f64,
-    /// How they arrive
+    /// How transactions arrive
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Arrivals,
     /// How statements are sent
     #[arg(long, value_enum, default_value = "prepared")]
     pub protocol: Protocol,
-    /// How long, seconds
+    /// Length of the load, seconds
     #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
     pub time: f64,
-    /// Tables
+    /// Number of tables
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub tables: u32,
     /// Rows of each table
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..))]
     pub table_size: u32,
-    /// The same seed draws the same load
+    /// The same seed gives the same load
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Also run the client that reads its own writes
@@ -63,7 +63,7 @@ pub struct LoadArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Runs it to its end.
+/// Runs the load until it ends.
 pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
     let target = Target::parse(&args.address, &args.user, &args.password, &args.schema)?;
     prepare::tables(&target, args.tables, args.table_size, true).await?;

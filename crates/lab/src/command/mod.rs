@@ -1,4 +1,4 @@
-//! `understudy lab ...`: the command line of the lab. One file a command.
+//! `understudy lab ...`: the command line of the lab, with one file per command.
 
 pub mod bench;
 pub mod bench_slowlog;
@@ -23,44 +23,44 @@ use crate::stage::{Interrupted, guard};
 /// The exit code after a signal, as shells use it for Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// Real clusters on this machine: start them, load them, break them, measure
+/// Real clusters on this machine: start them, load them, inject faults, measure
 #[derive(Debug, clap::Subcommand)]
 pub enum Lab {
     /// Start a real cluster on this machine; it stays until `lab down`
     Up(up::UpArgs),
-    /// End a stage and take everything of it away
+    /// End a stage and remove everything that belongs to it
     Down(down::DownArgs),
-    /// Show how each node is
+    /// Show the state of each node
     Status(status::StatusArgs),
-    /// Break a node, or mend it
+    /// Inject a fault into a node, or heal it
     Fault(fault::FaultArgs),
     /// Measure the seed's nine cells, and frozen and vanished nodes, on a real cluster
     Failover(failover::FailoverArgs),
-    /// One cell of it, with a picture: the active node is killed under load
+    /// One cell of it, with a plot: the active node is killed under load
     Demo(failover::DemoArgs),
     /// Restart every node in turn under load: zero-downtime maintenance
     RollingRestart(rolling_restart::RollingRestartArgs),
-    /// Move an address with three real keepaliveds, and watch that it never has two holders
+    /// Move an address with three real keepaliveds, and check that it never has two holders
     Vip(vip::VipArgs),
     /// Measure how cold a standby is after each way of warming it
     Warm(warm::WarmArgs),
-    /// Hold what `understudy capacity` says of a node against what its rows say
+    /// Compare what `understudy capacity` reports for a node with the rate computed from its rows
     Capacity(capacity::CapacityArgs),
-    /// The seed's node restarts on Galera: by missed writesets and by a full copy, without load and with updates
+    /// The seed's node restarts on Galera: by missing writesets (IST) and by a full copy (SST), without load and with updates
     Recovery(recovery::RecoveryArgs),
-    /// Drive the seed's load against a database or a proxy
+    /// Run the seed's load against a database or a proxy
     Load(load::LoadArgs),
-    /// Measure one part beside what others use in its place
+    /// Measure one part, compared with what others use in its place
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Compute the outage from a sysbench trace
     Trace(trace::TraceArgs),
 }
 
-/// Runs one command; needs tokio's multi-thread runtime. SIGINT, SIGTERM and SIGHUP end it cleaned up, with exit code 130.
+/// Runs one command; needs tokio's multi-thread runtime. SIGINT, SIGTERM and SIGHUP end it after cleaning up, with exit code 130.
 ///
 /// # Errors
-/// Whatever ended the command: its text says what to do.
+/// The error of the command; its text says what to do.
 pub async fn run(lab: Lab) -> anyhow::Result<ExitCode> {
     match guard(Box::pin(dispatch(lab))).await {
         Err(error) if error.is::<Interrupted>() => {

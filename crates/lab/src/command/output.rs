@@ -1,10 +1,10 @@
-//! What the lab's commands share: files they were asked to write, numbers they were given.
+//! Shared by the lab's commands: writing requested files, parsing numbers.
 
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Writes `text`, making the directory it lies in.
+/// Writes `text` to `path`, creating its directory.
 pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -17,10 +17,10 @@ pub fn write_json(path: &Path, json: &serde_json::Value) -> anyhow::Result<()> {
     write_text(path, &format!("{json:#}\n"))
 }
 
-/// What a rate (a second) and a time (s) may be: a day is long enough, and both ends stay far from what a clock can hold.
+/// Range of a rate (per second) and a time (s): a day is long enough, and both limits are far from what a clock can represent.
 const RANGE: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
 
-/// A number above 0, for rates and seconds.
+/// Parses a number within the range for rates and seconds.
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if RANGE.contains(&number) => Ok(number),

@@ -1,4 +1,4 @@
-//! `lab recovery`: the seed's restarts, on Galera.
+//! `lab recovery`: the node restarts of the seed article, on Galera.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,19 +9,20 @@ use crate::failover::progress::Progress;
 use crate::recovery::cell::CELLS;
 use crate::recovery::{RecoveryPlan, page, pool_mb, run, table};
 
-/// The seed's two tables on three Galera nodes: how long a node takes to come back by its missed writesets and by a full copy, without load and with updates
+/// The seed's two tables on three Galera nodes: how long a node takes to rejoin by missing writesets (IST) and by a full copy (SST),
+/// without load and with updates
 #[derive(Debug, clap::Args)]
 pub struct RecoveryArgs {
-    /// About 20 MB instead of 1 GB, and only the cells that show both kinds
+    /// About 20 MB instead of 1 GB, and only the cells that show both kinds of transfer
     #[arg(long)]
     pub quick: bool,
     /// Rows of each of the two tables, 512 bytes each [default: 1000000; with --quick 20000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     pub rows: Option<u64>,
-    /// Updates a second, of one row each [default: 2000; with --quick 500]
+    /// Updates a second, each of one row [default: 2000; with --quick 500]
     #[arg(long, value_name = "N", value_parser = super::output::positive)]
     pub updates_per_s: Option<f64>,
-    /// Buffer pool of each of the three nodes, MiB [default: as much as both tables take]
+    /// Buffer pool of each of the three nodes, MiB [default: the size of both tables]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
     pub pool_mb: Option<u64>,
     /// Only this cell; may be given several times
@@ -30,12 +31,12 @@ pub struct RecoveryArgs {
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write everything: table.txt, result.json, report.html, and each restart's own
+    /// Write everything: table.txt, result.json, report.html, and the files of each restart
     #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when a node came back by another transfer than it must.
+/// Runs the measurements, prints the table, writes the requested files. Exit code 1 when a node rejoined by another transfer than expected.
 pub async fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     let mut plan = if args.quick { RecoveryPlan::quick() } else { RecoveryPlan::full() };
     plan.rows = args.rows.unwrap_or(plan.rows);

@@ -1,4 +1,4 @@
-//! `lab rolling-restart`: every node restarted in turn under load.
+//! `lab rolling-restart`: restarts every node in turn under load.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub enum TakeTraffic {
     All,
 }
 
-/// Restarts every node of a real cluster behind Understudy, one after the other, under load: what maintenance costs the application
+/// Restarts every node of a real cluster behind Understudy, one after the other, under load: the cost of maintenance for the application
 #[derive(Debug, clap::Args)]
 pub struct RollingRestartArgs {
     /// Which kind of cluster
@@ -43,7 +43,8 @@ pub struct RollingRestartArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when a client saw an error, or what one was told does not hold.
+/// Runs it, prints the table, writes the requested files. Exit code 1 when a client saw an error, or when an outcome it received does not
+/// hold.
 pub async fn run(args: &RollingRestartArgs) -> anyhow::Result<ExitCode> {
     let as_failover = FailoverArgs {
         cluster: args.cluster,

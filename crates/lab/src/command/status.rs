@@ -1,21 +1,21 @@
-//! `lab status`: the state of each node, by its own status and by the state of its process.
+//! `lab status`: the state of each node, from its own status and from the state of its process.
 
 use std::process::ExitCode;
 
 use crate::stage::{NodeReport, Stage};
 
-/// Shows how each node is
+/// Shows the state of each node
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Which stage
+    /// Name of the stage
     #[arg(long, default_value = "lab")]
     pub name: String,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Runs it. Ends with 1 when a node is not as it should be.
+/// Runs the command. Exit code 1 when a node is not healthy.
 pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let stage = Stage::attach(&args.name)?;
     let nodes = stage.report().await?;

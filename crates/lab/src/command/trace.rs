@@ -1,4 +1,4 @@
-//! `lab trace FILE`: how long was the service out, by what sysbench printed.
+//! `lab trace FILE`: computes the length of the outage from sysbench's output.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use anyhow::Context;
 
 use crate::trace::Trace;
 
-/// Reads what sysbench 0.5 or 1.0 printed (restarts included) and computes the outage
+/// Reads the output of sysbench 0.5 or 1.0 (restarts included) and computes the outage
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
-    /// The trace; "-" is standard input
+    /// The trace; "-" reads standard input
     pub file: PathBuf,
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
-/// Prints the verdict.
+/// Prints the outage.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let text = if args.file == Path::new("-") {
         let mut text = String::new();

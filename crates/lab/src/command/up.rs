@@ -1,4 +1,4 @@
-//! `lab up`: starts a cluster that stays until `lab down`, and says how to reach it.
+//! `lab up`: starts a cluster that runs until `lab down`, and prints how to reach it.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use crate::stage::{ADVISED_EVS, ClusterKind, Form, Stage, StagePlan};
 
-/// The kinds of cluster there are
+/// The kinds of cluster
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Cluster {
     /// MariaDB Galera nodes
@@ -18,7 +18,7 @@ pub enum Cluster {
     Replication,
 }
 
-/// Starts a real cluster on this machine; it stays until `lab down`
+/// Starts a real cluster on this machine; it runs until `lab down`
 #[derive(Debug, clap::Args)]
 pub struct UpArgs {
     /// Which kind of cluster
@@ -27,28 +27,28 @@ pub struct UpArgs {
     /// How many Galera nodes [default: 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=5))]
     pub nodes: Option<u8>,
-    /// How many replicas beside the primary [default: 2]
+    /// How many replicas besides the primary [default: 2]
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub replicas: Option<u8>,
-    /// Replication is semi-synchronous: a commit returns when a replica has it
+    /// Replication is semi-synchronous: a commit returns when a replica has received it
     #[arg(long)]
     pub semi_sync: bool,
-    /// What to call it
+    /// Name of the stage
     #[arg(long, default_value = "lab")]
     pub name: String,
     /// One wsrep_provider_option for the nodes, such as evs.suspect_timeout=PT2S; may be repeated
     #[arg(long = "galera-option", value_name = "NAME=VALUE")]
     pub galera_options: Vec<String>,
-    /// The nodes run with the advised evs settings: a silent node leaves after 0.6 s instead of 5 to 10
+    /// Run the nodes with the recommended evs settings: a silent node leaves after 0.6 s instead of 5 to 10
     #[arg(long)]
     pub advised: bool,
     /// One line for the nodes' my.cnf, such as max_connections=500; may be repeated
     #[arg(long = "server-option", value_name = "NAME=VALUE")]
     pub server_options: Vec<String>,
-    /// Each node's data is on a file system of its own, of so many megabytes of memory, which `lab fault NODE disk-full` fills
+    /// Put each node's data on its own file system in memory, with this many megabytes, which `lab fault NODE disk-full` fills
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(100..=65536))]
     pub disk_mb: Option<u32>,
-    /// Loopback addresses even where namespaces could be made
+    /// Use loopback addresses even where network namespaces are possible
     #[arg(long)]
     pub loopback: bool,
 }
@@ -109,7 +109,7 @@ impl UpArgs {
     }
 }
 
-/// Runs it.
+/// Runs the command.
 pub async fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan()?;
     let progress = Progress::new(u64::from(plan.nodes));

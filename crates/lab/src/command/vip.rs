@@ -1,4 +1,4 @@
-//! `lab vip`: an address moved by three real keepaliveds, through everything that can happen to its holder.
+//! `lab vip`: tests an address moved by three real keepaliveds, through all faults of its holder.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,22 +7,22 @@ use crate::failover::progress::Progress;
 use crate::vip::scenario::Scenario;
 use crate::vip::{Families, VipPlan, run, table};
 
-/// Three Galera nodes, three keepaliveds, one address: who has it, at every moment, whatever happens to its holder (as root)
+/// Three Galera nodes, three keepaliveds, one address: which node holds it at every moment, whatever happens to its holder (as root)
 #[derive(Debug, clap::Args)]
 pub struct VipArgs {
-    /// Only this; may be repeated [default: all]
+    /// Only this scenario; may be repeated [default: all]
     #[arg(long = "scenario", value_enum, value_delimiter = ',')]
     pub scenarios: Vec<Scenario>,
-    /// How often each
+    /// How often to run each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
-    /// What moves
+    /// Which addresses move
     #[arg(long, value_enum, default_value_t)]
     pub ip: Families,
-    /// From one advert of the holder to the next
+    /// Interval between two adverts of the holder
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..=10_000))]
     pub advert_interval_ms: u32,
-    /// The nodes keep Galera's own evs timeouts instead of the advised ones
+    /// The nodes keep Galera's own evs timeouts instead of the recommended ones
     #[arg(long)]
     pub plain_evs: bool,
     /// Write the figures as JSON
@@ -33,7 +33,7 @@ pub struct VipArgs {
     pub out_dir: Option<PathBuf>,
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when anything was not as it must be.
+/// Runs the scenarios, prints the table, writes the requested files. Exit code 1 when any check failed.
 pub async fn run(args: &VipArgs) -> anyhow::Result<ExitCode> {
     let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { args.scenarios.clone() };
     let plan = VipPlan {

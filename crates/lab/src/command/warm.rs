@@ -1,4 +1,4 @@
-//! `lab warm`: how cold a standby is after each way of warming it.
+//! `lab warm`: measures how cold a standby's buffer pool is after each way of warming it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use crate::failover::progress::Progress;
 use crate::warm::way::{self, WAYS, Way};
 use crate::warm::{Part, WarmPlan, page, run, table};
 
-/// Two servers and a workload whose hot set moves on: the reads from disk that a standby needs after a failover, by how it was warmed
+/// Two servers and a workload whose hot set moves: the disk reads that a standby needs after a failover, by how it was warmed
 #[derive(Debug, clap::Args)]
 pub struct WarmArgs {
-    /// A minute's run on little data: fewer ways, shorter chunks
+    /// A run of about a minute on little data: fewer ways, shorter chunks
     #[arg(long)]
     pub quick: bool,
     /// Only this part; may be repeated [default: all; with --quick ways and forecasts]
@@ -22,7 +22,7 @@ pub struct WarmArgs {
     /// Only this way; may be repeated [default: all]
     #[arg(long = "way", value_name = "NAME", value_delimiter = ',', value_parser = way_named)]
     pub ways: Vec<&'static Way>,
-    /// The table, MiB [default: 384; with --quick 48]
+    /// Size of the table, MiB [default: 384; with --quick 48]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..=65_536))]
     pub data_mb: Option<u32>,
     /// The active node's buffer pool, MiB [default: 48; with --quick 10]
@@ -31,16 +31,16 @@ pub struct WarmArgs {
     /// The standby's buffer pool, MiB [default: as the active node's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(8..=32_768))]
     pub standby_pool_mb: Option<u32>,
-    /// Traffic that one chunk of the log has, s [default: 120; with --quick 4]
+    /// Length of the traffic in one chunk of the log, s [default: 120; with --quick 4]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub chunk_s: Option<u32>,
     /// Statements a second while the log is recorded [default: 500; with --quick 1200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: Option<u32>,
-    /// Connections that run them
+    /// Number of connections that run them
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub connections: u32,
-    /// Chunk 2 is measured so many times as fast as it was recorded [default: 12; with --quick 2]
+    /// Speed at which chunk 2 is measured, relative to how it was recorded [default: 12; with --quick 2]
     #[arg(long, value_name = "FACTOR", value_parser = super::output::positive)]
     pub speed: Option<f64>,
     /// The same seed gives the same statements
@@ -94,7 +94,7 @@ impl WarmArgs {
     }
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when a goal does not hold.
+/// Runs the measurements, prints the table, writes the requested files. Exit code 1 when a goal is not met.
 pub async fn run(args: &WarmArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan();
     let progress = Progress::new(run::steps(&plan));

@@ -1,4 +1,4 @@
-//! The cells of the seed's table: what is done to a node, and what that node was doing; and what the seed measured.
+//! The cells of the seed's table: the fault, the role of the node, and what the seed measured.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde::Serialize;
 
 use crate::stage::ClusterKind;
 
-/// What is done to the node.
+/// The fault injected into a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Case {
     /// Traffic is moved off the node first, then it is stopped.
     Graceful,
-    /// Its server is stopped in good order (SIGTERM) while traffic runs; nobody was told.
+    /// Its server is stopped cleanly (SIGTERM) while traffic runs, without notice to the proxy.
     SemiGraceful,
-    /// Its process is killed (SIGKILL): the host still answers, with resets.
+    /// Its process is killed (SIGKILL): the host still responds, with resets.
     NonGraceful,
-    /// Its process stops without ending (SIGSTOP): connections stay open and say nothing.
+    /// Its process is stopped without ending (SIGSTOP): connections stay open but silent.
     Freeze,
-    /// Its host leaves the network: packets are dropped, nothing answers.
+    /// Its host leaves the network: packets are dropped, nothing responds.
     Vanish,
 }
 
@@ -27,7 +27,7 @@ impl Case {
     pub const ALL: [Self; 5] =
         [Self::Graceful, Self::SemiGraceful, Self::NonGraceful, Self::Freeze, Self::Vanish];
 
-    /// The row's head.
+    /// The title of the row.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Graceful => "Graceful",
@@ -38,7 +38,7 @@ impl Case {
         }
     }
 
-    /// What is done, in a few words.
+    /// A short description of the fault.
     pub const fn means(self) -> &'static str {
         match self {
             Self::Graceful => "traffic moved first, then the server stopped",
@@ -50,15 +50,15 @@ impl Case {
     }
 }
 
-/// What the node was doing.
+/// The role of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// One node takes the traffic, and it is this one.
+    /// One node takes the traffic, and it is the node with the fault.
     Active,
-    /// One node takes the traffic, and it is another.
+    /// One node takes the traffic, and it is another one.
     Passive,
-    /// All nodes take traffic, this one too.
+    /// All nodes take traffic, the node with the fault too.
     All,
 }
 
@@ -66,7 +66,7 @@ impl Scope {
     /// The seed's columns.
     pub const ALL: [Self; 3] = [Self::Active, Self::Passive, Self::All];
 
-    /// The column's head, the seed's words.
+    /// The title of the column, in the seed's words.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Active => "1 node (active)",
@@ -75,7 +75,7 @@ impl Scope {
         }
     }
 
-    /// The columns that a kind of cluster has: of a primary and its replicas only one is written.
+    /// The columns that apply to a kind of cluster: in replication only the primary is written.
     pub const fn of(cluster: ClusterKind) -> &'static [Self] {
         match cluster {
             ClusterKind::Galera => &Self::ALL,
@@ -83,7 +83,7 @@ impl Scope {
         }
     }
 
-    /// `writers` of the configuration that gives this scope.
+    /// The value of `writers` in the configuration that gives this scope.
     pub const fn writers(self) -> Writers {
         match self {
             Self::Active | Self::Passive => Writers::One,
@@ -96,9 +96,9 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
-    /// One; the others stand by.
+    /// One node; the others stand by.
     One,
-    /// All.
+    /// All nodes.
     All,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Writers {
     }
 }
 
-/// The seed's own cell, in its own words; `None` for those that it does not have.
+/// The seed's cell in its own words; `None` for cells that it does not have.
 pub const fn seed_says(cluster: ClusterKind, case: Case, scope: Scope) -> Option<&'static str> {
     match cluster {
         ClusterKind::Galera => seed_says_of_galera(case, scope),
@@ -135,7 +135,7 @@ const fn seed_says_of_galera(case: Case, scope: Scope) -> Option<&'static str> {
     })
 }
 
-/// What the columns mean; stands below every table.
+/// Explains the columns; printed below every table.
 pub const COLUMNS_MEAN: &str = "Active means that the node took the traffic, passive that it took none while one other node \
 took all of it; all nodes means that every node took traffic, this one too.";
 

@@ -1,4 +1,4 @@
-//! One repetition of one cell: load, quiet phase, fault, what came of it, heal, ledger.
+//! One repetition of one cell: load, quiet phase, fault, observation, healing, check of the ledger.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,51 +26,51 @@ use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD
 use crate::stage::{ClusterKind, Stage, StageNode};
 use crate::trace::Trace;
 
-/// The first second of a load is not judged: caches and connections warm up.
+/// The first second of a load is not measured: caches and connections warm up.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
-/// After `after_s`, wait this long at most for commits to flow again.
+/// After `after_s`, maximum wait until commits flow again.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// At the end, what is due may take this long.
+/// At the end, maximum time for transactions that are still due.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Ledger keys of one repetition.
+/// Number of ledger keys reserved for one repetition.
 pub(super) const OPS: u64 = 1_000_000;
-/// Of these, the probe's begin here; it writes some 20 a second.
+/// Offset of the probe's keys among these; it writes about 20 a second.
 const PROBE_FROM: u64 = 900_000;
-/// After a fault was undone, the cluster is to be whole again within this.
+/// After a fault was undone, the cluster must be complete again within this.
 pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(60);
-/// A node may take so long to give its ledger, with a pause after each refusal.
+/// Limit for reading a node's ledger, with a pause after each error.
 const LEDGER_WITHIN: Duration = Duration::from_secs(60);
 const LEDGER_PAUSE: Duration = Duration::from_millis(500);
-/// The drawing's resolution.
+/// Width of a bucket in the plot.
 const BUCKET: Duration = Duration::from_millis(100);
-/// Sessions that cannot move, where all nodes take traffic: four for each of three.
+/// Sessions that cannot move, where all nodes take traffic: four for each of three nodes.
 const PINNED: u32 = 12;
 /// How many errors are kept in full.
 const TROUBLES_KEPT: usize = 12;
 
-/// Which repetition of which cell.
+/// Identifies a repetition of a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
-    /// Row.
+    /// Row of the table.
     pub case: Case,
-    /// Column.
+    /// Column of the table.
     pub scope: Scope,
-    /// Of this cell, from 0.
+    /// Number of the repetition in this cell, from 0.
     pub repetition: u32,
-    /// Of the whole run: ledger keys never repeat.
+    /// Number of the repetition in the whole run: ledger keys never repeat.
     pub number: u64,
 }
 
 impl At {
-    /// Each repetition of each cell has arrivals of its own, so that no chance gap of theirs stands in all; every proxy gets the same ones. Repetitions of
-    /// one cell are neighbours, and the next cell is far behind them.
+    /// Each repetition of each cell has its own arrival schedule, so that a random gap of one schedule is not in all results; every proxy
+    /// gets the same schedules. The seeds of a cell's repetitions are consecutive, and those of the next cell are far apart from them.
     fn seed(&self, run: u64) -> u64 {
         let cell = self.case as u64 * Scope::ALL.len() as u64 + self.scope as u64;
         run.wrapping_add((cell << 16) + u64::from(self.repetition))
     }
 }
 
-/// Measures once.
+/// Runs one repetition.
 pub async fn measure(
     stage: &Stage,
     front: &Front,
@@ -90,7 +90,7 @@ pub async fn measure(
         })
         .collect::<anyhow::Result<_>>()?;
 
-    // Keys are new also when an earlier run left its rows in the same cluster.
+    // The keys are new even if an earlier run left its rows in the same cluster.
     let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000 + number * OPS;
     let load = Load::start(load_plan(front, plan, op_first, at, progress)?).await?;
     let (began, began_wall) = (load.began(), SystemTime::now());
@@ -119,7 +119,7 @@ pub async fn measure(
 
     let healing = Instant::now();
     stage.fault(&victim, Fault::Heal).await.with_context(|| format!("cannot heal {victim}"))?;
-    // Of a primary and its replicas: whoever decides there has to make the one that came back follow.
+    // In replication, the manager or operator must make the returned server follow the primary.
     let undone = rejoin::whole(stage, front, &victim).await?;
     let heal_ms = ms(healing.elapsed());
     if case == Case::Graceful {
@@ -155,7 +155,7 @@ pub async fn measure(
     Ok(repetition_of(victim, &run, rate, fault_at, verdict, order, sysbench, heal_ms, undone, timeline))
 }
 
-/// Injects the fault of the case into the node. Returns the graceful order, and when the server was told to stop.
+/// Injects the fault of the case into the node. Returns the graceful order, and the time at which the server is then stopped.
 async fn inject_fault(
     stage: &Stage,
     front: &Front,
@@ -181,7 +181,7 @@ async fn inject_fault(
     Ok((order, stopped))
 }
 
-/// Waits until `until`, showing how far the load has come; `whole_s` is its expected length.
+/// Waits until `until` and shows the load's progress; `whole_s` is its expected length.
 async fn follow(load: &Load, until: Instant, whole_s: f64, progress: &Progress) {
     while Instant::now() < until {
         let part = load.began().elapsed().as_secs_f64() / whole_s;
@@ -191,7 +191,7 @@ async fn follow(load: &Load, until: Instant, whole_s: f64, progress: &Progress) 
     }
 }
 
-/// A load that still stands still is waited for, so that the figure is the outage and not the length of the run.
+/// Waits while no commits arrive, so that the measured outage is not cut off by the end of the run.
 async fn wait_for_commits(load: &Load, sysbench: Option<&Sysbench>) {
     let deadline = Instant::now() + PATIENCE;
     let mut before = load.acknowledged();
@@ -209,7 +209,7 @@ fn node_target(address: &str, user: &str, password: &str) -> anyhow::Result<Targ
     Target::parse(address, user, password, "")
 }
 
-/// The lab's own clients that make transactions.
+/// The lab's own clients that run transactions.
 fn clients(plan: &FailoverPlan) -> &'static [Client] {
     match plan.driver {
         Driver::Builtin => &[Client::Naive, Client::Retrying],
@@ -217,7 +217,7 @@ fn clients(plan: &FailoverPlan) -> &'static [Client] {
     }
 }
 
-/// Transactions a second of all of them together.
+/// Transactions a second of all these clients together.
 pub(super) fn rate_of_all(plan: &FailoverPlan) -> f64 {
     plan.rate * clients(plan).len() as f64
 }
@@ -230,7 +230,7 @@ pub(super) fn load_plan(
     progress: &Progress,
 ) -> anyhow::Result<LoadPlan> {
     let threads = plan.threads;
-    // The longest that it can last, over both cases' waits.
+    // The longest possible duration, with the longer observation time of the two groups of faults.
     let seconds = plan.warm_s + plan.after_s(Case::Vanish) + PATIENCE.as_secs_f64() + 60.0;
     if rate_of_all(plan) * seconds * 1.5 > PROBE_FROM as f64 {
         bail!(
@@ -258,7 +258,7 @@ pub(super) fn load_plan(
     })
 }
 
-/// The real sysbench through `front`.
+/// The parameters for the real sysbench through `front`.
 pub fn sysbench_plan(front: &Front, plan: &FailoverPlan) -> SysbenchPlan {
     SysbenchPlan {
         target: front.target.clone(),
@@ -269,7 +269,7 @@ pub fn sysbench_plan(front: &Front, plan: &FailoverPlan) -> SysbenchPlan {
     }
 }
 
-/// Reads this repetition's rows from every node, each after a causal read, past the proxy.
+/// Reads this repetition's rows directly from every node, not through the proxy, each after a causal read.
 pub(super) async fn read_ledgers(
     stage: &Stage,
     plan: &FailoverPlan,
@@ -290,8 +290,8 @@ pub(super) async fn read_ledgers(
             })?;
             match read {
                 Ok(rows) => break rows,
-                // A causal read fails (1205) while the group agrees on a view, as it may once more after a node has come
-                // back. Reading again changes nothing that is judged.
+                // A causal read fails (1205) while the group agrees on a view, which may happen again after a node has rejoined. Reading
+                // again does not change the result.
                 Err(_) if Instant::now() + LEDGER_PAUSE < deadline => tokio::time::sleep(LEDGER_PAUSE).await,
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot read the ledger of {}", node.name));
@@ -346,7 +346,7 @@ fn repetition_of(
     let mut effect = effect(ops, SETTLE, fault, run.arrivals_ended, rate);
     let mut errors_naive_by_code = errors_by_code(ops, Client::Naive, fault);
     if let Some(sysbench) = &sysbench {
-        // It is the client that never retries: its word stands in the place of ours.
+        // sysbench is the client that never retries: its results replace those of the naive client.
         effect.outage_ms = sysbench.outage_ms();
         errors_naive_by_code = sysbench.errors_by_code();
     }

@@ -1,6 +1,6 @@
-//! Who stands between the clients and the cluster while a cell is measured: Understudy, HAProxy, MHA, or somebody else's proxy.
+//! The proxy between the clients and the cluster while a cell is measured: Understudy, HAProxy, MHA, or an external one.
 //!
-//! Only one of them lives at a time: two managers on one cluster would taint each other's figures.
+//! Only one of them runs at a time: two managers on one cluster would affect each other's figures.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -23,53 +23,53 @@ use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD
 use crate::stage::process::{Owned, ProcessParent};
 use crate::stage::{ClusterKind, Stage};
 
-/// How long a proxy may take until it serves.
+/// How long a proxy may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// What HAProxy gives sessions to leave before they are cut.
+/// How long HAProxy lets sessions finish before it cuts them.
 const HAPROXY_GRACE: Duration = Duration::from_secs(2);
-/// How soon HAProxy must follow a drain that Understudy's agent check tells.
+/// How soon HAProxy must follow a drain that Understudy's agent check reports.
 const FOLLOW_WITHIN: Duration = Duration::from_secs(2);
-/// Where each node's own check answers; a node has its address for itself.
+/// Port of each node's own check; every node has its own IP address.
 const CHECK_PORT: u16 = 9200;
 
-/// How to order somebody else's proxy about.
+/// How to control an external proxy.
 #[derive(Clone, Debug, Default)]
 pub struct External {
     /// `host:port`.
     pub address: String,
-    /// Run by `sh -c` with NODE and ADDRESS set, to take a node out gracefully.
+    /// Command run by `sh -c` with NODE and ADDRESS set, to take a node out gracefully.
     pub graceful: Option<String>,
-    /// The same, to let it take traffic again.
+    /// The same, to let the node take traffic again.
     pub restore: Option<String>,
 }
 
 enum ProxyKind {
     Understudy(Api),
-    /// With the Understudy that it follows, if any.
+    /// With the API of the Understudy that it follows, if any.
     Haproxy(Runtime, Option<Api>),
-    /// With the HAProxy that its scripts tell.
+    /// MHA; its scripts control HAProxy.
     Mha(Box<Mha>),
     External(External),
 }
 
-/// A proxy that serves. Dropping it ends its process, if it is ours.
+/// A running proxy. Dropping it ends its processes, if the lab started them.
 pub struct Front {
-    /// Where clients go.
+    /// The address for clients.
     pub target: Target,
     cluster: ClusterKind,
     nodes: Vec<(String, String)>,
     writers: Writers,
     kind: ProxyKind,
-    /// Of the Understudy that decides.
+    /// Configuration of the Understudy that manages the cluster.
     config: Option<PathBuf>,
     logs: Vec<PathBuf>,
-    // In this order: the processes end before their process parent does.
+    // The order matters: the processes end before their process parent does.
     processes: Vec<Owned>,
     process_parent: ProcessParent,
 }
 
 impl Front {
-    /// Understudy on `nodes`, its files in `dir`.
+    /// Starts Understudy on `nodes`, with its files in `dir`.
     pub async fn understudy(
         cluster: ClusterKind,
         nodes: &[(String, String)],
@@ -86,7 +86,7 @@ impl Front {
         Ok(front)
     }
 
-    /// HAProxy on the nodes of `stage` with the check that runs beside each of them, files in `dir`.
+    /// Starts HAProxy on the nodes of `stage` with one check beside each node, files in `dir`.
     pub async fn haproxy(stage: &Stage, writers: Writers, dir: &Path) -> anyhow::Result<Self> {
         let nodes = stage.nodes();
         let named: Vec<_> = nodes.iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
@@ -96,7 +96,7 @@ impl Front {
             let listen = SocketAddr::new(node.address.ip(), CHECK_PORT);
             let mut check = stage.command_in(&node.name, &program()?)?;
             check.args(["check", "--listen", &listen.to_string(), "--user", haproxy::CHECK_USER]);
-            // This machine's own option files are nobody's business here, nor is its password.
+            // The check must not read this machine's option files or its password.
             check.args(["--defaults-file", "/dev/null"]).env_remove("UNDERSTUDY_CHECK_PASSWORD");
             check.arg("--mysql-socket").arg(&node.socket).env("UNDERSTUDY_RUN_DIR", dir);
             front.run(&check, &dir.join(format!("check-{}.log", node.name)))?;
@@ -105,7 +105,7 @@ impl Front {
         Ok(front)
     }
 
-    /// HAProxy on `nodes` that follows an Understudy beside it, files in `dir`.
+    /// Starts HAProxy on `nodes`, following an Understudy beside it, files in `dir`.
     pub async fn haproxy_agent(
         cluster: ClusterKind,
         nodes: &[(String, String)],
@@ -127,7 +127,7 @@ impl Front {
         Ok(front)
     }
 
-    /// MHA, and HAProxy that its scripts point at the master; files in `dir`.
+    /// Starts MHA, and HAProxy, which MHA's scripts point at the master; files in `dir`.
     pub async fn mha(stage: &Stage, dir: &Path) -> anyhow::Result<Self> {
         let named: Vec<_> =
             stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
@@ -142,7 +142,7 @@ impl Front {
         Ok(front)
     }
 
-    /// HAProxy itself.
+    /// Starts HAProxy.
     fn in_front(
         cluster: ClusterKind,
         nodes: &[(String, String)],
@@ -165,7 +165,7 @@ impl Front {
         Ok(front)
     }
 
-    /// Somebody else's proxy; whether it writes to one node or to all is found out by looking.
+    /// An external proxy; whether it writes to one node or to all is determined by connecting to it.
     pub async fn external(
         cluster: ClusterKind,
         nodes: &[(String, String)],
@@ -206,14 +206,14 @@ impl Front {
         })
     }
 
-    /// Starts a process of its own: it ends with this value, and with this program however that ends.
+    /// Starts a process, which ends when this value is dropped and when this program ends, however it ends.
     fn run(&mut self, command: &Command, log: &Path) -> anyhow::Result<()> {
         self.processes.push(self.process_parent.spawn(command, Some(log))?);
         self.logs.push(log.to_owned());
         Ok(())
     }
 
-    /// Which one it is.
+    /// Which proxy this is.
     pub fn who(&self) -> Who {
         match &self.kind {
             ProxyKind::Understudy(_) => Who::Understudy,
@@ -224,12 +224,12 @@ impl Front {
         }
     }
 
-    /// How many nodes it gives traffic to.
+    /// How many nodes receive traffic.
     pub fn writers(&self) -> Writers {
         self.writers
     }
 
-    /// The API of the Understudy that decides, be it only for HAProxy.
+    /// The API of the Understudy that manages the cluster, even if it only serves HAProxy.
     pub fn api(&self) -> Option<&Api> {
         match &self.kind {
             ProxyKind::Understudy(api) | ProxyKind::Haproxy(_, Some(api)) => Some(api),
@@ -237,7 +237,7 @@ impl Front {
         }
     }
 
-    /// Before a repetition: MHA's manager watches, but where an operator is to move the master, which it would refuse.
+    /// Before a repetition: starts MHA's manager, except in the graceful case, where masterha_master_switch would refuse to run beside it.
     pub async fn begin(&self, case: Case) -> anyhow::Result<()> {
         match &self.kind {
             ProxyKind::Mha(mha) if case != Case::Graceful => mha.watch(&self.process_parent).await,
@@ -245,7 +245,7 @@ impl Front {
         }
     }
 
-    /// After its load, before the node is healed: MHA's manager ends, when it has done its work.
+    /// After the load, before the node is healed: waits for MHA's manager to end or terminates it.
     pub async fn end(&self, case: Case, scope: Scope) -> anyhow::Result<()> {
         match &self.kind {
             ProxyKind::Mha(mha) => mha.end(case != Case::Graceful && scope == Scope::Active).await,
@@ -253,17 +253,17 @@ impl Front {
         }
     }
 
-    /// Whether what it left is to be mended by an operator.
+    /// Whether an operator must repair what it leaves after a failover.
     pub(super) fn leaves_the_rest(&self) -> bool {
         matches!(self.kind, ProxyKind::Mha(..))
     }
 
-    /// The Understudy that decides, and its configuration.
+    /// The Understudy that manages the cluster, and its configuration.
     pub(super) fn decider(&self) -> Option<(&Api, &Path)> {
         self.api().zip(self.config.as_deref())
     }
 
-    /// Waits until it counts all nodes in and a transaction goes through it.
+    /// Waits until it reports the nodes it needs as up and a transaction through it succeeds.
     pub async fn wait_ready(&self, name: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + READY_WITHIN;
         loop {
@@ -305,7 +305,7 @@ impl Front {
         self.active().await.map(drop)
     }
 
-    /// The node that a transaction through it lands on, by that node's own word.
+    /// The node that runs a transaction sent through the proxy, by the name that this node itself reports.
     pub async fn active(&self) -> anyhow::Result<String> {
         let ask = async {
             let mut conn = Conn::new(self.target.opts()).await?;
@@ -318,7 +318,7 @@ impl Front {
             .context("a transaction through it takes more than 5 s")?
     }
 
-    /// The node a fault of this scope is to hit in this repetition.
+    /// The node that the fault of this scope hits in this repetition.
     pub async fn victim(&self, scope: Scope, repetition: u32) -> anyhow::Result<String> {
         let names: Vec<&String> = self.nodes.iter().map(|(name, _)| name).collect();
         if scope == Scope::All {
@@ -333,7 +333,7 @@ impl Front {
         other.map(|name| (*name).clone()).context("a passive node needs at least two nodes")
     }
 
-    /// Why a graceful removal cannot be ordered, if so.
+    /// Why a graceful removal is not possible, if so.
     pub fn cannot_remove(&self) -> Option<String> {
         match &self.kind {
             ProxyKind::External(External { graceful: None, .. }) => {
@@ -406,12 +406,12 @@ impl Front {
         Ok(())
     }
 
-    /// The last words of its processes, for an error.
+    /// The last log lines of its processes, for an error message.
     pub fn last_words(&self) -> String {
         self.logs.iter().map(|log| last_lines(log)).collect()
     }
 
-    /// An error when its process, if it is ours, has ended by itself.
+    /// Fails when one of its processes has exited by itself.
     pub fn still_runs(&mut self) -> anyhow::Result<()> {
         for process in &mut self.processes {
             if let Some(status) = process.try_wait()? {
@@ -422,7 +422,7 @@ impl Front {
     }
 }
 
-/// Asks inside a transaction, so that a proxy that splits reads from writes answers for its writer.
+/// Queries inside a transaction, so that a proxy that splits reads from writes uses its writer.
 async fn writing_node(
     cluster: ClusterKind,
     conn: &mut Conn,
@@ -438,7 +438,7 @@ async fn writing_node(
     Ok(name)
 }
 
-/// Writes the files of an `understudy serve`; its API, its configuration, and the command that starts it.
+/// Writes the files of an `understudy serve`; returns its API, its configuration, and the command that starts it.
 fn serve(
     kind: ClusterKind,
     nodes: &[(String, String)],
@@ -466,7 +466,7 @@ fn serve(
     Ok((Api { address: http, key }, config, command))
 }
 
-/// A port that was free a moment ago, on loopback.
+/// A loopback address whose port was free a moment ago.
 pub fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).context("no free port")?;
     Ok(listener.local_addr()?)

@@ -1,12 +1,12 @@
-//! HAProxy as the baseline, in two forms: set up as the seed set up its load balancer (each node's own check every 1 s, dead after
-//! 3), and following one `understudy serve` by its agent check and its health endpoint.
+//! HAProxy as the baseline, in two forms: configured as in the seed article (each node's own check every 1 s, dead after 3 failures), or
+//! following one `understudy serve` by its agent check and its health endpoint.
 //!
-//! The check is clustercheck's by HTTP either way, so that a donor or a node without the primary component is down for it. Of a primary and
-//! its replicas it asks who the primary is: a load balancer makes none.
+//! The check is clustercheck's over HTTP in both forms, so a donor or a node outside the primary component is down. In replication the check
+//! asks which server is the primary: a load balancer does not promote one.
 //!
 //! `writers = "one"` is one server with the others as `backup`; `writers = "all"` is `leastconn`. Sessions of a server marked down
-//! are cut, so that clients learn of it. Graceful is a drain, through the runtime socket or by Understudy: two seconds for sessions
-//! to leave (long-lived ones do not), then they are cut, since HAProxy cannot move a session.
+//! are cut, so that clients notice. Graceful is a drain, by the runtime socket or by Understudy: sessions have two seconds to end
+//! (long-lived ones do not), then they are cut, since HAProxy cannot move a session.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use tokio::net::UnixStream;
 
 use super::case::Writers;
 
-/// The account of each node's own check: no password, no rights.
+/// The account of each node's own check: no password, no privileges.
 pub const CHECK_USER: &str = "haproxy_check";
 
-/// Who is asked about the nodes.
+/// What HAProxy checks.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// The check that runs beside each node, on this port of the node's address.
@@ -33,14 +33,14 @@ pub enum Asked {
         /// `listen.agent`.
         agent: SocketAddr,
     },
-    /// One `understudy serve`, which makes another server the primary: its health endpoint, here, tells which one is.
+    /// The health endpoint of one `understudy serve`, which promotes the primary and reports here which server it is.
     Primary(SocketAddr),
-    /// Nobody: somebody else puts servers in and out by the runtime socket. This one is in at first.
+    /// Nothing: an external tool enables and disables servers by the runtime socket. This one is enabled at first.
     Nobody(String),
 }
 
 impl Asked {
-    /// Lines of the `listen` section.
+    /// The checks' lines in the `listen` section.
     fn checks(&self) -> String {
         const DOWN: &str = "on-marked-down shutdown-sessions";
         match self {
@@ -109,16 +109,16 @@ pub fn config(
     text
 }
 
-/// What HAProxy says of a server.
+/// The state of a server as HAProxy reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its name.
     pub name: String,
     /// `UP`, `DOWN 1/2`, `DRAIN (agent)`, ...
     pub status: String,
-    /// Sessions there.
+    /// Number of current sessions.
     pub sessions: u32,
-    /// Its last check was good. A server is UP before its first.
+    /// Whether its last check succeeded. A server is UP before its first check.
     pub is_checked: bool,
 }
 
@@ -130,7 +130,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Sends one command and returns the answer.
+    /// Sends one command and returns the response.
     pub async fn command(&self, command: &str) -> anyhow::Result<String> {
         let exchange = async {
             let mut stream = UnixStream::connect(&self.socket).await?;
@@ -145,15 +145,15 @@ impl Runtime {
             .with_context(|| format!("HAProxy's runtime socket: {command}"))
     }
 
-    /// Each server.
+    /// The state of each server.
     pub async fn servers(&self) -> anyhow::Result<Vec<Server>> {
         servers(&self.command("show stat").await?)
     }
 
-    /// Takes a node out: no new sessions, `grace` for the ones there, then they are cut. Returns how many were.
+    /// Takes a node out: no new sessions, `grace` for the existing ones to end, then they are cut. Returns the number cut.
     ///
-    /// `drain` and not `maint` comes first, to be fair: a server in maintenance counts as marked down, and with
-    /// `on-marked-down shutdown-sessions` (which the crash cells need) that cuts every session at once, without any grace.
+    /// First `drain` and not `maint`, for a fair comparison: a server in maintenance counts as marked down, and with
+    /// `on-marked-down shutdown-sessions` (which the crash cells need) that cuts every session at once, without any grace time.
     pub async fn take_out(&self, node: &str, grace: Duration) -> anyhow::Result<u32> {
         self.order(&format!("set server mysql/{node} state drain")).await?;
         let cut = self.empty(node, grace).await?;
@@ -161,10 +161,10 @@ impl Runtime {
         Ok(cut)
     }
 
-    /// Waits until HAProxy, too, has a node as `status` (`DRAIN`, `DOWN`), which somebody else has taken out.
+    /// Waits until HAProxy also reports `status` (`DRAIN`, `DOWN`) for a node that Understudy has taken out.
     ///
     /// # Errors
-    /// When it has not within `within`.
+    /// When it does not within `within`.
     pub async fn follows(&self, node: &str, status: &str, within: Duration) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + within;
         loop {
@@ -179,7 +179,7 @@ impl Runtime {
         }
     }
 
-    /// Gives the sessions of a drained node `grace` to leave, then cuts them. Returns how many were cut.
+    /// Gives the sessions of a drained node `grace` to end, then cuts them. Returns the number cut.
     pub async fn empty(&self, node: &str, grace: Duration) -> anyhow::Result<u32> {
         let deadline = tokio::time::Instant::now() + grace;
         let left = loop {
@@ -201,7 +201,7 @@ impl Runtime {
         found.with_context(|| format!("HAProxy knows no server {node}"))
     }
 
-    /// A command that has nothing to say when it was done.
+    /// Runs a command whose response is empty on success.
     async fn order(&self, command: &str) -> anyhow::Result<()> {
         let said = self.command(command).await?;
         if !said.trim().is_empty() {
@@ -210,13 +210,13 @@ impl Runtime {
         Ok(())
     }
 
-    /// Lets it take sessions again, when its checks say so.
+    /// Lets the node take sessions again, once its checks succeed.
     pub async fn take_in(&self, node: &str) -> anyhow::Result<()> {
         self.order(&format!("set server mysql/{node} state ready")).await
     }
 }
 
-/// Reads `show stat`: CSV with a head line that begins with `# pxname`.
+/// Parses `show stat`: CSV with a header line that begins with `# pxname`.
 fn servers(csv: &str) -> anyhow::Result<Vec<Server>> {
     let mut lines = csv.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().trim_start_matches("# ").split(',').collect();
@@ -237,7 +237,7 @@ fn servers(csv: &str) -> anyhow::Result<Vec<Server>> {
         };
         if !matches!(*name, "FRONTEND" | "BACKEND") {
             let sessions = fields.get(sessions).and_then(|n| n.parse().ok()).unwrap_or(0);
-            // "* " before it while the next one runs.
+            // The status begins with "* " while the next check runs.
             let is_checked = check.ends_with("L7OK");
             found.push(Server {
                 name: (*name).to_owned(),

@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as the lab needs to speak to Understudy's API on this machine: one request, one answer, closed.
+//! A minimal HTTP/1.1 client for Understudy's API on this machine: one request and one response per connection.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Answers above this are not ours.
+/// Limit of a response, bytes.
 const ANSWER_MAX: u64 = 8 << 20;
 
-/// Sends one request and returns (status, body). The key goes as `X-Api-Key`, never into an error text.
+/// Sends one request and returns (status, body). The key is sent as `X-Api-Key`, and is never part of an error message.
 pub async fn ask(
     address: &str,
     method: &str,

@@ -1,4 +1,4 @@
-//! On what it was measured: the machine and the versions, for every report.
+//! Describes the machine and the versions, for every report.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::result::Machine;
 
-/// Reads /proc and asks each program for its version. What cannot be read is left out.
+/// Reads /proc and gets each program's version. What cannot be read is left out.
 pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -31,7 +31,7 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     }
 }
 
-/// Memory that programs may still take, MiB; nothing where the kernel does not say it.
+/// Memory available to programs, MiB; None where the kernel does not report it.
 pub fn memory_available_mib() -> Option<u64> {
     Some(memory_kib("MemAvailable")? / 1024)
 }
@@ -43,7 +43,7 @@ fn memory_kib(name: &str) -> Option<u64> {
     value.trim().split(' ').next()?.parse().ok()
 }
 
-/// What the program says of its version.
+/// The version that the program prints.
 async fn version(program: &str, args: &[&str]) -> Option<String> {
     let run = Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let out = tokio::time::timeout(Duration::from_secs(5), run).await.ok()?.ok()?;
@@ -59,13 +59,13 @@ fn number(text: &str) -> Option<&str> {
     text.split([' ', ',', '/', '\n']).map(plain).find(numbered).map(|word| word.trim_end_matches('.'))
 }
 
-/// Now, as `2026-01-31T12:00:00Z`.
+/// The current time, as `2026-01-31T12:00:00Z`.
 pub fn now_utc() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     utc(since)
 }
 
-/// Days to a date by the civil calendar (400-year eras, years begin in March).
+/// Converts days to a date by the civil calendar (400-year eras, years begin in March).
 fn utc(since_s: u64) -> String {
     let (days, second) = (since_s / 86_400 + 719_468, since_s % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -1,5 +1,5 @@
-//! The seed's table, measured: each way a node can leave, for each thing it was doing, through Understudy and, in the same
-//! run on the same cluster, through HAProxy; MHA beside it, for a primary and its replicas.
+//! Measures the seed's table: each way in which a node can fail, for each role of the node, through Understudy and, in the same run on the
+//! same kind of cluster, through HAProxy; also through MHA, for a primary and its replicas.
 //!
 //! ```text
 //!   stage (real nodes) ─┬─ writers one ─┬─ HAProxy ──── cells ── repetitions ─┐
@@ -36,38 +36,38 @@ use crate::load::second::Tell;
 use crate::load::session::Protocol;
 use crate::stage::ClusterKind;
 
-/// What makes the load.
+/// What generates the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Driver {
     /// The lab's own clients, naive and retrying.
     Builtin,
-    /// The real sysbench in the seed's restart loop as the naive client; the retrying one is the lab's.
+    /// The real sysbench in the seed's restart loop as the naive client; the retrying client is the lab's.
     Sysbench,
 }
 
-/// What may stand beside Understudy.
+/// Proxies to compare with Understudy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Baseline {
-    /// HAProxy with the seed's checks, 1 s x 3, each asking the node's own `understudy check`
+    /// HAProxy with the seed's checks, 1 s x 3, each using the node's own `understudy check`
     Haproxy,
     /// HAProxy with fast checks that follow `understudy serve`: its agent check and its health endpoint
     HaproxyAgent,
-    /// The real MHA (mha4mysql-manager), with HAProxy that its scripts point at the master; --cluster replication
+    /// The real MHA (mha4mysql-manager), with HAProxy, which its scripts point at the master; --cluster replication
     Mha,
 }
 
-/// A run, as asked for.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct FailoverPlan {
-    /// On which kind of cluster.
+    /// The kind of cluster.
     pub cluster: ClusterKind,
-    /// Rows.
+    /// Rows of the table.
     pub cases: Vec<Case>,
-    /// Columns.
+    /// Columns of the table.
     pub scopes: Vec<Scope>,
-    /// Of each cell.
+    /// Repetitions of each cell.
     pub repetitions: u32,
-    /// How often each cell of a baseline.
+    /// Repetitions of each cell of a baseline.
     pub baseline_repetitions: u32,
     /// Transactions a second of each client.
     pub rate: f64,
@@ -75,40 +75,40 @@ pub struct FailoverPlan {
     pub threads: u32,
     /// How transactions arrive.
     pub arrivals: Arrivals,
-    /// Text or prepared.
+    /// Text or prepared statements.
     pub protocol: Protocol,
-    /// Who makes the load.
+    /// What generates the load.
     pub driver: Driver,
     /// Tables of the load.
     pub tables: u32,
-    /// Rows of each.
+    /// Rows of each table.
     pub rows: u32,
-    /// Quiet phase, s.
+    /// Length of the quiet phase, s.
     pub warm_s: f64,
-    /// From the fault on, s; `None`: 8 for faults with a proof, 16 for silent ones.
+    /// Observation time from the fault on, s; `None`: 8 for faults that reset or refuse connections, 16 for silent ones.
     pub after_s: Option<f64>,
-    /// The same seed draws the same load.
+    /// The same seed gives the same load.
     pub seed: u64,
     /// Print sysbench's lines.
     pub print_seconds: bool,
     /// Understudy's settings.
     pub knobs: Knobs,
-    /// A fresh cluster for each cell, not only for each proxy.
+    /// Whether each cell gets a fresh cluster, not only each proxy.
     pub fresh_cells: bool,
-    /// Measure Understudy.
+    /// Whether to measure Understudy.
     pub understudy: bool,
-    /// Measure these too.
+    /// Baselines to measure too.
     pub baselines: Vec<Baseline>,
-    /// Measure this instead of Understudy.
+    /// An external proxy to measure instead of Understudy.
     pub through: Option<External>,
     /// Galera options of the stage, for the report.
     pub galera_options: String,
-    /// Configurations, logs and state of the proxies.
+    /// Directory for configurations, logs and state of the proxies.
     pub dir: PathBuf,
 }
 
 impl FailoverPlan {
-    /// How long a repetition is watched from the fault on, s.
+    /// How long a repetition is observed from the fault on, s.
     pub fn after_s(&self, case: Case) -> f64 {
         self.after_s.unwrap_or(match case {
             Case::Graceful | Case::SemiGraceful | Case::NonGraceful => 8.0,
@@ -121,7 +121,7 @@ impl FailoverPlan {
         self.print_seconds.then(|| Arc::new(move |line: &str| progress.line(line)) as Tell)
     }
 
-    /// Steps of the whole run, for the bar.
+    /// Number of steps of the progress bar.
     pub fn steps(&self) -> u64 {
         let ours = if self.understudy || self.through.is_some() { self.repetitions } else { 0 };
         let theirs = u64::from(self.baseline_repetitions) * self.baselines.len() as u64;

@@ -1,4 +1,4 @@
-//! What is seen while a run lasts: a bar on a terminal, plain lines everywhere else.
+//! Shows the progress of a run: a bar on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The bar moves inside of a step too.
+/// Parts of a step: the bar also moves within a step.
 const PARTS: u64 = 100;
 
-/// Cheap to clone; all clones draw the same bar.
+/// Handle of the progress bar. Cheap to clone; all clones draw the same bar.
 #[derive(Clone)]
 pub struct Progress {
     bar: Option<Arc<Bar>>,
@@ -23,13 +23,13 @@ struct Bar {
 }
 
 impl Progress {
-    /// `steps` in all.
+    /// A bar of `steps` steps.
     pub fn new(steps: u64) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bar: None };
         }
         let bar = ProgressBar::new(steps * PARTS);
-        // The template is a constant; should it ever be wrong, the default one serves.
+        // The template is a constant; if it were invalid, the default would be used.
         let template = "{spinner} [{elapsed_precise}] {bar:30} {percent:>3} % {wide_msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸ "));
@@ -38,7 +38,7 @@ impl Progress {
         Self { bar: Some(Arc::new(Bar { drawn: bar, done: AtomicU64::new(0), now: Mutex::default() })) }
     }
 
-    /// What happens now.
+    /// Shows what happens now.
     pub fn now(&self, text: &str) {
         match &self.bar {
             Some(bar) => {
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// How far the running step has come, 0 to 1, and a word on it. Only a bar shows this.
+    /// How far the running step has come, 0 to 1, with a short text. Shown only on a bar.
     pub fn part(&self, part: f64, text: &str) {
         if let Some(bar) = &self.bar {
             let inside = (part.clamp(0.0, 1.0) * PARTS as f64) as u64;
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that remains visible.
     pub fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.drawn.suspend(|| println!("{text}")),
@@ -67,7 +67,7 @@ impl Progress {
         }
     }
 
-    /// One step is done.
+    /// Marks one step as done.
     pub fn step(&self) {
         if let Some(bar) = &self.bar {
             let done = bar.done.fetch_add(1, Relaxed) + 1;
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.drawn.finish_and_clear();

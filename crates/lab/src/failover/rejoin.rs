@@ -1,7 +1,7 @@
-//! After a fault was undone: until the cluster is whole again.
+//! Waits until the cluster is complete again after a fault was undone.
 //!
-//! A primary that vanished may have committed what it had sent to nobody. It is left alone when it comes back, and what an operator would
-//! order then is ordered here: `understudy errant flashback`.
+//! A primary that vanished may have committed transactions that no replica received. Understudy does not let it rejoin then; the lab runs
+//! the command that an operator would use: `understudy errant flashback`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::mha;
 use super::understudy::{Api, program};
 use crate::stage::Stage;
 
-/// Between two looks at the status.
+/// Interval between two queries of the status.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// For one command.
+/// Limit of one command.
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 
-/// Waits for it; how many transactions of `victim` that nobody else had were undone.
+/// Waits for it; returns how many transactions that only `victim` had were undone.
 ///
 /// # Errors
-/// When it is not whole in time; when they cannot be undone.
+/// When the cluster is not complete in time, or the transactions cannot be undone.
 pub(crate) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow::Result<u64> {
     if front.leaves_the_rest() {
         return mha::rejoin(stage, victim, SETTLED_WITHIN).await.map(|()| 0);
@@ -44,11 +44,11 @@ pub(crate) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow:
     Ok(count)
 }
 
-/// Waits until Understudy holds the node back for what it has.
+/// Waits until Understudy excludes the node because of its errant transactions.
 async fn until_apart(api: &Api, node: &str) {
     let is_apart = |status: &Value| {
         let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // It is made read only before anything else; until then it is not touched.
+        // Understudy first makes it read only; until then it does not touch it.
         let is_held = |it: &Value| it["problem"] == "errant" && it["facts"]["read_only"] == true;
         nodes.iter().any(|it| it["name"] == node && is_held(it))
     };
@@ -57,7 +57,7 @@ async fn until_apart(api: &Api, node: &str) {
     }
 }
 
-/// One `understudy errant` command, to its end; what it printed.
+/// Runs one `understudy errant` command to its end; returns its output.
 async fn errant(arguments: &[&str], config: &Path) -> anyhow::Result<String> {
     let mut command = Command::new(program()?);
     command.arg("errant").args(arguments).arg("--config").arg(config).kill_on_drop(true);

@@ -1,4 +1,4 @@
-//! What a failover run leaves: the JSON of DESIGN section 5, one object a cell, and the timelines for the report.
+//! The results of a failover run: the JSON with one object for each cell, and the timelines for the report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use crate::ledger::Trouble;
 use crate::load::pinned::PinnedReport;
 use crate::stage::ClusterKind;
 
-/// Who stands between the clients and the cluster.
+/// The proxy between the clients and the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Who {
     /// Understudy.
     Understudy,
-    /// HAProxy, started by the lab, that asks each node's own `understudy check`.
+    /// HAProxy, started by the lab, with each node's own `understudy check`.
     Haproxy,
-    /// The same, following one `understudy serve`.
+    /// HAProxy, following one `understudy serve`.
     HaproxyAgent,
     /// MHA, with a HAProxy that its scripts point at the master.
     Mha,
-    /// Somebody else's proxy, given by its address.
+    /// An external proxy, given by its address.
     Through(String),
 }
 
 impl Who {
-    /// Something to compare with, not what the run is about.
+    /// Whether it is only measured for comparison.
     pub fn is_baseline(&self) -> bool {
         matches!(self, Self::Haproxy | Self::HaproxyAgent | Self::Mha)
     }
 
-    /// The baselines stand first.
+    /// Order in the table: the baselines come first.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Haproxy => 0,
@@ -50,24 +50,24 @@ impl Who {
 /// One repetition of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct Repetition {
-    /// The node it was done to.
+    /// The node that was hit by the fault.
     pub victim: String,
     /// Gaps and latencies.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Transactions of the naive client that ended badly from the fault on, by code.
+    /// Transactions of the naive client that failed from the fault on, by code.
     pub errors_naive_by_code: BTreeMap<String, u64>,
-    /// The same of the retrying client.
+    /// The same for the retrying client.
     pub errors_retrying_by_code: BTreeMap<String, u64>,
-    /// Errors of either client before the fault: the load's or the machine's own.
+    /// Errors of either client before the fault: caused by the load or the machine.
     pub errors_quiet: u64,
-    /// Tries that the retrying client had to repeat.
+    /// Attempts that the retrying client had to repeat.
     pub retries: u64,
-    /// Transactions (and the probe's writes) whose end the client does not know.
+    /// Transactions (and writes of the probe) whose outcome the client does not know.
     pub unknown: u64,
-    /// Transactions that fell due.
+    /// Number of transactions that were due.
     pub transactions: u64,
-    /// The ledger against the nodes.
+    /// Result of comparing the ledger with the nodes.
     pub verdict: LedgerCheck,
     /// Reads of the probe that missed an acknowledged write.
     pub stale_reads: u64,
@@ -75,25 +75,25 @@ pub struct Repetition {
     pub probe_reads: u64,
     /// Errors of the probe, by code.
     pub probe_errors: BTreeMap<String, u64>,
-    /// Sessions that cannot move (a temporary table) and stood on other nodes: those that ended, by code.
+    /// Sessions on other nodes that cannot move (a temporary table): those that were ended, by code.
     pub pinned_errors_by_code: BTreeMap<String, u64>,
     /// The longest statement of these sessions, ms.
     pub pinned_ms_max: Option<f64>,
     /// All sessions that cannot move, those of the victim too.
     pub pinned: Option<PinnedReport>,
-    /// What the graceful order said, and how long it took.
+    /// The response to the graceful order, and how long it took.
     pub order: Option<super::understudy::Ordered>,
-    /// The real sysbench's verdict, when it was the driver: then `outage_ms` and the naive errors are its, and the gaps and
-    /// the hold are of the retrying client.
+    /// Results of the real sysbench, if it was the driver: then `outage_ms` and the naive errors are from it, and the gaps and the hold are
+    /// of the retrying client.
     pub sysbench: Option<BySysbench>,
-    /// The first errors in full.
+    /// The first errors with all details.
     pub troubles: Vec<Trouble>,
-    /// From the heal order until the node was synced again, ms.
+    /// Time from the heal order until the node was synced again, ms.
     pub heal_ms: f64,
-    /// Transactions that only the old primary had when it came back, and that were undone there so that it follows (`understudy errant
+    /// Transactions that only the old primary had when it came back, and that were undone there so that it can follow (`understudy errant
     /// flashback`). None of them was acknowledged, unless the ledger says otherwise.
     pub undone: u64,
-    /// For the drawing; left out of the JSON's cells.
+    /// For the plot; not part of the cells' JSON.
     #[serde(skip)]
     pub timeline: Timeline,
 }
@@ -104,7 +104,7 @@ impl Repetition {
         self.errors_naive_by_code.values().sum()
     }
 
-    /// The fault added something to what the load and the machine did by themselves before.
+    /// Whether the outage is longer than the gaps before the fault.
     pub fn is_above_noise(&self) -> bool {
         self.sysbench.is_some() || self.effect.outage_ms > self.effect.noise_ms
     }
@@ -115,19 +115,19 @@ impl Repetition {
     }
 }
 
-/// What the real sysbench's own trace says of one repetition, its quiet phase included.
+/// Results from the real sysbench's own trace of one repetition, its quiet phase included.
 #[derive(Clone, Debug, Serialize)]
 pub struct BySysbench {
-    /// Its longest time without a commit, in whole seconds, and what it looked like.
+    /// Its longest time without a commit, in whole seconds, and how it looked.
     pub outage: crate::trace::Outage,
-    /// How often it ended by itself.
+    /// How often sysbench exited by itself.
     pub restarts: u32,
-    /// Errors that it reported and went on after.
+    /// Errors that it reported and continued after.
     pub errors_reported: u64,
 }
 
 impl BySysbench {
-    /// Reads it out of a trace.
+    /// Reads the results from a trace.
     pub fn of(trace: &crate::trace::Trace) -> Self {
         let outage = trace.outage();
         let errors_reported = outage.errors_reported.round() as u64;
@@ -139,105 +139,105 @@ impl BySysbench {
         f64::from(self.outage.seconds) * 1e3
     }
 
-    /// What an application would have seen, under names that say whose word it is.
+    /// The errors an application would have seen, under names that show that sysbench reported them.
     pub fn errors_by_code(&self) -> BTreeMap<String, u64> {
         let found = [("sysbench died", u64::from(self.restarts)), ("reported", self.errors_reported)];
         found.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n)).collect()
     }
 }
 
-/// What one repetition looked like over time; all times since the start of its load.
+/// The course of one repetition; all times are since the start of its load.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// Width of a bucket.
     pub width: Duration,
-    /// One after the other, from 0.
+    /// Consecutive, from time 0.
     pub buckets: Vec<Bucket>,
     /// When the first order or signal was given.
     pub fault: Duration,
     /// When the server was then stopped (graceful only).
     pub stopped: Option<Duration>,
-    /// Each node's own word.
+    /// The state that each node reported.
     pub nodes: BTreeMap<String, Words>,
-    /// Understudy's sentences: when, and what.
+    /// Understudy's journal: time and entry.
     pub journal: Vec<(Duration, Sentence)>,
 }
 
-/// One cell, by one proxy.
+/// One cell for one proxy.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Row.
     pub case: Case,
     /// Column.
     pub scope: Scope,
-    /// By whom.
+    /// The proxy.
     pub who: Who,
-    /// What was measured; empty when skipped.
+    /// The measurements; empty when skipped.
     pub repetitions: Vec<Repetition>,
     /// Why it was not measured.
     pub skipped: Option<String>,
-    /// What broke a repetition off; the ones before it count.
+    /// Error that aborted a repetition; the ones before it count.
     pub broke: Option<String>,
 }
 
-/// A cell's figures over its repetitions.
+/// A cell's figures over all its repetitions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// How often it was measured.
+    /// Number of repetitions.
     pub repetitions: usize,
     /// Median of the repetitions' outages.
     pub outage_ms: f64,
-    /// The worst.
+    /// The longest outage.
     pub outage_ms_worst: f64,
-    /// The same median, with 0 for each outage that is within its repetition's own noise.
+    /// The same median, with 0 for each outage within its repetition's own noise.
     pub outage_above_noise_ms: f64,
-    /// The worst of those.
+    /// The longest of those.
     pub outage_above_noise_ms_worst: f64,
-    /// One of them had not ended when the load did.
+    /// Whether one of them had not ended when the load did.
     pub outage_is_open: bool,
-    /// Each, in order.
+    /// The outage of each repetition, in order.
     pub outage_ms_list: Vec<f64>,
-    /// Worst added latency of one acknowledged transaction, over all repetitions; `None` when the service was not seen to come back in one of them.
+    /// Maximum added latency of an acknowledged transaction, over all repetitions; `None` when the service did not recover in one of them.
     pub hold_ms_max: Option<f64>,
-    /// Median of the repetitions' worst added latencies; `None` when the service did not come back in most of them.
+    /// Median of the repetitions' maximum added latencies; `None` when the service did not recover in most of them.
     pub hold_ms_median: Option<f64>,
-    /// Repetitions in which the service was not seen to come back: they have no hold.
+    /// Repetitions in which the service was not seen to recover: they have no hold.
     pub without_end: usize,
-    /// Worst gap between acknowledged commits, whatever was due.
+    /// Longest gap between acknowledged commits, whatever was due.
     pub gap_ms_worst: f64,
-    /// The outage that the same load saw while all was well, worst of the quiet phases: an outage up to this says nothing.
+    /// The longest outage of the same load before the fault, over all repetitions: an outage up to this says nothing.
     pub noise_ms: f64,
-    /// Outage and errors are by the real sysbench's own trace.
+    /// Whether outage and errors are from the real sysbench's own trace.
     pub by_sysbench: bool,
     /// Errors of the client that never retries, all repetitions.
     pub errors_naive: u64,
     /// The same by code.
     pub errors_naive_by_code: BTreeMap<String, u64>,
-    /// Errors of the client that retries: what it could not mend.
+    /// Errors of the client that retries: those that retrying could not fix.
     pub errors_retrying: u64,
     /// The same by code.
     pub errors_retrying_by_code: BTreeMap<String, u64>,
     /// Errors before the fault.
     pub errors_quiet: u64,
-    /// Acknowledged and missing.
+    /// Rows acknowledged but missing.
     pub lost: usize,
-    /// More than once on a node.
+    /// Rows that are on a node more than once.
     pub doubled: usize,
-    /// Surely failed, or never tried, and present.
+    /// Rows present although the transaction certainly failed or was never tried.
     pub phantom: usize,
     /// Nodes that differ from the first, over all repetitions.
     pub nodes_that_differ: usize,
-    /// End unknown to the client.
+    /// Outcome unknown to the client.
     pub unknown: u64,
-    /// Own writes not read.
+    /// Reads that missed the client's own write.
     pub stale_reads: u64,
     /// Transactions that only the old primary had when it came back.
     pub undone: u64,
-    /// Of so many reads.
+    /// Number of such reads.
     pub probe_reads: u64,
     /// Statements and connects of the probe that failed.
     pub probe_errors: u64,
-    /// Sessions that cannot move, stood on other nodes than the victim, and ended.
+    /// Sessions that cannot move, were on other nodes than the victim, and were ended.
     pub pinned_errors: u64,
     /// The same by code.
     pub pinned_errors_by_code: BTreeMap<String, u64>,
@@ -248,7 +248,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Everything that should be 0 and is not: how much of what.
+    /// All counts that should be 0 but are not, with their names.
     pub fn unusual(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
         [
             (self.phantom as u64, "phantom"),
@@ -270,11 +270,11 @@ impl Cell {
     /// Over all repetitions.
     pub fn summary(&self) -> Summary {
         let reps = &self.repetitions;
-        // A repetition in which the service did not come back is the worst of all.
+        // A repetition in which the service did not recover counts as the worst.
         let mut holds: Vec<f64> =
             reps.iter().map(|r| r.effect.hold_ms_max.unwrap_or(f64::INFINITY)).collect();
         holds.sort_unstable_by(f64::total_cmp);
-        // Each against its own noise: a restless quiet phase says nothing about the other repetitions.
+        // Each against its own noise: a noisy quiet phase says nothing about the other repetitions.
         let above_noise = || reps.iter().map(|r| if r.is_above_noise() { r.effect.outage_ms } else { 0.0 });
         let worst = |of: &dyn Fn(&Repetition) -> f64| reps.iter().map(of).fold(0.0, f64::max);
         let add = |of: &dyn Fn(&Repetition) -> u64| reps.iter().map(of).sum::<u64>();
@@ -326,17 +326,17 @@ impl Cell {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    // Microseconds as whole numbers can be sorted and ranked exactly.
+    // As integers, microseconds can be sorted and ranked exactly.
     let mut us: Vec<u64> = values.map(|ms| (ms * 1e3).round() as u64).collect();
     quantile(&mut us, 0.5).map(|us| us as f64 / 1e3)
 }
 
-/// On what all of it was measured.
+/// The machine on which everything was measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
     /// Processor, as the kernel names it.
     pub processor: String,
-    /// Of them.
+    /// Number of cores.
     pub cores: usize,
     /// Memory, GiB.
     pub memory_gib: f64,
@@ -346,14 +346,14 @@ pub struct Machine {
     pub versions: BTreeMap<String, String>,
 }
 
-/// The settings of the run, for the report's foot.
+/// The settings of the run, for the end of the report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Conditions {
     /// Which kind of cluster.
     pub kind: ClusterKind,
     /// Which cells share a cluster.
     pub cluster: String,
-    /// What the arrivals of all repetitions are drawn from.
+    /// Seed of all arrival schedules.
     pub seed: u64,
     /// Transactions a second of each client.
     pub rate: f64,
@@ -367,34 +367,34 @@ pub struct Conditions {
     pub driver: String,
     /// Quiet phase before the fault, s.
     pub warm_s: f64,
-    /// Measured from the fault on, s, at least.
+    /// Minimum observation time from the fault on, s.
     pub after_s: f64,
     /// wsrep_provider_options beyond the stage's own; empty: Galera's defaults.
     pub galera_options: String,
     /// Understudy's settings that differ from its defaults.
     pub knobs: super::understudy::Knobs,
-    /// How HAProxy was set up, when it was measured.
+    /// HAProxy's configuration, if it was measured.
     pub haproxy: Option<String>,
-    /// How it was set up to follow Understudy, when that was measured.
+    /// HAProxy's configuration for following Understudy, if it was measured.
     pub haproxy_agent: Option<String>,
-    /// How MHA was set up, and what was changed of it, when it was measured.
+    /// MHA's configuration, and what was changed in it, if it was measured.
     pub mha: Option<String>,
-    /// When, RFC 3339 in UTC.
+    /// Time of the run, RFC 3339 in UTC.
     pub at: String,
 }
 
-/// A whole run.
+/// Results of a whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Every cell of every proxy.
     pub cells: Vec<Cell>,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// How.
+    /// The settings.
     pub conditions: Conditions,
 }
 
-/// What the figures mean; stands in the JSON, below the table and in the HTML.
+/// Explains the figures; in the JSON, below the table and in the HTML.
 pub const FIGURES_MEAN: &str = "Hold is the worst latency of an acknowledged transaction from the fault on, counted from when it fell due, \
 less the quiet median. Outage is the longest time from the fault on for which a transaction of either client was to have been acknowledged \
 (due, plus the quiet median) and none was; pauses in which nothing was due are not counted. Noise is the longest such time before the fault: \
@@ -404,13 +404,13 @@ Unknown: the client could not know the end; not an error of its own. Sessions en
 stand beside the load that cannot move (a temporary table); each that stood on another node than the one that left and ended all the same. \
 Arrivals are drawn anew for each cell and repetition, the same for each proxy.";
 
-/// What else the figures mean when the real sysbench made the load.
+/// Additional explanation when the real sysbench generated the load.
 pub const SYSBENCH_MEANS: &str = "The client that never retries was the real sysbench: outage and errors are by its own trace \
 (whole seconds without a commit over the whole repetition; how often it died and had to be started again, and errors it \
 reported). Hold, gaps and the ledger are of the lab's retrying client and its probe.";
 
 impl Report {
-    /// The cells of one row and column, in the order they were measured.
+    /// The cells of one row and column, in the order in which they were measured.
     pub fn at(&self, case: Case, scope: Scope) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| cell.case == case && cell.scope == scope)
     }
@@ -421,20 +421,20 @@ impl Report {
         if sysbench { format!("{FIGURES_MEAN} {SYSBENCH_MEANS}") } else { FIGURES_MEAN.to_owned() }
     }
 
-    /// True when a ledger contradicts what a client was told through Understudy, a client did not read its own write, or a session was
-    /// ended that stood on a healthy node.
+    /// True when a ledger contradicts an outcome that a client received through Understudy, when a client did not read its own write, or
+    /// when a session on a healthy node was ended.
     pub fn understudy_broke_its_word(&self) -> bool {
         let ours = self.cells.iter().filter(|cell| !cell.who.is_baseline());
         ours.flat_map(|cell| &cell.repetitions)
             .any(|rep| !rep.verdict.is_good() || rep.stale_reads > 0 || !rep.pinned_errors_by_code.is_empty())
     }
 
-    /// Everything that broke off, as sentences.
+    /// The errors of all aborted cells.
     pub fn broken(&self) -> Vec<String> {
         self.cells.iter().filter_map(|cell| cell.broke.clone()).collect()
     }
 
-    /// The whole run; `cells` holds DESIGN section 5's object for each measured cell.
+    /// The whole run as JSON; `cells` has one object for each measured cell.
     pub fn json(&self) -> serde_json::Value {
         let mut cells = Vec::new();
         for case in Case::ALL {
@@ -481,7 +481,7 @@ fn lift(object: &mut serde_json::Value) {
 }
 
 impl Writers {
-    /// The scopes a proxy of this setting can show.
+    /// The scopes that a proxy with this setting can be measured in.
     pub fn scopes(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| scope.writers() == self)
     }

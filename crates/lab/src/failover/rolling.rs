@@ -1,7 +1,7 @@
-//! Every node restarted in turn under load: what a maintenance window costs the application.
+//! Restarts every node in turn under load: measures what maintenance costs the application.
 //!
-//! Those that stand by come first, the one that takes the traffic last. Each is taken out as an operator would (a switchover, or a drain),
-//! stopped in good order, started again, and put back when the cluster is whole and Understudy counts it in. The load never stops.
+//! The standby nodes come first, the active one last. Each is taken out as an operator would do it (a switchover, or a drain), stopped
+//! cleanly, started again, and put back when the cluster is complete and Understudy reports it as up. The load never stops.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,49 +26,49 @@ use crate::ledger::{Client, CommitResult, Op};
 use crate::load::Load;
 use crate::stage::{STOP_LIMIT, Stage};
 
-/// What is left of a load may take this long.
+/// Limit for finishing the remaining transactions of a load.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// One node's turn.
+/// The restart of one node.
 #[derive(Clone, Debug, Serialize)]
 pub struct Turn {
     /// Which node.
     pub node: String,
-    /// It was the one that took the traffic.
+    /// Whether it was the active node.
     pub was_active: bool,
     /// The order that took it out.
     pub order: Ordered,
-    /// From stopped to counted in again, ms.
+    /// Time from its stop until it was counted in again, ms.
     pub away_ms: f64,
-    /// What the clients saw from the order on until the next node's.
+    /// The effect on the clients, from this order until the next node's.
     pub effect: Effect,
-    /// Transactions of the naive client that ended badly in that time.
+    /// Transactions of the naive client that failed in that time.
     pub errors_naive: u64,
-    /// And of the retrying client.
+    /// The same for the retrying client.
     pub errors_retrying: u64,
 }
 
-/// The whole.
+/// Results of the whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RollingRestart {
-    /// How it was measured.
+    /// The settings of the run.
     pub conditions: Conditions,
-    /// Node by node.
+    /// One for each node.
     pub turns: Vec<Turn>,
-    /// Of the naive client, from the first order on.
+    /// Errors of the naive client, by code, from the first order on.
     pub errors_naive_by_code: BTreeMap<String, u64>,
-    /// Of the retrying client.
+    /// The same for the retrying client.
     pub errors_retrying_by_code: BTreeMap<String, u64>,
-    /// All that fell due.
+    /// Number of transactions that were due.
     pub transactions: u64,
-    /// Reads that did not see the own write before them.
+    /// Reads that missed the client's own earlier write.
     pub stale_reads: u64,
-    /// The ledgers against what the clients were told.
+    /// Result of comparing the ledgers with the outcomes that clients received.
     pub verdict: LedgerCheck,
 }
 
 impl RollingRestart {
-    /// Nobody saw an error, and what clients were told holds.
+    /// Whether no client saw an error, and every outcome that clients received holds.
     pub fn is_good(&self) -> bool {
         self.errors_naive_by_code.is_empty()
             && self.errors_retrying_by_code.is_empty()
@@ -76,13 +76,13 @@ impl RollingRestart {
             && self.verdict.is_good()
     }
 
-    /// A line for each node, and one for the whole.
+    /// The results as text: a line for each node, and one for the whole run.
     pub fn table(&self) -> String {
         let mut out = format!(
             "{:<6} {:<10} {:>11} {:>8} {:>14} {:>12} {:>7}\n",
             "node", "was", "taken out", "away", "hold", "outage", "errors"
         );
-        // The quiet phase is before the first turn; before a later one there are the turns.
+        // Only the first turn has a quiet phase before it; later ones have the earlier turns.
         let noise_ms = self.turns.first().map_or(0.0, |turn| turn.effect.noise_ms);
         for turn in &self.turns {
             let was = if turn.was_active { "active" } else { "standing by" };

@@ -1,8 +1,7 @@
-//! The order of a run: which proxy on which cluster, cell after cell; what breaks off costs only itself.
+//! Runs all parts of a failover measurement: which proxy on which cluster, cell after cell; an error aborts only its own cell.
 //!
-//! Unless a running stage was named, each proxy and each `writers` setting gets a cluster of its own (`fresh_cells`: each
-//! cell does): what one manager leaves in a cluster (an evicted member that the group still remembers) must not be charged
-//! to the next.
+//! Unless a running stage is given, each proxy and each `writers` setting has its own cluster (`fresh_cells`: each cell has): the state
+//! that one manager leaves in a cluster (an evicted member that the group still remembers) must not affect the next.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,18 +24,18 @@ use crate::load::sysbench::SysbenchPlan;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use crate::stage::{ClusterKind, Stage, StagePlan};
 
-/// From the load's tables made to every node having them.
+/// Limit from creating the load's tables until every node has them.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Where it is measured.
+/// The cluster to measure on.
 pub enum Ground {
-    /// Clusters of its own, each started for a part of the run and ended after it.
+    /// Fresh clusters, each started for a part of the run and ended after it.
     Own(StagePlan),
-    /// A stage that somebody else keeps.
+    /// A running stage that the lab neither starts nor ends.
     Attached(Box<Stage>),
 }
 
-/// What a front is made from, so that it can be made again.
+/// The parameters of a proxy, so that it can be started again.
 #[derive(Clone, Debug)]
 enum Setup {
     Baseline(Baseline, Writers),
@@ -44,13 +43,13 @@ enum Setup {
     External(External),
 }
 
-/// What is measured on one cluster.
+/// Everything that is measured on one cluster.
 struct Part {
     setup: Setup,
     cells: Vec<(Case, Scope)>,
 }
 
-/// Every node restarted in turn, behind Understudy.
+/// Restarts every node in turn, behind Understudy.
 pub async fn rolling_restart(
     ground: &Ground,
     plan: &FailoverPlan,
@@ -76,7 +75,7 @@ pub async fn rolling_restart(
     }
 }
 
-/// Runs all of it. A cell that cannot be measured, or breaks off, says why in the report.
+/// Runs all parts. If a cell cannot be measured or is aborted, the report contains the reason.
 pub async fn run(ground: &Ground, plan: &FailoverPlan, progress: &Progress) -> anyhow::Result<Report> {
     let mut report = Report { conditions: conditions(ground, plan), ..Report::default() };
     let mut number = 0;
@@ -90,7 +89,7 @@ pub async fn run(ground: &Ground, plan: &FailoverPlan, progress: &Progress) -> a
         let mut cells = runner.cells;
         if let Err(error) = done {
             progress.line(&format!("broke off: {error:#}"));
-            // The first cell without a figure carries the reason; those after it were never begun.
+            // The first cell without a figure carries the error; those after it were never started.
             let begun =
                 |case, scope| cells.iter().any(|cell: &Cell| (cell.case, cell.scope) == (case, scope));
             let missing: Vec<_> = part.cells.iter().filter(|(case, scope)| !begun(*case, *scope)).collect();
@@ -112,7 +111,7 @@ pub async fn run(ground: &Ground, plan: &FailoverPlan, progress: &Progress) -> a
     Ok(report)
 }
 
-/// Baseline and ours in turn, so that both see the machine in the same state.
+/// Baseline and Understudy alternate, so that both see the machine in the same state.
 fn parts(plan: &FailoverPlan) -> Vec<Part> {
     let all = |scopes: &dyn Fn(Scope) -> bool| -> Vec<(Case, Scope)> {
         let scopes: Vec<Scope> = plan.scopes.iter().copied().filter(|scope| scopes(*scope)).collect();
@@ -173,11 +172,11 @@ fn names_of(stage: &Stage) -> Vec<(String, String)> {
     stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect()
 }
 
-/// One part of the run, under way.
+/// State while one part of the run is measured.
 struct Runner<'a> {
     plan: &'a FailoverPlan,
     progress: &'a Progress,
-    /// Repetitions so far, over all parts.
+    /// Number of repetitions so far, over all parts.
     number: &'a mut u64,
     cells: Vec<Cell>,
     machine: &'a mut Machine,
@@ -193,7 +192,7 @@ impl Runner<'_> {
         done.and(ended)
     }
 
-    /// Every cell of the part. One that breaks off does not cost the others: the nodes are healed and the front is made anew.
+    /// Measures every cell of the part. If one is aborted, the nodes are healed and the proxy is restarted for the next.
     async fn on(&mut self, stage: &Stage, part: &Part) -> anyhow::Result<()> {
         prepare_stage(stage, self.plan, &names_of(stage), self.progress).await?;
         if self.machine.versions.is_empty() {
@@ -301,7 +300,7 @@ fn cannot(stage: &Stage, front: &Front, case: Case, scope: Scope) -> Option<Stri
     }
 }
 
-/// Tables, and the account of each node's check.
+/// Creates the tables, and the accounts that the baselines need.
 async fn prepare_stage(
     stage: &Stage,
     plan: &FailoverPlan,

@@ -1,5 +1,5 @@
-//! The table in the seed's form, for a terminal: rows the failover types, columns what the node was doing; in each cell the
-//! seed's words, then what was measured in this run. Pure.
+//! The table in the seed's form, for a terminal: rows are the failover types, columns the node's role; each cell has the seed's statement,
+//! then the results of this run. Pure.
 
 use std::fmt::Write;
 
@@ -7,14 +7,14 @@ use super::case::{Case, Scope, seed_says};
 use super::result::{Cell, Report, Summary, Who};
 use crate::figures::{Effect, quantile};
 
-/// The two figures in a line; the page and the JSON have the whole definitions.
+/// Short definitions of the two figures; the page and the JSON have the complete ones.
 const WORDS_MEAN: &str = "Hold: the longest that an acknowledged transaction waited. Outage: the longest time for which a commit was due and \
 none came. All words: docs/lab.md.";
 
 const HEAD: usize = 15;
 const WIDE: usize = 40;
 
-/// The name of a row inside a cell.
+/// The proxy's name in a row of a cell.
 pub fn name_of(who: &Who) -> String {
     match who {
         Who::Understudy => "Understudy".into(),
@@ -25,7 +25,7 @@ pub fn name_of(who: &Who) -> String {
     }
 }
 
-/// A time as a reader wants it: `0.21 s`, below a tenth `34 ms`.
+/// Formats a time: `0.21 s`, below a tenth `34 ms`.
 pub fn time(ms: f64) -> String {
     if ms < 99.5 { format!("{ms:.0} ms") } else { format!("{:.2} s", ms / 1e3) }
 }
@@ -44,7 +44,7 @@ pub fn errors(sum: &Summary) -> String {
     }
 }
 
-/// The worst added latency of a repetition, as median and worst over all, or that the service did not come back.
+/// Maximum added latency of a repetition, as median and maximum over all, or that the service did not recover.
 pub fn hold(sum: &Summary) -> String {
     let Some(median) = sum.hold_ms_median else {
         return "without end".into();
@@ -55,13 +55,13 @@ pub fn hold(sum: &Summary) -> String {
     if sum.repetitions > 1 { format!("{} (worst {})", time(median), time(worst)) } else { time(worst) }
 }
 
-/// What the fault added to the time without commits, as median and worst over all; `none above 9 ms` where it is not above the noise.
+/// The outage, as median and maximum over all repetitions; `none above 9 ms` where it is not above the noise.
 pub fn outage(sum: &Summary) -> String {
     if !sum.by_sysbench && sum.outage_above_noise_ms_worst == 0.0 {
         return format!("none above {}", time(sum.noise_ms));
     }
     let at_least = if sum.outage_is_open { "at least " } else { "" };
-    // sysbench knows whole seconds only.
+    // sysbench reports only whole seconds.
     let one = |ms: f64| match sum.by_sysbench {
         true if ms == 0.0 => "below 1 s".into(),
         true => format!("{:.0} s", ms / 1e3),
@@ -76,12 +76,12 @@ pub fn outage(sum: &Summary) -> String {
     }
 }
 
-/// What is not usual in a cell, a line each.
+/// Unusual counts of a cell, one line each.
 fn warnings(sum: &Summary) -> Vec<String> {
     sum.unusual().map(|(n, what)| format!("  {what}: {n}")).collect()
 }
 
-/// The lines of one cell: three when it was measured, and one more for each thing that should not be.
+/// The lines of one cell: three when it was measured, and one more for each unusual count.
 pub fn lines(cell: &Cell) -> Vec<String> {
     if let Some(why) = &cell.skipped {
         return vec!["not measured:".into(), format!("  {why}")];
@@ -91,7 +91,7 @@ pub fn lines(cell: &Cell) -> Vec<String> {
     }
     let sum = cell.summary();
     let first = format!("hold {}", hold(&sum));
-    // Codes may be many: what does not fit beside the hold gets a line of its own.
+    // There may be many codes: if they do not fit beside the hold, they get their own line.
     let errors = errors(&sum);
     let mut lines = if first.chars().count() + errors.chars().count() + 2 <= WIDE {
         vec![format!("{first}, {errors}")]
@@ -161,7 +161,7 @@ pub fn draw(report: &Report) -> String {
     out
 }
 
-/// What to hold the outages against: the same figure of this run while nothing was wrong, and the gaps that the arrivals leave.
+/// What to compare the outages with: the same figure of this run without a fault, and the gaps that the arrivals leave.
 fn noise(report: &Report) -> String {
     let reps = || report.cells.iter().flat_map(|cell| &cell.repetitions).map(|rep| &rep.effect);
     let median = |of: fn(&Effect) -> f64| {
@@ -181,7 +181,7 @@ fn noise(report: &Report) -> String {
     )
 }
 
-/// How often the cells were measured, by whom.
+/// How often the cells were measured, for each proxy.
 fn runs_of(report: &Report) -> String {
     let mut most: Vec<(String, usize)> = Vec::new();
     for cell in &report.cells {
@@ -198,7 +198,7 @@ fn runs_of(report: &Report) -> String {
     format!("runs: {}; median and worst, errors over all of them", each.join(", "))
 }
 
-/// Exactly `width` characters; what does not fit ends with an ellipsis.
+/// Pads or truncates to exactly `width` characters; truncated text ends with an ellipsis.
 fn fit(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
@@ -268,10 +268,10 @@ mod tests {
             rep.effect.noise_ms = 310.0;
         }
         assert!(lines(&cell).contains(&"  outage none above 0.31 s".to_owned()), "{:?}", lines(&cell));
-        // The worst is beyond it, the median is not.
+        // The maximum is above the noise, the median is not.
         cell.repetitions.iter_mut().for_each(|rep| rep.effect.noise_ms = 260.0);
         assert!(lines(&cell).contains(&"  outage none (worst 0.30 s)".to_owned()), "{:?}", lines(&cell));
-        // One restless quiet phase does not hide the outages of the others.
+        // One noisy quiet phase does not hide the outages of the others.
         cell.repetitions.iter_mut().for_each(|rep| rep.effect.noise_ms = 5.0);
         cell.repetitions[0].effect.noise_ms = 500.0;
         let lines = lines(&cell);

@@ -1,4 +1,4 @@
-//! Understudy as the service under test: its configuration, its process, its API, as a user would have them.
+//! Understudy as the service under test: its configuration, its program and its API, as a user has them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use super::http;
 use crate::stage::ClusterKind;
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 
-/// `/api/cluster/<id>/...`.
+/// The cluster's ID in `/api/cluster/<id>/...`.
 const CLUSTER_ID: u32 = 5;
-/// An order's answer may take its budget and the time to undo it.
+/// The response to an order may take its time limit plus the time to undo it.
 const ORDER_PATIENCE: Duration = Duration::from_secs(40);
 
 /// The settings that the lab varies; everything else keeps Understudy's own default.
@@ -31,27 +31,27 @@ pub struct Knobs {
     pub probe_interval_ms: Option<u64>,
     /// `monitor.misses_max`.
     pub misses_max: Option<u32>,
-    /// Whole tables of settings, which stand at the file's end.
+    /// Complete tables of settings, appended to the configuration file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tables: String,
 }
 
-/// What a configuration needs.
+/// Inputs of a configuration file.
 #[derive(Debug)]
 pub struct ConfigInputs<'a> {
-    /// Of which kind the cluster is.
+    /// The kind of the cluster.
     pub kind: ClusterKind,
     /// Name and `host:port` of each node.
     pub nodes: &'a [(String, String)],
-    /// How many take traffic.
+    /// How many nodes take traffic.
     pub writers: Writers,
-    /// Client side.
+    /// Listen address for clients.
     pub mysql: &'a str,
-    /// API side.
+    /// Listen address of the API.
     pub http: &'a str,
-    /// For health questions and the agent check, when somebody asks them.
+    /// Listen addresses of the health endpoint and the agent check, if they are used.
     pub health: Option<(SocketAddr, SocketAddr)>,
-    /// The run's directory: state, key and password lie there.
+    /// The run's directory, which has state, key and password.
     pub dir: &'a Path,
     /// The monitor account.
     pub monitor_user: &'a str,
@@ -122,7 +122,7 @@ impl ConfigInputs<'_> {
         text
     }
 
-    /// Writes configuration, password and a fresh key; returns the configuration's path and the key.
+    /// Writes configuration, password and a new key; returns the configuration's path and the key.
     pub fn write(&self, knobs: &Knobs, password: &str) -> anyhow::Result<(PathBuf, String)> {
         let key: String = format!("{:032x}", rand::random::<u128>());
         private(&self.key_file(), &format!("{key}\n"))?;
@@ -133,7 +133,7 @@ impl ConfigInputs<'_> {
     }
 }
 
-/// A file that only its owner may read.
+/// Writes a file that only its owner may read.
 fn private(path: &Path, text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -142,7 +142,7 @@ fn private(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The program: this very one, or what UNDERSTUDY_BIN names.
+/// The Understudy program: this executable, or the one that UNDERSTUDY_BIN names.
 pub fn program() -> anyhow::Result<PathBuf> {
     match std::env::var_os("UNDERSTUDY_BIN") {
         Some(path) => Ok(path.into()),
@@ -150,14 +150,14 @@ pub fn program() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// One sentence of the journal.
+/// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sentence {
     /// When it was written, ms since 1970.
     pub at_unix_ms: u64,
     /// info, warn, error.
     pub level: String,
-    /// The sentence.
+    /// The text of the entry.
     pub text: String,
 }
 
@@ -166,16 +166,16 @@ pub struct Sentence {
 pub struct Api {
     /// `host:port`.
     pub address: String,
-    /// The key; kept out of Debug by having none.
+    /// The key; the type has no Debug, so that the key is never printed.
     pub key: String,
 }
 
-/// What an order came to.
+/// The result of an order.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ordered {
-    /// From sending it to its answer, ms.
+    /// Time from sending it to its response, ms.
     pub took_ms: f64,
-    /// Its sentence.
+    /// The message in the response.
     pub message: String,
 }
 
@@ -184,7 +184,7 @@ impl Api {
         format!("/api/cluster/{CLUSTER_ID}/{rest}")
     }
 
-    /// The whole status.
+    /// The complete status.
     pub async fn status(&self) -> anyhow::Result<Value> {
         let path = Self::path("status");
         let (code, body) =
@@ -192,14 +192,14 @@ impl Api {
         if code != 200 {
             bail!("Understudy's status answers {code}: {body}");
         }
-        // An envelope ({"success", ..., "data": {...}}) and the bare form are both read.
+        // Accepts both an envelope ({"success", ..., "data": {...}}) and the bare form.
         Ok(match body.get("data") {
             Some(data) if data.is_object() => data.clone(),
             _ => body,
         })
     }
 
-    /// `Err` with a sentence while it is not ready: gate open, all nodes synced.
+    /// Fails with the reason while it is not ready: the gate must be open and all nodes synced.
     pub async fn ready(&self) -> anyhow::Result<()> {
         let status = self.status().await?;
         let gate = status["gate"].as_str().or(status["gate"]["state"].as_str()).unwrap_or("?");
@@ -228,22 +228,22 @@ impl Api {
         Ok(Ordered { took_ms: crate::figures::ms(began.elapsed()), message })
     }
 
-    /// Moves the writer; `to: None` lets it choose.
+    /// Moves the writer; `to: None` lets Understudy choose.
     pub async fn switchover(&self, to: Option<&str>) -> anyhow::Result<Ordered> {
         self.order("switchover", to.map_or_else(|| json!({}), |to| json!({ "to": to }))).await
     }
 
-    /// Takes a node out.
+    /// Takes a node out of the traffic.
     pub async fn drain(&self, node: &str) -> anyhow::Result<Ordered> {
         self.order(&format!("node/{node}/drain"), json!({})).await
     }
 
-    /// Lets it take sessions again.
+    /// Lets the node take sessions again.
     pub async fn undrain(&self, node: &str) -> anyhow::Result<Ordered> {
         self.order(&format!("node/{node}/undrain"), json!({})).await
     }
 
-    /// The journal's sentences since a moment.
+    /// The journal's entries since a moment.
     pub async fn journal(&self, since: SystemTime) -> anyhow::Result<Vec<Sentence>> {
         let since_ms = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         let path = Self::path("journal");
@@ -256,7 +256,7 @@ impl Api {
     }
 }
 
-/// Finds the rows: the body itself, or the first list inside of it.
+/// Finds the list of entries: the body itself, or the first list in it.
 fn sentences(body: &Value) -> Vec<Sentence> {
     let inside =
         |value: &Value| value.as_object().and_then(|o| o.values().find_map(|v| v.as_array().cloned()));

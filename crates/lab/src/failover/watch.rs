@@ -1,6 +1,6 @@
-//! Asks each node itself, past every proxy, how it is: the coloured bands of the timeline.
+//! Queries each node directly, not through a proxy, for its state: the coloured bands of the timeline.
 //!
-//! One task and one connection a node, a question every 100 ms, half a second for the answer. Only changes are kept.
+//! One task and one connection for each node, a query every 100 ms, half a second for its result. Only changes are recorded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::stage::ClusterKind;
 const PACE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The node's own word, or that there was none.
+/// The state that a node reports, or that it did not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
@@ -27,19 +27,19 @@ pub enum Word {
     Donor,
     /// Joining or joined.
     Joining,
-    /// Answers, but has lost the primary component.
+    /// Responds, but has lost the primary component.
     NonPrimary,
-    /// May be written, and follows nobody.
+    /// Writable, and not a replica.
     Primary,
-    /// Read only, and follows another.
+    /// Read only, and replicates from another server.
     Replica,
-    /// Read only, and follows nobody.
+    /// Read only, and not a replica.
     ReadOnly,
-    /// May be written though it follows another.
+    /// Writable although it replicates from another server.
     Writable,
-    /// Refuses connections, or resets them.
+    /// Refuses or resets connections; also any other error of a query.
     Down,
-    /// Does not answer.
+    /// Does not respond.
     Silent,
 }
 
@@ -58,7 +58,7 @@ impl Word {
         Self::Silent,
     ];
 
-    /// For legends.
+    /// Name for legends.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Synced => "synced",
@@ -75,17 +75,17 @@ impl Word {
     }
 }
 
-/// From when on a node said what it said; times since the start of the load.
+/// The changes of a node's state; times since the start of the load.
 pub type Words = Vec<(Duration, Word)>;
 
-/// Watches until it is stopped or dropped.
+/// Polls the nodes until it is stopped or dropped.
 pub struct NodeWatch {
     tasks: JoinSet<()>,
     words: Arc<Mutex<BTreeMap<String, Words>>>,
 }
 
 impl NodeWatch {
-    /// `nodes`, of a cluster of this kind: name and where to ask.
+    /// `nodes` of a cluster of this kind: name and address.
     pub fn start(kind: ClusterKind, nodes: Vec<(String, Target)>, began: Instant) -> Self {
         let words: Arc<Mutex<BTreeMap<String, Words>>> = Arc::default();
         let mut tasks = JoinSet::new();
@@ -120,7 +120,7 @@ impl NodeWatch {
         Self { tasks, words }
     }
 
-    /// All that was said so far.
+    /// Stops; returns all changes so far.
     pub fn stop(mut self) -> BTreeMap<String, Words> {
         self.tasks.abort_all();
         std::mem::take(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner))

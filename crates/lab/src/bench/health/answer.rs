@@ -1,19 +1,19 @@
-//! What one transaction came to, and where an HTTP answer ends. Sans-IO: bytes in, a decision out.
+//! Classifies the outcome of one transaction and finds where an HTTP response ends. Sans-IO: bytes in, a decision out.
 
 use std::collections::BTreeMap;
 
-/// More header lines are no answer of a health endpoint.
+/// A response with more header lines is not from a health endpoint.
 const HEADERS_MAX: usize = 32;
 
-/// Why no answer came over the connection.
+/// Why a connection gave no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
-    /// Nobody listens.
+    /// Nothing listens on the port (ECONNREFUSED).
     Refused,
     /// The connection was reset.
     Reset,
-    /// It was closed before the first byte of an answer.
+    /// The server closed it before the first byte of a response.
     Closed,
     /// This side has no local port, or no file descriptor, left: the load generator's fault, not the server's.
     Exhausted,
@@ -21,25 +21,25 @@ pub enum Trouble {
     Other,
 }
 
-/// What one transaction came to.
+/// The outcome of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerClass {
-    /// 200.
+    /// Status 200.
     Good,
-    /// 503: as valid an answer as 200.
+    /// Status 503: as valid a response as 200.
     Unavailable,
     /// Another status code.
     Other(u16),
-    /// No whole answer in time.
+    /// No complete response within the timeout.
     Timeout,
     /// The connection failed.
     Transport(Trouble),
-    /// Bytes came that are not the answer: not HTTP, cut off, or another body.
+    /// The bytes received are not the expected response: not HTTP, truncated, or another body.
     Wrong,
 }
 
 impl AnswerClass {
-    /// What multi-mechanize had in its error column: mechanize raises on every status but 200, and the commas are taken out.
+    /// The error column as multi-mechanize wrote it: mechanize raises on every status but 200, and commas are removed.
     pub fn error(self) -> String {
         match self {
             Self::Good => String::new(),
@@ -57,33 +57,33 @@ impl AnswerClass {
         }
     }
 
-    /// A whole answer, and one that means something.
+    /// Whether this is a complete and valid response (200 or 503).
     pub fn is_answer(self) -> bool {
         matches!(self, Self::Good | Self::Unavailable)
     }
 }
 
-/// Outcomes, counted apart.
+/// Number of transactions by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// 200.
+    /// Status 200.
     pub good: u64,
-    /// 503.
+    /// Status 503.
     pub unavailable: u64,
     /// Other status codes.
     pub other: u64,
-    /// No whole answer in time.
+    /// No complete response within the timeout.
     pub timeouts: u64,
     /// Connections that failed.
     pub transport: u64,
-    /// Answers with wrong bytes.
+    /// Responses with wrong bytes.
     pub wrong: u64,
-    /// How connections failed.
+    /// The failed connections by cause.
     pub troubles: BTreeMap<Trouble, u64>,
 }
 
 impl Counts {
-    /// One more.
+    /// Counts one more outcome.
     pub fn add(&mut self, outcome: AnswerClass) {
         match outcome {
             AnswerClass::Good => self.good += 1,
@@ -98,41 +98,41 @@ impl Counts {
         }
     }
 
-    /// Every transaction.
+    /// All transactions.
     pub fn all(&self) -> u64 {
         self.answers() + self.other + self.timeouts + self.transport + self.wrong
     }
 
-    /// Those with a valid answer: 200 or 503.
+    /// Transactions with a valid response: 200 or 503.
     pub fn answers(&self) -> u64 {
         self.good + self.unavailable
     }
 }
 
-/// The bodies that are right; anything goes where none is given.
+/// The expected bodies; where none is given, any body is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// Of a 200.
+    /// Body of a 200.
     pub good: Option<String>,
-    /// Of a 503: any of these; empty for anything.
+    /// Bodies of a 503: any of these; empty accepts anything.
     pub unavailable: Vec<String>,
 }
 
-/// What the bytes so far are.
+/// How far a response has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// More must come.
+    /// Incomplete: more bytes must come.
     Part,
-    /// A whole answer.
+    /// A complete response.
     Whole {
-        /// What it came to.
+        /// How it was classified.
         outcome: AnswerClass,
-        /// The server will take another request on this connection.
+        /// Whether the server accepts another request on this connection.
         keeps: bool,
     },
 }
 
-/// Looks at an answer's bytes. `is_end`: the server has closed, no more will come.
+/// Parses the bytes received so far. `is_end`: the server has closed the connection, no more bytes will come.
 pub fn see(bytes: &[u8], is_end: bool, expect: &Expect) -> Seen {
     const WRONG: Seen = Seen::Whole { outcome: AnswerClass::Wrong, keeps: false };
     let unfinished = if is_end { WRONG } else { Seen::Part };
@@ -153,7 +153,7 @@ pub fn see(bytes: &[u8], is_end: bool, expect: &Expect) -> Seen {
         Some(Ok(length)) if body.len() < length => return unfinished,
         Some(Ok(length)) if body.len() > length => return WRONG,
         Some(Ok(_)) => body,
-        // HTTP/1.0, as BaseHTTPServer spoke it: the end of the connection is the end of the answer.
+        // Without Content-Length (HTTP/1.0, as BaseHTTPServer spoke it) the end of the connection ends the response.
         None if is_end => body,
         None => return Seen::Part,
     };

@@ -1,18 +1,17 @@
-//! What was measured before: the seed's own words, and the result files that its author kept beside his scripts.
+//! Earlier measurements: what the seed article says, and the result files that its author published beside his scripts.
 //!
 //! Sources: the article "Benchmark: SimpleHTTPServer vs pyclustercheck (twisted implementation)", MySQL Performance Blog, 2014;
 //! `benchmark/clustercheck/results/*/results.html` of <https://github.com/Oneiroi/clustercheck>. All of it on an AMD FX-8350, by
-//! multi-mechanize on the same machine, whose Python processes gave 190 to 270 transactions a second each whatever they asked:
-//! its throughput says little of the servers. Its outliers do: 1, 3, 7, 15, 31, 63, 127 s are SYNs sent again into a full
-//! backlog.
+//! multi-mechanize on the same machine, whose Python processes reached 190 to 270 transactions a second each, whatever the server: its
+//! throughput says little about the servers. Its outliers do: 1, 3, 7, 15, 31, 63, 127 s are SYN retransmissions to a full backlog.
 
 use super::cell::Cell;
 
-/// Where the archived figures are from.
+/// Source of the archived figures.
 pub const SOURCE: &str =
     "github.com/Oneiroi/clustercheck, benchmark/clustercheck/results/*/results.html (600 s, ramp-up 60 s)";
 
-/// A run that somebody kept.
+/// An archived benchmark run.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Archived {
     /// What was measured, and when.
@@ -23,9 +22,9 @@ pub struct Archived {
     pub per_s: f64,
     /// Average response time, s.
     pub average_s: f64,
-    /// 95 % of response times, s.
+    /// 95th percentile of the response times, s.
     pub p95_s: f64,
-    /// The worst response time, s.
+    /// The longest response time, s.
     pub max_s: f64,
 }
 
@@ -52,7 +51,7 @@ const B: [Archived; 2] = [
     archived("twisted, 2014-05-12", 421_493, 702.0, 0.483, 0.697, 31.645),
 ];
 
-/// The kept runs of one of the seed's loads.
+/// The archived runs of one of the seed's loads.
 pub fn runs(cell: Cell) -> &'static [Archived] {
     match cell {
         Cell::A => &A,
@@ -61,7 +60,7 @@ pub fn runs(cell: Cell) -> &'static [Archived] {
     }
 }
 
-/// What the seed's article says of it.
+/// What the seed article says about this load.
 pub fn seed_says(cell: Cell) -> &'static [&'static str] {
     match cell {
         Cell::A => &[

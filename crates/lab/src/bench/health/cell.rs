@@ -1,10 +1,10 @@
-//! The cells of the benchmark: the seed's two loads, and what this endpoint is to be held to.
+//! The cells of the benchmark: the seed article's two loads, and the loads by which this project's endpoint is judged.
 
 use crate::load::arrivals::Arrivals;
 
 use super::load::{Mode, Plan};
 
-/// What is driven.
+/// A load to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cell {
@@ -12,36 +12,36 @@ pub enum Cell {
     A,
     /// The seed's second load: 5 groups of 100 threads
     B,
-    /// 1,000 threads, connections kept
+    /// 1,000 threads, keep-alive connections
     Keep,
     /// 1,000 threads, a new connection for each request
     Close,
-    /// 1,000 new connections at once, four times a second: all of them stand before the first one asks
+    /// 1,000 new connections at once, four times a second: all are established before the first request is sent
     Burst,
-    /// Open loop over 1,000 kept connections
+    /// Open loop over 1,000 keep-alive connections
     Open,
     /// Open loop, a new connection for each request
     OpenClose,
 }
 
-/// The times that the user may change.
+/// The times that the user may set.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// Length of a run, s.
     pub run_s: f64,
-    /// Until the last thread has started, s.
+    /// Time until the last thread has started, s.
     pub rampup_s: f64,
-    /// A transaction that takes longer has failed, s.
+    /// A transaction that takes longer counts as failed, s.
     pub timeout_s: f64,
 }
 
-/// Transactions a second of the open loop with kept connections: far below what one core serves, so that waiting is the server's
-/// doing and not the queue's.
+/// Transactions a second of the open loop with keep-alive connections: far below what one core serves, so that a wait is caused by the
+/// server and not by a queue.
 const OPEN_RATE: f64 = 10_000.0;
-/// The same with a new connection for each.
+/// The same with a new connection for each request.
 const OPEN_CLOSE_RATE: f64 = 5_000.0;
 
-/// From one burst to the next: far longer than one takes.
+/// Interval between two bursts: far longer than one burst takes.
 const BURST_EVERY_S: f64 = 0.25;
 
 impl Cell {
@@ -62,7 +62,7 @@ impl Cell {
         }
     }
 
-    /// What is driven.
+    /// The load of this cell.
     pub fn plan(self, times: Times, arrivals: Arrivals) -> Plan {
         let closed = Mode::Closed { rampup_s: times.rampup_s };
         let (groups, threads, keep, mode) = match self {
@@ -78,7 +78,7 @@ impl Cell {
     }
 }
 
-/// A load in words.
+/// Describes a load.
 pub fn words(plan: &Plan) -> String {
     let connections = if plan.keep { "connections kept" } else { "a new connection for each request" };
     let run = plan.run_s;

@@ -1,7 +1,7 @@
-//! The servers that are measured: real programs in the foreground, each a single process with its own configuration, on one core.
+//! The measured servers: real programs in the foreground, each a single process with its own configuration, on one core.
 //!
-//! Understudy is in the seed's state: its database's port refuses, and it asks again each second. nginx and HAProxy answer the same
-//! body from their configuration.
+//! Understudy is in the state of the seed's benchmark: its database's port refuses connections, and it probes again each second. nginx
+//! and HAProxy send the same body from their configuration.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use super::answer::{AnswerClass, Expect, Seen, see};
 use crate::failover::front::free_address;
 use crate::stage::process::{Owned, ProcessParent};
 
-/// What pyclustercheck says of a database that it cannot ask.
+/// The body that pyclustercheck sends when it cannot query its database.
 pub const FAILED_BODY: &str = "Percona XtraDB Cluster Node state could not be retrieved.";
-/// How long a server may take until it answers.
+/// How long a server may take to send its first response.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// Connections that may wait to be accepted, for those whose configuration says it.
+/// Listen backlog, for the servers that configure it.
 const BACKLOG: u32 = 4096;
-/// Connections beyond those of the load that a configuration allows.
+/// Connections that a configuration allows beyond those of the load.
 const CONNECTIONS_SPARE: u64 = 512;
-/// How long kept connections may be silent: longer than the others' turns last.
+/// Keep-alive timeout: longer than the turns of the other contestants.
 const IDLE_S: u32 = 300;
 
-/// Who answers.
+/// Which server responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// `understudy check`.
@@ -36,12 +36,12 @@ pub enum Who {
     Nginx,
     /// HAProxy, `http-request return status 503`.
     Haproxy,
-    /// Whatever listens there.
+    /// Whatever listens at this address.
     Through(SocketAddr),
 }
 
 impl Who {
-    /// For people, and for file names.
+    /// The name in output and in file names.
     pub fn name(&self) -> String {
         match self {
             Self::Understudy => "understudy".into(),
@@ -52,28 +52,28 @@ impl Who {
     }
 }
 
-/// A server that answers. Dropping it ends its process.
+/// A running server. Dropping it ends its process.
 pub struct Contestant {
-    /// Who it is.
+    /// Which server it is.
     pub who: Who,
     /// Where it listens.
     pub address: SocketAddr,
-    /// What it is to answer.
+    /// The expected responses.
     pub expect: Expect,
-    /// What it was started with, for the report; empty for somebody else's.
+    /// The command line it was started with, for the report; empty for a server that the lab did not start.
     pub command: String,
     log: PathBuf,
     process: Option<Owned>,
-    /// Understudy's database: a port that is taken, and where nobody listens.
+    /// Understudy's database: a port that is bound, but on which nothing listens.
     _refusing: Option<TcpSocket>,
 }
 
 impl Contestant {
-    /// Starts it with its files in `dir`, on processor `core` if one is given, for so many connections at once, and waits until it
-    /// answers.
+    /// Starts the server with its files in `dir`, pinned to processor `core` if one is given, for `connections` connections at once, and
+    /// waits until it responds.
     ///
     /// # Errors
-    /// When the program is missing (with its package) or does not answer (with its last words).
+    /// When the program is missing (names its package) or does not respond (with the end of its log).
     pub async fn start(
         who: Who,
         dir: &Path,
@@ -118,12 +118,12 @@ impl Contestant {
         Ok(contestant)
     }
 
-    /// Its process number, if it is ours.
+    /// The process ID, if the lab started the server.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Owned::id)
     }
 
-    /// An error when its process has ended by itself.
+    /// Fails when its process has exited by itself.
     pub fn still_runs(&mut self) -> anyhow::Result<()> {
         match self.process.as_mut().map(Owned::try_wait).transpose()?.flatten() {
             Some(status) => bail!("{} has ended by itself ({status}){}", self.who.name(), self.last_words()),
@@ -154,7 +154,7 @@ impl Contestant {
     }
 }
 
-/// Starts a server, and says with what.
+/// Starts a server; also returns its command line for the report.
 pub fn spawn(
     program: &str,
     args: &[String],
@@ -175,7 +175,7 @@ pub fn spawn(
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    // A report is for others: where the program and the run's files lie on this machine says nothing to them.
+    // The report is for others: where the program and the run's files lie on this machine is of no use to them.
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
     let mut said = words.join(" ").replace(program, &name);
     if let Some(dir) = log.parent() {
@@ -184,13 +184,13 @@ pub fn spawn(
     Ok((process_parent.spawn(&command, Some(log))?, said))
 }
 
-/// This program: what is measured is the program as a user starts it.
+/// The path of this executable: the measured program is the one that a user starts.
 pub fn program() -> anyhow::Result<String> {
     let path = std::env::current_exe().context("cannot find this program's own file")?;
     path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
 }
 
-/// One request on a connection of its own.
+/// Sends one request on its own connection.
 pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<AnswerClass> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -206,16 +206,16 @@ pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<AnswerC
     tokio::time::timeout(Duration::from_secs(2), exchange).await.context("no answer within 2 s")?
 }
 
-/// The seed's: cache time 1 s, as the drop-in of what the seed measured.
+/// Arguments for the load of the seed article: cache time 1 s, as a drop-in for the program that the article measured.
 fn understudy(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<Vec<String>> {
     let style = ["--style", "pyclustercheck", "--interval-ms", "1000", "--stale-ms", "2000"];
     Ok(check(dir, address, database)?.into_iter().chain(style.map(str::to_owned)).collect())
 }
 
-/// `understudy check` that minds nothing of this machine but what it is told: its socket and its files lie in `dir`.
+/// Arguments of `understudy check` that are independent of this machine's configuration: its socket and files lie in `dir`.
 ///
 /// # Errors
-/// When they cannot be written.
+/// When the files cannot be written.
 pub fn check(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<Vec<String>> {
     let (address, database) = (address.to_string(), database.to_string());
     let options = write(dir, "empty.cnf", "")?;
@@ -233,7 +233,7 @@ fn nginx(dir: &Path, address: SocketAddr, connections: u64) -> anyhow::Result<Ve
     let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("    {kind}_temp_path {};\n", path(kind)))
         .concat();
-    // One worker, and no master beside it that could outlive us: `master_process off` runs the worker's own loop.
+    // One worker and no master that could outlive this process: `master_process off` runs the worker's own loop.
     let text = format!(
         "daemon off;\nmaster_process off;\nworker_processes 1;\npid {};\nerror_log {} warn;\n\
          events {{\n    use epoll;\n    worker_connections {connections};\n    multi_accept on;\n}}\n\

@@ -1,8 +1,8 @@
 //! results.csv as multi-mechanize wrote it, line for line:
 //! `number,elapsed,epoch,group,response time,error,timers`, where the timers are Python's `repr` of a dictionary.
 //!
-//! The timer's name is that of the seed's script. mechanize raises on 503, so that such lines carry an error although they are valid
-//! answers; `grep -c 'timed out'` counts the timeouts, as in the seed.
+//! The timer has the name of that in the seed's script. mechanize raises on 503, so such lines carry an error although they are valid
+//! responses; `grep -c 'timed out'` counts the timeouts, as in the seed article.
 
 use std::io::Write;
 

@@ -1,18 +1,18 @@
-//! What the kernel counts: dropped connections, processor time, memory. Read from /proc, before and after.
+//! What the kernel counts: dropped connections, processor time, memory. Read from /proc before and after a measurement.
 
 use std::time::Duration;
 
 use anyhow::Context;
 
-/// TCP's own account of connections that did not get through, in this process's network namespace. It counts for every program
-/// of the namespace.
+/// TCP's counters of connections that were not established, in this process's network namespace. They count for all programs of the
+/// namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drops {
-    /// Connections that met a full backlog.
+    /// Connections that arrived at a full backlog.
     pub listen_overflows: u64,
-    /// SYNs dropped for whatever reason, the overflows among them.
+    /// SYNs dropped for any reason, the overflows among them.
     pub listen_drops: u64,
-    /// SYNs (and SYN-ACKs) sent again: 1, 3, 7, 15 ... s of waiting each.
+    /// Retransmitted SYNs (and SYN-ACKs): each adds a wait of 1, 3, 7, 15 ... s.
     pub syn_retransmits: u64,
 }
 
@@ -40,7 +40,7 @@ impl Drops {
         })
     }
 
-    /// What came since `before`.
+    /// The increase since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Drops {
         }
     }
 
-    /// Adds another span's.
+    /// Adds the counts of another period.
     pub fn add(&mut self, other: Self) {
         self.listen_overflows += other.listen_overflows;
         self.listen_drops += other.listen_drops;
@@ -58,7 +58,7 @@ impl Drops {
     }
 }
 
-/// Processor time that a process and its threads have used. The kernel tells it in ticks, of 10 ms on most machines.
+/// Processor time that a process and its threads have used. The kernel reports it in ticks, of 10 ms on most machines.
 pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -66,23 +66,23 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// User and system time. The name stands in brackets and may hold anything, so fields are counted after the last one.
+/// User and system time. The process name is in parentheses and may contain any characters, so fields are counted after the last `)`.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// What a process has in memory now, and at most had, KiB.
+/// A process's resident memory, KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Memory {
     /// Now (VmRSS).
     pub now_kib: u64,
-    /// At most (VmHWM).
+    /// The maximum so far (VmHWM).
     pub peak_kib: u64,
 }
 
 impl Memory {
-    /// Of a process.
+    /// The memory of process `pid`.
     pub fn of(pid: u32) -> anyhow::Result<Self> {
         let path = format!("/proc/{pid}/status");
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;

@@ -1,18 +1,19 @@
-//! The load generator: one thread, one epoll, any number of connections. It must never be what limits the server.
+//! The load generator: one thread, one epoll instance, any number of connections. It must never be what limits the server.
 //!
 //! ```text
 //!   closed loop: a thread's next transaction begins when its last one has ended   (multi-mechanize; threads start one by one)
-//!   open loop:   transactions are due by a schedule; a transaction that finds no free connection waits, and the wait counts
-//!   bursts:      an open loop in which all connections are due at once; all of them stand before the first one asks
+//!   open loop:   transactions are due by a schedule; one that finds no free connection waits, and the wait counts as response time
+//!   bursts:      an open loop in which all connections are due at once; all are established before the first request is sent
 //!
 //!   slot:  Idle --begin--> Sending --> Reading --answer--> Idle (kept) or Closing (until the server has closed too)
 //! ```
 //!
-//! A thread of the closed loop never waits in here without its clock: it is begun again before the next event is looked at, and its
-//! clock starts when it became free. Thus as many requests are in flight as there are threads; how many really were is measured.
+//! In the closed loop no time of a thread is lost in the generator: a thread's next transaction begins before the next event is handled,
+//! and its response time counts from when the thread became free. Thus as many requests are in flight as there are threads; the number
+//! that really were is measured.
 //!
-//! A run goes in turns, so that several servers can take turns on one machine. Its clock stands still between them: `elapsed` is
-//! the run's own time. A turn ends when its last transaction has ended.
+//! A run is divided into turns, so that several servers can alternate on one machine. The run's clock stops between its turns: `elapsed`
+//! counts only the run's own time. A turn ends when its last transaction has ended.
 //!
 //! Invariant: every transaction that began ends in exactly one [`AnswerClass`](super::answer::AnswerClass).
 
@@ -43,32 +44,32 @@ use self::slot::{Phase, Slot};
 use super::answer::Expect;
 use super::record::Record;
 
-/// What a turn cost.
+/// Cost of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Turn {
-    /// How long it was.
+    /// Its length.
     pub took: Duration,
-    /// The generator's own processor time.
+    /// Processor time that the generator used.
     pub cpu: Duration,
 }
 
-/// How many requests were in flight: from connecting (or asking on a kept connection) until the answer was read. Of bursts: how many
-/// of a burst's connections stood at once, before the first one asked.
+/// How many requests were in flight: from connect (or from the request on a keep-alive connection) until the response was read. For
+/// bursts: how many of a burst's connections were established at once, before the first request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Flight {
-    /// On average over the run's time; of bursts: over the bursts.
+    /// Average over the run's time; for bursts: over the bursts.
     pub average: f64,
-    /// At most.
+    /// Maximum.
     pub most: u32,
 }
 
-/// Events read at once.
+/// Events read by one epoll_wait.
 const EVENTS: usize = 256;
-/// Between two looks for transactions whose time is up.
+/// Interval between two searches for timed-out transactions.
 const SCAN: Duration = Duration::from_millis(20);
-/// Read at once; answers are a few hundred bytes.
+/// Bytes per read; responses are a few hundred bytes.
 const READ_BYTES: usize = 4096;
-/// The timer's mark among the events.
+/// Marks the timer among the epoll events.
 const TIMER: u64 = u64::MAX;
 
 /// A load in progress.
@@ -82,41 +83,41 @@ pub struct Load {
     epoll: OwnedFd,
     timer: OwnedFd,
     slots: Vec<Slot>,
-    /// Slots without a transaction: in the closed loop those whose next may begin, in the open loop those that may take one.
+    /// Slots without a transaction. Closed loop: threads whose next transaction may begin. Open loop: slots that may take one.
     free: VecDeque<u32>,
-    /// Transactions that are due and have no slot (open loop).
+    /// Transactions that are due but have no slot (open loop).
     waiting: VecDeque<Duration>,
     active: usize,
-    /// Transactions that began and have no outcome yet, and the most of them at once.
+    /// Transactions that began and have no outcome yet, and their maximum.
     in_flight: u32,
     in_flight_most: u32,
-    /// The sum of the times in flight.
+    /// The sum of all transactions' times in flight.
     flown: Duration,
-    /// Transactions of bursts that were due, those of them whose connections stood when they were to ask, and the most of a burst.
+    /// Bursts: transactions that were due, those whose connection was established when the request was due, and the maximum for one burst.
     burst_due: u64,
     burst_stood: u64,
     burst_most: u32,
     buffer: Vec<u8>,
-    /// The run's time before this turn, and when the turn began.
+    /// The run's time before this turn, and the start of the turn.
     base: Duration,
     began: Instant,
     turns: u64,
-    /// Kept connections that the server closed, and that were made anew.
+    /// Keep-alive connections that the server closed and the generator reopened.
     pub reconnects: u64,
-    /// How late the generator itself was at worst: from when a transaction was due until it was looked at (open loop), or begun (bursts).
+    /// The generator's own maximum delay: from when a transaction was due until the loop noticed it (open loop) or began it (bursts).
     pub late_max: Duration,
-    /// All that was seen.
+    /// Everything recorded.
     pub record: Record,
 }
 
 impl Load {
-    /// Gets ready; nothing is connected yet.
+    /// Prepares the load; does not connect yet.
     ///
     /// # Errors
-    /// When the system refuses an epoll or a timer.
+    /// When the system cannot create an epoll instance or a timer.
     pub fn new(plan: Plan, address: SocketAddr, expect: Expect, record: Record) -> anyhow::Result<Self> {
         let connection = if plan.keep { "keep-alive" } else { "close" };
-        // The lines that mechanize sent.
+        // The header lines that mechanize sent.
         let request = format!(
             "GET / HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: {address}\r\nConnection: {connection}\r\n\
              User-Agent: Python-urllib/2.7\r\n\r\n"
@@ -166,17 +167,17 @@ impl Load {
         })
     }
 
-    /// The run's time.
+    /// The run's time: the sum of its turns.
     pub fn elapsed(&self) -> Duration {
         self.base
     }
 
-    /// When the last turn began.
+    /// The start of the last turn.
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// How many requests were in flight in all turns so far.
+    /// The number of requests in flight, over all turns so far.
     pub fn flight(&self) -> Flight {
         match self.plan.mode {
             Mode::Bursts { .. } => {
@@ -191,15 +192,15 @@ impl Load {
         }
     }
 
-    /// Connections that stand now.
+    /// Connections open now.
     pub fn connected(&self) -> u32 {
         self.slots.iter().filter(|slot| slot.socket.is_some()).count() as u32
     }
 
-    /// Drives the load for `length`, or until `stop`, and returns when the last transaction has ended. Blocks its thread.
+    /// Drives the load for `length` or until `stop`, and returns when the last transaction has ended. Blocks its thread.
     ///
     /// # Errors
-    /// When epoll or the timer fails: servers' failures are outcomes.
+    /// When epoll or the timer fails; a failure of the server is an outcome, not an error.
     pub fn turn(&mut self, length: Duration, stop: &AtomicBool) -> anyhow::Result<Turn> {
         let cpu = thread_cpu();
         self.began = Instant::now();
@@ -214,7 +215,7 @@ impl Load {
             let now = self.now();
             let is_stopped = stop.load(Relaxed);
             let is_over = now >= end || is_stopped;
-            // What was due in the turn is owed, even if it is looked at only when the turn is over.
+            // Everything due within the turn must be done, even if the loop notices it only after the turn's end.
             while let Some(at) =
                 due.map(|at| self.base + at).filter(|at| *at <= now && *at < end && !is_stopped)
             {
@@ -246,7 +247,7 @@ impl Load {
                 self.expire(now);
                 scan = now + SCAN;
             }
-            // Only those that failed at once are free again by now.
+            // Here only slots whose transaction failed immediately are free again.
             let may_begin = if is_closed {
                 !is_over && !self.free.is_empty()
             } else {
@@ -259,7 +260,7 @@ impl Load {
             if may_begin {
                 wake = Duration::ZERO;
             } else if let Some(due) = due.map(|at| self.base + at).filter(|_| !is_over) {
-                // epoll counts in whole milliseconds, which is too coarse for what is due.
+                // epoll's timeout counts whole milliseconds, which is too coarse for the schedule.
                 self.set_timer(due.saturating_sub(self.now()))?;
             }
             let patience = wake.saturating_sub(self.now());
@@ -278,7 +279,7 @@ impl Load {
                 }
             }
         }
-        // Threads of the closed loop go on in the next turn; idle slots of the open loop stay free.
+        // Threads of the closed loop start again in the next turn; idle slots of the open loop stay free.
         if is_closed {
             self.free.clear();
         }
@@ -289,7 +290,7 @@ impl Load {
     }
 
     fn set_timer(&self, after: Duration) -> anyhow::Result<()> {
-        // Zero would switch it off.
+        // Zero would disarm the timer.
         let after = after.max(Duration::from_nanos(1));
         let value = Timespec { tv_sec: after.as_secs().cast_signed(), tv_nsec: after.subsec_nanos().into() };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };

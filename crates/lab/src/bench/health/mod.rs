@@ -1,4 +1,4 @@
-//! The benchmark of the health endpoint: the seed's load, made again, on `understudy check`, nginx and HAProxy in the same run.
+//! The benchmark of the health endpoint: runs the seed article's load against `understudy check`, nginx and HAProxy in the same run.
 //!
 //! ```text
 //!   contestant: a real server on its own core        load: a generator on another core
@@ -7,8 +7,8 @@
 //!        '------------------------------------- record --> table, results.csv, plot, page
 //! ```
 //!
-//! The contestants take turns so that whatever else the machine does hits all of them alike. The figure of merit is answers for each
-//! second of processor time that the server used: it does not depend on how fast the generator is.
+//! The contestants alternate in turns, so that other activity on the machine affects all of them alike. The figure of merit is the number
+//! of responses per second of processor time that the server used: it does not depend on the generator's speed.
 
 pub mod answer;
 pub mod archive;
@@ -47,89 +47,89 @@ use crate::failover::progress::Progress;
 use crate::failover::result::Machine;
 use crate::stage::process::ProcessParent;
 
-/// The goal: Understudy's answers for each second of processor time, as a part of nginx's.
+/// Goal: Understudy's responses per CPU second, as a fraction of nginx's.
 pub const GOAL_OF_NGINX: f64 = 0.9;
-/// The goal: no answer above this at 1,000 connections, s.
+/// Goal: maximum response time at 1,000 connections, s.
 pub const GOAL_WORST_S: f64 = 0.050;
-/// The seed's goal for its own loads: no answer above this, s.
+/// The seed's goal for its own loads: maximum response time, s.
 pub const GOAL_SEED_WORST_S: f64 = 1.0;
-/// The goal of the closed loop with new connections: 99.9 % of answers within so many times nginx's. There the time is the queue of the
-/// loop itself, the number of threads divided by the throughput, whoever serves.
+/// Goal of the closed loop with new connections: the 99.9th percentile within this multiple of nginx's. There the response time is the
+/// queue of the loop itself, the number of threads divided by the throughput, for any server.
 pub const GOAL_P999_OF_NGINX: f64 = 1.25;
-/// A goal that names a number of connections is measured when at least this part of them was there at once.
+/// A goal for a number of connections is judged only if at least this fraction of them was open at once.
 pub const AT_ONCE: f64 = 0.8;
-/// How long one contestant has the machine.
+/// Length of one contestant's turn.
 const TURN: Duration = Duration::from_secs(2);
-/// File descriptors that this program needs beside the connections.
+/// File descriptors that this program needs besides the connections.
 const FILES_BESIDE: u64 = 256;
 
-/// What is to be measured.
+/// What to measure.
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
-    /// Name, the cell it is (none for a load of the user's own), and the load.
+    /// Name, cell (none for a load that the user defined), and load.
     pub loads: Vec<(String, Option<Cell>, Plan)>,
-    /// In this order.
+    /// The servers, in this order.
     pub contestants: Vec<Who>,
-    /// The width of the series' intervals, s.
+    /// Width of the time series' intervals, s.
     pub interval_s: f64,
-    /// Rows of each results.csv, at most about.
+    /// Approximate maximum of rows in each results.csv.
     pub rows_max: usize,
-    /// Servers on one core, the generator on another.
+    /// Whether to pin the servers to one core and the generator to another.
     pub pin: bool,
 }
 
-/// What one contestant did under one load.
+/// The results of one contestant under one load.
 pub struct Measured {
-    /// Who.
+    /// The contestant.
     pub who: Who,
-    /// The run's time, without the others' turns.
+    /// The run's time, without the turns of the others.
     pub took: Duration,
-    /// Processor time of the server; none for somebody else's.
+    /// Processor time of the server; none for a server that the lab did not start.
     pub cpu: Option<Duration>,
     /// Processor time of the generator.
     pub generator_cpu: Duration,
-    /// Connections that the kernel dropped in its turns.
+    /// Connections that the kernel dropped during its turns.
     pub drops: Drops,
-    /// Kept connections that it closed.
+    /// Keep-alive connections that the server closed.
     pub reconnects: u64,
-    /// How late the generator itself was at worst (open loop): so much of the response times is not the server's.
+    /// The generator's own maximum delay (open loop): this much of the response times is not caused by the server.
     pub late_max: Duration,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub flight: Flight,
-    /// Connections that stood when its last turn had ended.
+    /// Connections open at the end of its last turn.
     pub connected: u32,
-    /// Everything else.
+    /// Response times, outcomes and rows.
     pub record: Record,
 }
 
 impl Measured {
-    /// Valid answers a second.
+    /// Valid responses a second.
     pub fn per_s(&self) -> f64 {
         self.record.counts.answers() as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// Valid answers for each second of the server's processor time.
+    /// Valid responses per second of the server's processor time.
     pub fn per_cpu_s(&self) -> Option<f64> {
         let cpu = self.cpu?.as_secs_f64();
         (cpu > 0.0).then(|| self.record.counts.answers() as f64 / cpu)
     }
 
-    /// The part of the time in which the server used a processor.
+    /// The fraction of the time in which the server used a processor.
     pub fn busy(&self) -> Option<f64> {
         Some(self.cpu?.as_secs_f64() / self.took.as_secs_f64().max(1e-9))
     }
 
-    /// The same of the generator: near 1 it was the generator that limited the throughput.
+    /// The same for the generator: near 1, the generator limited the throughput.
     pub fn generator_busy(&self) -> f64 {
         self.generator_cpu.as_secs_f64() / self.took.as_secs_f64().max(1e-9)
     }
 }
 
-/// One load and all who were measured under it.
+/// One load with the results of all contestants.
 pub struct Loaded {
     /// Its name.
     pub name: String,
-    /// Which cell; none for a load of the user's own.
+    /// Its cell; none for a load that the user defined.
     pub cell: Option<Cell>,
     /// The load.
     pub plan: Plan,
@@ -141,19 +141,19 @@ pub struct Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// It was.
+    /// The goal was reached.
     Met,
-    /// It was not.
+    /// It was not reached.
     NotMet,
-    /// The load was not what the goal speaks of.
+    /// The load did not fulfil the goal's conditions.
     NotMeasured,
 }
 
-/// A sentence, and whether it was kept.
+/// A goal and its judgement.
 pub struct GoalResult {
-    /// What was wanted, and what was measured.
+    /// What was required, and what was measured.
     pub text: String,
-    /// Whether it is so.
+    /// Whether it was reached.
     pub judgement: Judgement,
 }
 
@@ -162,12 +162,12 @@ impl Loaded {
         self.measured.iter().find(|measured| measured.who == *who)
     }
 
-    /// A contestant's answers for each second of processor time, as a part of nginx's.
+    /// A contestant's responses per CPU second, as a fraction of nginx's.
     pub fn of_nginx(&self, measured: &Measured) -> Option<f64> {
         Some(measured.per_cpu_s()? / self.of(&Who::Nginx)?.per_cpu_s()?)
     }
 
-    /// What Understudy is held to under this load.
+    /// Judges Understudy's goals under this load.
     pub fn verdicts(&self) -> Vec<GoalResult> {
         let (Some(ours), Some(cell)) = (self.of(&Who::Understudy), self.cell) else { return Vec::new() };
         let (counts, worst_s) = (&ours.record.counts, ours.record.max_s());
@@ -179,7 +179,7 @@ impl Loaded {
             say(is(part >= GOAL_OF_NGINX), text);
         }
         let (at, missing) = self.connections(ours);
-        // What was not at the server at once says nothing of so many connections.
+        // A result with fewer connections open at once says nothing about the required number.
         let is_there = missing.is_none();
         let is = |is_met| if is_there { is(is_met) } else { Judgement::NotMeasured };
         let missing = missing.unwrap_or_default();
@@ -212,14 +212,14 @@ impl Loaded {
         verdicts
     }
 
-    /// Of how many connections the goals speak, and what to say when fewer were there at once.
+    /// The number of connections to which the goals apply, and a note when too few were open at once.
     fn connections(&self, ours: &Measured) -> (String, Option<String>) {
         let wanted = f64::from(self.plan.slots());
         let (there, what) = match self.plan.mode {
             Mode::Closed { .. } => (ours.flight.average, "in flight on average"),
             Mode::Bursts { .. } => (ours.flight.average, "at once on average"),
             Mode::Open { .. } if self.plan.keep => (f64::from(ours.connected), "open at the end"),
-            // As many as it takes: the goal is one of the rate.
+            // No fixed number of connections: this goal is about the request rate.
             Mode::Open { rate, .. } => {
                 return (format!("at {} requests a second ", table::number(rate)), None);
             }
@@ -231,24 +231,24 @@ impl Loaded {
     }
 }
 
-/// All of a run.
+/// The results of a whole run.
 pub struct Report {
-    /// On what.
+    /// The machine.
     pub machine: Machine,
-    /// When, as `2026-01-31T12:00:00Z`.
+    /// Start time, as `2026-01-31T12:00:00Z`.
     pub at: String,
-    /// The processors used: the servers', the generator's.
+    /// The processors used: for the servers, for the generator.
     pub cores: Option<(usize, usize)>,
-    /// How each contestant was started.
+    /// The command line of each contestant.
     pub commands: BTreeMap<String, String>,
     /// The loads, in order.
     pub loads: Vec<Loaded>,
 }
 
-/// Measures. Files of the servers lie in `dir` meanwhile.
+/// Runs the benchmark. The servers keep their files in `dir` meanwhile.
 pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
     let connections = plan.loads.iter().map(|(_, _, load)| u64::from(load.slots())).max().unwrap_or(0);
-    // Kept connections of all contestants stay open during the others' turns.
+    // The keep-alive connections of all contestants stay open during the turns of the others.
     let kept = connections * plan.contestants.len() as u64;
     allow_files(kept + FILES_BESIDE)?;
     let cores = if plan.pin { two_cores()? } else { None };
@@ -269,7 +269,7 @@ pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::R
     Ok(Report { machine: look().await, at: machine::now_utc(), cores, commands, loads })
 }
 
-/// The machine and the versions.
+/// Describes the machine and the versions.
 pub async fn look() -> Machine {
     let own = contestant::program().unwrap_or_default();
     machine::look(&[
@@ -349,7 +349,7 @@ async fn measure(
     Ok(measured)
 }
 
-/// Tells the generator's thread to end when whoever waits for it is gone.
+/// Stops the generator's thread when the future that waits for it is dropped.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -358,7 +358,7 @@ impl Drop for Stop {
     }
 }
 
-/// One turn, on a thread of its own; `stop` ends it early, and so does whoever drops this.
+/// Runs one turn on its own thread; `stop` or dropping the future ends it early.
 pub async fn drive(
     mut load: Load,
     length: Duration,
@@ -370,7 +370,7 @@ pub async fn drive(
     let (done, result) = oneshot::channel();
     std::thread::Builder::new().name("lab-load".into()).spawn(move || {
         let turn = pin(core).and_then(|()| load.turn(length, &stopped));
-        // Nobody waits any more: the run was broken off.
+        // The send fails when nobody waits any more: the run was aborted.
         let _ = done.send(turn.map(|turn| (load, turn)));
     })?;
     result.await.context("the load generator's thread has ended without a word")?
@@ -383,14 +383,14 @@ fn pin(core: Option<usize>) -> anyhow::Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("cannot move to processor {core}"))
 }
 
-/// A processor for the servers and one for the generator, of those that this process may use; none when there is only one.
+/// One processor for the servers and one for the generator, of those that this process may use; none when there is only one.
 pub fn two_cores() -> anyhow::Result<Option<(usize, usize)>> {
     let allowed = sched_getaffinity(None).context("cannot see which processors may be used")?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
     Ok(cores.next().zip(cores.next()))
 }
 
-/// Raises the limit of open files to what is needed, for this process and the servers that it starts.
+/// Raises the limit of open files for this process and the servers that it starts; fails if the hard limit is below `needed`.
 pub fn allow_files(needed: u64) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < needed) {
@@ -398,13 +398,13 @@ pub fn allow_files(needed: u64) -> anyhow::Result<()> {
             "the load needs {needed} open files and only {maximum} are allowed: raise `ulimit -Hn`, or ask for fewer threads"
         );
     }
-    // All that is allowed: the servers need as many.
+    // Set to the hard limit: the servers need as many.
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
         .context("cannot raise the limit of open files")
 }
 
 impl Report {
-    /// Why the measured servers cannot be called right, however fast they are: wrong answers, or none at all. One line each.
+    /// Results that make a server's measurement invalid, however fast it is: wrong responses, or none at all. One line each.
     pub fn faults(&self) -> Vec<String> {
         let all = self.loads.iter().flat_map(|load| load.measured.iter().map(move |one| (load, one)));
         all.filter_map(|(load, one)| {
@@ -420,7 +420,7 @@ impl Report {
         .collect()
     }
 
-    /// For programs.
+    /// The results as JSON.
     pub fn json(&self) -> Value {
         let loads: Vec<Value> = self.loads.iter().map(Loaded::json).collect();
         json!({

@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing else: for each load the figures, the goals and the three pictures. Pure.
+//! Renders the report as one self-contained HTML file: for each load the figures, the goals and the three plots. Pure.
 
 use std::fmt::Write;
 
@@ -95,12 +95,12 @@ fn section(out: &mut String, load: &Loaded) {
     }
 }
 
-/// What a contestant's pictures are drawn from.
+/// The input of a contestant's plots.
 pub fn line<'a>(one: &'a Measured, name: &'a str) -> Line<'a> {
     Line { name, record: &one.record }
 }
 
-/// The archived runs' worst response times, for their lines in the pictures.
+/// The longest response times of the archived runs, for their lines in the plots.
 pub fn worst(load: &Loaded) -> Vec<(String, f64)> {
     let runs = load.cell.map(runs).unwrap_or_default();
     let newest = runs.iter().filter(|run| run.name.contains("2014-05"));

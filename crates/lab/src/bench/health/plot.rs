@@ -1,9 +1,9 @@
-//! multi-mechanize's three pictures, as SVG: throughput, response times, and response times by interval. Pure.
+//! multi-mechanize's three plots, as SVG: throughput, response times, and response times by interval. Pure.
 //!
-//! Response times are drawn on a logarithmic scale, 10 µs to 1000 s: ours and the 127 s of the archived runs must both be seen.
-//! The cloud of single transactions is a grid, darker where there were more; a single one is still a visible dot.
+//! Response times are drawn on a logarithmic scale, 10 µs to 1000 s: ours and the 127 s of the archived runs must both be visible.
+//! Single transactions are drawn as a grid of cells, darker where there were more; a single one is still a visible dot.
 //!
-//! Invariant: whatever was measured, every mark lies inside of the frame.
+//! Invariant: whatever was measured, every mark lies inside the frame.
 
 use std::fmt::Write;
 
@@ -16,23 +16,23 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 34.0;
-/// Shades of the cloud.
+/// Number of shades of the grid's cells.
 const SHADES: usize = 5;
-/// The palest cell of the cloud.
+/// Opacity of the palest cell.
 const PALE: f64 = 0.35;
 
-/// The names of the pictures' files, as multi-mechanize had them but for the ending.
+/// The plots' file names, as multi-mechanize had them except for the extension.
 pub const FILES: [&str; 3] = [
     "All_Transactions_throughput.svg",
     "All_Transactions_response_times.svg",
     "All_Transactions_response_times_intervals.svg",
 ];
 
-/// What one picture shows of one contestant.
+/// The input of one contestant's plots.
 pub struct Line<'a> {
-    /// Its name.
+    /// The contestant's name.
     pub name: &'a str,
-    /// Where it is from.
+    /// Its recorded results.
     pub record: &'a Record,
 }
 
@@ -42,13 +42,13 @@ impl Line<'_> {
     }
 }
 
-/// A picture as a file of its own, with the page's colours.
+/// A plot as a standalone file, with the page's style sheet.
 pub fn alone(svg: &str) -> String {
     let style =
         concat!("<style>", include_str!("../../report/style.css"), include_str!("plot.css"), "</style>");
     let body =
         svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" width=\"960\" ", 1);
-    // The page's rules are for what stands inside of .plot; here that is the picture itself.
+    // The style rules apply to elements inside .plot; here that is the picture itself.
     let body = body.replacen(
         '>',
         &format!(" font-family=\"sans-serif\" font-size=\"12\">{style}<g class=\"plot\">"),
@@ -81,7 +81,7 @@ fn tick(out: &mut String, part: f64, label: &str) {
     put(out, format_args!("<text x=\"{left}\" y=\"{text:.1}\" text-anchor=\"end\">{label}</text>"));
 }
 
-/// The time below the frame.
+/// The time axis below the frame.
 fn seconds(out: &mut String, run_s: f64) {
     let steps = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
     let step = steps.into_iter().find(|step| run_s / step <= 12.0).unwrap_or(1000.0);
@@ -130,7 +130,7 @@ fn dot(out: &mut String, class: &str, px: f64, py: f64) {
     put(out, format_args!("<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.4\"/>", x(px), y(py)));
 }
 
-/// Transactions a second over time, one line for each.
+/// Transactions a second over time, one line for each contestant.
 pub fn throughput(lines: &[Line]) -> String {
     let run_s = run_s(lines);
     let flow = |line: &Line| -> Vec<(f64, f64)> {
@@ -154,7 +154,7 @@ pub fn throughput(lines: &[Line]) -> String {
     out + "</svg>"
 }
 
-/// The next round number.
+/// The next higher round number.
 fn nice(most: f64) -> f64 {
     let power = 10_f64.powf(most.max(1e-9).log10().floor());
     let step = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().find(|step| step * power >= most);
@@ -165,7 +165,7 @@ fn run_s(lines: &[Line]) -> f64 {
     lines.iter().map(Line::run_s).fold(1e-3, f64::max)
 }
 
-/// Where a response time stands on the logarithmic scale.
+/// Position of a response time on the logarithmic scale, 0 to 1.
 fn log_part(s: f64) -> f64 {
     let (low, high) = GRID_DECADES;
     (s.max(1e-9).log10() - f64::from(low)) / f64::from(high - low)
@@ -178,7 +178,7 @@ fn log_ticks(out: &mut String) {
     }
 }
 
-/// A line for what others needed at worst; `(name, s)`.
+/// Draws a line at the longest response time of each archived run; `(name, s)`.
 fn past(out: &mut String, worst: &[(String, f64)]) {
     for (name, s) in worst {
         let y = y(log_part(*s));
@@ -198,7 +198,7 @@ fn past(out: &mut String, worst: &[(String, f64)]) {
     }
 }
 
-/// Every transaction's response time over time. `worst`: what the archived runs needed at worst, s.
+/// Every transaction's response time over time. `worst`: the longest response times of the archived runs, s.
 pub fn response_times(line: &Line, worst: &[(String, f64)]) -> String {
     let grid = &line.record.grid;
     let most = f64::from(grid.iter().copied().max().unwrap_or(0).max(1)).ln_1p();
@@ -209,7 +209,7 @@ pub fn response_times(line: &Line, worst: &[(String, f64)]) -> String {
     let cell_x = (WIDTH - LEFT - RIGHT) / GRID_COLUMNS as f64;
     let cell_y = ((HEIGHT - TOP - BOTTOM) / grid_rows() as f64).max(2.0);
     let shade = |n: u32| if n == 0 { 0 } else { 1 + (f64::from(n).ln_1p() / most * 4.0) as usize };
-    // One path for each shade: a mark for each run of cells that have it.
+    // One path for each shade, with one rectangle per series of adjacent cells of that shade.
     let mut paths = [const { String::new() }; SHADES];
     for row in 0..grid_rows() {
         let cells = &grid[row * GRID_COLUMNS..(row + 1) * GRID_COLUMNS];
@@ -235,7 +235,7 @@ pub fn response_times(line: &Line, worst: &[(String, f64)]) -> String {
     out + "</svg>"
 }
 
-/// Average, 80 %, 90 % and the worst of each interval.
+/// Average, 80th and 90th percentile and maximum of each interval.
 pub fn response_times_intervals(line: &Line, worst: &[(String, f64)]) -> String {
     let mut out = begin("response times by interval");
     seconds(&mut out, line.run_s());

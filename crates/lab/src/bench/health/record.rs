@@ -1,8 +1,8 @@
-//! What is kept of a run: a histogram of all response times, one for each interval, a picture's grid, and rows for results.csv.
+//! Records a run: a histogram of all response times, one for each interval, the grid of a plot, and rows for results.csv.
 //!
-//! All of it has a bound that does not depend on how many transactions there were. Every transaction is in the histograms, the
-//! counts and the grid. Of too many ordinary rows one in N is kept; the others (failures, slow answers) have a list of their own,
-//! and those that find it full are counted.
+//! Its memory is bounded, however many transactions there are. Every transaction is in the histograms, the counts and the grid. If there
+//! are too many ordinary rows, one in N is kept. Uncommon rows (failures, slow responses) have their own list; those that do not fit into
+//! it are counted.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use super::answer::{AnswerClass, Counts};
 
 /// Columns of the grid, over the run's time.
 pub const GRID_COLUMNS: usize = 200;
-/// Rows of the grid in each power of ten of the response time.
+/// Rows of the grid per power of ten of the response time.
 pub const GRID_ROWS_PER_DECADE: usize = 12;
 /// The grid's lowest response time is 10 µs, the highest 1000 s.
 pub const GRID_DECADES: (i32, i32) = (-5, 3);
-/// Slower answers are never thinned out of the rows.
+/// Slower responses are never thinned out of the rows.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// One transaction, as results.csv has it.
+/// One transaction, as a row of results.csv.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Since the start of the run, at the transaction's end, ms.
+    /// When the transaction ended, since the start of the run, ms.
     pub elapsed_ms: u32,
     /// The same moment, seconds since 1970.
     pub epoch_s: u32,
-    /// Which group.
+    /// The thread group.
     pub group: u16,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: AnswerClass,
-    /// How long it took, µs.
+    /// Its response time, µs.
     pub took_us: u32,
 }
 
@@ -58,17 +58,17 @@ pub struct Record {
     pub intervals: Vec<Interval>,
     /// The width of an interval.
     pub interval: Duration,
-    /// How many transactions fell into each cell; a row of the grid is a response time, the lowest first.
+    /// Number of transactions in each cell, row by row; each row is a range of response times, the lowest first.
     pub grid: Vec<u32>,
     /// Ordinary rows for results.csv, in the order in which they ended.
     ordinary: Vec<Row>,
-    /// The others, in the same order.
+    /// Failures and slow responses, in the same order.
     uncommon: Vec<Row>,
-    /// Of ordinary transactions, each so-manieth has a row: 1 is all of them.
+    /// One of so many ordinary transactions has a row: 1 means all of them.
     pub stride: u32,
-    /// Uncommon transactions that have no row.
+    /// Uncommon transactions that were left out of the rows.
     pub uncommon_dropped: u64,
-    /// How long the run was to last.
+    /// Planned length of the run.
     pub run: Duration,
     rows_max: usize,
     ordinary_seen: u64,
@@ -99,15 +99,15 @@ impl Record {
         })
     }
 
-    /// One more transaction, which ended `elapsed` after the start of the run.
+    /// Adds one transaction, which ended `elapsed` after the start of the run.
     pub fn add(&mut self, elapsed: Duration, epoch_s: u32, group: u16, took: Duration, outcome: AnswerClass) {
         self.counts.add(outcome);
         let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let value = u64::from(took_us).max(1);
-        // It grows as it needs to, and 32 bits of microseconds are within what it can hold.
+        // The histogram resizes itself, and 32 bits of microseconds are within its range.
         let _ = self.times_us.record(value);
         let number = (elapsed.as_nanos() / self.interval.as_nanos().max(1)) as usize;
-        // The last transactions end a little after the run's time is over: they belong to the last interval.
+        // The last transactions end a little after the run's end: they count for the last interval.
         let last = self.run.as_nanos().div_ceil(self.interval.as_nanos().max(1)) as usize;
         let number = number.min(last.saturating_sub(1));
         while self.intervals.len() <= number {
@@ -141,7 +141,7 @@ impl Record {
         }
         self.ordinary_seen += 1;
         if self.ordinary.len() >= self.rows_max && self.ordinary_seen.is_multiple_of(self.stride.into()) {
-            // Every other one goes, half of them at least: those that are left stay as evenly spread as before.
+            // Drop every other row: those that are left stay as evenly spread as before.
             self.stride = self.stride.saturating_mul(2);
             let mut is_even = true;
             self.ordinary.retain(|_| {
@@ -165,18 +165,18 @@ impl Record {
         })
     }
 
-    /// The response time below or at which `percent` of all are, s.
+    /// The given percentile of the response times, s.
     pub fn percentile_s(&self, percent: f64) -> f64 {
         self.times_us.value_at_quantile(percent / 100.0) as f64 / 1e6
     }
 
-    /// The worst response time, s.
+    /// The longest response time, s.
     pub fn max_s(&self) -> f64 {
         self.times_us.max() as f64 / 1e6
     }
 }
 
-/// Rows of the grid.
+/// Number of the grid's rows.
 pub const fn grid_rows() -> usize {
     (GRID_DECADES.1 - GRID_DECADES.0) as usize * GRID_ROWS_PER_DECADE
 }
@@ -201,7 +201,7 @@ mod tests {
         assert!(rows.len() <= 1000 && record.stride >= 10, "{} {}", rows.len(), record.stride);
         assert!(rows.is_sorted_by_key(|row| row.elapsed_ms));
         let ordinary: Vec<u32> = record.ordinary.iter().map(|row| row.elapsed_ms).collect();
-        // Evenly spread, but for the 20 among them that are not ordinary.
+        // Evenly spread, except for gaps from the 20 uncommon rows.
         let spaces = ordinary.windows(2).map(|two| two[1] - two[0]);
         assert!(spaces.clone().all(|space| (record.stride..=record.stride + 2).contains(&space)));
         assert_eq!((record.uncommon.len(), record.uncommon_dropped), (20, 0));

@@ -1,4 +1,4 @@
-//! A relay in front of a database, which can be slow, or cut every connection: faults that a real server cannot be made to have.
+//! A TCP relay in front of a database that can delay responses or cut every connection: faults that a real server cannot be made to have.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How it treats connections.
+/// How the relay treats connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Passes everything on.
+    /// Forwards everything.
     Pass,
-    /// Passes everything on; what the database says comes so much later.
+    /// Forwards everything; data from the database arrives later by this time.
     Delay(Duration),
     /// Closes every connection, new ones too.
     Cut,
 }
 
-/// A running relay. It ends when this is dropped, and its connections with it.
+/// A running relay. Dropping it stops it and closes its connections.
 pub struct Relay {
     /// Its port on 127.0.0.1.
     pub port: u16,
@@ -29,7 +29,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Begins to pass connections on to `database`.
+    /// Starts to forward connections to `database`.
     pub async fn start(database: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port")?;
         let port = listener.local_addr()?.port();
@@ -44,7 +44,7 @@ impl Relay {
         Ok(Self { port, manner, task: task.abort_handle() })
     }
 
-    /// From now on.
+    /// Changes the treatment from now on.
     pub fn set(&self, manner: Manner) {
         self.manner.send_replace(manner);
     }
@@ -56,7 +56,7 @@ impl Drop for Relay {
     }
 }
 
-/// One connection, until either side closes it or it is cut. What went wrong is for the two ends to notice.
+/// One connection, until either side closes it or it is cut. I/O errors are ignored here: both ends notice them.
 async fn pass(client: TcpStream, database: SocketAddr, mut manner: watch::Receiver<Manner>) {
     if *manner.borrow() == Manner::Cut {
         return;

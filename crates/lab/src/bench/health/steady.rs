@@ -1,13 +1,13 @@
-//! The endpoint's steadiness: a real MariaDB node behind a relay is hung, slow, restarted and flapping; clients read slowly, sit idle
-//! and flood. All the time another client asks, by the clock, and every answer is judged by what was true then.
+//! Tests the endpoint's stability: a real MariaDB node behind a relay hangs, is slow, restarts and flaps; clients read slowly, stay idle
+//! and flood. Meanwhile another client sends requests on a fixed schedule, and every response is checked against the true state.
 //!
 //! ```text
 //!   MariaDB <-- relay <-- understudy check <-- probe: an open loop, a new connection for each request
 //!      ^ signals  ^ manner        ^ slow readers, idle connections, floods
 //! ```
 //!
-//! What is true is a timeline: a scene says what the right answer is from when on. Between a fault and the moment by which it must
-//! be known, either answer is right. An answer is wrong when it contradicts what was true during all of its time.
+//! The true state is a timeline: each scene records from when on which response is right. Between a fault and the time by which it must
+//! be detected, either response is right. A response is wrong when it contradicts the state during all of its duration.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -42,32 +42,32 @@ use crate::stage::{Form, Stage, StagePlan};
 
 /// The probe's requests a second.
 const PROBE_RATE: f64 = 200.0;
-/// A probe without an answer after this has failed.
+/// A probe without a response after this time has failed.
 const PROBE_TIMEOUT_S: f64 = 2.0;
-/// After this a fault must be known: that is the endpoint's own limit, --stale-ms, and its last good answer is older than the fault.
+/// A fault must be detected within this: the endpoint's own limit, --stale-ms; its last successful probe is older than the fault.
 const FAULT_KNOWN: Duration = Duration::from_secs(1);
-/// By then a recovery must be known: an interval, a login that was under way, and the questions.
+/// A recovery must be detected within this: an interval, a login in progress, and the queries.
 const RECOVERY_KNOWN: Duration = Duration::from_millis(1500);
-/// By then a cut connection must be known: the link tells at once.
+/// A cut connection must be detected within this: the endpoint notices it at once.
 const CUT_KNOWN: Duration = Duration::from_millis(300);
-/// Quiet before a fault, and how long a state is watched once it must be known.
+/// Quiet time before a fault, and how long a state is observed once it must be detected.
 const WATCHED: Duration = Duration::from_millis(1500);
-/// Clients that read nothing.
+/// Number of clients that never read.
 const SLOW_READERS: usize = 1000;
-/// Clients that say nothing after one request.
+/// Number of clients that send nothing after one request.
 const IDLE: u64 = 10_000;
-/// How long the crowds stay.
+/// How long these clients stay.
 const CROWD: Duration = Duration::from_secs(5);
-/// No answer above this, s: half of the second that the seed's checkers wait.
+/// Limit of the response time, s: half of the second that the seed's checkers wait.
 const WORST_S: f64 = 0.5;
-/// Connections a second of the flood, twenty times what the seed's load made.
+/// Connections a second of the flood, twenty times the seed's load.
 const FLOOD_PER_S: u32 = 10_000;
-/// What the process may have in memory at most, MiB.
+/// Limit of the process's memory, MiB.
 const MEMORY_MIB: f64 = 128.0;
-/// From SIGTERM to gone, and from started to Synced.
+/// Limit from SIGTERM until the process is gone, and from the start until Synced.
 const RESTART_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is done, in this order.
+/// The scenes (name, description), in this order.
 pub const SCENES: [(&str, &str); 8] = [
     ("hung", "the database is stopped by SIGSTOP, and goes on"),
     ("slow", "each answer of the database comes 100 ms later"),
@@ -82,16 +82,16 @@ pub const SCENES: [(&str, &str); 8] = [
 const GOOD_BODY: &str = "Percona XtraDB Cluster Node is synced.\r\n";
 const BAD_BODY: &str = "Percona XtraDB Cluster Node is not synced.\r\n";
 
-/// What is true.
+/// The state that the endpoint should report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Truth {
     Good,
     Unavailable,
-    /// A change that need not be known yet.
+    /// A change that need not be detected yet: both responses are right.
     Either,
 }
 
-/// What was true from when on. The first mark is older than every answer.
+/// The true state and its start times. The first entry is older than every response.
 #[derive(Debug)]
 struct Timeline(Vec<(Instant, Truth)>);
 
@@ -100,8 +100,8 @@ impl Timeline {
         self.0.push((Instant::now(), truth));
     }
 
-    /// Whether the answer contradicts what was true during all of its time. `began`: the start of the probe; `late`: how late it was
-    /// at worst, which is not the endpoint's doing.
+    /// Whether the response contradicts the true state during all of its duration. `began`: the start of the probe; `late`: the probe's own
+    /// maximum delay, which the endpoint does not cause.
     fn contradicts(&self, began: Instant, late: Duration, row: &Row) -> bool {
         let truth = match row.outcome {
             AnswerClass::Good => Truth::Good,
@@ -109,46 +109,46 @@ impl Timeline {
             _ => return false,
         };
         let end = end_of(began, row);
-        // The row's end is cut down to whole milliseconds.
+        // The row's end is truncated to whole milliseconds.
         let took = Duration::from_micros(row.took_us.into()) + Duration::from_millis(1) + late;
         let begin = end.checked_sub(took).unwrap_or(began);
-        // The mark in force when it began, and those that came while it was under way.
+        // The state in force when the request began, and the changes while it was in progress.
         let before = self.0.iter().rposition(|(at, _)| *at <= begin).unwrap_or(0);
         let mut during = self.0.iter().skip(before).take_while(|(at, _)| *at <= end);
         during.all(|(_, was)| *was != truth && *was != Truth::Either)
     }
 }
 
-/// When a transaction had ended, for sure.
+/// Upper bound of a transaction's end.
 fn end_of(began: Instant, row: &Row) -> Instant {
     began + Duration::from_millis(u64::from(row.elapsed_ms) + 1)
 }
 
-/// One scene, judged.
+/// Results of one scene.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// Its name.
     pub name: &'static str,
     /// What was done.
     pub what: String,
-    /// How the probe's requests ended.
+    /// Outcomes of the probe's requests.
     pub counts: Counts,
-    /// Answers that contradict what was true.
+    /// Responses that contradict the true state.
     pub untrue: u64,
-    /// Response times: average, 99 %, worst, s.
+    /// Response times: average, 99th percentile, maximum, s.
     pub times_s: [f64; 3],
-    /// How late the probe itself was at worst, s: so much of the response times is not the endpoint's.
+    /// The probe's own maximum delay, s: this much of the response times is not caused by the endpoint.
     pub late_s: f64,
-    /// From a fault to the first answer that tells it, ms.
+    /// From each fault or recovery to the first response that reports it, ms.
     pub told_ms: Vec<(&'static str, f64)>,
     /// Connections dropped by the kernel.
     pub drops: Drops,
-    /// Memory before, at most and after, MiB.
+    /// Memory before, maximum and after, MiB.
     pub memory_mib: [f64; 3],
 }
 
 impl Scene {
-    /// Right, in time, and in bounds.
+    /// Whether all responses were right, in time, and memory stayed within its limit.
     pub fn is_met(&self) -> bool {
         let counts = &self.counts;
         self.untrue == 0
@@ -159,17 +159,17 @@ impl Scene {
     }
 }
 
-/// All scenes of a run.
+/// Results of all scenes of a run.
 pub struct SteadyReport {
-    /// On what.
+    /// The machine.
     pub machine: Machine,
-    /// When.
+    /// Time of the run.
     pub at: String,
-    /// In order.
+    /// The scenes, in order.
     pub scenes: Vec<Scene>,
 }
 
-/// Everything that a scene works on.
+/// What every scene uses.
 struct BenchSetup {
     stage: Stage,
     relay: Relay,
@@ -178,10 +178,10 @@ struct BenchSetup {
     core: Option<usize>,
 }
 
-/// Runs every scene. Files of the endpoint lie in `dir` meanwhile.
+/// Runs every scene. The endpoint keeps its files in `dir` meanwhile.
 ///
 /// # Errors
-/// When a part cannot be started, or does not recover.
+/// When a part cannot be started or does not recover.
 pub async fn run(dir: &Path, pin: bool, progress: &Progress) -> anyhow::Result<SteadyReport> {
     allow_files(IDLE + 1000)?;
     let cores = if pin { two_cores()? } else { None };
@@ -220,16 +220,16 @@ pub async fn run(dir: &Path, pin: bool, progress: &Progress) -> anyhow::Result<S
     Ok(SteadyReport { machine: super::look().await, at: machine::now_utc(), scenes })
 }
 
-/// What a scene does while the probe asks.
+/// The actions of a scene while the probe runs.
 struct Script<'a> {
     place: &'a BenchSetup,
     truth: Timeline,
-    /// Faults and recoveries: their name, when, and the answer that tells them.
+    /// Faults and recoveries: name, time, and the state that a response must report.
     told: Vec<(&'static str, Instant, Truth)>,
 }
 
 impl Script<'_> {
-    /// Something happened just now that must be known after `within`; then it is watched for a while.
+    /// Records a change that happened just now and must be detected within `within`; then observes it for a while.
     async fn change(&mut self, name: &'static str, truth: Truth, within: Duration) {
         let now = Instant::now();
         self.told.push((name, now, truth));
@@ -283,7 +283,7 @@ impl BenchSetup {
         let stop = Arc::new(AtomicBool::new(false));
         let truth = Timeline(vec![(Instant::now(), Truth::Good)]);
         let mut script = Script { place: self, truth, told: Vec::new() };
-        // Much longer than any scene: the script's end ends it.
+        // Much longer than any scene: the end of the script stops it.
         let probe = drive(load, Duration::from_secs(600), self.core, stop.clone());
         let watch = self.watch_memory();
         let act = async {
@@ -329,7 +329,7 @@ impl BenchSetup {
         })
     }
 
-    /// What the endpoint has in memory, in a moment.
+    /// The endpoint's resident memory, KiB, after a short delay.
     async fn watch_memory(&self) -> u64 {
         sleep(Duration::from_millis(50)).await;
         Memory::of(self.pid).map_or(0, |memory| memory.now_kib)
@@ -390,7 +390,7 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// A crowd comes, on a thread of its own, stays, and goes.
+    /// Runs a group of clients on its own thread until it ends.
     async fn crowd(&mut self, crowd: fn(SocketAddr, Instant) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let address = self.place.address;
         let until = Instant::now() + CROWD;
@@ -404,7 +404,7 @@ fn expect() -> Expect {
     Expect { good: Some(GOOD_BODY.to_owned()), unavailable: vec![BAD_BODY.to_owned()] }
 }
 
-/// A connection that does not block any more once it stands.
+/// Opens a connection; `blocks` says whether the socket is blocking.
 fn connect(address: SocketAddr, blocks: bool) -> Result<OwnedFd, Errno> {
     let flags = if blocks { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -417,7 +417,7 @@ fn connect(address: SocketAddr, blocks: bool) -> Result<OwnedFd, Errno> {
 
 const KEPT_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n";
 
-/// They send requests as long as the sockets take them, and never read.
+/// Clients that send requests as long as the sockets accept them, and never read.
 fn slow_readers(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
     let many = KEPT_REQUEST.repeat(64);
     let mut sockets = Vec::new();
@@ -426,7 +426,7 @@ fn slow_readers(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
     }
     while Instant::now() < until {
         for socket in &sockets {
-            // Full, or closed by a server that has had enough: both are what is to happen.
+            // The buffer is full, or the server has closed the connection: both are expected.
             let _ = rustix::net::send(socket, &many, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -434,7 +434,7 @@ fn slow_readers(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One request each, so that they are let stay; then nothing.
+/// One request each, so that the server keeps the connection; then nothing.
 fn idle(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
     let mut sockets = Vec::new();
     let mut buffer = [0; 1024];
@@ -448,7 +448,7 @@ fn idle(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
         }
     }
     std::thread::sleep(until.saturating_duration_since(Instant::now()).max(CROWD / 2));
-    // Each of them is still there: a server that had let them go would have made it easy for itself.
+    // All must still be open: a server that closes idle connections would pass this test too easily.
     let gone = sockets
         .iter()
         .filter(|socket| rustix::net::recv(socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT).is_ok())
@@ -459,7 +459,7 @@ fn idle(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connections that are reset at once, by turns after nothing, half a request and garbage.
+/// Connections that are reset at once: in turn after nothing, half a request, and garbage.
 fn flood(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
     let pieces: [&[u8]; 3] = [b"", b"GET / HT", b"\x00\xff\x16\x03garbage"];
     let began = Instant::now();
@@ -474,7 +474,7 @@ fn flood(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
                 if !piece.is_empty() {
                     let _ = rustix::net::send(&socket, piece, SendFlags::NOSIGNAL);
                 }
-                // A reset, so that no local port is left waiting: those are the probe's too.
+                // A reset leaves no local port in TIME_WAIT: the probe needs those ports too.
                 rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
             }
             Err(Errno::ADDRNOTAVAIL) => std::thread::yield_now(),
@@ -485,7 +485,7 @@ fn flood(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
 }
 
 impl SteadyReport {
-    /// Answers that were untrue or wrong; one line for each scene that had any.
+    /// Untrue or wrong responses; one line for each scene that had any.
     pub fn faults(&self) -> Vec<String> {
         let wrong = |scene: &Scene| scene.counts.wrong + scene.counts.other;
         let bad = self.scenes.iter().filter(|scene| scene.untrue + wrong(scene) > 0);
@@ -495,7 +495,7 @@ impl SteadyReport {
         .collect()
     }
 
-    /// For the terminal.
+    /// The results as text for the terminal.
     pub fn draw(&self) -> String {
         let titles = [
             "scene",
@@ -558,7 +558,7 @@ impl SteadyReport {
         out
     }
 
-    /// For programs.
+    /// The results as JSON.
     pub fn json(&self) -> Value {
         let scenes: Vec<Value> = self
             .scenes

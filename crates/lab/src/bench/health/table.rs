@@ -1,4 +1,4 @@
-//! The table on the terminal: under each load who was measured, and below them the seed's words and its author's kept runs. Pure.
+//! The terminal table: for each load the contestants, and below them the seed's statements and its author's archived runs. Pure.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::cell::words;
 use super::load::Mode;
 use super::{Judgement, Loaded, Measured, Report};
 
-/// A time as a reader wants it: `0.21 ms`, `34 ms`, `1.24 s`.
+/// Formats a time: `0.21 ms`, `34 ms`, `1.24 s`.
 pub fn time(s: f64) -> String {
     match s {
         s if s < 0.009_95 => format!("{:.2} ms", s * 1e3),
@@ -17,7 +17,7 @@ pub fn time(s: f64) -> String {
     }
 }
 
-/// A number with its thousands apart: `12,345`.
+/// Formats a number with thousands separators: `12,345`.
 pub fn number(n: f64) -> String {
     let digits = format!("{n:.0}");
     let mut out = String::new();
@@ -54,14 +54,14 @@ const TITLES: [&str; 17] = [
     "wrong",
 ];
 
-/// Requests in flight: on average, at most.
+/// Requests in flight: average, maximum.
 pub fn flight(one: &Measured) -> String {
     let average = one.flight.average;
     let average = if average < 9.95 { format!("{average:.1}") } else { number(average) };
     format!("{average}, {}", number(one.flight.most.into()))
 }
 
-/// A verdict's first word.
+/// The first word of a judgement.
 pub fn word(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Met => "met",
@@ -94,7 +94,7 @@ fn row(load: &Loaded, one: &Measured) -> Vec<String> {
     ]
 }
 
-/// Columns as wide as their widest word; the first to the left, the others to the right.
+/// Aligns columns to their widest cell; the first to the left, the others to the right.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let wide = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|word| word.chars().count()).max().unwrap_or(0)
@@ -176,7 +176,7 @@ pub fn draw(report: &Report) -> String {
     out
 }
 
-/// What the columns are.
+/// Explains the columns.
 pub fn means(report: &Report) -> String {
     let cores = match report.cores {
         Some((server, generator)) => {

@@ -1,4 +1,4 @@
-//! pt-query-digest on a slice of the same log, in the same run.
+//! Runs pt-query-digest on a slice of the same log, in the same run.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,27 +7,27 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// What it took.
+/// Cost of one run of pt-query-digest.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Digested {
-    /// The whole command.
+    /// The complete command line.
     pub command: String,
     /// Bytes of the slice.
     pub bytes: u64,
     /// Processor time of the program, s.
     pub cpu_s: f64,
-    /// Time on the clock, s.
+    /// Elapsed time, s.
     pub wall_s: f64,
 }
 
 impl Digested {
-    /// Megabytes (10^6 bytes) for each second of the processor.
+    /// Megabytes (10^6 bytes) per second of processor time.
     pub fn mb_per_cpu_s(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.cpu_s
     }
 }
 
-/// Runs it; None where it is not installed.
+/// Runs pt-query-digest; None if it is not installed.
 pub async fn run(slice: &Path, no_report: bool) -> anyhow::Result<Option<Digested>> {
     let mut args = vec!["--no-version-check"];
     if no_report {
@@ -60,10 +60,10 @@ pub async fn run(slice: &Path, no_report: bool) -> anyhow::Result<Option<Digeste
     }))
 }
 
-/// Processor time of all children that have ended, s: the 16th and 17th field of /proc/self/stat, in ticks.
+/// Processor time of all child processes that have exited, s: fields 16 and 17 of /proc/self/stat, in ticks.
 fn children_cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may have spaces in it.
+    // The program's name may contain spaces.
     let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
     let ticks: f64 =
         behind.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();

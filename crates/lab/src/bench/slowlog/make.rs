@@ -1,30 +1,30 @@
-//! The logs that are read: entries of a real server, drawn at random from a kept log, with times, connections and durations of their own.
+//! Generates the slow logs: entries of a real server, drawn at random from a recorded log, with generated times, connections and durations.
 //!
-//! Enters: the kept log (`template.log`: sysbench's read-write load and an application's statements, from 5 to some 10,000 bytes, written by
-//! MariaDB 10.11), a seed, and how large the log is to be. Leaves: the log's bytes, in pieces, and what a reader has to find in them.
+//! Input: the recorded log (`template.log`: sysbench's read-write load and an application's statements, of 5 to some 10,000 bytes, written
+//! by MariaDB 10.11), a seed, and the size of the log. Output: the log's bytes, in pieces, and the sums that a reader must find in them.
 
 use slowlog::{Command, Dialect, Entry, Event, Item, Limits, Reader, Start, Writer};
 
 const TEMPLATE: &[u8] = include_bytes!("template.log");
-/// Connections that a log has.
+/// Number of connections in a log.
 const CONNECTIONS: u64 = 64;
-/// When the first statement ended, µs since 1970: 2026-11-22 12:00:00 UTC.
+/// End of the first statement, µs since 1970: 2026-11-22 12:00:00 UTC.
 const BEGIN_US: u64 = 1_795_348_800_000_000;
 const SECOND_US: u64 = 1_000_000;
 
-/// Which kind of log.
+/// The format of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// MariaDB's entries as that server wrote them.
     MariaDb,
-    /// Of these, sysbench's alone: heads are longer than statements, so more entries a megabyte than any application has.
+    /// Only sysbench's entries of these: headers are longer than statements, so more entries per megabyte than any application has.
     MariaDbShort,
-    /// The same statements as another server would have logged them.
+    /// The same statements as another server would log them.
     Other(Dialect),
 }
 
 impl Form {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Form; 6] = [
         Form::MariaDb,
         Form::MariaDbShort,
@@ -34,7 +34,7 @@ impl Form {
         Form::Other(Dialect::Percona),
     ];
 
-    /// For tables.
+    /// Name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Form::MariaDb | Form::Other(Dialect::MariaDb) => "MariaDB",
@@ -47,23 +47,23 @@ impl Form {
     }
 }
 
-/// What is found in a log, added up: equal only if every entry was read as it was written.
+/// Sums over the entries of a log: equal only if every entry was read as it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Sums {
-    /// Entries.
+    /// Number of entries.
     pub events: u64,
-    /// Bytes of their statements.
+    /// Total length of their statements, bytes.
     pub sql_bytes: u64,
-    /// µs that they took.
+    /// Total query time, µs.
     pub query_time_us: u64,
-    /// Rows that they gave.
+    /// Total rows sent.
     pub rows_sent: u64,
-    /// Numbers of their connections; 0 where none is told.
+    /// Sum of the connection numbers; 0 where the format has none.
     pub connections: u64,
 }
 
 impl Sums {
-    /// One more.
+    /// Adds one entry.
     pub fn add(&mut self, event: &Event<'_>) {
         self.events += 1;
         self.sql_bytes += event.sql().map_or(0, <[u8]>::len) as u64;
@@ -73,19 +73,19 @@ impl Sums {
     }
 }
 
-/// Writes a log.
+/// Generates a log.
 pub struct Maker {
     form: Form,
     writer: Writer,
     random: u64,
     end_us: u64,
     second: u64,
-    /// What was written so far.
+    /// Sums of the entries written so far.
     pub sums: Sums,
 }
 
 impl Maker {
-    /// Before the first entry. The same form gives the same log.
+    /// Starts at the first entry. The same form always gives the same log.
     pub fn new(form: Form) -> Maker {
         let dialect = if let Form::Other(dialect) = form { dialect } else { Dialect::MariaDb };
         Maker {
@@ -98,14 +98,14 @@ impl Maker {
         }
     }
 
-    /// Adds whole entries behind `out`, until it has `bytes` at the least.
+    /// Appends whole entries to `out` until it has at least `bytes` bytes.
     pub fn fill(&mut self, out: &mut Vec<u8>, bytes: usize) {
         let mut reader = Reader::new(Limits::default(), Start::Whole);
         reader.feed(TEMPLATE);
         reader.finish();
         let mut drawn = Vec::new();
         let mut all = Vec::new();
-        // Entries borrow from the reader, which goes on: so each is found again by its place, and read alone.
+        // Entries borrow from the reader, which moves on: so each is copied and parsed again alone.
         while let Some(item) = reader.next() {
             if let Item::Event(event) = item
                 && (self.form != Form::MariaDbShort || event.address.is_empty())
@@ -146,7 +146,7 @@ impl Maker {
         }
     }
 
-    /// The server's own lines, with other numbers in them.
+    /// Copies the server's own lines with other numbers in them.
     fn as_it_was(&mut self, event: &Event<'_>, query_time_us: u64, connection: u64, out: &mut Vec<u8>) {
         let second = self.end_us / SECOND_US;
         if std::mem::replace(&mut self.second, second) != second {
@@ -179,7 +179,7 @@ impl Maker {
         }
     }
 
-    /// From 0 on, less than `end` (xorshift64*: the log is the same on every machine).
+    /// A pseudo-random number from 0 to `end` - 1 (xorshift64*: the log is the same on every machine).
     fn below(&mut self, end: u64) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;

@@ -1,4 +1,4 @@
-//! One pass over a log: processor time, memory, and whether all of it was understood.
+//! Reads a log once: measures processor time and memory, and checks whether every entry was understood.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,61 +12,61 @@ use slowlog::{Item, Limits, Reader, Start};
 
 use super::make::Sums;
 
-/// As much is read at once, as the streamer and the replayer do.
+/// Bytes per read, as in the streamer and the replayer.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What is done with each entry.
+/// How far each entry is analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Its fields, times and names.
+    /// Parse its fields, times and names.
     Fields,
-    /// These, and what kind of statement it is, by the look at all of its text that the proxy takes, too.
+    /// Also classify the statement by scanning its complete text, as the proxy does.
     Kinds,
 }
 
-/// A pass.
+/// Results of one pass.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Pass {
     /// Bytes of the log.
     pub bytes: u64,
-    /// What was found.
+    /// Sums over the entries read.
     pub sums: Sums,
-    /// Statements that surely only read; 0 where kinds were not asked for.
+    /// Statements that are certain to only read; 0 if statements were not classified.
     pub reads: u64,
-    /// Entries that were cut off or doubtful, and bytes that are no entry: none belongs there.
+    /// Entries that were truncated or doubtful, and bytes that belong to no entry: should be 0.
     pub misunderstood: u64,
-    /// Processor time of the thread that read, with the kernel's, s.
+    /// Processor time (user and system) of the reading thread, s.
     pub cpu_s: f64,
-    /// Time on the clock, s; on a busy machine it is longer.
+    /// Elapsed time, s; on a busy machine it is longer.
     pub wall_s: f64,
-    /// Memory of the whole process: before, the most until an eighth of the log was read, the most until its end; MiB. None where the kernel does
-    /// not tell.
+    /// Resident memory of the whole process: before, maximum until an eighth of the log was read, maximum until its end; MiB. None where the
+    /// kernel does not report it.
     pub memory_mib: Option<[f64; 3]>,
 }
 
 impl Pass {
-    /// Megabytes (10^6 bytes) for each second of the processor.
+    /// Megabytes (10^6 bytes) per second of processor time.
     pub fn mb_per_cpu_s(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.cpu_s
     }
 
-    /// Megabytes a second on the clock.
+    /// Megabytes per second of elapsed time.
     pub fn mb_per_s(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.wall_s
     }
 
-    /// Entries for each second of the processor.
+    /// Entries per second of processor time.
     pub fn events_per_cpu_s(&self) -> f64 {
         self.sums.events as f64 / self.cpu_s
     }
 }
 
-/// Reads all of it in this thread.
+/// Reads the whole log in this thread.
 pub fn pass(path: &Path, depth: Depth) -> anyhow::Result<Pass> {
     let cannot = || format!("cannot read {}", path.display());
     let mut file = File::open(path).with_context(cannot)?;
     let bytes = file.metadata().with_context(cannot)?.len();
-    // The most memory so far is counted from here on.
+    // Resets the kernel's maximum (VmHWM).
     let memory = std::fs::write("/proc/self/clear_refs", "5").ok().and_then(|()| memory_mib("VmRSS:"));
     let (begin, cpu_begin) = (Instant::now(), thread_cpu_s());
     let mut reader = Reader::new(Limits::default(), Start::Whole);
@@ -127,7 +127,7 @@ fn thread_cpu_s() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// A line of /proc/self/status, in MiB.
+/// The value of a line in /proc/self/status, in MiB.
 fn memory_mib(name: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

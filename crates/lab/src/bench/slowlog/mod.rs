@@ -1,7 +1,7 @@
-//! How fast a slow log is read: logs of a stated size in the forms of all servers, on one core, with pt-query-digest beside it in the same run.
+//! Benchmark of reading slow logs: logs of a given size in the formats of all servers, on one core, compared with pt-query-digest.
 //!
-//! Processor time is what is compared, since the machine may do other things. The log goes through a file, is read in pieces, and every entry is
-//! decoded; what was found has to be what was written.
+//! Processor time is compared, since the machine may run other work. The log is written to a file and read in pieces, and every entry is
+//! decoded; the sums read must equal the sums written. pt-query-digest runs in the same run of the benchmark.
 
 mod digest;
 mod make;
@@ -24,50 +24,50 @@ pub use measure::Pass;
 use measure::{Depth, pass};
 pub use table::draw;
 
-/// What is measured.
+/// Parameters of the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Bytes of each log.
     pub bytes: u64,
-    /// Bytes of the slice that pt-query-digest reads; 0: it is not asked.
+    /// Bytes of the slice that pt-query-digest reads; 0: it is not run.
     pub digest_bytes: u64,
 }
 
-/// One form of log.
+/// Results for one format of log.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which.
+    /// Name of the format.
     pub form: &'static str,
-    /// What was written.
+    /// Sums of what was written.
     pub written: Sums,
-    /// Read without a look at the statements.
+    /// Pass without classifying statements.
     pub fields: Pass,
-    /// Read with it.
+    /// Pass that also classifies them.
     pub kinds: Pass,
 }
 
-/// The whole run.
+/// Results of the whole run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was asked for.
+    /// The parameters.
     pub plan: Plan,
-    /// On what.
+    /// The machine.
     pub machine: Machine,
-    /// When.
+    /// Time of the run.
     pub at: String,
-    /// Each form of log.
+    /// One for each format of log.
     pub rows: Vec<Row>,
-    /// pt-query-digest with its report, and without one. Empty where it is not installed, or was not asked.
+    /// pt-query-digest with its report, and without one. Empty where it is not installed or was not run.
     pub digested: Vec<Digested>,
 }
 
-/// What a progress bar counts: the forms of logs, and pt-query-digest.
+/// Steps of the progress bar: the formats of logs, and pt-query-digest.
 pub const STEPS: u64 = Form::ALL.len() as u64 + 1;
 
-/// At once, a log is made so long.
+/// Size of the pieces in which a log is generated.
 const PART_BYTES: usize = 1 << 20;
 
-/// Measures, with files in `dir`, which needs room for one log.
+/// Runs the benchmark, with files in `dir`, which needs space for one log.
 pub async fn run(plan: Plan, dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
     let at = machine::now_utc();
     let path = dir.join("slow.log");
@@ -119,7 +119,7 @@ fn make(form: Form, bytes: u64, path: &Path) -> anyhow::Result<Sums> {
 }
 
 impl Report {
-    /// What was not read as it was written, in a sentence each.
+    /// Differences between what was written and what was read, one sentence each.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for row in &self.rows {
@@ -141,7 +141,7 @@ impl Report {
         faults
     }
 
-    /// For programs.
+    /// The results as JSON.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows

@@ -1,4 +1,4 @@
-//! The table on the terminal. Pure.
+//! The terminal table. Pure.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ const TITLES: [&str; 10] = [
     "memory: before, at 1/8, most, MiB",
 ];
 
-/// All of it.
+/// The whole table as text.
 pub fn draw(report: &Report) -> String {
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     for row in &report.rows {

@@ -1,25 +1,25 @@
-//! The files that MHA needs to run on a stage: its configuration, `ssh` and `scp`, the script that it calls to move the application, and
-//! what MariaDB's servers need of it. Pure.
+//! The files that MHA needs on a stage: its configuration, `ssh` and `scp`, the script with which it moves the application's traffic, and a
+//! module for MariaDB servers. Pure.
 //!
-//! MHA runs commands on the hosts by `ssh`, and there is no sshd on a stage: the nodes are network namespaces of one machine. The `ssh`
-//! at the head of MHA's PATH runs the command in the node's namespace, and fails as the real one does when the node's host does not answer.
-//! It costs less than real SSH, so MHA's figures are, if anything, too good.
+//! MHA runs commands on the hosts by `ssh`, and a stage has no sshd: the nodes are network namespaces of one machine. The `ssh` first in
+//! MHA's PATH runs the command in the node's namespace, and fails as the real one does when the node's host does not respond. It is cheaper
+//! than real SSH, so MHA's figures are, if anything, too good.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 
-/// The account MHA gives its orders with: it wants every right.
+/// MHA's account: it needs all privileges.
 pub const USER: &str = "mha";
 /// Its password.
 pub const PASSWORD: &str = "mha";
 /// The module that is loaded before MHA's own.
 pub const MODULE: &str = "UnderstudyLabMha";
-/// Seconds between two pings: the shortest that MHA takes.
+/// Ping interval, s: the shortest that MHA accepts.
 const PING_INTERVAL_S: u32 = 1;
 
-/// A server, as these files need it.
+/// A server, with what these files need.
 pub struct Server {
     /// `db1`.
     pub name: String,
@@ -29,11 +29,11 @@ pub struct Server {
     pub port: u16,
     /// The server's data, its binary logs among them.
     pub datadir: String,
-    /// What runs a program in the node's place: `ip netns exec NAMESPACE`, or nothing.
+    /// Prefix that runs a program in the node's namespace: `ip netns exec NAMESPACE`, or nothing.
     pub enter: String,
 }
 
-/// `app1.cnf`. Each server has a directory of its own, since all of them are on one machine.
+/// `app1.cnf`. Each server has its own working directory, since all of them are on one machine.
 pub fn conf(servers: &[Server], dir: &Path) -> String {
     let dir = dir.display();
     let mut text = format!(
@@ -79,7 +79,7 @@ pub fn scp() -> String {
     )
 }
 
-/// A host that is there refuses at port 22, where nobody listens; one that is not says nothing.
+/// A host that is up refuses a connection to port 22, where nothing listens; one that is down does not respond.
 const REACH: &str = r#"limit=5
 reach() {
   said=$(timeout "$limit" bash -c "exec 3<>/dev/tcp/$1/22" 2>&1) && return 0
@@ -89,16 +89,16 @@ reach() {
 }
 "#;
 
-/// What MHA calls to move the application, in the steps of the samples that come with it; HAProxy takes the place of an address that moves.
+/// The script that MHA calls to move the application, in the steps of MHA's sample scripts; HAProxy replaces a moving IP address.
 ///
 /// | called with | what it does |
 /// |---|---|
-/// | stop, at a switchover | no new sessions for the old master, 1.5 s for those there to leave; read only; 0.5 s for what runs; sessions cut |
-/// | stop, stopssh, at a failover | no sessions for the old master |
-/// | start | the new master is writable, and gets the sessions |
+/// | stop, at a switchover | no new sessions on the old master, 1.5 s for existing ones to end; read only; 0.5 s for running statements; sessions cut |
+/// | stop, stopssh, at a failover | no sessions on the old master |
+/// | start | makes the new master writable and sends it the sessions |
 ///
-/// Which server waits for acknowledgements MHA does not know: the old master stops waiting here, or it would hang as a replica. The new one
-/// is told to wait when its replicas follow it.
+/// MHA does not know which server waits for semi-synchronous acknowledgements: the script turns that off on the old master, which would
+/// otherwise hang as a replica. It is turned on for the new one when its replicas follow it.
 pub fn move_application(servers: &[Server], haproxy_socket: &Path, app_user: &str) -> String {
     let mut names = String::new();
     for server in servers {
@@ -152,11 +152,11 @@ exit 0
     )
 }
 
-/// What has to be other in MHA 0.58, or it ends before it begins; each with MHA's last words without it, as seen with 0.58-1.1 and MariaDB 10.11.19.
+/// Patches without which MHA 0.58 exits; the table has MHA's error message without each, as seen with 0.58-1.1 and MariaDB 10.11.19.
 ///
 /// | function | without it |
 /// |---|---|
-/// | `MHA::NodeUtil::parse_mysql_version`, `parse_mysql_major_version` | `Error happened on checking configurations. Redundant argument in sprintf at /usr/share/perl5/MHA/NodeUtil.pm line 195.`: `10.11.19-MariaDB-0+deb12u1` has more numbers than three |
+/// | `MHA::NodeUtil::parse_mysql_version`, `parse_mysql_major_version` | `Error happened on checking configurations. Redundant argument in sprintf at /usr/share/perl5/MHA/NodeUtil.pm line 195.`: `10.11.19-MariaDB-0+deb12u1` has more than three numbers |
 /// | `MHA::SlaveUtil::check_if_super_read_only` | `DBD::mysql::st execute failed: Unknown system variable 'super_read_only' at /usr/share/perl5/MHA/SlaveUtil.pm line 245.` |
 pub fn module() -> String {
     format!(

@@ -1,5 +1,5 @@
-//! MHA as the baseline: Debian's mha4mysql-manager and mha4mysql-node, with HAProxy in front of the servers, which MHA's scripts point at the
-//! master.
+//! MHA as the baseline: Debian's mha4mysql-manager and mha4mysql-node, with HAProxy in front of the servers, which MHA's scripts point at
+//! the master.
 //!
 //! ```text
 //!   clients ── HAProxy ── master <── SQL ── masterha_master_switch (graceful), masterha_manager (all else)
@@ -7,7 +7,7 @@
 //!                 └────── move_application <────┘          └─ on MariaDB only with a module of the lab's: see `files`
 //! ```
 //!
-//! What MHA leaves to an operator is done here as one would: its manager is started again, the old master made to follow.
+//! What MHA leaves to an operator is done here in the same way: restart its manager, make the old master follow.
 
 mod files;
 
@@ -28,35 +28,35 @@ use crate::stage::process::{MARK, Owned, ProcessParent};
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use crate::stage::{ClusterKind, Stage};
 
-/// From its start until the manager pings; it looks at every host first.
+/// Limit from the manager's start until it pings; it checks every host first.
 const WATCHES_WITHIN: Duration = Duration::from_secs(60);
-/// One switchover, or one failover.
+/// Limit of one switchover or one failover.
 const DONE_WITHIN: Duration = Duration::from_secs(120);
-/// After SIGTERM.
+/// Limit from SIGTERM until the manager has ended.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks at what says nothing by itself.
+/// Polling interval of states that are not notified.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How it was set up, and what of it is not Debian's; for the report.
+/// How it was set up, and what differs from Debian's package; for the report.
 pub const SET_UP: &str = "Debian's mha4mysql-manager 0.58 with ping_interval = 1; HAProxy in front, which its scripts point at the master in the steps of MHA's \
 samples (1.5 s for sessions to leave, read_only, 0.5 s for what runs, sessions cut); graceful: masterha_master_switch, else: masterha_manager. \
 On MariaDB it ends with \"Redundant argument in sprintf\" and \"Unknown system variable 'super_read_only'\": three of its functions are replaced by the lab's. \
 ssh and scp are the lab's, and run the commands in the nodes' namespaces. It knows nothing of semi-synchronous replication: the new master waits for \
 acknowledgements only after the repetition";
 
-/// MHA on a stage.
+/// MHA running on a stage.
 pub struct Mha {
     dir: PathBuf,
-    /// The stage's, which marks its processes.
+    /// The stage's mark on its processes.
     mark: PathBuf,
     servers: Vec<Server>,
     manager: Mutex<Option<Owned>>,
 }
 
 impl Mha {
-    /// Writes its files to `dir`.
+    /// Writes MHA's files to `dir`.
     ///
     /// # Errors
-    /// When it is not installed.
+    /// When MHA is not installed or a file cannot be written.
     pub fn set(stage: &Stage, dir: &Path, haproxy_socket: &Path) -> anyhow::Result<Self> {
         let version = Command::new("masterha_manager").arg("--version").stdin(Stdio::null()).output();
         if version.is_err() {
@@ -80,7 +80,7 @@ impl Mha {
         Ok(Self { dir, mark, servers, manager: Mutex::new(None) })
     }
 
-    /// One of its programs, with its configuration.
+    /// A command line for one of MHA's programs, with its configuration.
     fn command(&self, program: &str) -> Command {
         let mut path = self.dir.join("bin").into_os_string();
         path.push(":");
@@ -89,17 +89,17 @@ impl Mha {
         command.arg(format!("--conf={}", self.dir.join("app1.cnf").display()));
         command.env("PATH", path).env("PERL5LIB", self.dir.join("lib"));
         command.env("PERL5OPT", format!("-M{}", files::MODULE));
-        // Nobody's option files and known hosts; and dates in one language.
+        // No option files and known hosts of this user; dates in one language.
         command.env("HOME", &self.dir).env("LC_ALL", "C").env(MARK, &self.mark);
         command.stdin(Stdio::null()).current_dir(&self.dir);
         command
     }
 
-    /// Its manager watches from now on.
+    /// Starts the manager and waits until it monitors the master.
     pub async fn watch(&self, process_parent: &ProcessParent) -> anyhow::Result<()> {
         let log = self.dir.join("mha-manager.log");
         let mut command = self.command("masterha_manager");
-        // What the last one left would keep this one from acting.
+        // The files of the last failover would stop this manager from acting.
         command.args(["--ignore_last_failover"]);
         let mut manager = process_parent.spawn(&command, Some(&log))?;
         let deadline = Instant::now() + WATCHES_WITHIN;
@@ -126,10 +126,10 @@ impl Mha {
         Ok(())
     }
 
-    /// Ends the manager, where one runs. `is_at_work`: the master is lost, so it ends by itself when it has failed over.
+    /// Ends the manager, if one runs. `is_at_work`: the master has failed, so the manager ends by itself after its failover.
     ///
     /// # Errors
-    /// When it did not fail over; with its own words.
+    /// When it did not fail over; with its own error messages.
     pub async fn end(&self, is_at_work: bool) -> anyhow::Result<()> {
         let manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut manager) = manager else { return Ok(()) };
@@ -147,7 +147,7 @@ impl Mha {
         Ok(())
     }
 
-    /// The seed's line: another server is the master, `from` follows it.
+    /// The switchover of the seed article: another server becomes the master, `from` follows it.
     pub async fn switch(&self, from: &str) -> anyhow::Result<Ordered> {
         let to =
             self.servers.iter().find(|server| server.name != from).context("there is no other server")?;
@@ -171,7 +171,7 @@ impl Mha {
     }
 }
 
-/// Makes MHA's account, on the primary.
+/// Creates MHA's account on the primary.
 pub async fn account(stage: &Stage) -> anyhow::Result<()> {
     let primary = primary(stage).await?;
     let (user, password) = (files::USER, files::PASSWORD);
@@ -181,7 +181,7 @@ pub async fn account(stage: &Stage) -> anyhow::Result<()> {
     stage.run_in(&primary, &format!("GRANT ALL ON *.* TO '{user}'@'%'")).await.map(drop)
 }
 
-/// The one server that may be written.
+/// The only writable server.
 pub async fn primary(stage: &Stage) -> anyhow::Result<String> {
     let mut all = writable(stage).await;
     match (all.pop(), all.len()) {
@@ -191,9 +191,10 @@ pub async fn primary(stage: &Stage) -> anyhow::Result<String> {
     }
 }
 
-/// What an operator does when MHA is done and the old master runs again: everybody follows the new one by GTID, and it waits for them.
+/// What an operator does when MHA is done and the old master runs again: all follow the new one by GTID, and it waits for their
+/// acknowledgements.
 pub async fn rejoin(stage: &Stage, victim: &str, within: Duration) -> anyhow::Result<()> {
-    // Frozen, or cut off, it may still take itself for the master.
+    // A server that was frozen or cut off may still be writable.
     if writable(stage).await.len() > 1 {
         stage.run_in(victim, "SET GLOBAL read_only = ON").await?;
     }
@@ -224,7 +225,7 @@ pub async fn rejoin(stage: &Stage, victim: &str, within: Duration) -> anyhow::Re
     Ok(())
 }
 
-/// Those that answer and may be written.
+/// The servers that respond and are writable.
 async fn writable(stage: &Stage) -> Vec<String> {
     let mut all = Vec::new();
     for node in stage.nodes() {
@@ -255,7 +256,7 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What MHA says went wrong: its last lines with `[error]`, without the times; else its last line.
+/// MHA's error messages: its last lines with `[error]`, without the times; otherwise its last line.
 fn errors(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let said: Vec<&str> =

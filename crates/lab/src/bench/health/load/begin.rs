@@ -1,4 +1,4 @@
-//! When transactions begin: by the plan's mode, each in a free slot.
+//! Begins transactions: at the times given by the plan's mode, each in a free slot.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use super::slot::Phase;
 use super::{Load, Mode};
 use crate::load::arrivals::Schedule;
 
-/// Over how long a turn's threads begin again, so that they do not all come at once.
+/// The threads of a turn restart spread over this time, so that they do not all begin at once.
 const RESUME: Duration = Duration::from_millis(100);
 
 impl Load {
-    /// Closed loop: when each thread begins in this turn, in order. Open loop: every slot is free from the first turn on.
+    /// Closed loop: when each thread starts in this turn, in order. Open loop: every slot is free from the first turn on.
     pub(super) fn starts(&mut self) -> VecDeque<(Duration, u32)> {
         let slots = self.plan.slots();
         let Mode::Closed { rampup_s } = self.plan.mode else {
@@ -32,7 +32,7 @@ impl Load {
         starts.into()
     }
 
-    /// When transactions are due, from the turn's start on; none in the closed loop.
+    /// When transactions are due, relative to the turn's start; none in the closed loop.
     pub(super) fn schedule(&self) -> Option<Box<dyn Iterator<Item = Duration>>> {
         match self.plan.mode {
             Mode::Closed { .. } => None,
@@ -46,7 +46,8 @@ impl Load {
         }
     }
 
-    /// Closed loop: every thread that is free asks again, once: one that fails at once is free again and has its turn later.
+    /// Closed loop: begins one transaction on every free slot. A slot whose transaction fails immediately is free again, and waits for the
+    /// next call.
     pub(super) fn begin_free(&mut self) {
         for _ in 0..self.free.len() {
             let Some(at) = self.free.pop_front() else { return };
@@ -54,20 +55,20 @@ impl Load {
         }
     }
 
-    /// Open loop: what is due, as far as there are free slots.
+    /// Open loop: begins the transactions that are due, as far as there are free slots.
     pub(super) fn begin_waiting(&mut self) {
         while let Some((at, due)) = self.next_waiting() {
             self.begin(at, due);
         }
     }
 
-    /// Bursts: all connections are opened, then all of them ask.
+    /// Bursts: opens all connections, then sends all requests.
     pub(super) fn begin_burst(&mut self) {
         let mut opened = Vec::new();
         while let Some((at, due)) = self.next_waiting() {
             let now = self.now();
             self.burst_due += 1;
-            // One that its forerunner held up has waited for the server, and that counts.
+            // If the previous transaction on this slot ended late, this one has waited for the server, and the wait counts.
             let is_in_time = self.slots[at as usize].freed <= due;
             if is_in_time {
                 self.late_max = self.late_max.max(now.saturating_sub(due));
@@ -91,7 +92,7 @@ impl Load {
         self.burst_most = self.burst_most.max(stood);
     }
 
-    /// The next transaction that is due, and a slot for it.
+    /// The next transaction that is due, and a free slot for it.
     pub(super) fn next_waiting(&mut self) -> Option<(u32, Duration)> {
         if self.free.is_empty() {
             return None;
@@ -112,7 +113,7 @@ impl Load {
         }
     }
 
-    /// A transaction begins: from now on it must come to an outcome.
+    /// Starts a transaction: from here on it must end with an outcome.
     pub(super) fn start(&mut self, at: u32, due: Duration) {
         let now = self.now();
         self.active += 1;

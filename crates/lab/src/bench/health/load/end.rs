@@ -1,4 +1,4 @@
-//! How transactions end: what is recorded of each, and the slot that is free again.
+//! Ends transactions: records the outcome and frees the slot.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use super::Load;
 use super::slot::Phase;
 use crate::bench::health::answer::AnswerClass;
 
-/// How long a server may take to close a connection that it was asked to close.
+/// How long a server may take to close a connection after a `Connection: close` request.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 impl Load {
@@ -18,7 +18,7 @@ impl Load {
         if keeps && self.plan.keep && !is_ended {
             self.release(at, true);
         } else if is_ended || keeps {
-            // It has closed; or it would not, and is not waited for.
+            // The server has closed the connection, or keeps it open against the request: do not wait for it.
             self.release(at, false);
         } else {
             let now = self.now();
@@ -28,7 +28,7 @@ impl Load {
         }
     }
 
-    /// Ends a transaction, and its connection with it.
+    /// Ends a transaction and closes its connection.
     pub(super) fn end(&mut self, at: u32, outcome: AnswerClass) {
         self.note(at, outcome);
         self.release(at, false);
@@ -57,7 +57,7 @@ impl Load {
         self.free.push_back(at);
     }
 
-    /// Ends what took too long.
+    /// Ends transactions that exceed the timeout.
     pub(super) fn expire(&mut self, now: Duration) {
         for at in 0..self.slots.len() as u32 {
             let slot = &self.slots[at as usize];

@@ -1,4 +1,4 @@
-//! One transaction on its connection: connecting, asking, reading the answer.
+//! One transaction on its connection: connect, send the request, read the response.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use super::slot::Phase;
 use super::{Load, TIMER};
 use crate::bench::health::answer::{AnswerClass, Seen, Trouble, see};
 
-/// More than this is no answer of a health endpoint.
+/// A longer response is not from a health endpoint.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 impl Load {
@@ -20,7 +20,7 @@ impl Load {
         }
     }
 
-    /// A new connection; whether it stands or is on its way. If not, the transaction has ended.
+    /// Opens a new connection. Returns whether it is established or in progress; if not, the transaction has ended.
     pub(super) fn open(&mut self, at: u32) -> bool {
         let family = if self.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -47,11 +47,11 @@ impl Load {
         }
     }
 
-    /// Sends the request on a new connection, and listens for what comes.
+    /// Sends the request on a new connection and registers the socket with epoll.
     pub(super) fn submit(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
         let Some(socket) = &slot.socket else { return };
-        // On this machine the connection often stands already, and the request goes out at once.
+        // On the same machine the connection is often established already, and the request can be sent immediately.
         match attempt(socket, &self.request, &mut slot.sent) {
             Ok(true) => slot.phase = Phase::Reading,
             Ok(false) => {}
@@ -65,7 +65,7 @@ impl Load {
         }
     }
 
-    /// Sends what is left of the request.
+    /// Sends the rest of the request.
     pub(super) fn send(&mut self, at: u32) {
         let slot = &mut self.slots[at as usize];
         let Some(socket) = &slot.socket else { return };
@@ -76,7 +76,7 @@ impl Load {
         }
     }
 
-    /// The connection failed: a kept one may just have been closed meanwhile, and gets a second try on a new one.
+    /// The connection failed. The server may just have closed a keep-alive connection: then the request is retried on a new one.
     pub(super) fn lost(&mut self, at: u32, trouble: Trouble) {
         let slot = &mut self.slots[at as usize];
         if slot.is_reused && slot.part.is_empty() {
@@ -118,7 +118,7 @@ impl Load {
         }
     }
 
-    /// Reads until the answer is whole, or nothing more is there.
+    /// Reads until the response is complete or no more bytes are available.
     pub(super) fn read(&mut self, at: u32, serial: u32, is_ended: bool) {
         let mut buffer = std::mem::take(&mut self.buffer);
         loop {
@@ -156,7 +156,7 @@ impl Load {
                     if slot.part.is_empty() {
                         slot.part.extend_from_slice(&buffer[..count]);
                     }
-                    // The next event comes with the next bytes; an end that was told already is not told again.
+                    // The next bytes cause another event; an end that was already reported does not (edge-triggered), so then read on.
                     if count < buffer.len() && !is_ended {
                         break;
                     }
@@ -167,7 +167,7 @@ impl Load {
     }
 }
 
-/// Sends what is left; whether all of it is out.
+/// Sends the rest of the request; returns whether all of it is sent.
 fn attempt(socket: &OwnedFd, request: &[u8], sent: &mut usize) -> Result<bool, Errno> {
     match rustix::net::send(socket, &request[*sent..], SendFlags::NOSIGNAL) {
         Ok(count) => {

@@ -1,4 +1,4 @@
-//! What is driven against a server.
+//! The parameters of a load.
 
 use crate::load::arrivals::Arrivals;
 
@@ -6,46 +6,46 @@ use crate::load::arrivals::Arrivals;
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "loop")]
 pub enum Mode {
-    /// Each thread one after the other, without a pause. Thread `i` of a group starts after `i * rampup / threads`.
+    /// Closed loop: a thread's next transaction begins when its last one has ended. Thread `i` of a group starts at `i * rampup / threads`.
     Closed {
-        /// Until the last thread has started, s.
+        /// Time until the last thread has started, s.
         rampup_s: f64,
     },
-    /// As the schedule says, whether or not earlier ones have ended.
+    /// Open loop: transactions begin by a schedule, whether or not earlier ones have ended.
     Open {
         /// Transactions a second.
         rate: f64,
-        /// How they are spread.
+        /// How the arrivals are distributed over time.
         arrivals: Arrivals,
     },
-    /// Every so often one transaction of each slot, all at once: all of them connect, then all of them ask. A response time is that of
-    /// connecting and that from asking to the answer; how long the one generator takes from the one to the other, while it connects
-    /// the others, is not the server's doing. A connection that does not stand when it is to ask counts all of its time.
+    /// At fixed intervals one transaction on each slot, all at once: first all connect, then all send their requests. A response time is the
+    /// time to connect plus the time from request to response; the time between the two, in which the generator opens the other connections,
+    /// is not caused by the server. A connection that is not yet established when its request is due counts all of its time.
     Bursts {
-        /// From one burst to the next, s.
+        /// Interval between two bursts, s.
         every_s: f64,
     },
 }
 
-/// What is driven against a server.
+/// The parameters of a load.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Plan {
-    /// Groups of threads; multi-mechanize made a process of each.
+    /// Groups of threads; multi-mechanize started one process for each.
     pub groups: u16,
-    /// Threads of each group. In the open loop: connections at once.
+    /// Threads of each group. In the open loop and with bursts: connections.
     pub threads: u16,
-    /// Connections are kept; else each transaction has a new one.
+    /// Whether connections are kept alive; otherwise each transaction opens a new one.
     pub keep: bool,
     /// How transactions begin.
     pub mode: Mode,
-    /// A transaction that takes longer has failed, s.
+    /// A transaction that takes longer counts as failed, s.
     pub timeout_s: f64,
-    /// How long, s.
+    /// Length of the run, s.
     pub run_s: f64,
 }
 
 impl Plan {
-    /// Connections at once.
+    /// Number of connections at once.
     pub fn slots(&self) -> u32 {
         u32::from(self.groups) * u32::from(self.threads)
     }

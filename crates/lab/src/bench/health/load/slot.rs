@@ -14,19 +14,19 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) socket: Option<OwnedFd>,
-    /// Tells this socket's events from its forerunner's.
+    /// Distinguishes events of this socket from those of the slot's previous one.
     pub(super) serial: u32,
     pub(super) phase: Phase,
-    /// The socket has answered before.
+    /// The socket has carried an earlier transaction.
     pub(super) is_reused: bool,
-    /// From when the response time counts: when it was due, or when it began.
+    /// Start of the response time: when the transaction was due, or when it began.
     pub(super) due: Duration,
-    /// When it began, or began to close.
+    /// When the transaction began, or when the wait for the server's close began.
     pub(super) since: Duration,
     /// When the slot became free.
     pub(super) freed: Duration,
     /// Bytes of the request that were sent.
     pub(super) sent: usize,
-    /// The beginning of an answer.
+    /// The part of the response received so far.
     pub(super) part: Vec<u8>,
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::bench::health::answer::Trouble;
 use crate::load::arrivals::Arrivals;
 
-/// Serves `connections` connections, each by `serve`, and ends.
+/// Serves `connections` connections, each by `serve`, then stops accepting.
 fn server(
     connections: usize,
     serve: impl Fn(std::net::TcpStream) + Send + Sync + Clone + 'static,
@@ -97,7 +97,7 @@ fn failures_have_their_names() {
 
 #[test]
 fn in_the_open_loop_waiting_counts() {
-    // One connection, 50 ms for each answer, 100 a second due: the queue grows, and so do the response times.
+    // One connection, 50 ms per response, 100 requests a second due: the queue grows, and so do the response times.
     let slow = server(1, |mut stream| {
         while read_head(&mut stream) {
             std::thread::sleep(Duration::from_millis(50));
@@ -111,7 +111,7 @@ fn in_the_open_loop_waiting_counts() {
     plan.timeout_s = 10.0;
     let load = drive(plan, slow, Duration::from_millis(205));
     assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (20, 20));
-    // The last was due after 0.2 s and ended after 20 x 50 ms.
+    // The last request was due after 0.2 s and ended after 20 x 50 ms.
     assert!(load.record.max_s() > 0.7, "{}", load.record.max_s());
 }
 
@@ -132,7 +132,7 @@ fn a_kept_connection_that_the_server_closes_is_made_anew() {
 #[test]
 fn all_threads_are_in_flight_and_none_of_their_time_is_lost() {
     const THREADS: u16 = 64;
-    // Each answer takes 20 ms: nearly all of a thread's time is waiting, and it must be in its response times.
+    // Each response takes 20 ms: nearly all of a thread's time is waiting, and its response times must contain it.
     let slow = || {
         server(100_000, |mut stream| {
             while read_head(&mut stream) {
@@ -146,7 +146,7 @@ fn all_threads_are_in_flight_and_none_of_their_time_is_lost() {
     let load = drive(plan(THREADS, true, CLOSED), slow(), Duration::from_millis(500));
     let (flight, times) = (load.flight(), &load.record.times_us);
     assert_eq!(flight.most, u32::from(THREADS));
-    // They begin over 100 ms, and end over some more.
+    // Threads start over 100 ms, and stop over some more.
     assert!(flight.average > 0.7 * f64::from(THREADS), "{flight:?}");
     let counted_s = times.mean() * times.len() as f64 / 1e6;
     let in_all_s = load.elapsed().as_secs_f64() * f64::from(THREADS);
@@ -155,7 +155,7 @@ fn all_threads_are_in_flight_and_none_of_their_time_is_lost() {
 
 #[test]
 fn a_burst_stands_before_its_first_request_is_sent() {
-    // Nobody is answered until 30 connections are there: they come only if the load does not wait for answers.
+    // The server sends nothing until 30 connections are open: that happens only if the load does not wait for responses.
     let (all, seen) = (30, std::sync::Arc::new(std::sync::Barrier::new(30)));
     let address = server(10_000, move |mut stream| {
         seen.wait();
@@ -181,7 +181,7 @@ fn a_burst_that_is_held_up_by_the_one_before_counts_its_waiting() {
     let mut plan = plan(3, false, Mode::Bursts { every_s: 0.1 });
     plan.timeout_s = 10.0;
     let load = drive(plan, slow, Duration::from_millis(190));
-    // Due after 0.1 s, begun after 0.15 s, answered after 0.3 s.
+    // Due after 0.1 s, begun after 0.15 s, response after 0.3 s.
     assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (6, 6));
     assert!(load.record.max_s() >= 0.199, "{}", load.record.max_s());
     assert!(load.flight().average <= 1.5, "{:?}", load.flight());
