@@ -1,13 +1,13 @@
-//! Figures out of a history: gaps between acknowledged commits, added latency, 100 ms buckets. Pure.
+//! Computes figures from a history: gaps between acknowledged commits, added latency, 100 ms buckets. Pure.
 //!
-//! All of it is computed after the run from each transaction's due, sent and done, so nothing is sampled and nothing missed.
+//! All of it is computed after the run from each transaction's due, sent and done times: nothing is sampled and nothing is missed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::ledger::{Client, CommitResult, Op};
 
-/// The value below or at which `q` (0 to 1) of the values lie; the nearest rank, `None` of nothing. Sorts `values`.
+/// The `q` quantile (0 to 1) of the values by nearest rank; `None` if there are none. Sorts `values`.
 pub fn quantile<T: Copy + Ord>(values: &mut [T], q: f64) -> Option<T> {
     values.sort_unstable();
     let rank = (q.clamp(0.0, 1.0) * values.len() as f64).ceil() as usize;
@@ -17,14 +17,14 @@ pub fn quantile<T: Copy + Ord>(values: &mut [T], q: f64) -> Option<T> {
 /// The longest time without an acknowledged commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Gap {
-    /// The last commit before, since the start of the load.
+    /// The last commit before the gap, since the start of the load.
     pub from: Duration,
-    /// The first commit after.
+    /// The first commit after it.
     pub to: Duration,
 }
 
 impl Gap {
-    /// How long.
+    /// Its length.
     pub fn length(&self) -> Duration {
         self.to.saturating_sub(self.from)
     }
@@ -47,12 +47,12 @@ pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -
     best
 }
 
-/// The longest time in `from..until` for which a transaction was to have been acknowledged and none was.
+/// The longest time in `from..until` during which an acknowledgement was expected and none came.
 ///
-/// Each transaction is to be acknowledged at its due time plus `usual`, the latency that it has when all is well. Of the time between two commits,
-/// what counts begins when the first transaction was to be acknowledged that was not yet at the commit before: random arrivals leave longer pauses
-/// than a short outage. A transaction that was to come before that commit, and still waits, says nothing about the time after it, in which others
-/// are served: it has been held. A transaction that failed was due like any other. `until` ends a time that no commit ends.
+/// The acknowledgement of a transaction is expected at its due time plus `usual`, its latency without a fault. Of the time between two
+/// commits, the counted part begins at the first expected acknowledgement that had not come by the earlier commit: random arrivals leave
+/// pauses longer than a short outage. A transaction expected before that commit but still waiting says nothing about the time after it, in
+/// which others are served: it was held. A failed transaction was due like any other. `until` ends a time that no commit ends.
 pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Duration) -> Gap {
     let mut by_due: Vec<&Op> = ops.iter().collect();
     by_due.sort_unstable_by_key(|op| op.due);
@@ -63,7 +63,7 @@ pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Durati
     let mut best = Gap { from, to: from };
     for at in acknowledged[first..].iter().copied().chain([until]) {
         let next = by_due.partition_point(|op| op.due + usual <= last);
-        // One that was quicker than usual may have come already.
+        // A transaction faster than usual may have been acknowledged already.
         let missed = by_due[next..].iter().find(|op| op.outcome != CommitResult::Ok || op.done > last);
         if let Some(begin) = missed.map(|op| op.due + usual).filter(|begin| *begin < at) {
             let outage = Gap { from: begin, to: at };
@@ -76,7 +76,7 @@ pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Durati
     best
 }
 
-/// When the transactions were acknowledged, sorted.
+/// The times at which transactions were acknowledged, sorted.
 fn acknowledged(ops: &[Op]) -> Vec<Duration> {
     let mut acknowledged: Vec<Duration> =
         ops.iter().filter(|op| op.outcome == CommitResult::Ok).map(|op| op.done).collect();
@@ -84,36 +84,37 @@ fn acknowledged(ops: &[Op]) -> Vec<Duration> {
     acknowledged
 }
 
-/// What a fault did to the service, in the two phases of one repetition.
+/// The effect of a fault on the service, in the two phases of one repetition.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Effect {
-    /// Longest gap between acknowledged commits (all clients together) while all was well, ms. Told, never subtracted.
+    /// Longest gap between acknowledged commits (all clients together) before the fault, ms. Reported, never subtracted.
     pub gap_quiet_ms: f64,
-    /// The gap that arrivals alone give on average: 1 / the sum of the clients' rates, ms.
+    /// The average gap that the arrivals alone cause: 1 / the sum of the clients' rates, ms.
     pub gap_expected_ms: f64,
-    /// The same, from the fault on, ms.
+    /// Longest gap between acknowledged commits from the fault on, ms.
     pub gap_ms: f64,
-    /// From the fault on, the longest time for which a transaction was to have been acknowledged and none was, ms: see [`longest_outage`].
+    /// From the fault on, the longest time during which an acknowledgement was expected and none came, ms: see [`longest_outage`].
     pub outage_ms: f64,
-    /// Where that began, since the start of the load, ms.
+    /// The start of that time, since the start of the load, ms.
     pub outage_from_ms: f64,
-    /// The same while all was well, ms: what the load and the machine do by themselves.
+    /// The same figure before the fault, ms: caused by the load and the machine alone.
     pub noise_ms: f64,
     /// Median latency of the quiet phase (from due to done), ms.
     pub latency_quiet_ms: f64,
-    /// The load ended before the outage did: it is a lower bound.
+    /// The load ended before the outage did: the outage is a lower bound.
     pub outage_is_open: bool,
-    /// Worst latency of an acknowledged transaction from the fault on, less the quiet median, ms; `None` when none was
-    /// acknowledged any more, or none for the last quarter of a second of the load although some were due: nobody saw the service come back.
+    /// Maximum latency of an acknowledged transaction from the fault on, minus the quiet median, ms; `None` when nothing was acknowledged
+    /// any more, or nothing in the last quarter of a second of the load although some were due: the service was not seen to recover.
     pub hold_ms_max: Option<f64>,
-    /// 99 % of the transactions from the fault on, ms.
+    /// 99th percentile of the latency of transactions acknowledged from the fault on, ms.
     pub latency_p99_ms: f64,
 }
 
-/// A load ends with transactions under way: only when nothing was acknowledged for so long before its end, the service was not back.
+/// A load ends with transactions in progress: the service counts as not recovered only if nothing was acknowledged for this long before the
+/// end.
 const AT_END: Duration = Duration::from_millis(250);
 
-/// Measures `ops` around a fault at `fault`; the load ran from `quiet_from` until `until`, with `rate` transactions a second
+/// Computes the effect on `ops` of a fault at `fault`; the load ran from `quiet_from` until `until`, with `rate` transactions a second
 /// of all clients together.
 pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration, rate: f64) -> Effect {
     let acknowledged = acknowledged(ops);
@@ -144,7 +145,7 @@ pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration
     }
 }
 
-/// Milliseconds, to the microsecond.
+/// Milliseconds, rounded to the microsecond.
 pub fn ms(time: Duration) -> f64 {
     rounded(time.as_secs_f64() * 1e3)
 }
@@ -153,7 +154,7 @@ fn rounded(ms: f64) -> f64 {
     (ms * 1e3).round() / 1e3
 }
 
-/// Transactions of `client` that ended badly from `from` on, by the code of their last error.
+/// Transactions of `client` that failed from `from` on, by the code of their last error.
 pub fn errors_by_code(ops: &[Op], client: Client, from: Duration) -> BTreeMap<String, u64> {
     let mut codes = BTreeMap::new();
     let bad =
@@ -165,24 +166,24 @@ pub fn errors_by_code(ops: &[Op], client: Client, from: Duration) -> BTreeMap<St
     codes
 }
 
-/// What happened in one bucket of time.
+/// The events in one bucket of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Bucket {
     /// Transactions acknowledged.
     pub commits: u32,
-    /// Transactions that ended badly.
+    /// Transactions that failed (or have an unknown outcome).
     pub errors: u32,
-    /// Tries that failed and were repeated by the client itself.
+    /// Failed attempts that the client itself repeated.
     pub repeats: u32,
-    /// Worst latency of those acknowledged, ms.
+    /// Maximum latency of the acknowledged ones, ms.
     pub latency_ms_max: f64,
-    /// Due and not taken up, at the end of the bucket.
+    /// Due but not yet taken by a thread, at the end of the bucket.
     pub queue: u32,
-    /// Under way, at the end of the bucket.
+    /// In progress, at the end of the bucket.
     pub concurrency: u32,
 }
 
-/// Cuts `until` into buckets of `width`.
+/// Divides the time until `until` into buckets of `width`.
 pub fn buckets(ops: &[Op], width: Duration, until: Duration) -> Vec<Bucket> {
     let index = |at: Duration| (at.as_nanos() / width.as_nanos().max(1)) as usize;
     let mut row = vec![Bucket::default(); index(until) + 1];
@@ -196,7 +197,7 @@ pub fn buckets(ops: &[Op], width: Duration, until: Duration) -> Vec<Bucket> {
                 CommitResult::Failed | CommitResult::Unknown => bucket.errors += 1,
             }
         }
-        // The last trouble of a transaction that ended badly is that end; every other one was mended by another try.
+        // The last error of a failed transaction is its end; every other error was followed by another attempt.
         let mended =
             op.troubles.len() - usize::from(op.outcome != CommitResult::Ok && !op.troubles.is_empty());
         for trouble in &op.troubles[..mended] {
@@ -204,7 +205,7 @@ pub fn buckets(ops: &[Op], width: Duration, until: Duration) -> Vec<Bucket> {
                 bucket.repeats += 1;
             }
         }
-        // A bucket's end belongs to the next one: [due, sent) waits, [sent, done) is under way.
+        // A bucket's end belongs to the next one: in [due, sent) it waits, in [sent, done) it is in progress.
         for bucket in row.iter_mut().take(index(op.sent)).skip(index(op.due)) {
             bucket.queue += 1;
         }
@@ -266,7 +267,7 @@ mod tests {
             (0..50).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)).collect();
         ops.extend((50..60).map(|i| op(i * 100, i * 100, 6000, CommitResult::Ok)));
         ops.extend((60..70).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)));
-        // Nothing was due at 2000: a gap of the arrivals, and no outage.
+        // Nothing was due at 2000: a gap of the arrivals, not an outage.
         ops.retain(|op| op.id != 2000);
         let effect = effect(&ops, at(500), at(5000), at(7000), 10.0);
         assert!((effect.gap_quiet_ms - 200.0).abs() < 1e-6, "one arrival is missing at 2000");
@@ -289,15 +290,15 @@ mod tests {
         let mut lost = pause.to_vec();
         lost.push(op(3000, 3000, 3001, CommitResult::Failed));
         assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(3010), to: at(5010) });
-        // It was to be acknowledged before the last commit, and still waits after it: it is held, while others are served.
+        // Its acknowledgement was expected before the last commit, and it still waits after it: it is held, while others are served.
         lost.push(op(5, 5, 4000, CommitResult::Ok));
         lost.push(op(20, 20, 30, CommitResult::Ok));
         assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(3010), to: at(4000) });
-        // Nothing comes any more.
+        // No more acknowledgements.
         lost.truncate(1);
         lost.push(op(200, 200, 9000, CommitResult::Failed));
         assert_eq!(longest_outage(&lost, at(100), at(2000), usual), Gap { from: at(210), to: at(2000) });
-        // One that was quicker than usual is not missed afterwards.
+        // A transaction faster than usual is not missed afterwards.
         let quick = [op(100, 100, 104, CommitResult::Ok), op(900, 900, 903, CommitResult::Ok)];
         assert_eq!(longest_outage(&quick, at(50), at(905), usual).length(), at(0));
     }
@@ -322,12 +323,12 @@ mod tests {
     fn a_service_that_is_not_seen_to_come_back_has_a_hold_without_end() {
         let mut ops: Vec<Op> =
             (0..20).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)).collect();
-        // One commit is acknowledged right after the fault, and then nothing.
+        // One commit is acknowledged right after the fault, then nothing.
         ops.extend((20..40).map(|i| op(i * 100, i * 100, 9000, CommitResult::Failed)));
         let gone = effect(&ops, at(500), at(1905), at(4000), 10.0);
         assert_eq!((gone.hold_ms_max, gone.outage_is_open), (None, true));
         assert!((gone.outage_ms - 1990.0).abs() < 1e-6, "2010 to the end: {gone:?}");
-        // The last ones are under way when the load ends.
+        // The last ones are in progress when the load ends.
         ops.truncate(20);
         ops.push(op(1995, 1995, 2090, CommitResult::Ok));
         let back = effect(&ops, at(500), at(1505), at(2050), 10.0);

@@ -1,12 +1,11 @@
-//! The ledger: what the clients know of each transaction, to be compared with the rows that the nodes have.
+//! The ledger: what the clients know about each transaction, to be compared with the rows on the nodes.
 //!
-//! Each transaction has a key of its own and inserts one row with that key inside itself. The table has no unique index over
-//! the key, so that a transaction done twice shows as two rows instead of as an error. What a client cannot know is written
-//! down as unknown, never guessed.
+//! Each transaction has its own key and inserts one row with that key. The table has no unique index over the key, so that a transaction
+//! applied twice appears as two rows instead of as an error. An outcome that a client cannot know is recorded as unknown, never guessed.
 
 use std::time::Duration;
 
-/// The ledger's table. The surrogate key only gives InnoDB and Galera a primary key.
+/// The ledger's table. The surrogate key only provides the primary key that InnoDB and Galera need.
 pub const LEDGER_DDL: &str = "CREATE TABLE IF NOT EXISTS ledger (\
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, \
     op BIGINT UNSIGNED NOT NULL, \
@@ -18,17 +17,17 @@ pub const LEDGER_DDL: &str = "CREATE TABLE IF NOT EXISTS ledger (\
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Client {
-    /// Never retries: what sysbench is.
+    /// Never retries, like sysbench.
     Naive,
-    /// Reconnects and repeats the transaction until it knows what came of it.
+    /// Reconnects and repeats the transaction until it knows the outcome.
     Retrying,
-    /// Writes single rows and reads them back; no part of the load, so that no figure of time has it.
+    /// Writes single rows and reads them back; not part of the load, so that no latency figure includes it.
     #[value(skip)]
     Probe,
 }
 
 impl Client {
-    /// As it stands in the table and in reports.
+    /// The name in the table and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Naive => "naive",
@@ -38,66 +37,66 @@ impl Client {
     }
 }
 
-/// What the client knows at the end.
+/// The outcome as far as the client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CommitResult {
     /// The server acknowledged the COMMIT.
     Ok,
-    /// Surely not committed: COMMIT was never sent, or the server itself said that it rolled back.
+    /// Certainly not committed: COMMIT was never sent, or the server itself reported a rollback.
     Failed,
-    /// COMMIT was sent and no answer, or an answer that does not say which, came back.
+    /// COMMIT was sent, but there was no response, or one that leaves the outcome open.
     Unknown,
 }
 
-/// An error as the client saw it.
+/// An error as a client saw it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Trouble {
-    /// Since the start of the load.
+    /// Time since the start of the load.
     pub at: Duration,
-    /// The server's error number, or a short name of what happened to the connection.
+    /// The server's error number, or a short name for a connection error.
     pub code: String,
-    /// The statement that met it: `connect`, `begin`, `select`, `commit`, ...
+    /// The statement that failed: `connect`, `begin`, `select`, `commit`, ...
     pub during: &'static str,
-    /// The server's or the system's sentence.
+    /// The error message of the server or the system.
     pub message: String,
 }
 
-/// One transaction, from due to known. All times since the start of the load.
+/// One transaction, from its due time to its outcome. All times are since the start of the load.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Op {
     /// The key in the ledger.
     pub id: u64,
-    /// Who did it.
+    /// The client that ran it.
     pub client: Client,
     /// When it was to begin.
     pub due: Duration,
-    /// When a thread took it up.
+    /// When a thread took it from the queue.
     pub sent: Duration,
-    /// When its outcome was known, or given up.
+    /// When its outcome was known, or the client gave up.
     pub done: Duration,
-    /// What the client knows.
+    /// The outcome.
     pub outcome: CommitResult,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// What went wrong on the way.
+    /// All errors of its attempts.
     pub troubles: Vec<Trouble>,
 }
 
 impl Op {
-    /// What the application waited: from due, not from sent.
+    /// The time the application waited: from due, not from sent.
     pub fn latency(&self) -> Duration {
         self.done.saturating_sub(self.due)
     }
 }
 
-/// What a node holds: the keys of all its ledger rows of this run, doubles included.
+/// The content of a node: the keys of all its ledger rows of this run, duplicates included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRows {
     /// The node's name.
     pub node: String,
-    /// One entry a row.
+    /// One entry for each row.
     pub ops: Vec<u64>,
-    /// Anything that must be the same on every node (`CHECKSUM TABLE` of the load's tables).
+    /// A value that must be the same on every node (`CHECKSUM TABLE` of the load's tables).
     pub checksum: String,
 }

@@ -1,6 +1,6 @@
-//! The lab: starts real clusters on this machine, drives open-loop load, breaks nodes, checks a ledger, and prints what came of it.
+//! The lab: starts real clusters on this machine, runs open-loop load, injects faults, checks a ledger, and reports the results.
 //!
-//! It links none of Understudy's other crates: what it tests, it runs as a user would, as a program.
+//! It links none of Understudy's other crates: it runs what it tests as a program, as a user would.
 
 pub mod bench;
 pub mod capacity;

@@ -1,14 +1,14 @@
-//! Reads what sysbench printed each second, over restarts, and says how long the service was out.
+//! Parses sysbench's output of each second, over restarts, and computes the outage.
 //!
-//! Enters: text, in any of the four forms sysbench has used (0.5 of 2014, final 0.5, 1.0 for SQL, 1.0 for other scripts), with
-//! or without line numbers in front, with anything else between the lines. Leaves: a [`Trace`] of seconds grouped in runs, and
-//! an [`Outage`]. No I/O here.
+//! Input: text in any of the four forms that sysbench has used (0.5 of 2014, final 0.5, 1.0 for SQL, 1.0 for other scripts), with
+//! or without line numbers, with any other lines between. Output: a [`Trace`] of seconds grouped in runs, and an [`Outage`]. No I/O
+//! here.
 //!
-//! The rule of the outage, in whole seconds, because the trace knows no better:
+//! The rule for the outage, in whole seconds, because the trace is not more precise:
 //!
 //! ```text
 //!   [14s] tps 11   last second with commits
-//!                  a crash cuts off the second that was running: never reported   1 s
+//!                  a crash cuts off the current second: never reported            1 s
 //!                  the restart loop sleeps                                        1 s
 //!   [ 1s] tps 0 \
 //!      ...       > seconds reported without a commit                             16 s
@@ -16,17 +16,17 @@
 //!   [17s] tps 5    first second with commits again                       outage: 18 s
 //! ```
 //!
-//! A mark between two runs that says how long nothing was reported (the lab's own loop writes such marks) counts with that time
+//! A mark between two runs that has the time without a report (the lab's own loop writes such marks) counts with that time
 //! instead of 2 s. A run that ended without a single line counts as a restart like any other.
 //!
-//! A bad second that still had a commit is not an outage: it is named as the worst second, and the outage is "sub-second".
+//! A bad second that still had a commit is not an outage: it is reported as the worst second, and the outage is "sub-second".
 
 use std::fmt;
 
-/// What a restart costs by the seed's loop, beyond the seconds reported: the second the crash cut off, and `sleep 1`.
+/// Cost of a restart in the seed's loop, besides the reported seconds: the second cut off by the crash, and `sleep 1`.
 pub const RESTART_COST_S: u32 = 2;
 
-/// Which sysbench wrote the line.
+/// The version of sysbench that wrote the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -47,7 +47,7 @@ pub struct Second {
     pub at_s: u32,
     /// Worker threads.
     pub threads: u32,
-    /// Transactions (or events) that ended well in this second.
+    /// Transactions (or events) completed in this second.
     pub tps: f64,
     /// Read statements a second; 0 where the form has none.
     pub reads: f64,
@@ -55,28 +55,28 @@ pub struct Second {
     pub writes: f64,
     /// Response time at the reported percentile, milliseconds.
     pub response_ms: f64,
-    /// Errors a second, where the form tells.
+    /// Errors a second; 0 where the form has none.
     pub errors: f64,
-    /// Transactions waiting for a thread, when the queue line was there.
+    /// Transactions waiting for a thread, if there was a queue line.
     pub queue: Option<u64>,
-    /// Threads busy, when the queue line was there.
+    /// Busy threads, if there was a queue line.
     pub concurrency: Option<u64>,
 }
 
-/// All that a loop of sysbench runs printed.
+/// The output of a loop of sysbench runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// The form of the first report line.
     pub form: Form,
-    /// One entry a sysbench process that reported something; never empty, no run is empty.
+    /// One entry for each sysbench process that reported something; never empty, no run is empty.
     pub runs: Vec<Vec<Second>>,
-    /// What lies before each run, and after the last one: one entry more than `runs`.
+    /// The breaks before each run and after the last one: one entry more than `runs`.
     pub breaks: Vec<Break>,
-    /// Lines that begin as a report does and cannot be read, from 1.
+    /// Numbers, from 1, of lines that begin like a report but cannot be parsed.
     pub unreadable: Vec<usize>,
 }
 
-/// Between two runs.
+/// The time between two runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Break {
     /// sysbench processes that ended there.
@@ -91,7 +91,7 @@ impl Break {
         self.unreported_s += other.unreported_s;
     }
 
-    /// One restart, as far as its mark tells.
+    /// One restart; its length is in the mark, or the default.
     fn by_mark(line: &str) -> Self {
         let unreported_s = number_after(line, RESTARTED).unwrap_or(f64::from(RESTART_COST_S));
         Self { restarts: 1, unreported_s }
@@ -101,12 +101,12 @@ impl Break {
 /// The seed's mark between two runs.
 const RESTARTED: &str = "( sysbench restarted )";
 
-/// The same, with the time since the last report line (or mark), to stand just before the next run.
+/// The same with the time since the last report line (or mark), to be written just before the next run.
 pub fn restart_mark(since: std::time::Duration) -> String {
     format!("{RESTARTED} {:.2} s without a report", since.as_secs_f64())
 }
 
-/// Why a text is not a trace.
+/// The error for a text that is not a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotATrace;
 
@@ -121,30 +121,30 @@ impl fmt::Display for NotATrace {
 
 impl std::error::Error for NotATrace {}
 
-/// How long nothing was committed, and what it looked like.
+/// The longest time without a commit, with details.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Outage {
-    /// Whole seconds without a reported commit; 0 means sub-second (or nothing at all, see `worst`).
+    /// Whole seconds without a reported commit; 0 means sub-second (or no outage at all, see `worst`).
     pub seconds: u32,
     /// Of these, seconds reported with tps 0.
     pub zero_lines: u32,
-    /// sysbench processes that ended inside the outage: each is an error the application saw.
+    /// sysbench processes that ended during the outage: each is an error that the application saw.
     pub restarts: u32,
-    /// Errors reported by forms that report them, whole trace.
+    /// Errors in the whole trace, for forms that report them.
     pub errors_reported: f64,
-    /// Clock of the last second with commits before the outage.
+    /// Time of the last second with commits before the outage, by sysbench's clock.
     pub last_good_s: Option<u32>,
-    /// Clock of the first second with commits after it (in its own run); `None` when the trace ends before.
+    /// Time of the first second with commits after it (in its own run); `None` when the trace ends before.
     pub first_good_s: Option<u32>,
-    /// Queue at the first second of the outage after which commits stopped, its peak, and the clock at which it first shrank again.
+    /// Queue at the first reported second after the last one with commits.
     pub queue_from: Option<u64>,
-    /// The longest queue seen from the outage on.
+    /// The longest queue from the outage on (whole trace when there is none).
     pub queue_peak: Option<u64>,
     /// First second after the outage with a shorter queue than the second before, and that queue.
     pub drains: Option<(u32, u64)>,
     /// Worst response time from the outage on (whole trace when there is none), milliseconds.
     pub response_ms_max: f64,
-    /// Without an outage: the second with the fewest commits, when it had less than half of the median.
+    /// Without an outage: the second with the fewest commits, if it had less than half of the median.
     pub worst: Option<Second>,
 }
 
@@ -156,7 +156,7 @@ impl Outage {
 }
 
 impl Trace {
-    /// Reads a whole trace.
+    /// Parses a complete trace.
     pub fn parse(text: &str) -> Result<Self, NotATrace> {
         let mut trace =
             Self { form: Form::V05Early, runs: Vec::new(), breaks: Vec::new(), unreadable: Vec::new() };
@@ -204,19 +204,19 @@ impl Trace {
         if trace.runs.is_empty() { Err(NotATrace) } else { Ok(trace) }
     }
 
-    /// How often sysbench ended and had to be started again.
+    /// How often sysbench exited and had to be restarted.
     pub fn restarts(&self) -> u32 {
         self.breaks.iter().map(|between| between.restarts).sum()
     }
 
-    /// Whether the last second had commits, and sysbench has not ended since.
+    /// Whether the last second had commits, and sysbench has not exited since.
     pub fn flows(&self) -> bool {
         let last = self.runs.last().and_then(|run| run.last());
         last.is_some_and(|second| second.tps > 0.0)
             && self.breaks.last().is_none_or(|after| after.restarts == 0)
     }
 
-    /// All seconds in order, each with what lies between it and the one before.
+    /// All seconds in order, each with the break before it.
     fn seconds(&self) -> impl Iterator<Item = (Break, &Second)> {
         let runs = self.runs.iter().zip(&self.breaks);
         runs.flat_map(|(run, before)| {
@@ -234,7 +234,7 @@ impl Trace {
         let mut last_good: Option<usize> = None;
         let (mut zero, mut silent) = (0, Break::default());
         let mut close = |good: Option<usize>, end: Option<usize>, zero: u32, silent: Break| {
-            // The trace knows whole seconds; what a mark measured is rounded only here.
+            // The trace has whole seconds; the time measured by a mark is rounded only here.
             let total = zero + silent.unreported_s.round() as u32;
             if let Some(from) = good
                 && total > best.map_or(0, |b| b.0)
@@ -293,7 +293,7 @@ impl Trace {
     }
 }
 
-/// The second with the fewest commits, when it stands out.
+/// The second with the fewest commits, if it has less than half of the median.
 fn worst_second(seconds: &[(Break, &Second)]) -> Option<Second> {
     let mut tps: Vec<f64> = seconds.iter().map(|(_, s)| s.tps).collect();
     tps.sort_by(f64::total_cmp);
@@ -303,7 +303,7 @@ fn worst_second(seconds: &[(Break, &Second)]) -> Option<Second> {
 }
 
 impl fmt::Display for Outage {
-    /// The verdict as sentences.
+    /// The result as sentences.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = if self.with_errors() { "with errors" } else { "no errors" };
         if self.seconds == 0 {
@@ -353,7 +353,7 @@ impl fmt::Display for Outage {
     }
 }
 
-/// `[ 21s] rest`, `[ 21s ] rest`, with or without a line number in front.
+/// `[ 21s] rest`, `[ 21s ] rest`, with or without a line number before it.
 fn report_head(line: &str) -> Option<(u32, &str)> {
     let line = line.trim_start();
     let line = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
@@ -369,7 +369,7 @@ fn number_after(text: &str, label: &str) -> Option<f64> {
     rest[..end].parse().ok()
 }
 
-/// Reads what follows the clock.
+/// Parses the text after the clock.
 fn second_of(at_s: u32, rest: &str) -> Option<(Form, Second)> {
     let form = if rest.starts_with("thds:") {
         if rest.contains("eps:") { Form::V10Events } else { Form::V10 }

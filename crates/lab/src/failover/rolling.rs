@@ -119,7 +119,7 @@ impl RollingRestart {
     }
 }
 
-/// A turn as it is being measured.
+/// A restart that is being measured.
 struct Begun {
     node: String,
     was_active: bool,
@@ -179,7 +179,7 @@ fn scope(front: &Front) -> Scope {
     }
 }
 
-/// Those that stand by, then the active one.
+/// The standby nodes, then the active one.
 async fn in_order(stage: &Stage, front: &Front) -> anyhow::Result<Vec<String>> {
     let active = front.active().await?;
     let mut names: Vec<String> = stage.nodes().iter().map(|node| node.name.clone()).collect();
@@ -208,7 +208,7 @@ async fn restart(stage: &Stage, front: &Front, node: &str, began: Instant) -> an
 
 impl Begun {
     fn measured(self, ops: &[Op], until: Duration, rate: f64) -> Turn {
-        // What was due before the next node's turn, and the quiet phase.
+        // The transactions that were due before the next node's restart, those of the quiet phase included.
         let of_turn: Vec<Op> = ops.iter().filter(|op| op.due < until).cloned().collect();
         let bad = |client| {
             let due = |op: &&Op| op.client == client && op.due >= self.from && op.outcome != CommitResult::Ok;

@@ -1,7 +1,7 @@
-//! When the next transaction is due: an endless sequence of times that does not depend on whether earlier ones have ended.
+//! The arrival schedule: an endless sequence of due times, independent of whether earlier transactions have ended.
 //!
-//! Enters: a rate, a kind, a seed. Leaves: time since the start of the load, never shrinking. The same seed gives the same
-//! row. No clock here.
+//! Input: a rate, a distribution, a seed. Output: times since the start of the load, never decreasing. The same seed gives the same
+//! sequence. No clock here.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use rand::{Rng, SeedableRng};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// Exponential spaces, as sysbench's --rate makes them: "10 a second" is 8 to 15.
+    /// Exponential gaps, as with sysbench's --rate: "10 a second" is 8 to 15.
     Poisson,
-    /// Equal spaces.
+    /// Equal gaps.
     Uniform,
 }
 
-/// The row of due times.
+/// The sequence of due times.
 #[derive(Debug)]
 pub struct Schedule {
     kind: Arrivals,
@@ -28,7 +28,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `rate` in transactions a second, above 0.
+    /// `rate` is in transactions a second, above 0.
     pub fn new(kind: Arrivals, rate: f64, seed: u64) -> Self {
         Self { kind, rate: rate.max(1e-6), rng: StdRng::seed_from_u64(seed), next_s: 0.0 }
     }
@@ -39,7 +39,7 @@ impl Iterator for Schedule {
 
     fn next(&mut self) -> Option<Duration> {
         let space = match self.kind {
-            // 1 - u lies in (0, 1], so that the logarithm is finite.
+            // 1 - u is in (0, 1], so that the logarithm is finite.
             Arrivals::Poisson => -(1.0 - self.rng.random::<f64>()).ln() / self.rate,
             Arrivals::Uniform => 1.0 / self.rate,
         };

@@ -1,14 +1,14 @@
-//! The clients: a queue of due transactions and the threads that work it off.
+//! The clients: a queue of due transactions and the threads that process it.
 //!
-//! The rules, stated once:
+//! The rules:
 //!
-//! - `naive` never retries. An error ends its transaction, as failed or unknown, and its connection; the thread connects anew
-//!   for the next transaction, once; when that fails, that transaction has failed too. Each ended transaction is one error.
-//!   (sysbench would end as a whole and be started again by the shell; the threads here each do so for themselves.)
+//! - `naive` never retries. An error ends its transaction, as failed or unknown, and its connection; the thread opens a new connection
+//!   for the next transaction, once; if that fails, that transaction has failed too. Each transaction ended so is one error.
+//!   (sysbench would exit and be restarted by the shell; here each thread does so for itself.)
 //! - `retrying` repeats the whole transaction under the same ledger key, with a growing pause, on a new connection unless the
-//!   server itself said "rolled back", until it knows the outcome or its patience ends. When a COMMIT of its own was left
-//!   without a word, it first looks whether the ledger has its key, as a careful application would.
-//! - Both wait `patience` at most for one transaction; a thread has one transaction at a time.
+//!   server itself reported a rollback, until it knows the outcome or its time limit ends. When a COMMIT got no clear response, it first
+//!   checks whether the ledger has its key, as a careful application would.
+//! - Both wait at most `patience` for one transaction; a thread has one transaction at a time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,12 +26,12 @@ use super::transaction::{Class, Deal, Shape, Transaction};
 use super::{Stage, reached};
 use crate::ledger::{Client, CommitResult, Op, Trouble};
 
-/// Transactions that may wait, as in sysbench 0.5; one more is refused and counted as failed.
+/// Limit of the queue, as in sysbench 0.5; one more transaction is rejected and counted as failed.
 const QUEUE_MAX: usize = 100_000;
-/// First and longest pause between two tries of the retrying client.
+/// First and longest pause between two attempts of the retrying client.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// What a pool needs to know.
+/// Settings of a pool.
 pub(super) struct Setting {
     pub client: Client,
     pub threads: u32,
@@ -46,7 +46,7 @@ pub(super) struct Setting {
     pub began: Instant,
 }
 
-/// Counters since the start, and the response times of the running second.
+/// Counters since the start; `queue` and `running` are current values.
 #[derive(Default)]
 pub(super) struct Counters {
     pub reads: AtomicU64,
@@ -66,7 +66,7 @@ struct Job {
 pub(super) struct Pool {
     set: Setting,
     pub counters: Counters,
-    /// Response times in microseconds since the last report, which empties it.
+    /// Response times in microseconds since the last report, which clears them.
     pub response_us: Mutex<Vec<u64>>,
     sender: Mutex<Option<mpsc::Sender<Job>>>,
     queue: tokio::sync::Mutex<mpsc::Receiver<Job>>,
@@ -106,7 +106,7 @@ impl Pool {
         self.counters.errors.load(Relaxed)
     }
 
-    /// Lets transactions fall due until the load drains.
+    /// Queues transactions when they are due, until the load drains.
     pub async fn generate(self: Arc<Self>, schedule: Schedule, mut signal: watch::Receiver<Stage>) {
         let Some(sender) = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         for (index, due) in schedule.enumerate() {
@@ -124,7 +124,7 @@ impl Pool {
         }
     }
 
-    /// One thread: takes what is due, does it, writes down what came of it.
+    /// One thread: takes the next due transaction, runs it, and records its outcome.
     pub async fn work(
         self: Arc<Self>,
         lane: u32,
@@ -197,7 +197,7 @@ impl Pool {
         });
     }
 
-    /// The history so far, with whatever still waits written down as never sent. For the end of the load.
+    /// The history so far; transactions still in the queue are recorded as never sent. For the end of the load.
     pub fn take_history(&self) -> Vec<Op> {
         if let Ok(mut queue) = self.queue.try_lock() {
             while let Ok(job) = queue.try_recv() {
@@ -208,13 +208,13 @@ impl Pool {
     }
 }
 
-/// A transaction under way: what is known of it at any moment, also when its future is dropped.
+/// A transaction in progress: its state is known at any time, also when its future is dropped.
 struct Draft<'a> {
     pool: &'a Pool,
     op: Op,
     phase: Phase,
     during: &'static str,
-    /// A COMMIT of this transaction, in whichever try, was left without a word.
+    /// A COMMIT of this transaction, in any attempt, got no clear response.
     maybe_landed: bool,
 }
 
@@ -280,7 +280,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// One try, from connection to COMMIT.
+    /// One attempt, from connection to COMMIT.
     async fn attempt(
         &mut self,
         session: &mut Option<Session>,
@@ -304,7 +304,7 @@ impl<'a> Draft<'a> {
         open.run(&transaction, self).await
     }
 
-    /// Writes an error down and judges what it leaves us knowing. True when the server itself said "rolled back".
+    /// Records an error and updates the outcome. Returns true when the server itself reported a rollback.
     fn note(&mut self, error: &Error) -> bool {
         let (code, state, message) = session::tell(error);
         let at = self.pool.set.began.elapsed();
@@ -314,7 +314,7 @@ impl<'a> Draft<'a> {
         state.is_some_and(|state| state.starts_with("40") && state != "40003")
     }
 
-    /// The future was dropped in the middle.
+    /// Records that the future was dropped before the transaction ended.
     fn give_up(&mut self, why: &str) {
         let at = self.pool.set.began.elapsed();
         let trouble = Trouble { at, code: "given-up".into(), during: self.during, message: why.into() };

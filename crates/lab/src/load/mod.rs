@@ -1,4 +1,4 @@
-//! The load: the seed's own, open loop, against anything that speaks the MySQL protocol.
+//! The load of the seed article, open loop, against any server that speaks the MySQL protocol.
 //!
 //! ```text
 //!   arrivals ──due──> queue ──> threads (naive)    ──> session ──> the service under test
@@ -7,8 +7,8 @@
 //!                                                                                     pinned: sessions that cannot move
 //! ```
 //!
-//! Transactions fall due whether or not earlier ones have ended; they queue while the threads are busy, and latency counts
-//! from due. Everything that is drawn or judged later is computed from the history, nothing is sampled.
+//! Transactions are due whether or not earlier ones have ended; they queue while the threads are busy, and latency counts
+//! from the due time. All later figures are computed from the history, nothing is sampled.
 
 pub mod arrivals;
 pub mod client;
@@ -35,10 +35,10 @@ use self::probe::ProbeReport;
 use self::session::{Protocol, Session, Target};
 use crate::ledger::{Client, Op};
 
-/// One kind of client and how much of it.
+/// One kind of client with its threads and rate.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientPlan {
-    /// Its manners.
+    /// The kind of client.
     pub client: Client,
     /// Worker threads, each with one connection.
     pub threads: u32,
@@ -46,12 +46,12 @@ pub struct ClientPlan {
     pub rate: f64,
 }
 
-/// All that a load is.
+/// The parameters of a load.
 #[derive(Clone)]
 pub struct LoadPlan {
-    /// Where to.
+    /// Where to connect.
     pub target: Target,
-    /// Who.
+    /// The clients.
     pub clients: Vec<ClientPlan>,
     /// How transactions arrive.
     pub arrivals: Arrivals,
@@ -59,38 +59,38 @@ pub struct LoadPlan {
     pub protocol: Protocol,
     /// Tables of the load.
     pub tables: u32,
-    /// Rows of each.
+    /// Rows of each table.
     pub rows: u32,
-    /// The same seed draws the same load.
+    /// The same seed gives the same load.
     pub seed: u64,
     /// The first ledger key; keys go up from here and must be new.
     pub op_first: u64,
     /// How long a transaction may take before its client gives up.
     pub patience: Duration,
-    /// Run the probe that reads its own writes; its first ledger key, above all that the clients will use.
+    /// If given, the probe that reads its own writes runs; the value is its first ledger key, above all keys that the clients will use.
     pub probe: Option<u64>,
-    /// So many sessions that cannot move, beside the clients.
+    /// Number of sessions that cannot move, besides the clients.
     pub pinned: u32,
-    /// Takes sysbench's lines, two a second and client; `None`: none are made.
+    /// Receives sysbench's lines, two a second for each client; `None`: no lines.
     pub tell: Option<second::Tell>,
 }
 
-/// What a load leaves.
+/// The results of a load.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Every transaction that fell due, by ledger key.
+    /// Every transaction that was due, by ledger key.
     pub ops: Vec<Op>,
-    /// What the probe saw, if it ran.
+    /// The probe's report, if it ran.
     pub probe: Option<ProbeReport>,
-    /// What became of the sessions that cannot move, if there were any.
+    /// The report on the sessions that cannot move, if there were any.
     pub pinned: Option<PinnedReport>,
-    /// The moment of time zero.
+    /// Time zero.
     pub began: Instant,
     /// When arrivals ended, since time zero.
     pub arrivals_ended: Duration,
 }
 
-/// A load that runs. Dropping it ends it at once.
+/// A running load. Dropping it stops it at once.
 pub struct Load {
     began: Instant,
     pools: Vec<Arc<Pool>>,
@@ -100,14 +100,14 @@ pub struct Load {
     stop: watch::Sender<Stage>,
 }
 
-/// How far the load's life has come; each stage includes the ones before.
+/// The phase of a load; each phase includes the ones before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Transactions fall due.
+    /// New transactions become due.
     Running,
-    /// No new ones; those due are worked off.
+    /// No new ones; those due are finished.
     Draining,
-    /// Give up whatever is still under way.
+    /// Those still in progress are given up.
     Ended,
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn reached(signal: &mut watch::Receiver<Stage>, stage: Stage) {
 }
 
 impl Load {
-    /// Opens every connection first (an error here is the configuration's), then starts the clock.
+    /// Opens every connection first (an error here is a configuration error), then starts the clock.
     pub async fn start(plan: LoadPlan) -> anyhow::Result<Self> {
         let lanes = plan.clients.iter().map(|c| c.threads).sum::<u32>().max(1);
         let mut sessions = Vec::new();
@@ -162,7 +162,8 @@ impl Load {
                 op_step: plan.clients.len() as u64,
                 began,
             }));
-            // Far from the seeds of the threads and of the next repetition, which are `seed` plus and xor small numbers.
+            // A seed different from those of the threads and of the next repetition, which differ from `seed` by small additions and xor
+            // values.
             let schedule =
                 arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed ^ ((index as u64 + 1) << 56));
             tasks.spawn(Arc::clone(&pool).generate(schedule, signal.clone()));
@@ -191,12 +192,12 @@ impl Load {
         self.pools.iter().map(|pool| pool.acknowledged()).sum()
     }
 
-    /// Transactions that ended badly so far, by client.
+    /// Transactions of `client` that failed so far.
     pub fn errors(&self, client: Client) -> u64 {
         self.pools.iter().filter(|pool| pool.client() == client).map(|pool| pool.errors()).sum()
     }
 
-    /// No new arrivals; waits at most `drain` for those due, then gives up the rest (unknown or failed, as it may be).
+    /// Stops new arrivals; waits at most `drain` for the due ones, then gives up the rest (outcome unknown or failed).
     pub async fn stop(mut self, drain: Duration) -> Run {
         let arrivals_ended = self.began.elapsed();
         let _ = self.stop.send(Stage::Draining);
@@ -207,7 +208,7 @@ impl Load {
             while self.tasks.join_next().await.is_some() {}
         }
         let mut probe = self.probe.take();
-        // It ends its round by itself; cut off in the middle, its last write would be of unknown end for no reason.
+        // The probe ends its round by itself; aborting it in the middle would make the outcome of its last write unknown for no reason.
         let mut seen = match &mut probe {
             Some(task) => tokio::time::timeout_at(deadline, task).await.ok(),
             None => None,

@@ -1,7 +1,7 @@
-//! Sessions that cannot move: each has a temporary table, and reads and writes it again and again, outside of transactions. When a node
-//! dies, its sessions end; those on other nodes must notice nothing but a pause, and this is what is checked.
+//! Sessions that cannot move: each has a temporary table and repeatedly reads and writes it, outside transactions. When a node dies, its
+//! sessions end; those on other nodes must notice nothing but a pause, which is checked here.
 //!
-//! A session is never made again: its first error is its end.
+//! A session is never reopened: its first error ends it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use super::session::{self, Target};
 use super::{Stage, reached};
 use crate::figures::ms;
 
-/// Between two statements of a session: short beside the doubts that they are to meet.
+/// Pause between two statements of a session: short compared with the suspicions of failure that they must meet.
 const PACE: Duration = Duration::from_millis(20);
-/// A statement that is held is answered within this; what takes longer is an error.
+/// A statement that is held must end within this; a longer one is an error.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What became of one of them.
+/// The result of one such session.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct PinnedSession {
-    /// The node that it stood on, by its own word.
+    /// The node that it was on, by the name that this node reports.
     pub node: String,
-    /// Statements answered well.
+    /// Number of successful statements.
     pub answered: u64,
-    /// The longest of them from the load's beginning on: when it began, and how long it took, ms.
+    /// The longest of them: its start since the start of the load, and its duration, ms.
     pub longest_ms: (f64, f64),
-    /// Its end, if it did not come to that of the load: when, ms, the code, and the sentence.
+    /// Its error, if it ended before the load: time in ms, code and message.
     pub ended: Option<(f64, String, String)>,
 }
 
-/// All of them.
+/// The results of all such sessions.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct PinnedReport {
     /// In the order in which they logged in.
@@ -42,7 +42,7 @@ pub struct PinnedReport {
 }
 
 impl PinnedReport {
-    /// How many stood on each node.
+    /// Number of sessions on each node.
     pub fn places(&self) -> BTreeMap<&str, u32> {
         let mut places = BTreeMap::new();
         for session in &self.sessions {
@@ -51,7 +51,7 @@ impl PinnedReport {
         places
     }
 
-    /// Ends of sessions that stood on another node than `victim`, by code.
+    /// Errors of sessions on other nodes than `victim`, by code.
     pub fn errors_elsewhere(&self, victim: &str) -> BTreeMap<String, u64> {
         let mut codes = BTreeMap::new();
         for session in self.sessions.iter().filter(|session| session.node != victim) {
@@ -62,7 +62,7 @@ impl PinnedReport {
         codes
     }
 
-    /// The longest statement of those that stood on another node than `victim`, ms.
+    /// The longest statement of sessions on other nodes than `victim`, ms.
     pub fn longest_elsewhere_ms(&self, victim: &str) -> Option<f64> {
         let elsewhere = self.sessions.iter().filter(|session| session.node != victim);
         elsewhere.map(|session| session.longest_ms.1).reduce(f64::max)
@@ -75,11 +75,11 @@ struct Session {
     rows: u64,
 }
 
-/// Sessions that stand, and do not yet work.
+/// Sessions that are logged in but idle.
 pub(super) struct Pinned(Vec<Session>);
 
 impl Pinned {
-    /// Logs in `count` sessions, one after the other, so that each finds the others where they are.
+    /// Logs in `count` sessions one after the other, so that each login sees the placement of the earlier ones.
     pub async fn connect(target: &Target, count: u32) -> Result<Self, Error> {
         let mut sessions = vec![];
         for _ in 0..count {
@@ -91,7 +91,7 @@ impl Pinned {
         Ok(Self(sessions))
     }
 
-    /// Works until the load drains.
+    /// Runs the statements until the load drains.
     pub async fn run(self, began: Instant, signal: watch::Receiver<Stage>) -> PinnedReport {
         let mut tasks = JoinSet::new();
         for (number, session) in self.0.into_iter().enumerate() {
@@ -137,7 +137,7 @@ async fn work(mut session: Session, began: Instant, mut signal: watch::Receiver<
 }
 
 impl Session {
-    /// One statement: mostly a read that must find what was written.
+    /// One statement: mostly a read that must find all rows written before.
     async fn once(&mut self, number: u64) -> Result<(), Error> {
         if number.is_multiple_of(8) {
             self.conn.query_drop("INSERT INTO own VALUES (1)").await?;

@@ -1,4 +1,4 @@
-//! Makes the load's tables: sbtest1..N as sysbench makes them, and the ledger.
+//! Creates the load's tables: sbtest1..N as sysbench creates them, and the ledger.
 
 use anyhow::Context;
 use mysql_async::Conn;
@@ -13,8 +13,8 @@ use crate::ledger::LEDGER_DDL;
 /// Rows of one INSERT: about 200 kB, below every default max_allowed_packet.
 const BATCH: u32 = 1000;
 
-/// Makes what is missing; tables that are there with the right number of rows stay as they are. `sbtest: false` leaves
-/// sysbench's tables to sysbench. Returns true when anything was filled.
+/// Creates what is missing; tables with the right number of rows stay as they are. `sbtest: false` leaves sysbench's tables to sysbench.
+/// Returns true when any table was filled.
 pub async fn tables(target: &Target, tables: u32, rows: u32, sbtest: bool) -> anyhow::Result<bool> {
     let mut conn = Conn::new(target.opts()).await.with_context(|| {
         format!("cannot log in to {}:{} to make the load's tables", target.host, target.port)

@@ -1,10 +1,10 @@
-//! A client that reads its own writes: it writes a row (autocommit) and reads it back on the same session, again and again,
-//! and begins each round by reading what it wrote in the round before. What was acknowledged and is not there is stale.
+//! A client that reads its own writes: it writes a row (autocommit) and reads it back in the same session, again and again,
+//! and begins each round by reading the row of the round before. A read that misses an acknowledged row is stale.
 //!
-//! After an error it connects anew and first reads its last acknowledged row, as an application would that comes back.
+//! After an error it reconnects and first reads its last acknowledged row, as an application would after a reconnect.
 //!
-//! Its rows are rows of the ledger under keys of its own, each tried once: they are checked (lost, doubled,
-//! phantom) like all others, and here without BEGIN and COMMIT around them. A key is never used again, whatever came of it.
+//! Its rows are rows of the ledger under its own keys, each tried once: they are checked (lost, doubled,
+//! phantom) like all others, but without BEGIN and COMMIT around them. A key is never used again, whatever its outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use super::session::{self, Phase, Target};
 use super::{Stage, reached};
 use crate::ledger::{Client, CommitResult, Op, Trouble};
 
-/// Between two rounds.
+/// Pause between two rounds.
 const PACE: Duration = Duration::from_millis(50);
-/// Between two tries to come back.
+/// Pause between two attempts to reconnect.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What it saw.
+/// The probe's results.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ProbeReport {
     /// Reads of a row whose write had been acknowledged.
     pub reads: u64,
-    /// Of these, without the row.
+    /// Reads that did not find the row.
     pub stale_reads: u64,
-    /// When, since the start of the load.
+    /// The times of the stale reads, since the start of the load.
     pub stale_at: Vec<Duration>,
     /// Statements and connects that failed, by code.
     pub errors_by_code: BTreeMap<String, u64>,
-    /// The first few errors in full.
+    /// The first errors with all details.
     pub troubles: Vec<Trouble>,
     /// Every write that was sent, for the checker.
     #[serde(skip)]
@@ -42,7 +42,7 @@ pub struct ProbeReport {
 }
 
 impl ProbeReport {
-    /// Writes whose end the probe does not know.
+    /// Writes whose outcome the probe does not know.
     pub fn unknown(&self) -> u64 {
         self.writes.iter().filter(|op| op.outcome == CommitResult::Unknown).count() as u64
     }
@@ -55,13 +55,13 @@ pub(super) struct Probe {
     next: u64,
     /// The last row whose write was acknowledged.
     written: Option<u64>,
-    /// A write that was sent and has no answer yet.
+    /// A write that was sent and has no response yet.
     sent: Option<Op>,
     report: ProbeReport,
 }
 
 impl Probe {
-    /// `first`: its first key in the ledger; all above must be free.
+    /// `first`: its first key in the ledger; all keys from there on must be free.
     pub async fn connect(target: &Target, first: u64) -> Result<Self, Error> {
         let conn = Some(Conn::new(target.opts()).await?);
         let report = ProbeReport::default();
@@ -103,7 +103,7 @@ impl Probe {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         let at = began.elapsed();
         let (id, client) = (self.next, Client::Probe);
-        // A write that was not acknowledged may have landed: its key is not used again.
+        // A write that was not acknowledged may have been applied: its key is not used again.
         self.next += 1;
         let sql = format!("INSERT INTO ledger (op, client, attempt) VALUES ({id}, '{}', 1)", client.name());
         let outcome = CommitResult::Unknown;
@@ -115,7 +115,7 @@ impl Probe {
         self.read_back(began).await
     }
 
-    /// Writes down what came of the write under way, if there is one.
+    /// Records the outcome of the write in progress, if there is one.
     fn answered(&mut self, began: Instant, outcome: CommitResult) {
         if let Some(op) = self.sent.take() {
             self.report.writes.push(Op { done: began.elapsed(), outcome, ..op });
@@ -137,7 +137,7 @@ impl Probe {
     fn note(&mut self, began: Instant, error: &Error) {
         self.conn = None;
         let (code, state, message) = session::tell(error);
-        // Without a transaction the write is its own COMMIT.
+        // With autocommit the write is its own COMMIT.
         self.answered(began, session::outcome_of(Phase::Committing, state.as_deref()));
         *self.report.errors_by_code.entry(code.clone()).or_insert(0) += 1;
         if self.report.troubles.len() < 20 {

@@ -1,4 +1,4 @@
-//! The line of each second, as sysbench 0.5 printed it in the seed, byte for byte.
+//! The report lines of each second, as sysbench 0.5 printed them in the seed article, byte for byte.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -10,7 +10,7 @@ use super::client::Pool;
 use super::{Stage, reached};
 use crate::ledger::Client;
 
-/// Takes a finished line, without its line end. Whoever draws a progress bar puts it above the bar.
+/// Receives a complete line without its line end. A caller with a progress bar prints it above the bar.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The figures of one second.
@@ -26,9 +26,9 @@ pub struct Figures {
     pub reads: f64,
     /// Write statements a second.
     pub writes: f64,
-    /// 95 % of the transactions that ended in this second took no longer; 0 when none ended.
+    /// 95th percentile of the response times of transactions that ended in this second; 0 when none ended.
     pub response_ms: f64,
-    /// Due and not yet taken up.
+    /// Due but not yet taken by a thread.
     pub queue: i64,
     /// Threads busy.
     pub concurrency: i64,
@@ -48,7 +48,7 @@ impl Figures {
     }
 }
 
-/// Makes the lines of one client until the load drains. The naive client's lines stand bare, the other's carry its name.
+/// Reports the lines of one client until the load drains. The lines of other clients than the naive one are prefixed with the client's name.
 pub(super) async fn report_each(pool: Arc<Pool>, tell: Tell, mut signal: watch::Receiver<Stage>) {
     let mut before = (0, 0, 0);
     let mut since = pool.began();
@@ -105,7 +105,7 @@ mod tests {
             concurrency: 1,
         };
         let [first, second] = figures.lines();
-        // In front of each of the seed's lines stands its line number.
+        // Each of the seed's lines begins with its line number.
         let bare: Vec<&str> = seed.lines().filter_map(|l| l.split_once(' ').map(|(_, rest)| rest)).collect();
         assert_eq!((first.as_str(), second.as_str()), (bare[0], bare[1]));
     }

@@ -1,5 +1,5 @@
-//! One client connection, kept open over many transactions, as sysbench keeps its own: it logs in, prepares what it will
-//! need, runs transactions, and tells an error in words that can be counted.
+//! One client connection, kept open over many transactions as in sysbench: logs in, prepares its statements, runs transactions, and maps
+//! errors to codes that can be counted.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use mysql_async::{Conn, DriverError, Error, IoError, Opts, OptsBuilder, Params, 
 use super::transaction::{Shape, Step, Transaction};
 use crate::ledger::CommitResult;
 
-/// Which protocol statements are sent by.
+/// The protocol by which statements are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Each statement as one text.
+    /// Each statement as text.
     Text,
-    /// Prepared once a connection, BEGIN and COMMIT too, as sysbench does.
+    /// Prepared once per connection, also BEGIN and COMMIT, as sysbench does.
     Prepared,
 }
 
-/// Where to, and as whom.
+/// The server's address and the account.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Host name or address, without port.
@@ -35,7 +35,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `HOST:PORT`, `[V6]:PORT`; the account is the lab's own.
+    /// Parses `HOST:PORT` or `[V6]:PORT`.
     pub fn parse(address: &str, user: &str, password: &str, schema: &str) -> anyhow::Result<Self> {
         let (host, port) = address
             .rsplit_once(':')
@@ -53,7 +53,7 @@ impl Target {
         })
     }
 
-    /// For mysql_async: no statement of its own after login, so that the load is only what it says it is.
+    /// Options for mysql_async: no extra statements after login, so that the load has only its own statements.
     pub fn opts(&self) -> Opts {
         OptsBuilder::default()
             .ip_or_hostname(self.host.clone())
@@ -70,16 +70,16 @@ impl Target {
     }
 }
 
-/// How far a transaction got, which decides what an error means.
+/// How far a transaction got; it determines the meaning of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// COMMIT has not been sent: nobody can commit it.
+    /// COMMIT has not been sent: the transaction cannot be committed.
     Open,
-    /// COMMIT is on its way, or answered badly.
+    /// COMMIT was sent, or returned an error.
     Committing,
 }
 
-/// What the client knows after an error. `state` is the server's SQLSTATE, `None` when the connection itself broke.
+/// The outcome known to the client after an error. `state` is the server's SQLSTATE, `None` when the connection itself failed.
 ///
 /// Class 40 is the standard's "transaction rolled back" (1213 is 40001), except 40003, "completion unknown".
 pub fn outcome_of(phase: Phase, state: Option<&str>) -> CommitResult {
@@ -92,7 +92,7 @@ pub fn outcome_of(phase: Phase, state: Option<&str>) -> CommitResult {
     }
 }
 
-/// Numbers and names an error: (code, SQLSTATE, sentence).
+/// Describes an error: (code, SQLSTATE, message).
 pub fn tell(error: &Error) -> (String, Option<String>, String) {
     match error {
         Error::Server(said) => (said.code.to_string(), Some(said.state.clone()), said.message.clone()),
@@ -115,11 +115,11 @@ fn io_name(kind: std::io::ErrorKind) -> &'static str {
     }
 }
 
-/// What happens while a transaction runs; the caller keeps it when the future is dropped.
+/// Callbacks while a transaction runs; the caller keeps the state when the future is dropped.
 pub trait Watch {
-    /// The statement about to be sent.
+    /// The statement is about to be sent.
     fn sending(&mut self, shape: Shape);
-    /// It was answered well.
+    /// The statement succeeded.
     fn answered(&mut self, shape: Shape);
 }
 
@@ -131,7 +131,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Logs in and prepares; `within` bounds all of it.
+    /// Logs in and prepares the statements; `within` limits the total time.
     pub async fn connect(
         target: &Target,
         protocol: Protocol,
@@ -155,7 +155,7 @@ impl Session {
         tokio::time::timeout(within, connect).await.unwrap_or_else(|_| Err(timed_out(within)))
     }
 
-    /// Runs all of it, telling `watch` before and after each statement.
+    /// Runs the transaction, notifying `watch` before and after each statement.
     pub async fn run(&mut self, transaction: &Transaction, watch: &mut impl Watch) -> Result<(), Error> {
         for step in &transaction.steps {
             watch.sending(step.shape);
@@ -177,20 +177,20 @@ impl Session {
         }
     }
 
-    /// Whether the ledger holds `op`, as this connection sees it, in a transaction of its own.
+    /// Whether the ledger has `op`, as this connection sees it, in its own transaction.
     pub async fn ledger_holds(&mut self, op: u64) -> Result<bool, Error> {
         let found: Option<u64> =
             self.conn.query_first(format!("SELECT COUNT(*) FROM ledger WHERE op={op}")).await?;
         Ok(found.unwrap_or(0) > 0)
     }
 
-    /// Says goodbye; a peer that does not answer is left after a second.
+    /// Disconnects; gives up after a second if the peer does not respond.
     pub async fn close(self) {
         let _ = tokio::time::timeout(Duration::from_secs(1), self.conn.disconnect()).await;
     }
 }
 
-/// The error of a client that gave up waiting.
+/// The error of a client that timed out.
 pub fn timed_out(after: Duration) -> Error {
     let text = format!("no answer within {} ms", after.as_millis());
     Error::Io(IoError::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))

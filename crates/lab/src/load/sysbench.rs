@@ -1,8 +1,8 @@
-//! The real sysbench (1.0) as the load, in the seed's restart loop: run, and when it ends by itself, sleep 1, run again.
+//! The real sysbench (1.0) as the load, in the seed's restart loop: run, and when it exits by itself, sleep 1, run again.
 //!
-//! The loop lives here, not in a shell, so that it ends by process id and never leaves anything behind, also when this program
-//! is killed. Its output is kept as one trace with the seed's own mark between two runs; the mark also says how long nothing
-//! had been reported then, since a run that cannot connect ends without a line, after an instant or after a timeout.
+//! The loop is here and not in a shell, so that processes are ended by their ID and nothing is left behind, even when this program
+//! is killed. The output is kept as one trace with the seed's own mark between two runs; the mark also has the time since the last report
+//! line, since a run that cannot connect ends without a line, immediately or after a timeout.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use super::session::Target;
 use crate::stage::process::{Owned, ProcessParent};
 use crate::trace::{Trace, restart_mark};
 
-/// What sysbench is asked for: the seed's command line in 1.0's words.
+/// Parameters of sysbench: the seed's command line with the options of 1.0.
 #[derive(Clone, Debug)]
 pub struct SysbenchPlan {
-    /// Where to.
+    /// Where to connect.
     pub target: Target,
     /// `--tables`.
     pub tables: u32,
@@ -34,7 +34,7 @@ pub struct SysbenchPlan {
 }
 
 impl SysbenchPlan {
-    /// The arguments after `sysbench`. `--mysql-password` is the lab's own public word, no secret.
+    /// The arguments after `sysbench`. `--mysql-password` is the lab's own public password, not a secret.
     pub fn args(&self, command: &str) -> Vec<String> {
         let Target { host, port, user, password, schema } = &self.target;
         let mut args = vec![
@@ -57,14 +57,14 @@ impl SysbenchPlan {
                 "--events=0".into(),
             ]);
         } else {
-            // Galera deals auto-increment values out in steps; the ids must be 1..N on every cluster.
+            // Galera assigns auto-increment values in steps; the ids must be 1..N on every cluster.
             args.push("--auto_inc=off".into());
         }
         args.push(command.into());
         args
     }
 
-    /// Lets sysbench make its tables anew.
+    /// Lets sysbench recreate its tables.
     pub async fn prepare(&self) -> anyhow::Result<()> {
         let process_parent = ProcessParent::new()?;
         for command in ["cleanup", "prepare"] {
@@ -94,14 +94,14 @@ impl SysbenchPlan {
     }
 }
 
-/// A sysbench that dies with this program, however that ends.
+/// Starts a sysbench that dies with this program, however that ends.
 fn start(process_parent: &ProcessParent, args: &[String]) -> anyhow::Result<Owned> {
     let mut command = std::process::Command::new("sysbench");
     command.args(args);
     process_parent.spawn_piped(&command).context("cannot start sysbench: is the package installed?")
 }
 
-/// The loop, running. Dropping it kills sysbench.
+/// The running loop. Dropping it kills sysbench.
 pub struct Sysbench {
     text: Arc<Mutex<String>>,
     stop: watch::Sender<bool>,
@@ -109,7 +109,7 @@ pub struct Sysbench {
 }
 
 impl Sysbench {
-    /// Starts the loop; each line also goes to `tell`.
+    /// Starts the loop; each line is also sent to `tell`.
     pub fn start(plan: SysbenchPlan, tell: Option<Tell>) -> Self {
         let text = Arc::new(Mutex::new(String::new()));
         let (stop, signal) = watch::channel(false);
@@ -123,7 +123,7 @@ impl Sysbench {
         Trace::parse(&text).is_ok_and(|trace| trace.flows())
     }
 
-    /// Ends it and returns all it printed.
+    /// Stops the loop and returns all output.
     pub async fn stop(self) -> anyhow::Result<String> {
         let _ = self.stop.send(true);
         self.task.await.context("the sysbench loop broke")??;
@@ -138,7 +138,7 @@ async fn restart_loop(
     mut stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let process_parent = ProcessParent::new()?;
-    // When the last report line came, or the last mark was set: the mark after it says what the trace does not show.
+    // When the last report line or mark was written: the next mark reports the time since then.
     let seen = Mutex::new(Instant::now());
     let keep = |line: &str| {
         if line.trim_start().starts_with('[') {
@@ -152,7 +152,7 @@ async fn restart_loop(
         text.push('\n');
     };
     loop {
-        // Dropped, it is killed and waited for.
+        // Dropping it kills it and waits for its end.
         let mut child = start(&process_parent, &plan.args("run"))?;
         let (out, err) = child.output();
         let out = follow(out.map(ChildStdout::from_std).transpose()?, &keep);
@@ -176,7 +176,7 @@ async fn restart_loop(
     }
 }
 
-/// Completes when the loop is to end; its owner's disappearance is such a word too.
+/// Completes when the loop is to stop, also when its owner was dropped.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

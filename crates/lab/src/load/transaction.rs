@@ -1,12 +1,12 @@
 //! One transaction of sysbench's oltp script, as data: which statements, in which order, with which values. No I/O.
 //!
 //! BEGIN, 10 point selects, 4 ranges of 100 rows (plain, sum, ordered, distinct), 1 indexed update, 1 non-indexed update,
-//! delete and insert of one id, COMMIT: 14 reads, 4 writes, 2 others, all on one table, as in 0.5. One ledger insert stands
-//! before the COMMIT and is counted apart.
+//! delete and insert of one id, COMMIT: 14 reads, 4 writes, 2 others, all on one table, as in 0.5. One ledger insert comes
+//! before the COMMIT and is counted separately.
 //!
-//! One difference, on purpose: the ids that are written are dealt out, each thread has its own (id modulo threads), so that
-//! two threads never write the same row. sysbench's conflicts (1213, which it swallows and repeats) would hide the faults'
-//! errors in a cluster that is written on all nodes; here every error counted has another cause than the load itself.
+//! One deliberate difference: the written ids are divided among the threads (id modulo threads), so that two threads never write the same
+//! row. sysbench's conflicts (1213, which it ignores and retries) would hide errors caused by faults in a cluster where all nodes are
+//! written; here no counted error is caused by the load itself.
 
 use mysql_async::Value;
 use rand::Rng;
@@ -14,7 +14,7 @@ use rand::Rng;
 /// Rows of a range select.
 const RANGE: u32 = 100;
 
-/// The statements there are, each of one table.
+/// The kinds of statement, each on one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// `BEGIN`.
@@ -43,7 +43,7 @@ pub enum Shape {
     Commit,
 }
 
-/// How a statement is counted.
+/// The class by which a statement is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A select.
@@ -52,7 +52,7 @@ pub enum Class {
     Write,
     /// BEGIN, COMMIT.
     Other,
-    /// The ledger's insert: none of sysbench's.
+    /// The ledger's insert, which sysbench does not have.
     Ledger,
 }
 
@@ -78,12 +78,12 @@ impl Shape {
         self as usize
     }
 
-    /// True when the text names the table, so that each table needs its own prepared statement.
+    /// True when the text contains the table's name, so that each table needs its own prepared statement.
     pub const fn per_table(self) -> bool {
         !matches!(self, Self::Begin | Self::Ledger | Self::Commit)
     }
 
-    /// How it is counted.
+    /// The class by which it is counted.
     pub const fn class(self) -> Class {
         match self {
             Self::Begin | Self::Commit => Class::Other,
@@ -93,7 +93,7 @@ impl Shape {
         }
     }
 
-    /// The word for error lists.
+    /// The name in error lists.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -105,7 +105,7 @@ impl Shape {
         }
     }
 
-    /// The text with `?` for values; `table` counts from 1.
+    /// The SQL text with `?` for values; `table` counts from 1.
     pub fn sql(self, table: u32) -> String {
         match self {
             Self::Begin => "BEGIN".into(),
@@ -131,12 +131,12 @@ impl Shape {
 pub struct Step {
     /// Which statement.
     pub shape: Shape,
-    /// In the order of its `?`.
+    /// The values in the order of the `?`.
     pub values: Vec<Value>,
 }
 
 impl Step {
-    /// The statement as one text, values written in (they hold digits, dashes and plain names only).
+    /// The statement as text with its values inserted (they contain only digits, dashes and plain names).
     pub fn text(&self, table: u32) -> String {
         let sql = self.shape.sql(table);
         let mut parts = sql.split('?');
@@ -154,7 +154,7 @@ impl Step {
 pub struct Deal {
     /// Tables, from 1.
     pub tables: u32,
-    /// Rows of each.
+    /// Rows of each table.
     pub rows: u32,
     /// This thread, from 0, counted over all clients.
     pub lane: u32,
@@ -162,17 +162,17 @@ pub struct Deal {
     pub lanes: u32,
 }
 
-/// A transaction, drawn.
+/// A generated transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// The table all of it works on, from 1.
+    /// The table that all of it uses, from 1.
     pub table: u32,
-    /// From BEGIN to COMMIT.
+    /// The statements from BEGIN to COMMIT.
     pub steps: Vec<Step>,
 }
 
 impl Transaction {
-    /// Draws one. `op`, `client` and `attempt` go into the ledger's row.
+    /// Generates one. `op`, `client` and `attempt` go into the ledger's row.
     pub fn draw(rng: &mut impl Rng, deal: Deal, op: u64, client: &str, attempt: u32) -> Self {
         let table = rng.random_range(1..=deal.tables);
         let any = |rng: &mut dyn rand::RngCore| rng.random_range(1..=deal.rows);
@@ -201,7 +201,7 @@ impl Transaction {
     }
 }
 
-/// `n` groups of eleven digits: what sysbench fills c (10 groups) and pad (5 groups) with.
+/// `n` groups of eleven digits, with which sysbench fills c (10 groups) and pad (5 groups).
 pub fn groups(rng: &mut impl Rng, n: usize) -> String {
     let group = |rng: &mut dyn rand::RngCore| format!("{:011}", rng.random_range(0..100_000_000_000_u64));
     (0..n).map(|_| group(rng)).collect::<Vec<_>>().join("-")

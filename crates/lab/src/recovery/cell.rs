@@ -1,11 +1,11 @@
-//! The cells: what is restarted under which circumstances, and which of the seed's times stands beside it.
+//! The cells: which restart is measured under which conditions, and the seed article's time for it.
 
 use serde::Serialize;
 
-/// A time of the seed's, s, with the writing of the initial checkpoint, which took about 120 s of each.
+/// A time from the seed article, s. It includes writing the initial checkpoint, which took about 120 s each time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SeedTime {
-    /// As it says.
+    /// As the article gives it.
     pub gross_s: f64,
     /// Without the checkpoint.
     pub net_s: f64,
@@ -16,12 +16,12 @@ const fn seed(minutes: u32, seconds: u32) -> Option<SeedTime> {
     Some(SeedTime { gross_s, net_s: gross_s - 120.0 })
 }
 
-/// Which gcache the nodes have, and for how long the node is away.
+/// How long the node is away, relative to what the gcache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Absence {
-    /// Short, for a gcache that is large enough.
+    /// Short, with a large enough gcache.
     Short,
-    /// As short, and the gcache too small for it.
+    /// Equally short, but with a gcache that is too small for it.
     ShortForSmall,
     /// Longer than the gcache lasts.
     Long,
@@ -30,23 +30,23 @@ pub enum Absence {
 /// One cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cell {
-    /// Of files and JSON.
+    /// Name in files and JSON.
     pub name: &'static str,
-    /// For people.
+    /// Title for output.
     pub title: &'static str,
     /// `wsrep_sst_method`.
     pub method: &'static str,
-    /// The node is made to forget its position.
+    /// The node's position is deleted, which forces a full copy.
     pub is_forced: bool,
-    /// With updates.
+    /// With updates during the restart.
     pub is_loaded: bool,
-    /// See there.
+    /// Length of the absence.
     pub absence: Absence,
-    /// What must come of it: `ist`, `sst`.
+    /// The expected transfer: `ist`, `sst`.
     pub expected: &'static str,
-    /// The seed's time beside it.
+    /// The seed's time, for comparison.
     pub seed: Option<SeedTime>,
-    /// Of a quick run, too.
+    /// Part of a quick run, too.
     pub is_quick: bool,
 }
 
@@ -62,7 +62,7 @@ const IST: Cell = Cell {
     is_quick: false,
 };
 
-/// All of them; those of the small gcache stand together, since they need a cluster of their own.
+/// All cells; the one with the small gcache is last, since it needs its own cluster.
 pub const CELLS: [Cell; 8] = [
     IST,
     Cell {

@@ -1,4 +1,4 @@
-//! The seed's two tables, their loader, the updater by primary key, and the check of what they hold.
+//! The seed's two tables, their loader, the updater by primary key, and the check of their content.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::load::session::Target;
 use crate::stage::Stage;
 use crate::stage::account::APP_SCHEMA;
 
-/// As in the seed, but for the engine's name. One byte is one character there, so that a row has 512 bytes.
+/// As in the seed, except for the engine's name. One byte is one character there, so that a row has 512 bytes.
 const TABLES: [(&str, &str); 2] = [
     (
         "t1",
@@ -29,24 +29,24 @@ const TABLES: [(&str, &str); 2] = [
         "create table t2(a char(32), b integer unsigned not null, c char(32), d integer unsigned not null, e char(220), f char(220), primary key(a,b), index (d)) engine=innodb",
     ),
 ];
-/// A row's texts, out of its key `b` and its version `d`.
+/// Expressions for a row's texts, from its key `b` and its version `d`.
 const TEXTS: [(&str, &str); 3] = [
     ("c", "MD5(CONCAT('c', b, ':', d))"),
     ("e", "LEFT(REPEAT(MD5(CONCAT('e', b, ':', d)), 7), 220)"),
     ("f", "LEFT(REPEAT(MD5(CONCAT('f', b, ':', d)), 7), 220)"),
 ];
-/// A row's key has its number twice: as text, and as a number.
+/// A row's key contains its number twice: as text and as a number.
 const KEY: &str = "LPAD(b, 32, 'k')";
 /// Rows of one INSERT: about a megabyte.
 const LOAD_ROWS: u64 = 2_000;
-/// Updates of one transaction: single ones would be bound by the disk's flushes, and not by their number.
+/// Updates of one transaction: with single ones, the disk's flushes would be the limit, not the number of updates.
 const UPDATES: u64 = 10;
-/// Connections that update.
+/// Number of updating connections.
 const CONNECTIONS: u64 = 4;
-/// A table of the seed's size is read in a fraction of it.
+/// Limit for the check of a table; one of the seed's size takes a fraction of it.
 const CHECK_LIMIT: Duration = Duration::from_secs(180);
 
-/// Makes the tables, and fills each with `rows` rows of version 0.
+/// Creates the tables and fills each with `rows` rows of version 0.
 pub async fn load(target: &Target, rows: u64) -> anyhow::Result<()> {
     let mut conn = Conn::new(target.opts()).await.context("the loader cannot connect")?;
     conn.query_drop(format!("ALTER DATABASE {APP_SCHEMA} CHARACTER SET latin1")).await?;
@@ -79,7 +79,7 @@ pub async fn load(target: &Target, rows: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Updates at work. Dropped, they end at once.
+/// Running updates. Dropping them aborts them.
 pub struct Updater {
     acknowledged: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
@@ -87,9 +87,9 @@ pub struct Updater {
 }
 
 impl Updater {
-    /// Begins: `updates_per_s` rows a second, chosen at random in both tables. Open loop: a transaction falls due whether or not those before it
-    /// have been acknowledged. Each `seed` chooses other rows: the rows of an earlier load would be cheaper to update than rows that are updated
-    /// for the first time, since their entries in the index stand together.
+    /// Starts `updates_per_s` updates of single rows a second, chosen at random in both tables. Open loop: a transaction is due whether or
+    /// not earlier ones have been acknowledged. Each `seed` selects other rows: rows of an earlier load would be cheaper to update than
+    /// rows updated for the first time, since their index entries are next to each other.
     pub async fn start(target: &Target, plan: &RecoveryPlan, seed: u64) -> anyhow::Result<Self> {
         let (acknowledged, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let mut tasks = JoinSet::new();
@@ -110,10 +110,10 @@ impl Updater {
         Ok(Self { acknowledged, is_over, tasks })
     }
 
-    /// Ends it; how many updates were acknowledged.
+    /// Stops it; returns how many updates were acknowledged.
     ///
     /// # Errors
-    /// When one was refused: how many there were is then unknown.
+    /// When one has failed: then the number of updates is unknown.
     pub async fn stop(mut self) -> anyhow::Result<u64> {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.tasks.join_next().await {
@@ -141,7 +141,7 @@ impl Work {
             due += 1;
             sleep_until(self.began + Duration::from_secs_f64(at_s)).await;
             let (table, _) = TABLES[(due % 2) as usize];
-            // Each connection has rows of its own, so that none waits for another's.
+            // Each connection updates its own rows, so that none waits for another's locks.
             let keys: Vec<String> = (0..UPDATES)
                 .map(|_| {
                     let own = self.random.random_range(0..self.rows.div_ceil(CONNECTIONS));
@@ -149,7 +149,7 @@ impl Work {
                     format!("(a = '{b:k>32}' AND b = {b})")
                 })
                 .collect();
-            // Assignments are made from left to right: the texts are those of the new version.
+            // Assignments are evaluated from left to right: the texts are those of the new version.
             let texts = TEXTS.map(|(column, text)| format!("{column} = {text}")).join(", ");
             conn.query_drop(format!("UPDATE {table} SET d = d + 1, {texts} WHERE {}", keys.join(" OR ")))
                 .await?;
@@ -160,20 +160,20 @@ impl Work {
     }
 }
 
-/// What both tables hold on one node.
+/// The content of both tables on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Holds {
     /// Rows.
     pub rows: u64,
-    /// The sum of all versions: so many updates.
+    /// The sum of all versions, which is the number of updates.
     pub updates: u64,
-    /// Rows whose texts do not fit their key and version.
+    /// Rows whose texts do not match their key and version.
     pub odd: u64,
-    /// Over every byte, of each table.
+    /// A checksum over every byte, for each table.
     pub checksums: Vec<String>,
 }
 
-/// Reads both tables in `node`, with everything that the group has committed before.
+/// Reads both tables on `node`, after everything that the group committed before (causal read).
 pub async fn holds(stage: &Stage, node: &str) -> anyhow::Result<Holds> {
     let mut holds = Holds { rows: 0, updates: 0, odd: 0, checksums: Vec::new() };
     for (table, _) in TABLES {
@@ -196,10 +196,10 @@ pub async fn holds(stage: &Stage, node: &str) -> anyhow::Result<Holds> {
     Ok(holds)
 }
 
-/// The node that came back has what the other has, and all that was acknowledged.
+/// Checks that the returned node has the same content as the other one, and all acknowledged updates.
 ///
 /// # Errors
-/// In a sentence, what is missing.
+/// The first difference, as a sentence.
 pub fn agree(back: &Holds, other: &Holds, rows: u64, acknowledged: u64) -> anyhow::Result<()> {
     ensure!(back == other, "db3 has {back:?}, and db1 {other:?}");
     ensure!(back.rows == 2 * rows, "{} rows instead of {}", back.rows, 2 * rows);

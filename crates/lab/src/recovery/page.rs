@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else. Each restart is a bar of its phases. Pure.
+//! Renders the report as one self-contained HTML file. Each restart is a bar of its phases. Pure.
 
 use std::fmt::Write;
 
@@ -74,7 +74,7 @@ fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(part);
 }
 
-/// A bar for each cell, all on one scale.
+/// A bar for each cell, all with the same scale.
 fn bars(out: &mut String, report: &Report) {
     let most_s = report
         .cells

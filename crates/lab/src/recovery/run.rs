@@ -1,4 +1,4 @@
-//! The order of a run: a cluster with the data, `understudy recovery measure` for each cell, and the rows compared after each.
+//! Runs `lab recovery`: a cluster with the data, `understudy recovery measure` for each cell, and a comparison of the rows after each.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,60 +23,60 @@ use crate::stage::{ClusterKind, Stage, StagePlan};
 
 /// The restarted node.
 const NODE: &str = "db3";
-/// Sends the copy, so that db1, which is written, is not blocked by it; any other when it cannot.
+/// The preferred donor, so that the copy does not block db1, which is written; the trailing comma allows any other when db2 cannot.
 const DONOR: &str = "db2,";
-/// A restart of the quick size takes seconds, of the full one a few minutes.
+/// Time limit: a restart of the quick size takes seconds, of the full one a few minutes.
 const WITHIN: &str = "10m";
-/// Of the cluster.
+/// Number of nodes in the cluster.
 const NODES: u64 = 3;
-/// What a server takes beside its buffer pool, MiB.
+/// Memory of a server besides its buffer pool, MiB.
 const MIB_BESIDE_POOL: u64 = 250;
-/// Updates run so long before the node is stopped.
+/// How long the updates run before the node is stopped.
 const WARM_UP: Duration = Duration::from_secs(2);
 
 /// One cell's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Which.
+    /// The cell.
     pub cell: Cell,
-    /// What `understudy recovery measure` wrote, without its readings.
+    /// The JSON of `understudy recovery measure`, without its readings.
     pub told: Value,
-    /// What the returned node holds, and the others, too.
+    /// The content of the returned node, which the others have, too.
     pub holds: Holds,
-    /// It came back as it must, and both forecasts said so.
+    /// Whether the node rejoined by the expected transfer, and the forecast made just before its start was right.
     pub is_good: bool,
 }
 
-/// Under which conditions.
+/// The conditions of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// When, UTC.
+    /// Time of the run, UTC.
     pub at: String,
-    /// What was asked for.
+    /// The parameters.
     pub plan: RecoveryPlan,
-    /// What differs from the servers' defaults.
+    /// Settings that differ from the servers' defaults.
     pub settings: String,
 }
 
-/// All of them.
+/// Results of all cells.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Under which conditions.
+    /// The conditions.
     pub conditions: Conditions,
-    /// On which machine.
+    /// The machine.
     pub machine: Machine,
-    /// In order.
+    /// The cells, in order.
     pub cells: Vec<Measured>,
 }
 
 impl Report {
-    /// Every cell came out as it must.
+    /// Whether every cell had the expected result.
     pub fn is_good(&self) -> bool {
         !self.cells.is_empty() && self.cells.iter().all(|cell| cell.is_good)
     }
 }
 
-/// The cells of a run: all, or the quick ones, of which `only` may choose some.
+/// The cells of a run: those named in `only`; otherwise all, or only the quick ones in a quick run.
 pub fn cells(plan: &RecoveryPlan, only: &[String]) -> Vec<Cell> {
     let is_wanted = |cell: &&Cell| {
         if only.is_empty() {
@@ -88,15 +88,15 @@ pub fn cells(plan: &RecoveryPlan, only: &[String]) -> Vec<Cell> {
     CELLS.iter().filter(is_wanted).copied().collect()
 }
 
-/// How many steps the progress has.
+/// Number of steps of the progress bar.
 pub fn steps(cells: &[Cell]) -> u64 {
     2 + cells.len() as u64
 }
 
-/// Measures. `out_dir`: where each cell's own JSON and page go.
+/// Runs the measurements. `out_dir`: where the JSON and the page of each cell are written.
 ///
 /// # Errors
-/// When the cluster, the updates or the command fail, or the returned node lacks a row.
+/// When the cluster, the updates or the command fails, or the returned node lacks a row.
 pub async fn run(
     plan: &RecoveryPlan,
     cells: &[Cell],
@@ -157,7 +157,7 @@ struct Ground<'a> {
     target: Target,
     /// Updates so far.
     acknowledged: u64,
-    /// Ours, and the one in whose place it stands.
+    /// The lab's rsync wrapper, and the program that it replaces.
     rsync: Option<(PathBuf, PathBuf)>,
 }
 
@@ -202,12 +202,13 @@ impl<'a> Ground<'a> {
         let (back, other) = tokio::join!(data::holds(&self.stage, NODE), data::holds(&self.stage, "db1"));
         let (back, other) = (back?, other?);
         data::agree(&back, &other, self.plan.rows, self.acknowledged)?;
-        // Before the stop, a gcache that has never been full is forecast by the rate of writes alone; a moment before the start it is certain.
+        // A gcache that has never been full is forecast before the stop from the write rate alone; just before the start the forecast is
+        // certain.
         let is_good = told["kind"] == cell.expected && told["forecast"]["was_right_at_start"] == true;
         Ok(Measured { cell: *cell, told, holds: back, is_good })
     }
 
-    /// The one that the returning node asks for.
+    /// Sets `wsrep_sst_method` of the returning node, which requests the transfer.
     fn set_method(&self, method: &str) -> anyhow::Result<()> {
         let file = self.stage.directory().join(NODE).join("my.cnf");
         let text =
@@ -226,7 +227,7 @@ impl<'a> Ground<'a> {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Runs `understudy recovery measure`, and reads what it wrote.
+    /// Runs `understudy recovery measure` and reads its JSON.
     async fn tell(&self, cell: &Cell, dir: &Path) -> anyhow::Result<Value> {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let config = self.config()?;
@@ -279,7 +280,7 @@ impl<'a> Ground<'a> {
         Ok(told)
     }
 
-    /// Its configuration, in the stage's directory, which is its owner's alone.
+    /// Writes the configuration for Understudy to the stage's directory, which only its owner may enter.
     fn config(&self) -> anyhow::Result<PathBuf> {
         let mut text = "[cluster]\nname = \"recovery\"\n".to_owned();
         for node in self.stage.nodes() {
@@ -300,8 +301,8 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// rsync's server gives up root's rights unless it is told not to, and Galera's script does not tell it: it expects a server that is not run by
-/// root. So a server that is run by root finds this in the place of rsync, in its own view of the file system alone.
+/// rsync's server drops root's privileges unless an option prevents it, and Galera's script does not set that option: it expects a server
+/// that does not run as root. So a server that runs as root gets this wrapper in place of rsync, only in its own mount namespace.
 fn our_rsync(stage: &Stage) -> anyhow::Result<Option<(PathBuf, PathBuf)>> {
     if !stage.is_namespaced() {
         return Ok(None);

@@ -1,11 +1,11 @@
-//! The figures as a table, the seed's beside ours.
+//! Formats the results as a table, with the seed article's figures for comparison.
 
 use serde_json::Value;
 
 use super::cell::SeedTime;
 use super::run::{Measured, Report};
 
-/// A figure that the command wrote.
+/// A figure from the command's JSON.
 pub fn figure(told: &Value, name: &str) -> f64 {
     told[name].as_f64().unwrap_or(f64::NAN)
 }
@@ -15,7 +15,7 @@ fn minutes(s: f64) -> String {
     format!("{} min {:.0} s", (s / 60.0) as u64, s % 60.0)
 }
 
-/// How many times as long a full copy takes as the missed writesets, with and without load: name, ours gross, net, the seed's gross, net.
+/// The time of a full copy divided by that of an IST, with and without load: name, ours gross, net, the seed's gross, net.
 pub fn ratios(report: &Report) -> Vec<(String, f64, f64, f64, f64)> {
     let find = |name: &str| report.cells.iter().find(|measured| measured.cell.name == name);
     let mut out = Vec::new();
@@ -40,7 +40,7 @@ pub fn ratios(report: &Report) -> Vec<(String, f64, f64, f64, f64)> {
     out
 }
 
-/// The text.
+/// The table as text.
 pub fn draw(report: &Report) -> String {
     let plan = &report.conditions.plan;
     let mb = 2.0 * plan.rows as f64 * 512.0 / 1e6;
@@ -111,7 +111,7 @@ fn row(measured: &Measured) -> String {
     line.trim_end().to_owned() + "\n"
 }
 
-/// One line for each cell.
+/// Describes the forecast, one line for each cell.
 fn forecast(measured: &Measured) -> String {
     let forecast = &measured.told["forecast"];
     let word = |right: &Value| match right.as_bool() {

@@ -1,7 +1,7 @@
-//! The report: one HTML file that needs nothing else, in light and dark, on a large screen and on a phone.
+//! Renders the report: one self-contained HTML file, for light and dark mode, large screens and phones.
 //!
-//! The table in the seed's form stands first; below it each cell is drawn over time, HAProxy and Understudy on the same scales.
-//! Of several repetitions the worst one is drawn, and the page says so. Pure: a [`Report`] in, text out.
+//! The table in the seed's form comes first; below it each cell is plotted over time, all proxies on the same scales.
+//! Of several repetitions the worst one is plotted, and the page says so. Pure: a [`Report`] in, text out.
 
 pub mod plot;
 
@@ -13,7 +13,7 @@ use crate::failover::table::{errors, name_of, outage, time};
 use crate::failover::watch::Word;
 use crate::stage::ClusterKind;
 
-/// For text and attribute values alike.
+/// Escapes text and attribute values.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -63,7 +63,7 @@ fn head(out: &mut String, report: &Report) {
     );
 }
 
-/// `2026-01-31T12:00:00Z` as people write it; anything else as it is.
+/// `2026-01-31T12:00:00Z` in a readable form; any other text unchanged.
 fn moment(at: &str) -> String {
     match at.split_once('T') {
         Some((day, time)) if time.len() == 9 && time.is_ascii() => format!("{day}, {} UTC", &time[..5]),
@@ -75,7 +75,7 @@ fn class_of(who: &Who) -> &'static str {
     if who.is_baseline() { "base" } else { "ours" }
 }
 
-/// The seed's figure as a number, where it is one, for its bar, ms.
+/// The seed's figure as a number, ms, if it begins with one; for its bar.
 fn seed_ms(says: &str) -> Option<f64> {
     says.split(' ').next()?.parse::<f64>().ok().map(|s| s * 1e3)
 }
@@ -151,7 +151,7 @@ fn cell_line(out: &mut String, cell: &Cell, most: f64) {
     if let Some(took) = sum.order_ms_max {
         small.push(format!("order took {}", time(took)));
     }
-    // A line may break between two items, not inside of one.
+    // A line may break between two items, not inside one.
     let small: Vec<String> =
         small.into_iter().map(|item| format!("<span class=\"item\">{item}</span>")).collect();
     let hold = sum.hold_ms_median.map_or_else(|| "without end".to_owned(), time);
@@ -159,7 +159,7 @@ fn cell_line(out: &mut String, cell: &Cell, most: f64) {
     line_of(out, class, &name, &format!("hold {hold}"), &bar, &small.join(" · "));
 }
 
-/// What a cell's bar shows, beside the seed's outage: the longer of the hold and of the outage, ms.
+/// The length of a cell's bar, next to the seed's outage: the longer of hold and outage, ms.
 fn drawn_ms(sum: &Summary) -> f64 {
     sum.hold_ms_median.unwrap_or(0.0).max(sum.outage_ms)
 }
@@ -180,7 +180,7 @@ fn bar(ms: f64, most: f64) -> String {
     format!("<div class=\"bar\"><i style=\"width:{:.1}%\"></i></div>", (ms / most * 100.0).clamp(0.0, 100.0))
 }
 
-/// One cell over time.
+/// The plots of one cell.
 fn section(out: &mut String, report: &Report, case: Case, scope: Scope) {
     let mut drawn: Vec<(&Cell, &Repetition)> =
         report.at(case, scope).filter_map(|cell| Some((cell, worst(cell)?))).collect();
@@ -265,7 +265,7 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
     out.push_str("</figure>");
 }
 
-/// What the fault added, as half a sentence.
+/// The effect of the fault, as half a sentence.
 fn added(rep: &Repetition) -> String {
     let effect = &rep.effect;
     let hold = effect.hold_ms_max.map_or_else(
@@ -285,7 +285,7 @@ fn added(rep: &Repetition) -> String {
     )
 }
 
-/// What became of the transactions, as half a sentence.
+/// The outcomes of the transactions, as half a sentence.
 fn endings(rep: &Repetition) -> String {
     let (naive, retrying) = (rep.errors_naive(), rep.errors_retrying());
     let mut said = match naive + retrying {
@@ -306,7 +306,7 @@ fn endings(rep: &Repetition) -> String {
     said
 }
 
-/// What the colours mean; of the nodes' states, those that are drawn.
+/// Explains the colours; of the nodes' states, only those that occur.
 fn key(out: &mut String, rep: &Repetition) {
     out.push_str("<div class=\"key\">");
     let mut entry = |style: &str, name: &str| {

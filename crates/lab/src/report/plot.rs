@@ -1,7 +1,7 @@
-//! One repetition drawn over time, as inline SVG: throughput, latency, queue and concurrency, errors, and each node's own word,
-//! on one time axis that has its zero at the fault. Pure: a timeline in, text out.
+//! Plots one repetition over time as inline SVG: throughput, latency, queue and concurrency, errors, and each node's reported state,
+//! on one time axis with its zero at the fault. Pure: a timeline in, text out.
 //!
-//! Invariant: every x comes from `Frame::x`, so that all rows agree on time; what lies outside of the frame is cut, not moved.
+//! Invariant: every x comes from `Frame::x`, so that all rows have the same time axis; what lies outside the frame is clamped to its edge.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const TOP: f64 = 34.0;
 const SPACE: f64 = 14.0;
 const BAND: f64 = 18.0;
 
-/// The common scale of several plots that stand below each other.
+/// The common scale of several plots below each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scale {
     /// Commits a second.
@@ -34,7 +34,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale that holds all of them.
+    /// The scale that fits all repetitions.
     pub fn of<'a>(all: impl Iterator<Item = &'a Repetition>) -> Self {
         let mut scale = Self { flow_max: 10.0, latency_ms_max: 100.0, queue_max: 4.0, ..Self::default() };
         for Timeline { width, buckets, fault, .. } in all.map(|rep| &rep.timeline) {
@@ -52,7 +52,7 @@ impl Scale {
     }
 }
 
-/// Time to x.
+/// Maps time to x.
 struct Frame {
     scale: Scale,
     fault_s: f64,
@@ -71,7 +71,7 @@ impl Frame {
     }
 }
 
-/// One row of the drawing.
+/// One row of the plot.
 struct Row {
     top: f64,
     height: f64,
@@ -82,13 +82,13 @@ impl Row {
         self.top + self.height
     }
 
-    /// 0 to 1, upwards.
+    /// Maps 0 to 1, upwards, to y.
     fn y(&self, part: f64) -> f64 {
         self.bottom() - part.clamp(0.0, 1.0) * self.height
     }
 }
 
-/// Draws it. `what` names the fault at its line, such as "SIGKILL db1".
+/// Draws the plot. `what` labels the fault's line, such as "SIGKILL db1".
 pub fn svg(rep: &Repetition, scale: Scale, what: &str) -> String {
     let line = &rep.timeline;
     let frame = Frame { scale, fault_s: line.fault.as_secs_f64() };
@@ -123,9 +123,9 @@ fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(part);
 }
 
-/// The time for which a commit was due and none came, where that is more than the load and the machine do by themselves.
+/// The time during which a commit was due and none came, if it is longer than the noise before the fault.
 fn outage(out: &mut String, frame: &Frame, rep: &Repetition, bottom: f64) {
-    // Of sysbench's trace it is known how long it was, in whole seconds, and not when.
+    // sysbench's trace gives only the length of its outage, in whole seconds, not its position.
     if rep.sysbench.is_some() || !rep.is_above_noise() {
         return;
     }
@@ -141,7 +141,7 @@ fn outage(out: &mut String, frame: &Frame, rep: &Repetition, bottom: f64) {
     );
 }
 
-/// Whole seconds from the fault, as many as fit.
+/// Time labels in seconds from the fault, as many as fit.
 fn seconds(out: &mut String, frame: &Frame, bottom: f64) {
     let whole = frame.scale.before_s + frame.scale.after_s;
     let step = [1, 2, 5, 10, 20, 60].into_iter().find(|step| whole / f64::from(*step) <= 16.0).unwrap_or(120);
@@ -178,7 +178,7 @@ fn tick(out: &mut String, y: f64, label: &str) {
     put(out, format_args!("<text x=\"{x}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", y + 4.0));
 }
 
-/// (x, width) of each bucket with it.
+/// (x, width) of each bucket, with the bucket.
 fn placed<'a>(frame: &'a Frame, line: &'a Timeline) -> impl Iterator<Item = (f64, f64, &'a Bucket)> {
     line.buckets.iter().enumerate().map(|(i, bucket)| {
         let from = frame.x(line.width * i as u32);
@@ -199,7 +199,7 @@ fn draw_flow(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     }
 }
 
-/// One bucket's column, with a little air to its neighbour.
+/// One bucket's column, with a small gap to the next.
 fn column(out: &mut String, class: &str, (x, wide): (f64, f64), y: f64, high: f64) {
     let wide = (wide - 0.6).max(0.4);
     put(
@@ -210,7 +210,7 @@ fn column(out: &mut String, class: &str, (x, wide): (f64, f64), y: f64, high: f6
     );
 }
 
-/// Logarithmic from 1 ms, since 10 ms and 10 s must both be seen.
+/// Logarithmic from 1 ms, since 10 ms and 10 s must both be visible.
 fn draw_latency(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     head(out, row, "Latency", "worst, log");
     let top = frame.scale.latency_ms_max.log10().ceil().max(2.0);
@@ -240,7 +240,7 @@ fn draw_queue(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     path("queue", &|bucket| bucket.queue);
 }
 
-/// Transactions that ended badly, with the tries that were repeated stacked above them.
+/// Failed transactions, with the repeated attempts stacked above them.
 fn draw_errors(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     head(out, row, "Errors", "in 100 ms");
     let most = f64::from(line.buckets.iter().map(|bucket| bucket.errors + bucket.repeats).max().unwrap_or(0));
@@ -262,7 +262,7 @@ fn draw_errors(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
         let mut bottom = row.bottom();
         for (class, count) in [("err", bucket.errors), ("repeat", bucket.repeats)] {
             if count > 0 {
-                // A single one among hundreds must still be seen.
+                // A single one among hundreds must still be visible.
                 let high = (f64::from(count) / most * row.height).max(4.0);
                 bottom -= high;
                 put(
@@ -338,7 +338,7 @@ fn fault(out: &mut String, frame: &Frame, line: &Timeline, what: &str, bottom: f
     }
 }
 
-/// The journal's sentences as numbered marks; those too near to tell apart share one.
+/// The journal's entries as numbered marks; those too close together share one.
 fn marks(out: &mut String, frame: &Frame, line: &Timeline) {
     let mut groups: Vec<(f64, usize, usize)> = Vec::new();
     for (i, (at, _)) in line.journal.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The accounts of a stage, and the statements that make them. The lab has no secrets: these names are printed.
+//! The accounts of a stage, and the statements that create them. The lab has no secrets: these names are printed.
 //!
-//! Root has no password and can log in only through the unix socket in the node's directory, which only its owner may enter.
+//! Root has no password and can log in only through the unix socket in the node's directory, which only the directory's owner may enter.
 
-/// The account a manager probes and orders with.
+/// The account with which a manager probes and controls the servers.
 pub const MONITOR_USER: &str = "understudy";
 /// Its password.
 pub const MONITOR_PASSWORD: &str = "understudy";
@@ -10,10 +10,10 @@ pub const MONITOR_PASSWORD: &str = "understudy";
 pub const APP_USER: &str = "sbtest";
 /// Its password.
 pub const APP_PASSWORD: &str = "sbtest";
-/// The schema the application's tables are in.
+/// The schema of the application's tables.
 pub const APP_SCHEMA: &str = "sbtest";
 
-/// Run once, in the template every node is copied from. `monitor_grants`: what the monitor account may do anywhere.
+/// Run once, in the template from which every node is copied. `monitor_grants`: the monitor account's privileges on `*.*`.
 pub fn statements(monitor_grants: &str) -> Vec<String> {
     vec![
         "DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost')".to_owned(),

@@ -1,27 +1,27 @@
-//! The my.cnf of a node: the server's own defaults, but for what its kind of cluster demands and what a small machine needs.
+//! The my.cnf of a node: the server's defaults, except for what its kind of cluster requires and what a small machine needs.
 
 use std::net::IpAddr;
 use std::path::Path;
 
-/// What differs from the server's defaults for the machine's sake; `lab status` and `lab up` say so.
+/// Settings that differ from the server's defaults because of a small machine; `lab status` and `lab up` print it.
 pub const SMALL_MACHINE: &str =
     "buffer pool 64M, InnoDB log 16M, performance_schema off; all else is the server's default";
 
-/// InnoDB's log, in the template and in every node alike: they are copies.
+/// InnoDB's log size, the same in the template and in every node, since they are copies.
 pub const LOG_FILE_SIZE: &str = "16M";
 
-/// Where every node speaks SQL.
+/// The SQL port of every node.
 pub const PORT: u16 = 3306;
 
-/// Everything a node's file depends on.
+/// The inputs of a node's my.cnf.
 pub struct Node<'a> {
     /// Its own address.
     pub address: IpAddr,
     /// The directory with `data`, `tmp` and the socket.
     pub directory: &'a Path,
-    /// What its kind of cluster demands.
+    /// Lines that its kind of cluster requires.
     pub kind_lines: Vec<String>,
-    /// More lines.
+    /// Additional lines.
     pub server_options: &'a [String],
 }
 
@@ -44,13 +44,13 @@ impl Node<'_> {
         ]);
         lines.extend(self.kind_lines.iter().cloned());
         lines.extend(self.server_options.iter().cloned());
-        // The script's own default is a directory under /tmp that nobody clears away.
+        // The SST script's default is a directory under /tmp that is never cleaned up.
         lines.extend(["[sst]".to_owned(), "sst-log-archive = 0".to_owned()]);
         lines.join("\n") + "\n"
     }
 }
 
-/// Where a server of the lab keeps its files, the template's too.
+/// Settings for the location of a server's files, used for the template too.
 pub fn files(directory: &str) -> Vec<String> {
     let mut lines = vec![
         "[mariadbd]".to_owned(),

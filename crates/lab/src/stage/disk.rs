@@ -1,6 +1,6 @@
-//! A node's data on a file system of its own, in memory, that can be filled without harm to the machine.
+//! Puts a node's data on its own file system, in memory, which can be filled without harm to the machine.
 //!
-//! Invariant: what is mounted is under the stage's directory, and is unmounted before that is removed, whoever removes the stage.
+//! Invariant: every mount is under the stage's directory, and is unmounted before that is removed, whichever process removes the stage.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -12,10 +12,10 @@ use anyhow::{Context, bail};
 
 use super::{Stage, StageNode};
 
-/// The file that fills it.
+/// The file that fills the file system.
 const FILLER: &str = "lab-filler";
 
-/// Mounts one at `directory`, which is made.
+/// Mounts a file system at `directory`, which is created.
 pub(super) fn mount(directory: &Path, size_mb: u32) -> anyhow::Result<()> {
     fs::create_dir_all(directory)?;
     let mut command = Command::new("mount");
@@ -36,7 +36,7 @@ pub(super) fn unmount_under(directory: &Path) -> anyhow::Result<()> {
 
 fn mounted() -> anyhow::Result<Vec<PathBuf>> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("cannot read /proc/self/mountinfo")?;
-    // "36 35 98:0 /mnt1 /mnt2 rw,noatime ...": the fifth is the place. A stage's paths have no blanks that would be escaped.
+    // "36 35 98:0 /mnt1 /mnt2 rw,noatime ...": the fifth field is the mount point. A stage's paths have no spaces that would be escaped.
     Ok(table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from).collect())
 }
 
@@ -50,7 +50,7 @@ fn run(mut command: Command) -> anyhow::Result<()> {
 }
 
 impl Stage {
-    /// Fills a node's file system; when it was full.
+    /// Fills a node's file system; returns when it was full.
     pub(crate) fn fill_disk(&self, node: &StageNode) -> anyhow::Result<Instant> {
         if !mounted()?.contains(&node.datadir) {
             bail!(
@@ -60,7 +60,7 @@ impl Stage {
         }
         let path = node.datadir.join(FILLER);
         let mut file = fs::File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        // Ever smaller pieces, so that not a page is left.
+        // Ever smaller pieces, so that not a single page is left.
         for size in [1 << 20, 4096] {
             let piece = vec![0_u8; size];
             loop {
@@ -75,7 +75,7 @@ impl Stage {
         Ok(Instant::now())
     }
 
-    /// Takes away what filled it.
+    /// Removes the file that fills it.
     pub(crate) fn empty_disk(&self, node: &StageNode) -> anyhow::Result<()> {
         match fs::remove_file(node.datadir.join(FILLER)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! What of a stage is Galera's: what its servers need, how the group begins, and how a node comes back to it.
+//! The Galera-specific part of a stage: what its servers need, how the group starts, and how a node rejoins it.
 
 mod back;
 mod config;
@@ -15,10 +15,10 @@ pub(super) use self::word::ask;
 
 use super::account;
 
-/// What the monitor account may do: what a manager needs, not everything, so that a missing grant shows here first.
+/// Privileges of the monitor account: what a manager needs, not everything, so that a missing grant is noticed here first.
 ///
-/// `SUPER` covers `SET GLOBAL wsrep_provider_options` (eviction); `mysql` is read to learn client accounts; the schema of its
-/// own name holds marker rows. `TRIGGER` and `EXECUTE` show it which tables have no transactions.
+/// `SUPER` covers `SET GLOBAL wsrep_provider_options` (eviction); `mysql` is read to learn client accounts; the schema with the account's
+/// name holds marker rows. `TRIGGER` and `EXECUTE` let it see which tables are not transactional.
 const MONITOR_GRANTS: &str = "SUPER, PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, SLAVE MONITOR, \
      REPLICATION SLAVE ADMIN, TRIGGER, EXECUTE";
 

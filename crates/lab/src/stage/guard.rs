@@ -1,11 +1,11 @@
-//! Ctrl-C in the middle of anything: the work is dropped, and with it every stage and child in it, which clean up behind them.
+//! Handles Ctrl-C at any time: drops the work, and with it every stage and child process in it, which clean up after themselves.
 
 use std::future::Future;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What [`guard`] ends with when a signal came first.
+/// The error of [`guard`] when a signal came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -17,11 +17,11 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Runs `work` until it ends, or until SIGINT, SIGTERM or SIGHUP. From the first call on those signals no longer end the
-/// process by themselves: a second Ctrl-C cannot break the clean-up.
+/// Runs `work` until it ends, or until SIGINT, SIGTERM or SIGHUP. From the first call on, those signals no longer end the
+/// process by themselves: a second Ctrl-C cannot interrupt the clean-up.
 ///
 /// # Errors
-/// [`Interrupted`] after a signal, else whatever `work` ends with.
+/// [`Interrupted`] after a signal, otherwise the error of `work`.
 pub async fn guard<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let watch = |kind| signal(kind).context("cannot watch for signals");
     let (mut interrupt, mut terminate, mut hangup) =

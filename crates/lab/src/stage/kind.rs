@@ -1,5 +1,5 @@
-//! The kinds of cluster a stage can be. What one of them needs and the other does not is in [`super::galera`] and
-//! [`super::replication`]; this is where the stage chooses.
+//! The kinds of cluster a stage can be. The parts specific to one of them are in [`super::galera`] and [`super::replication`]; this file
+//! selects between them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use super::process::Identity;
 use super::{Stage, StageNode, config, galera, replication};
 
-/// Which kind of cluster.
+/// The kind of cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClusterKind {
-    /// MariaDB Galera nodes, all alike.
+    /// MariaDB Galera nodes, all equal.
     #[default]
     Galera,
-    /// One MariaDB primary, db1 at first, and replicas that follow it by GTID.
+    /// One MariaDB primary, db1 at first, and replicas that replicate from it by GTID.
     Replication {
-        /// A commit returns when a replica has it.
+        /// Whether a commit returns only when a replica has received it.
         semi_sync: bool,
     },
 }
 
 impl ClusterKind {
-    /// How the servers' settings differ from their defaults for the machine's sake.
+    /// Settings that differ from the servers' defaults because of a small machine.
     pub fn settings(self) -> &'static str {
         match self {
             Self::Galera => galera::SMALL_MACHINE,
@@ -32,7 +32,7 @@ impl ClusterKind {
         }
     }
 
-    /// What of a template's name tells its kind.
+    /// The part of a template's name that identifies its kind.
     pub(super) fn template_name(self) -> &'static str {
         match self {
             Self::Galera => "",
@@ -40,7 +40,7 @@ impl ClusterKind {
         }
     }
 
-    /// The lines of a template's my.cnf beyond those of every server.
+    /// Lines of a template's my.cnf besides those of every server.
     pub(super) fn template_lines(self, tools: &super::Tools) -> anyhow::Result<Vec<String>> {
         match self {
             Self::Galera => galera::template_lines(tools),
@@ -48,7 +48,7 @@ impl ClusterKind {
         }
     }
 
-    /// What its server's command line needs while a template is made.
+    /// Arguments of the server while a template is created.
     pub(super) fn template_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Galera => &["--wsrep-new-cluster"],
@@ -56,7 +56,7 @@ impl ClusterKind {
         }
     }
 
-    /// Looks at a template when its server has ended, and takes away what no copy should have.
+    /// Checks a template when its server has ended, and removes what no copy should have.
     pub(super) fn finish_template(self, data: &Path) -> anyhow::Result<()> {
         match self {
             Self::Galera => galera::finish_template(data),
@@ -64,7 +64,7 @@ impl ClusterKind {
         }
     }
 
-    /// The statements that make the stage's accounts.
+    /// The statements that create the stage's accounts.
     pub(super) fn accounts(self) -> Vec<String> {
         match self {
             Self::Galera => galera::accounts(),
@@ -82,7 +82,7 @@ impl ClusterKind {
 }
 
 impl ClusterKind {
-    /// One word.
+    /// A one-word name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Galera => "galera",
@@ -90,7 +90,7 @@ impl ClusterKind {
         }
     }
 
-    /// What it is, at the beginning of a sentence.
+    /// A description for the beginning of a sentence.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Galera => "A real three-node Galera cluster",
@@ -99,7 +99,7 @@ impl ClusterKind {
         }
     }
 
-    /// A `SELECT` of one value: the name of the node that runs it.
+    /// A `SELECT` of one value: the name of the node that executes it.
     pub fn own_name(self) -> &'static str {
         match self {
             Self::Galera => "SELECT @@wsrep_node_name",
@@ -107,7 +107,7 @@ impl ClusterKind {
         }
     }
 
-    /// What makes the reads of a session see all that was committed before, on whatever node; none where the nodes cannot do that.
+    /// A statement that makes a session's reads causal: they see everything committed before on any node; None where this is impossible.
     pub fn causal(self) -> Option<&'static str> {
         match self {
             Self::Galera => Some("SET SESSION wsrep_sync_wait=15"),
@@ -117,7 +117,7 @@ impl ClusterKind {
 }
 
 impl Stage {
-    /// The lines of a node's my.cnf beyond those of every server.
+    /// The lines of a node's my.cnf besides those of every server.
     pub(super) fn kind_lines(&self, node: &StageNode, galera_options: &str) -> anyhow::Result<Vec<String>> {
         match self.kind {
             ClusterKind::Galera => galera::node_lines(self, node, galera_options),
@@ -125,7 +125,7 @@ impl Stage {
         }
     }
 
-    /// Starts every node of a fresh stage, and waits until the cluster is as it should be.
+    /// Starts every node of a new stage, and waits until the cluster is healthy.
     pub(super) async fn begin(&self, tell: &impl Fn(&str)) -> anyhow::Result<()> {
         match self.kind {
             ClusterKind::Galera => self.begin_galera(tell).await,
@@ -133,10 +133,10 @@ impl Stage {
         }
     }
 
-    /// Starts a node that is not running, where its cluster stands. Returns when the process has started.
+    /// Starts a node that is not running, in its existing cluster. Returns when the process has started.
     ///
     /// # Errors
-    /// When it runs already; when it would begin a Galera cluster anew and another dead node knows more.
+    /// When the node is already running; when it would bootstrap a Galera cluster although another stopped node has more writesets.
     pub async fn start(&self, name: &str) -> anyhow::Result<Instant> {
         let node = self.node(name)?;
         if let Some(Identity { pid, .. }) = self.alive(node)? {
@@ -148,19 +148,19 @@ impl Stage {
         }
     }
 
-    /// Waits until the cluster is whole again, and every node has what was written before this was called.
+    /// Waits until the cluster is complete again, and every node has everything written before this call.
     ///
     /// # Errors
-    /// When the time is over, with what is missing.
+    /// On timeout, with what is missing.
     pub async fn settled(&self, within: Duration) -> anyhow::Result<()> {
         match self.kind {
-            // A node that is back has all, or waits for it at a causal read.
+            // A returned node has everything, or waits for it in a causal read.
             ClusterKind::Galera => Ok(()),
             ClusterKind::Replication { .. } => self.settled_replication(within).await,
         }
     }
 
-    /// Waits until a node whose faults were undone is back, and starts it when it does not run; when it was.
+    /// Waits until a node whose faults were undone is back, and starts it if it is not running; returns when it was back.
     pub(crate) async fn bring_back(&self, node: &StageNode, within: Duration) -> anyhow::Result<Instant> {
         match self.kind {
             ClusterKind::Galera => self.bring_back_to_group(node, within).await,

@@ -1,4 +1,4 @@
-//! A node's stop and start as shell lines, for programs that are given such lines by their users.
+//! A node's stop and start commands as shell lines, for programs that take such lines from their users.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::process::MARK;
 use super::{Stage, StageNode};
 
 impl Stage {
-    /// A line that stops the node's server in good order, and returns when it has ended.
+    /// A line that stops the node's server cleanly and returns when it has ended.
     pub fn stop_line(&self, node: &StageNode) -> String {
         format!(
             "mariadb-admin --no-defaults --user=root --socket={} shutdown",
@@ -14,8 +14,8 @@ impl Stage {
         )
     }
 
-    /// A line that starts the node's server, as a member of the group that runs, and returns at once. The server is the stage's: it ends with it.
-    /// `rsync`: in the server's own view of the file system, this program stands in the place of the second one; needs namespaces.
+    /// A line that starts the node's server as a member of the running group and returns at once. The server belongs to the stage and ends
+    /// with it. `rsync`: in the server's own mount namespace, the first program replaces the second; needs namespaces.
     pub fn start_line(&self, node: &StageNode, rsync: Option<(&Path, &Path)>) -> String {
         let text = |path: &Path| quoted(&path.display().to_string());
         let server = format!(
@@ -40,7 +40,7 @@ impl Stage {
     }
 }
 
-/// One word of a shell.
+/// Quotes one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! A node's links: cutting and mending them, more addresses, and programs that run where a node is.
+//! A node's network: cutting and restoring its link, additional addresses, and programs that run in the node's namespace.
 
 use std::net::Ipv6Addr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::{Stage, StageNode, process};
 
 impl Stage {
-    /// Cuts a node off or connects it again; when that was done.
+    /// Cuts a node off or connects it again; returns when that was done.
     pub(crate) fn set_link(&self, node: &StageNode, up: bool) -> anyhow::Result<Instant> {
         self.network.set_link(node.number, up)?;
         let done = Instant::now();
@@ -15,7 +15,7 @@ impl Stage {
         Ok(done)
     }
 
-    /// Cuts a node off in a way that it cannot see (its link stays up), or connects it again; when that was done.
+    /// Cuts a node off in a way that it cannot see (its link stays up), or connects it again; returns when that was done.
     ///
     /// # Errors
     /// On loopback.
@@ -24,7 +24,7 @@ impl Stage {
         Ok(Instant::now())
     }
 
-    /// Gives every node and this side an IPv6 address, too. The servers do not learn of it: they listen where they did.
+    /// Also gives every node and this side an IPv6 address. The servers are not reconfigured: they listen where they did before.
     ///
     /// # Errors
     /// On loopback, and where the kernel has no IPv6.
@@ -32,12 +32,12 @@ impl Stage {
         self.network.add_ipv6()
     }
 
-    /// One IPv6 address of the network, by its last number.
+    /// An IPv6 address of the network, by its last number.
     pub fn address_v6(&self, number: u8) -> Ipv6Addr {
         self.network.address_v6(number)
     }
 
-    /// A command that runs `program` where a node is, marked as part of the stage: whatever it becomes ends with the stage.
+    /// A command that runs `program` in a node's namespace, marked as part of the stage: it and its children end with the stage.
     ///
     /// # Errors
     /// When there is no such node.

@@ -1,4 +1,4 @@
-//! Sessions of the lab's own that keep a node from committing, each in a client process that ends by itself after a time, or with the stage.
+//! Sessions that the lab opens to block commits on a node, each in a client process that ends after a time limit or with the stage.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +7,21 @@ use anyhow::bail;
 use super::wait::PACE;
 use super::{ClusterKind, Stage, StageNode, process, tools};
 
-/// What tells these sessions from others.
+/// Marks these sessions in their SQL comments.
 const MARK: &str = "understudy lab fault";
-/// They end by themselves after so many seconds.
+/// Their time limit, s.
 const LIFE_S: u32 = 600;
-/// A lock is taken, or given back, within this.
+/// Limit for taking or releasing a lock.
 const LIMIT: Duration = Duration::from_secs(30);
 
 impl Stage {
-    /// Has a session take FLUSH TABLES WITH READ LOCK; when it had it.
+    /// Lets a session take FLUSH TABLES WITH READ LOCK; returns when it has it.
     pub(crate) async fn lock_writes(&self, node: &StageNode) -> anyhow::Result<Instant> {
         self.hold(node, &format!("FLUSH TABLES WITH READ LOCK; SELECT SLEEP({LIFE_S}) /* {MARK} */"))?;
         self.until(node, "COMMAND = 'Query' AND INFO LIKE 'SELECT SLEEP%'").await
     }
 
-    /// Has an ALTER wait for a table that a session has locked. In Galera whatever is ordered after it waits behind it, on that node.
+    /// Lets an ALTER wait for a table that a session has locked. In Galera everything ordered after it waits behind it on that node.
     pub(crate) async fn stick_ddl(&self, node: &StageNode) -> anyhow::Result<Instant> {
         if self.kind() != ClusterKind::Galera {
             bail!(
@@ -47,10 +47,10 @@ impl Stage {
             let query = format!(
                 "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{MARK} */%' AND ID <> CONNECTION_ID() ORDER BY INFO LIKE 'SELECT%' DESC"
             );
-            // A node that does not answer such a question has none.
+            // If the node does not respond to this query, it counts as having no such sessions.
             let Ok(sessions) = self.run_in(&node.name, &query).await else { return Ok(()) };
             let Some(id) = sessions.first().and_then(|row| row.first()) else { return Ok(()) };
-            // It may have ended by itself.
+            // The session may have ended by itself.
             let _ = self.run_in(&node.name, &format!("KILL {id}")).await;
             if begun.elapsed() > LIMIT {
                 bail!("a session of the lab's that holds a lock on {} does not end", node.name);
@@ -62,7 +62,7 @@ impl Stage {
     fn hold(&self, node: &StageNode, sql: &str) -> anyhow::Result<()> {
         let client = tools::need("mariadb", "mariadb-client")?;
         let mut command = std::process::Command::new(client);
-        // Comments are what these sessions are known by.
+        // The sessions are identified by their comments.
         command
             .args(["--no-defaults", "--comments", "-u", "root", "-S"])
             .arg(&node.socket)
@@ -72,7 +72,7 @@ impl Stage {
         process::spawn_detached(&command, Some(&node.directory.join(super::wait::OUTPUT_LOG))).map(drop)
     }
 
-    /// Waits until one of these sessions is as it should be.
+    /// Waits until one of these sessions is in the required state.
     async fn until(&self, node: &StageNode, what: &str) -> anyhow::Result<Instant> {
         let begun = Instant::now();
         let query = format!(

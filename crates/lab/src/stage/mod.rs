@@ -1,14 +1,14 @@
-//! The stage: a real cluster on this machine, of one kind, started, watched and cleared away.
+//! The stage: a real cluster of one kind on this machine, started, monitored and removed.
 //!
 //! ```text
-//!   StagePlan --up--> directory + lock --> network --> copies of the template --> db1, db2, db3 start  --> as it should be
+//!   StagePlan --up--> directory + lock --> network --> copies of the template --> db1, db2, db3 start  --> cluster healthy
 //!                            |                                                                            |
 //!                       stage.json  <---- attach (another process: fault, status, down)                 down / Drop
 //! ```
 //!
 //! Invariants: a stage that is not kept leaves no process, namespace, device or file, however its owner ends (its servers die
-//! with it even by SIGKILL; the rest is swept up by the next `up` or `down --all`). What is ended is ended by process identity
-//! ([`process::Identity`]), never by name. stage.json is the truth about processes: two processes may work on one stage.
+//! with it even by SIGKILL; the rest is removed by the next `up` or `down --all`). Processes are ended by their identity
+//! ([`process::Identity`]), never by name. stage.json is the authoritative record of processes: two programs may use one stage.
 
 pub mod account;
 mod config;
@@ -57,23 +57,23 @@ use self::stage_dir::NodeRecord;
 use self::tools::Tools;
 use self::watchdog::Watchdog;
 
-/// How long an answer may take from a node that should be well.
+/// Time limit for the response of a healthy node.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// A clean stop may take as long as its last transaction.
+/// Time limit for a clean stop, which may take as long as the last transaction.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(60);
 
-/// A node, as far as it does not change.
+/// The constant properties of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageNode {
     /// `db1`, `db2`, ...
     pub name: String,
-    /// Where it speaks SQL.
+    /// Its SQL address.
     pub address: SocketAddr,
     /// Its network namespace; none on loopback.
     pub namespace: Option<String>,
     /// The server's data.
     pub datadir: PathBuf,
-    /// Its unix socket, reachable even when its network is not.
+    /// Its unix socket, reachable even when the node's network is not.
     pub socket: PathBuf,
     /// Its log.
     pub error_log: PathBuf,
@@ -90,18 +90,18 @@ pub struct Stage {
     network: Network,
     nodes: Vec<StageNode>,
     tools: Tools,
-    /// Ours alone: the parent of the servers, absent when they are to outlive us.
+    /// The parent of the servers that this process owns; None when they are to outlive it.
     process_parent: Option<ProcessParent>,
-    /// With the process parent: ends what the servers started, should this process be killed.
+    /// Present with the process parent: ends the children of the servers if this process is killed.
     watchdog: Option<Watchdog>,
-    /// Servers we are parent of, by node.
+    /// Servers of which this process is the parent, by node.
     children: Mutex<Vec<(u8, Child)>>,
-    /// Drop clears the stage away.
+    /// Whether dropping the stage removes it.
     clear_on_drop: bool,
 }
 
 impl Stage {
-    /// Which kind of cluster it is.
+    /// The kind of cluster.
     pub fn kind(&self) -> ClusterKind {
         self.kind
     }
@@ -116,10 +116,10 @@ impl Stage {
         &self.nodes
     }
 
-    /// One of them.
+    /// The node with this name.
     ///
     /// # Errors
-    /// The text lists those there are.
+    /// When there is no such node; the text lists the existing ones.
     pub fn node(&self, name: &str) -> anyhow::Result<&StageNode> {
         self.nodes.iter().find(|node| node.name == name).with_context(|| {
             let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -132,12 +132,12 @@ impl Stage {
         self.network.host_address()
     }
 
-    /// Namespaces, so that a node can vanish.
+    /// Whether the nodes have namespaces, which `vanish` needs.
     pub fn is_namespaced(&self) -> bool {
         self.network.namespaced
     }
 
-    /// The evidence of one node's process, as recorded.
+    /// The recorded process and state of one node.
     pub(crate) fn recorded(&self, node: &StageNode) -> anyhow::Result<NodeRecord> {
         let record = stage_dir::read(&self.directory)?;
         record
@@ -159,17 +159,17 @@ impl Stage {
         })
     }
 
-    /// Its directory, which is removed with it.
+    /// Its directory, which is removed with the stage.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Runs SQL in a node as root, over its unix socket: a vanished node answers too.
+    /// Runs SQL on a node as root over its unix socket, which also works on a vanished node.
     pub async fn run_in(&self, name: &str, sql: &str) -> anyhow::Result<Vec<Vec<String>>> {
         self.run_in_within(name, sql, ANSWER_LIMIT).await
     }
 
-    /// The same, for what may take longer than an answer should.
+    /// The same with another time limit, for slow statements.
     pub async fn run_in_within(
         &self,
         name: &str,
@@ -179,7 +179,7 @@ impl Stage {
         sql::run(&self.node(name)?.socket, sql, within).await.with_context(|| format!("in {name}"))
     }
 
-    /// How each node is.
+    /// The state of each node.
     pub async fn report(&self) -> anyhow::Result<Vec<NodeReport>> {
         let mut reports = Vec::new();
         for node in &self.nodes {
@@ -189,7 +189,7 @@ impl Stage {
         Ok(reports)
     }
 
-    /// Ends every server and takes everything away.
+    /// Ends every server and removes everything.
     pub async fn down(mut self) -> anyhow::Result<()> {
         self.clear_on_drop = false;
         tokio::task::spawn_blocking(move || {
@@ -202,7 +202,7 @@ impl Stage {
 
     fn clear(&mut self) -> anyhow::Result<()> {
         let cleared = sweep::clear(&self.directory, Some(&self.network));
-        // Ended by now: this only collects them.
+        // The processes have ended: this only reaps them.
         self.children.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.process_parent = None;
         self.watchdog = None;

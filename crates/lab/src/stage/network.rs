@@ -1,4 +1,4 @@
-//! The network of a stage: three hosts on one switch, or the nearest thing an ordinary user can have.
+//! The network of a stage: hosts on one switch, or the nearest equivalent that an ordinary user can have.
 //!
 //! ```text
 //!  namespace us-NAME-db1      namespace us-NAME-db2          this namespace
@@ -7,10 +7,10 @@
 //!    us-S-1 ------------------ us-S-2 -------- bridge -------+
 //! ```
 //!
-//! `vanish` takes `us-S-N` down: from then on no packet reaches the node or leaves it, and no other host is
-//! notified, as with a pulled cable or a lost host. [`Network::set_plugged`] takes it off the bridge instead: the node sees a link that is up, and
-//! nobody on it. Namespaces have no route to anywhere else.
-//! Not root: the addresses are 127.77.S.N on the shared loopback, which cannot lose one address alone.
+//! `vanish` sets `us-S-N` down: from then on no packet reaches the node or leaves it, and no other host is notified, as with a pulled cable
+//! or a lost host. [`Network::set_plugged`] removes it from the bridge instead: the node sees a link that is up, but no other host.
+//! Namespaces have no route to anywhere else. Without root: the addresses are 127.77.S.N on the shared loopback, where a single address
+//! cannot be cut off.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -27,20 +27,20 @@ pub struct Network {
     pub stage: String,
     /// Third byte of the addresses.
     pub subnet: u8,
-    /// Namespaces, or loopback.
+    /// True: namespaces; false: loopback addresses.
     pub namespaced: bool,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u8,
 }
 
 impl Network {
-    /// Node 1..=nodes.
+    /// The address of node 1..=nodes.
     pub fn address(&self, number: u8) -> IpAddr {
         let first = if self.namespaced { 10 } else { 127 };
         IpAddr::V4(Ipv4Addr::new(first, 77, self.subnet, number))
     }
 
-    /// This side's address: clients and proxies are here.
+    /// This side's address: clients and proxies use it.
     pub fn host_address(&self) -> IpAddr {
         self.address(254)
     }
@@ -50,12 +50,12 @@ impl Network {
         self.namespaced.then(|| format!("us-{}-db{number}", self.stage))
     }
 
-    /// The IPv6 address of node 1..=nodes, and of this side (254), once [`Network::add_ipv6`] has given it.
+    /// The IPv6 address of node 1..=nodes, and of this side (254), once [`Network::add_ipv6`] has added it.
     pub fn address_v6(&self, number: u8) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0x77, u16::from(self.subnet), 0, 0, 0, 0, u16::from(number))
     }
 
-    /// Gives the nodes and this side an IPv6 address each, beside the one that they have.
+    /// Adds an IPv6 address to each node and to this side.
     ///
     /// # Errors
     /// On loopback, and where the kernel has no IPv6.
@@ -63,7 +63,7 @@ impl Network {
         if !self.namespaced {
             bail!("without root the nodes have no network of their own to put IPv6 addresses on");
         }
-        // Nobody else can have it: there is no need to ask around first, which takes a second.
+        // No other host can have the address: duplicate address detection, which takes a second, is not needed.
         let add = |number, place: &str| ip(&format!("{place} {}/64 nodad", self.address_v6(number)));
         add(254, &format!("addr replace dev {}", self.bridge()))?;
         for number in 1..=self.nodes {
@@ -81,14 +81,14 @@ impl Network {
         format!("us-{}-{number}", self.subnet)
     }
 
-    /// Makes it all. What was made before an error is taken away by [`Network::remove`].
+    /// Creates the network. What was created before an error is removed by [`Network::remove`].
     pub fn make(&self) -> anyhow::Result<()> {
         if !self.namespaced {
             return Ok(());
         }
         let bridge = self.bridge();
-        // A bridge without an address of its own takes the lowest of its ports', and another one when that port is unplugged: the nodes
-        // would go on sending to the old one, as if this side had been lost as well.
+        // A bridge without its own MAC address takes the lowest of its ports', and another one when that port is unplugged: the nodes
+        // would keep sending to the old one, as if this side had been lost as well.
         ip(&format!("link add {bridge} address 02:75:73:00:{:02x}:fe type bridge", self.subnet))?;
         ip(&format!("addr add {}/24 dev {bridge}", self.host_address()))?;
         ip(&format!("link set {bridge} up"))?;
@@ -105,14 +105,14 @@ impl Network {
         Ok(())
     }
 
-    /// Takes away what is there. Processes in it must have ended.
+    /// Removes what exists of the network. Processes in it must have ended.
     pub fn remove(&self) -> anyhow::Result<()> {
         if !self.namespaced {
             return Ok(());
         }
         for number in 1..=self.nodes {
             let port = self.port(number);
-            // Either end takes the other with it; the end of the namespace would do so too, but later than we look.
+            // Deleting either end deletes the other; deleting the namespace would do so too, but later than this function checks.
             if device_exists(&port) {
                 ip(&format!("link del {port}"))?;
             }
@@ -131,7 +131,7 @@ impl Network {
     /// Cuts a node off, or connects it again.
     ///
     /// # Errors
-    /// On loopback, where it cannot be done, and says why.
+    /// On loopback, where it is impossible; the text says why.
     pub fn set_link(&self, number: u8, up: bool) -> anyhow::Result<()> {
         if !self.namespaced {
             bail!(
@@ -142,7 +142,7 @@ impl Network {
         ip(&format!("link set {} {}", self.port(number), if up { "up" } else { "down" }))
     }
 
-    /// Plugs a node's cable out of the switch, or in again. Its link stays up: the node cannot tell, nobody hears it.
+    /// Unplugs a node from the switch, or plugs it in again. Its link stays up: the node cannot notice it, but no packet gets through.
     ///
     /// # Errors
     /// On loopback, where there is no switch.
@@ -158,7 +158,7 @@ impl Network {
         }
     }
 
-    /// A command line that runs `program` where node `number` is.
+    /// A command line that runs `program` in the namespace of node `number`.
     pub fn command_in(&self, number: u8, program: &Path) -> Command {
         match self.namespace(number) {
             Some(namespace) => {
@@ -171,9 +171,9 @@ impl Network {
     }
 }
 
-/// May this process make namespaces? Found out by trying: root in a container often may not.
+/// Whether this process can create namespaces. Determined by trying: root in a container often cannot.
 pub fn may_make_namespaces() -> bool {
-    // Several stages of one process may ask at the same time.
+    // Several stages of one process may try at the same time.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     if !rustix::process::geteuid().is_root() {
         return false;
@@ -183,7 +183,7 @@ pub fn may_make_namespaces() -> bool {
     made && ip(&format!("netns del {probe}")).is_ok()
 }
 
-/// The first subnet that no stage in `taken` and nothing else on this machine uses. Called under the root lock.
+/// The first subnet that no stage in `taken` and nothing else on this machine uses. Must be called with the root lock held.
 pub fn free_subnet(taken: &BTreeSet<u8>, namespaced: bool) -> anyhow::Result<u8> {
     let ours = if namespaced { own_addresses()? } else { String::new() };
     (0..=255)

@@ -1,18 +1,18 @@
-//! What to start.
+//! The parameters of a stage.
 
 use super::kind::ClusterKind;
 
-/// Where the nodes are put.
+/// How the nodes are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Namespaces when this process may make them, loopback addresses otherwise.
+    /// Namespaces if this process can create them, otherwise loopback addresses.
     #[default]
     Automatic,
-    /// Loopback addresses: all that an ordinary user can have. `vanish` is impossible there.
+    /// Loopback addresses: possible for an ordinary user. `vanish` is impossible there.
     Loopback,
 }
 
-/// What to start.
+/// The parameters of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePlan {
     /// Galera, or a primary with replicas.
@@ -21,15 +21,15 @@ pub struct StagePlan {
     pub name: String,
     /// 1 to 5; with replication the first is the primary.
     pub nodes: u8,
-    /// Of Galera nodes: provider options, `;` between them, beside our own `gcache.size=64M`.
+    /// Galera only: provider options, separated by `;`, in addition to the lab's `gcache.size=64M`.
     pub galera_options: String,
-    /// Lines of `[mariadbd]`.
+    /// Additional lines of `[mariadbd]`.
     pub server_options: Vec<String>,
-    /// Each node's data is on a file system of its own, of so many megabytes of memory; needs root. 100 at the least are needed.
+    /// If set, each node's data is on its own file system in memory of this many megabytes, at least 100; needs root.
     pub disk_mb: Option<u32>,
-    /// Nodes survive this process, until `lab down`.
+    /// Whether the nodes survive this process, until `lab down`.
     pub keep: bool,
-    /// Namespaces or loopback.
+    /// Namespaces or loopback addresses.
     pub form: Form,
 }
 

@@ -1,14 +1,14 @@
-//! Processes the lab starts, and how it ends exactly those.
+//! Starts processes for the lab, and ends exactly those.
 //!
 //! Two ways to start one:
-//! - owned, through a [`ProcessParent`]: it dies when this process dies, even by SIGKILL. The kernel ties that promise to the *thread*
-//!   that started the child, so the process parent is one thread that does nothing else and lives as long as the stage;
-//! - detached ([`spawn_detached`]): it outlives us, for `lab up`.
+//! - owned, through a [`ProcessParent`]: it dies when this process dies, even by SIGKILL. The kernel ties that (PR_SET_PDEATHSIG) to the
+//!   *thread* that started the child, so the process parent is a thread that does nothing else and lives as long as the stage;
+//! - detached ([`spawn_detached`]): it outlives this process, for `lab up`.
 //!
-//! Invariant: nothing is ever signalled by name, and never by a number alone. A process is its number *and* its start time, and
-//! the signal goes through a pidfd taken before the start time was checked, so a reused number cannot be hit.
+//! Invariant: nothing is ever signalled by name, and never by a process ID alone. A process is its ID *and* its start time, and
+//! the signal is sent through a pidfd opened before the start time was checked, so a reused ID cannot be hit.
 //! A stage's processes carry its directory in the environment variable [`MARK`], which their children (state transfer scripts)
-//! inherit: that is how those are found.
+//! inherit: that is how the children are found.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,17 +27,17 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that marks a process (and its children) as part of a stage; its value is the stage's directory.
 pub const MARK: &str = "UNDERSTUDY_LAB_STAGE";
 
-/// A process, told apart from a later one with the same number.
+/// Identifies a process, and distinguishes it from a later one with the same ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
-    /// When it started, in clock ticks since the machine did.
+    /// Its start time, in clock ticks since boot.
     pub started_ticks: u64,
 }
 
 impl Identity {
-    /// The process that has this number now.
+    /// The process that has this ID now.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, started_ticks: look(pid)?.started_ticks })
     }
@@ -47,7 +47,7 @@ impl Identity {
         Self::of(std::process::id()).context("cannot read /proc/self/stat: is /proc mounted?")
     }
 
-    /// Not yet ended. A leader that is a zombie while its threads still hold sockets and locks counts as alive.
+    /// Whether it has not ended. A leader that is a zombie while its threads still hold sockets and locks counts as alive.
     pub fn is_alive(self) -> bool {
         look(self.pid).is_some_and(|seen| {
             seen.started_ticks == self.started_ticks
@@ -55,7 +55,7 @@ impl Identity {
         })
     }
 
-    /// Stopped by SIGSTOP.
+    /// Whether it is stopped by SIGSTOP.
     pub fn is_frozen(self) -> bool {
         look(self.pid).is_some_and(|seen| seen.started_ticks == self.started_ticks && seen.state == 'T')
     }
@@ -68,7 +68,7 @@ impl Identity {
         Duration::try_from_secs_f64(uptime_s - started_s).ok()
     }
 
-    /// Sends a signal to exactly this process; the instant it was sent, or `None` when the process is gone already.
+    /// Sends a signal to exactly this process; returns when it was sent, or `None` when the process has already ended.
     pub fn signal(self, signal: Signal) -> anyhow::Result<Option<Instant>> {
         let Some(number) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         let descriptor = match pidfd_open(number, PidfdFlags::empty()) {
@@ -93,7 +93,7 @@ struct Seen {
     started_ticks: u64,
 }
 
-/// `/proc/PID/stat`: the name stands in brackets and may hold anything, so fields are counted after the last bracket.
+/// Reads `/proc/PID/stat`: the name is in parentheses and may contain any characters, so fields are counted after the last `)`.
 fn look(pid: u32) -> Option<Seen> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -122,10 +122,10 @@ pub fn marked(directory: &Path) -> Vec<Identity> {
         .collect()
 }
 
-/// Sends SIGKILL to each and waits until all are gone. Blocking: for clean-up, where nothing else is left to run.
+/// Sends SIGKILL to each and waits until all have ended. Blocking: for clean-up, when nothing else runs.
 ///
 /// # Errors
-/// When one is still there after `within`.
+/// When one still exists after `within`.
 pub fn end_all(processes: &[Identity], within: Duration) -> anyhow::Result<()> {
     for process in processes {
         process.signal(Signal::KILL)?;
@@ -142,7 +142,7 @@ pub fn end_all(processes: &[Identity], within: Duration) -> anyhow::Result<()> {
 
 type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// The thread that is parent to every owned process.
+/// The thread that is the parent of every owned process.
 #[derive(Debug)]
 pub struct ProcessParent {
     orders: Option<mpsc::Sender<Order>>,
@@ -157,7 +157,7 @@ impl ProcessParent {
             .name("lab-processes".to_owned())
             .spawn(move || {
                 for (mut command, answer) in inbox {
-                    // Nobody waiting for the answer means nobody would ever wait for the child.
+                    // If no caller waits for the result, no one would ever reap the child.
                     if let Err(mpsc::SendError(Ok(mut orphan))) = answer.send(command.spawn()) {
                         let _ = orphan.kill();
                         let _ = orphan.wait();
@@ -168,13 +168,13 @@ impl ProcessParent {
         Ok(Self { orders: Some(orders), thread: Some(thread) })
     }
 
-    /// Starts `command` (program, arguments, environment and directory are taken from it, its stdio is not): it dies with this
-    /// process whatever happens. Output goes to the end of `log`, or nowhere.
+    /// Starts `command` (program, arguments, environment and directory are taken from it, its stdio is not): the process dies with this one,
+    /// however that ends. Output is appended to `log`, or discarded.
     pub fn spawn(&self, command: &Command, log: Option<&Path>) -> anyhow::Result<Owned> {
         self.spawn_to(command, log.map_or(Output::Nowhere, Output::Log))
     }
 
-    /// The same, with its output to be read from [`Owned::output`].
+    /// The same, with pipes for its output: see [`Owned::output`].
     pub fn spawn_piped(&self, command: &Command) -> anyhow::Result<Owned> {
         self.spawn_to(command, Output::Piped)
     }
@@ -196,35 +196,35 @@ impl Drop for ProcessParent {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A process parent that panicked has already taken its children with it.
+            // If the thread panicked, its children have already been killed.
             let _ = thread.join();
         }
     }
 }
 
-/// A child that ends with its process parent, with this value, or with this process, whichever is first.
+/// A child that ends with its process parent, with this value, or with this process, whichever comes first.
 #[derive(Debug)]
 pub struct Owned {
     child: Child,
 }
 
 impl Owned {
-    /// Its process number.
+    /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Its standard output and error, once, when it was started with pipes.
+    /// Its standard output and error, if it was started with pipes; the first call takes them.
     pub fn output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdout.take(), self.child.stderr.take())
     }
 
-    /// Waits until it has ended by itself; looks every few milliseconds, for processes that end soon or are not timed.
+    /// Waits until it has ended by itself; polls every 5 ms, for processes that end soon or are not timed.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.try_wait()? {
@@ -234,7 +234,7 @@ impl Owned {
         }
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Sends SIGTERM.
     pub fn terminate(&self) -> anyhow::Result<()> {
         if let Some(identity) = Identity::of(self.child.id()) {
             identity.signal(Signal::TERM)?;
@@ -245,13 +245,13 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts a process that outlives this one. The caller notes its identity.
+/// Starts a process that outlives this one. The caller records its identity.
 pub fn spawn_detached(command: &Command, log: Option<&Path>) -> anyhow::Result<Child> {
     let mut plain = Command::new(command.get_program());
     plain.args(command.get_args());
@@ -281,16 +281,16 @@ fn copy_surroundings(from: &Command, to: &mut Command) {
     }
 }
 
-/// Where a process's words go.
+/// Where a process's output goes.
 #[derive(Clone, Copy)]
 enum Output<'a> {
     Nowhere,
-    /// To its end.
+    /// Appended to this file.
     Log(&'a Path),
     Piped,
 }
 
-/// Own process group, so that Ctrl-C in the terminal reaches the lab alone, which then ends its children in order.
+/// Own process group, so that Ctrl-C in the terminal reaches only the lab, which then ends its children in order.
 fn settle(command: &mut Command, output: Output<'_>) -> anyhow::Result<()> {
     command.process_group(0).stdin(Stdio::null());
     match output {

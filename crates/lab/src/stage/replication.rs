@@ -1,4 +1,4 @@
-//! What of a stage is replication's: one primary that may be written, replicas that follow it by GTID, and how a server comes back.
+//! The replication-specific part of a stage: one writable primary, replicas that replicate from it by GTID, and how a server rejoins.
 
 mod account;
 mod back;

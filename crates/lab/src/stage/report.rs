@@ -1,4 +1,4 @@
-//! What a node says of itself, and what the machine says of its process: `lab status`.
+//! For `lab status`: the status that a node reports, and the state of its process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,21 +13,21 @@ use super::replication::ReplicationWord;
 use super::stage_dir::NodeRecord;
 use super::{StageNode, galera, replication};
 
-/// How long a node may take to say how it is; a frozen one never does.
+/// Time limit for a node's status query; a frozen node never responds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The node's own word.
+/// The status that a node reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Word {
-    /// Of a Galera node.
+    /// Status of a Galera node.
     Galera(GaleraWord),
-    /// Of a server of a replication stage.
+    /// Status of a server of a replication stage.
     Replication(ReplicationWord),
 }
 
 impl Word {
-    /// As it should be: a Synced Galera node; a primary, or a replica that replicates.
+    /// Whether the node is healthy: a Synced Galera node; a primary, or a replica that replicates.
     pub fn is_well(&self) -> bool {
         match self {
             Self::Galera(word) => word.is_synced(),
@@ -45,7 +45,7 @@ impl fmt::Display for Word {
     }
 }
 
-/// Asks it.
+/// Queries the node's status.
 pub async fn word(kind: ClusterKind, node: &StageNode) -> anyhow::Result<Word> {
     match kind {
         ClusterKind::Galera => galera::ask(node).await.map(Word::Galera),
@@ -58,21 +58,21 @@ pub async fn word(kind: ClusterKind, node: &StageNode) -> anyhow::Result<Word> {
 pub struct NodeReport {
     /// `db1`.
     pub name: String,
-    /// SQL.
+    /// Its SQL address.
     pub address: SocketAddr,
-    /// Its namespace.
+    /// Its network namespace.
     pub namespace: Option<String>,
-    /// Its server, if it runs.
+    /// The process ID of its server, if it runs.
     pub pid: Option<u32>,
     /// How long the server has run.
     pub uptime_s: Option<f64>,
-    /// Stopped by SIGSTOP.
+    /// Whether it is stopped by SIGSTOP.
     pub frozen: bool,
-    /// Its link was taken down.
+    /// Whether its link was set down.
     pub vanished: bool,
-    /// Its own word, when it answers.
+    /// The status that it reports, if it responds.
     pub word: Option<Word>,
-    /// SQL first; then, of Galera: group communication, incremental and full state transfer.
+    /// SQL first; then, for Galera: group communication, incremental and full state transfer.
     pub ports: Vec<u16>,
     /// The server's log.
     pub error_log: std::path::PathBuf,
@@ -97,7 +97,7 @@ impl NodeReport {
         }
     }
 
-    /// In words: what is wrong with it, or its own word.
+    /// Describes the node: what is wrong with it, or the status that it reports.
     pub fn state(&self) -> String {
         let own = || self.word.as_ref().map_or_else(|| "does not answer".to_owned(), ToString::to_string);
         match (self.pid, self.frozen, self.vanished) {

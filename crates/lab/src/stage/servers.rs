@@ -1,4 +1,4 @@
-//! The nodes' server processes: starting one, knowing whether it lives, signalling it.
+//! The nodes' server processes: starting one, checking whether it lives, signalling it.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::process::{self, Identity, Owned};
 use super::stage_dir::NodeRecord;
 use super::{Stage, StageNode};
 
-/// How long a node may take to start, and a Galera node to be Synced.
+/// Time limit for a node to start, and for a Galera node to become Synced.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Stage {
         Ok(self.recorded(node)?.process.filter(|process| process.is_alive()))
     }
 
-    /// Collects a child that has ended, so that its number is free.
+    /// Reaps a child that has ended, so that its process ID is free.
     pub(super) fn reap(&self, node: &StageNode) {
         let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         children.retain_mut(|(number, child)| {
@@ -36,7 +36,7 @@ impl Stage {
         });
     }
 
-    /// Starts a node's server with `arguments`; when its process was started.
+    /// Starts a node's server with `arguments`; returns when its process was started.
     pub(super) fn launch(&self, node: &StageNode, arguments: &[String]) -> anyhow::Result<Instant> {
         let mut command = self.network.command_in(node.number, &self.tools.mariadbd);
         command.arg(format!("--defaults-file={}", node.directory.join("my.cnf").display()));
@@ -56,15 +56,15 @@ impl Stage {
             }
         };
         let started = Instant::now();
-        // `ip netns exec` and `setpriv` become the server: the number stays. A child that is gone already has no identity, and
-        // whoever waits for it will say what its log says.
+        // `ip netns exec` and `setpriv` exec the server: the process ID stays. A child that has already ended has no identity, and the
+        // caller that waits for it reports the end of its log.
         let process = Identity::of(pid);
         self.children.lock().unwrap_or_else(PoisonError::into_inner).push((node.number, child));
         self.record(node, |entry| *entry = NodeRecord { process, leaving: false, ..entry.clone() })?;
         Ok(started)
     }
 
-    /// Sends a signal to a node's server; when it was sent.
+    /// Sends a signal to a node's server; returns when it was sent.
     pub(crate) fn signal(
         &self,
         node: &StageNode,

@@ -1,6 +1,6 @@
-//! One statement in one node, as root over its unix socket: this works when the network of the node does not.
+//! Runs one statement on one node, as root over its unix socket: this works even when the network of the node does not.
 //!
-//! Every call opens and ends its own connection and has a time limit, because a frozen node accepts and never answers.
+//! Every call uses its own connection and has a time limit, because a frozen node accepts connections but never responds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use anyhow::{Context, bail};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row, Value};
 
-/// Runs `sql` and returns all rows of all its results, each value as text; NULL is `NULL`.
+/// Runs `sql` and returns all rows of all result sets, each value as text; NULL is `NULL`.
 ///
 /// # Errors
-/// When the node does not accept, does not answer `within`, or refuses the statement.
+/// When the node does not accept the connection, does not respond `within`, or rejects the statement.
 pub async fn run(socket: &Path, sql: &str, within: Duration) -> anyhow::Result<Vec<Vec<String>>> {
     let rows = run_named(socket, sql, within).await?;
     Ok(rows.into_iter().map(|row| row.into_iter().map(|(_, value)| value).collect()).collect())
 }
 
-/// The same, each value with the name of its column.
+/// The same, with the column's name for each value.
 ///
 /// # Errors
 /// As [`run`].
@@ -39,7 +39,7 @@ pub async fn run_named(
             rows.extend(result.collect::<Row>().await?.into_iter().map(texts));
         }
         drop(result);
-        // The answer is in hand; how the goodbye goes does not matter.
+        // The result is complete; a failed disconnect does not matter.
         let _ = connection.disconnect().await;
         anyhow::Ok(rows)
     };

@@ -1,13 +1,13 @@
-//! Where stages live, and the file that lets another process take one over.
+//! The directories of stages, and the file with which another process can attach to one.
 //!
 //! ```text
-//! TMPDIR/understudy-lab[-UID]/          mode 0700, ours; flock on it: one stage at a time picks its subnet
-//!   NAME/                               one stage; flock on it: one writer of stage.json at a time
+//! TMPDIR/understudy-lab[-UID]/          mode 0700, owned by this user; its flock: one stage at a time picks its subnet
+//!   NAME/                               one stage; its flock: one writer of stage.json at a time
 //!     stage.json
 //!     db1/ { data/ tmp/ my.cnf error.log output.log mysqld.sock }
 //! ```
 //!
-//! Locks are `flock`s on the directories themselves, so that they leave no file behind and end with their holder.
+//! Locks are `flock`s on the directories themselves, so that they leave no file and are released with their holder.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -20,45 +20,45 @@ use serde::{Deserialize, Serialize};
 use super::kind::ClusterKind;
 use super::process::Identity;
 
-/// What stage.json holds.
+/// The content of stage.json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which kind of cluster.
+    /// The kind of cluster.
     #[serde(default)]
     pub kind: ClusterKind,
     /// The stage's name.
     pub name: String,
-    /// The process that started it; a stage that is not `kept` is a leftover once this one is gone.
+    /// The process that started it; a stage that is not `kept` is a leftover once this process has ended.
     pub owner: Identity,
-    /// Outlives its owner (`lab up`), which is true only after all nodes were up.
+    /// Whether it outlives its owner (`lab up`); set only after all nodes were up.
     pub kept: bool,
     /// The third byte of every address, and the number in its devices' names.
     pub subnet: u8,
-    /// In namespaces of its own, or on loopback addresses.
+    /// True: namespaces; false: loopback addresses.
     pub namespaced: bool,
-    /// Galera provider options asked for.
+    /// The requested Galera provider options.
     pub galera_options: String,
-    /// my.cnf lines asked for.
+    /// The requested my.cnf lines.
     pub server_options: Vec<String>,
-    /// One entry a node, in order: db1, db2, ...
+    /// One entry for each node, in order: db1, db2, ...
     pub nodes: Vec<NodeRecord>,
 }
 
-/// The changing part of a node.
+/// The variable state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Its server, as last started.
+    /// Its server process, as last started.
     pub process: Option<Identity>,
-    /// SIGTERM was sent: it is on its way out.
+    /// Whether SIGTERM was sent, so that it is shutting down.
     pub leaving: bool,
-    /// Its link was taken down.
+    /// Whether its link was set down.
     pub vanished: bool,
 }
 
-/// The directory all stages of this user are in; made when missing.
+/// The directory of all stages of this user; created when missing.
 ///
 /// # Errors
-/// When it belongs to somebody else, or is not a directory.
+/// When it belongs to another user, or is not a directory.
 pub fn root() -> anyhow::Result<PathBuf> {
     let uid = rustix::process::geteuid();
     let name =
@@ -76,14 +76,14 @@ pub fn root() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Holds the lock of `directory` until the file is dropped. Blocking: holders do short work only.
+/// Holds the lock of `directory` until the file is dropped. Blocking: the lock is held only for short operations.
 pub fn lock(directory: &Path) -> anyhow::Result<File> {
     let file = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
     file.lock().with_context(|| format!("cannot lock {}", directory.display()))?;
     Ok(file)
 }
 
-/// The lock of the root directory; makes it again when another process has just removed it.
+/// Locks the root directory; creates it again when another process has just removed it.
 pub fn lock_root() -> anyhow::Result<(PathBuf, File)> {
     for _ in 0..100 {
         let root = root()?;
@@ -100,7 +100,7 @@ pub fn lock_root() -> anyhow::Result<(PathBuf, File)> {
     bail!("the lab's directory keeps being removed by another process")
 }
 
-/// Removes the root directory when no stage is left in it.
+/// Removes the root directory when it contains no stage.
 pub fn tidy_root() -> anyhow::Result<()> {
     let (root, held) = lock_root()?;
     match std::fs::remove_dir(&root) {
@@ -112,13 +112,13 @@ pub fn tidy_root() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every directory under `root`, with its record, or `None` where there is none to read (a start that broke off at once).
+/// Every directory under `root`, with its record, or `None` where it cannot be read (a start that was aborted early).
 pub fn stages(root: &Path) -> anyhow::Result<Vec<(PathBuf, Option<Record>)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root).with_context(|| format!("cannot read {}", root.display()))? {
         let entry = entry?;
         let path = entry.path();
-        // A stage's name cannot begin with a dot: those are not stages.
+        // A stage's name cannot begin with a dot: such directories are not stages.
         if path.is_dir() && !entry.file_name().as_encoded_bytes().starts_with(b".") {
             let record = read(&path).ok();
             found.push((path, record));
@@ -135,7 +135,7 @@ pub fn read(stage: &Path) -> anyhow::Result<Record> {
     serde_json::from_str(&text).with_context(|| format!("{} is not a stage's record", path.display()))
 }
 
-/// Writes stage.json: whole or not at all.
+/// Writes stage.json atomically.
 pub fn write(stage: &Path, record: &Record) -> anyhow::Result<()> {
     let fresh = stage.join("stage.json.new");
     std::fs::write(&fresh, serde_json::to_vec_pretty(record)?)
@@ -157,13 +157,13 @@ pub fn update<T>(stage: &Path, change: impl FnOnce(&mut Record) -> T) -> anyhow:
 }
 
 impl Record {
-    /// Its owner is gone and it was not meant to stay.
+    /// Whether its owner has ended and it was not meant to be kept.
     pub fn is_leftover(&self) -> bool {
         !self.kept && !self.owner.is_alive()
     }
 }
 
-/// A name that can stand in a namespace, a path and a cluster's name.
+/// Checks that a name is valid in a namespace, a path and a cluster's name.
 pub fn check_name(name: &str) -> anyhow::Result<()> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.is_empty() || name.len() > 20 || !name.bytes().all(fits) || name.starts_with('-') {

@@ -1,4 +1,4 @@
-//! Taking stages away: the one in hand, one by its name, and the leftovers of a lab that crashed.
+//! Removes stages: the current one, one by its name, and the leftovers of crashed runs.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,17 +11,17 @@ use super::network::Network;
 use super::process;
 use super::stage_dir::{self, Record};
 
-/// SIGKILL ends a server at once, but its memory has to be given back.
+/// SIGKILL ends a server at once, but freeing its memory takes time.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// Ends the processes of the stage in `directory`, then removes its network and its files. What is gone already is no error.
+/// Ends the processes of the stage in `directory`, then removes its network and its files. What no longer exists is not an error.
 pub(super) fn clear(directory: &Path, network: Option<&Network>) -> anyhow::Result<()> {
     let record = stage_dir::read(directory).ok();
     let known = record.iter().flat_map(|record| &record.nodes).filter_map(|node| node.process);
     let mut processes: Vec<_> = known.collect();
     processes.extend(process::marked(directory));
     process::end_all(&processes, END_LIMIT)?;
-    // One of them may have started a helper between the look and its end.
+    // One of them may have started a child between the search and its end.
     process::end_all(&process::marked(directory), END_LIMIT)?;
     if let Some(network) = network.cloned().or_else(|| record.as_ref().map(network_of)) {
         network.remove()?;
@@ -44,10 +44,10 @@ fn network_of(record: &Record) -> Network {
     }
 }
 
-/// Ends one stage, whoever started it.
+/// Ends one stage, whichever process started it.
 ///
 /// # Errors
-/// When there is none of that name.
+/// When there is no stage with that name.
 pub fn down(name: &str) -> anyhow::Result<()> {
     stage_dir::check_name(name)?;
     let directory = stage_dir::root()?.join(name);
@@ -58,18 +58,18 @@ pub fn down(name: &str) -> anyhow::Result<()> {
     clear(&directory, None)
 }
 
-/// Ends every stage of this user, crashed ones too; their names.
+/// Ends every stage of this user, crashed ones too; returns their names.
 pub fn down_all() -> anyhow::Result<Vec<String>> {
     sweep(|_| true)
 }
 
-/// Ends the stages whose owner is gone and that were not meant to stay; their names.
+/// Ends the stages whose owner has ended and that were not meant to be kept; returns their names.
 pub(super) fn leftovers() -> anyhow::Result<Vec<String>> {
     sweep(|record| record.is_none_or(Record::is_leftover))
 }
 
 fn sweep(wanted: impl Fn(Option<&Record>) -> bool) -> anyhow::Result<Vec<String>> {
-    // Under the lock: a stage whose directory is there and whose record is not yet is being made by a holder of it.
+    // Under the lock: a stage that has a directory but no record yet is being created by the lock's holder.
     let (root, held) = stage_dir::lock_root()?;
     let stages = stage_dir::stages(&root)?;
     drop(held);

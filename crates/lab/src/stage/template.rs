@@ -1,9 +1,9 @@
-//! The data directory every node begins as a copy of.
+//! The data directory from which every node is copied.
 //!
 //! It comes from a server that was installed, ran alone, got the accounts and was stopped cleanly. Galera's ran as a cluster of one,
-//! so it carries a Galera position, and a copy of it joins by an incremental transfer of almost nothing: two seconds, where a full one
-//! takes ten. Replication's has never written a binlog. It is kept in the user's cache directory, one a server version and kind, and
-//! made when it is missing.
+//! so it has a Galera position, and a copy of it joins by an incremental transfer of almost nothing: two seconds, where a full one
+//! takes ten. Replication's has never written a binlog. Templates are kept in the user's cache directory, one for each server version and
+//! kind, and created when missing.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use super::process::{Identity, Owned, ProcessParent};
 use super::tools::Tools;
 use super::{config, error_log_tail, sql, stage_dir};
 
-/// To be raised when what goes into a template changes.
+/// Must be incremented when the content of a template changes.
 const EDITION: u32 = 2;
-/// The template for this server and kind, made now if need be.
+/// The template for this server and kind; created now if it is missing.
 ///
 /// # Errors
 /// When the server cannot be installed or started: the end of its log is in the text.
@@ -46,7 +46,7 @@ pub async fn ready(tools: &Tools, kind: ClusterKind, tell: &impl Fn(&str)) -> an
 fn shelf() -> anyhow::Result<PathBuf> {
     let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
-    // A user without a home has the stages' own directory, where nothing else looks at names that begin with a dot.
+    // For a user without a home it is in the stages' own directory, where names that begin with a dot are ignored.
     Ok(match cache {
         Some(cache) => cache.join("understudy").join("lab"),
         None => stage_dir::root()?.join(".templates"),
@@ -57,7 +57,7 @@ fn plain(version: &str) -> String {
     version.chars().map(|sign| if sign.is_ascii_alphanumeric() || sign == '.' { sign } else { '-' }).collect()
 }
 
-/// The directory a template is made in; removed however that ends.
+/// The directory in which a template is created; removed however that ends.
 struct Workshop {
     directory: PathBuf,
 }
@@ -124,12 +124,12 @@ impl Workshop {
 
 impl Drop for Workshop {
     fn drop(&mut self) {
-        // Made already when all went well, and of no use to anybody when not.
+        // On success the template has been moved; otherwise the rest is useless.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// Waits for the end; whether it was a good one.
+/// Waits for the child's end; returns whether it was successful.
 async fn ended(child: &mut Owned, within: Duration) -> anyhow::Result<bool> {
     let deadline = Instant::now() + within;
     loop {
@@ -143,7 +143,7 @@ async fn ended(child: &mut Owned, within: Duration) -> anyhow::Result<bool> {
     }
 }
 
-/// Copies the template to `data`, which must be empty where it exists.
+/// Copies the template to `data`, which must be empty if it exists.
 pub fn copy(template: &Path, data: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
     fs::set_permissions(data, fs::metadata(template)?.permissions())?;
@@ -160,7 +160,7 @@ pub fn copy(template: &Path, data: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With `io::copy` between files the kernel does the work, and shares the blocks where the file system can.
+/// With `io::copy` between files the kernel copies, and shares the blocks where the file system supports it.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut source = File::open(from)?;
     let mut target = File::options().write(true).create_new(true).open(to)?;

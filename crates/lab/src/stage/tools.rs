@@ -1,4 +1,4 @@
-//! The programs a stage needs, and which package brings a missing one.
+//! Finds the programs a stage needs, and names the package of a missing one.
 
 use std::path::{Path, PathBuf};
 
@@ -6,30 +6,30 @@ use anyhow::{Context, bail};
 
 use super::kind::ClusterKind;
 
-/// What only Galera nodes need.
+/// Programs that only Galera nodes need.
 #[derive(Clone, Debug)]
 pub struct GaleraTools {
-    /// Galera itself, which the server loads.
+    /// Galera's library, which the server loads.
     pub provider: PathBuf,
-    /// State transfer: `mariabackup` leaves the donor writable; `rsync` is the fallback when it is not installed.
+    /// State transfer method: `mariabackup` does not block writes on the donor; `rsync` is the fallback when it is not installed.
     pub sst_method: &'static str,
 }
 
-/// Where everything was found.
+/// The paths of all programs.
 #[derive(Clone, Debug)]
 pub struct Tools {
     /// The server.
     pub mariadbd: PathBuf,
-    /// Makes an empty data directory.
+    /// Creates an empty data directory.
     pub install_db: PathBuf,
-    /// What Galera stages need besides.
+    /// Additional programs for Galera stages.
     galera: Option<GaleraTools>,
-    /// `mariadbd --version`, the part that tells one from another, e.g. `10.11.19-MariaDB-0+deb12u1`.
+    /// The version in the output of `mariadbd --version`, e.g. `10.11.19-MariaDB-0+deb12u1`.
     pub version: String,
 }
 
 impl Tools {
-    /// Looks for all that a stage of this kind needs; `namespaces`: what makes networks too.
+    /// Finds everything a stage of this kind needs; `namespaces`: also what creates networks.
     ///
     /// # Errors
     /// One sentence with the package to install.
@@ -48,10 +48,10 @@ impl Tools {
         Ok(Self { mariadbd, install_db, galera, version })
     }
 
-    /// What Galera nodes need.
+    /// The programs that Galera nodes need.
     ///
     /// # Errors
-    /// In a stage that is not of that kind.
+    /// For a stage that is not a Galera stage.
     pub fn galera(&self) -> anyhow::Result<&GaleraTools> {
         self.galera.as_ref().context("this is no Galera stage")
     }
@@ -73,12 +73,12 @@ impl GaleraTools {
     }
 }
 
-/// A program, or a sentence with the package that brings it.
+/// The path of a program, or an error with the package that contains it.
 pub fn need(name: &str, package: &str) -> anyhow::Result<PathBuf> {
     program(name).with_context(|| format!("`{name}` is not installed: `apt-get install {package}`"))
 }
 
-/// Looks in PATH, then where Debian keeps what only root runs: an ordinary user's PATH does not name it.
+/// Searches PATH, then Debian's directories for root's programs: they are not in an ordinary user's PATH.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

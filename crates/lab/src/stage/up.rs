@@ -1,4 +1,4 @@
-//! Starting a stage, and taking hold of one that another process started.
+//! Starts a stage, and attaches to one that another process started.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ impl Stage {
         Self::up_telling(plan, |_| ()).await
     }
 
-    /// The same, with one line told for each step.
+    /// The same, reporting each step to `tell` as one line.
     ///
     /// # Errors
     /// A missing package, a name in use, or a node that did not start (with the end of its log). Nothing is left behind.
@@ -47,10 +47,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Takes hold of a stage that another process started. Dropping this value leaves it as it is.
+    /// Attaches to a stage that another process started. Dropping this value leaves the stage running.
     ///
     /// # Errors
-    /// When there is none of that name: the text lists those there are.
+    /// When there is no stage with that name: the text lists the existing ones.
     pub fn attach(name: &str) -> anyhow::Result<Self> {
         stage_dir::check_name(name)?;
         let root = stage_dir::root()?;
@@ -70,7 +70,7 @@ impl Stage {
         Ok(Self::assemble(directory, &record, tools, None, false))
     }
 
-    /// Makes the directory, the record and with them the claim on a name and a subnet.
+    /// Creates the directory and the record, which claim a name and a subnet.
     fn claim(plan: &StagePlan, namespaced: bool, tools: Tools) -> anyhow::Result<Self> {
         let (root, _held) = stage_dir::lock_root()?;
         let mut taken = BTreeSet::new();
@@ -152,7 +152,7 @@ impl Stage {
         }
     }
 
-    /// Fills the nodes' directories.
+    /// Fills the nodes' directories with data and my.cnf.
     fn furnish(&self, plan: &StagePlan, template: &Path) -> anyhow::Result<()> {
         for node in &self.nodes {
             fs::create_dir_all(node.directory.join("tmp"))?;

@@ -1,4 +1,4 @@
-//! Waiting for what a node is to become, each with a deadline.
+//! Waits for states of a node, each with a time limit.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 
 use super::{Stage, StageNode};
 
-/// In a node's directory: what its server prints until it has opened its error log.
+/// File in a node's directory: the server's output until it has opened its error log.
 pub(super) const OUTPUT_LOG: &str = "output.log";
-/// Between two looks at a condition.
+/// Interval between two checks of a condition.
 pub(super) const PACE: Duration = Duration::from_millis(20);
 
 impl Stage {
-    /// Waits until a stop (or continue) signal has reached the process.
+    /// Waits until the process is stopped (or continued) after the signal.
     pub(crate) async fn wait_frozen(&self, node: &StageNode, frozen: bool) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.alive(node)?.is_some_and(|process| process.is_frozen() != frozen) {
@@ -26,10 +26,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until the node's word, got by `ask`, is as wanted. `late`: how the error begins, after so many seconds.
+    /// Waits until the node's status, queried by `ask`, fulfils `fits`. `late`: the beginning of the timeout's error, given the seconds.
     ///
     /// # Errors
-    /// When the node dies or the time is over, with its last word and the end of its log.
+    /// When the node dies or on timeout, with its last status and the end of its log.
     pub(super) async fn wait_for_word<W: fmt::Display>(
         &self,
         node: &StageNode,
@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    /// Makes sure that a node that answers through its socket can be reached at its address, too.
+    /// Checks that a node that responds through its socket can also be reached at its address.
     pub(super) async fn check_reachable(&self, node: &StageNode) -> anyhow::Result<()> {
         tokio::net::TcpStream::connect(node.address)
             .await
@@ -82,8 +82,8 @@ impl Stage {
     }
 }
 
-/// The end of a log, for an error text: what went wrong, and the few lines before it. What a server says before it opens its error log, such
-/// as that it does not know an option, is in the file of its standard output beside that.
+/// The end of a log, for an error message: earlier errors and the last lines. What a server prints before it opens its error log, such
+/// as an unknown option, is in the file of its standard output in the same directory.
 pub(crate) fn error_log_tail(path: &Path) -> String {
     let output = path.with_file_name(OUTPUT_LOG);
     match (tail(path), tail(&output)) {
@@ -95,7 +95,7 @@ pub(crate) fn error_log_tail(path: &Path) -> String {
     }
 }
 
-/// `None`: there is nothing in it.
+/// The last lines of a file; `None` if it is empty.
 fn tail(path: &Path) -> Option<String> {
     let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

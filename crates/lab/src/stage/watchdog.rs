@@ -1,9 +1,9 @@
-//! Ends what a stage's servers started themselves, when this process is killed.
+//! Ends the children of a stage's servers when this process is killed.
 //!
-//! The servers die with us by the kernel's word (see [`super::process::ProcessParent`]), but that word is not inherited: the scripts of
-//! a state transfer would outlive their server. The watchdog is one shell that waits for the end of its standard input, which
-//! only we hold: it comes by our end, whatever that is. Then it ends every process that carries the stage's mark. After an
-//! orderly end there is none, and it just goes.
+//! The kernel kills the servers with this process (see [`super::process::ProcessParent`]), but that setting is not inherited: the scripts
+//! of a state transfer would outlive their server. The watchdog is a shell that waits for the end of its standard input, whose other end
+//! only this process holds: it is closed when this process ends, however that happens. Then the watchdog kills every process with the
+//! stage's mark. After an orderly end there is none, and it just exits.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,8 +13,8 @@ use anyhow::Context;
 
 use super::process::MARK;
 
-/// `$1` is the mark as it stands in an environment. A script may start another between look and signal, so it looks again
-/// until nothing is left; `kill` takes the numbers of the moment, and is bounded: 50 looks, 0.1 s between two.
+/// `$1` is the mark as in an environment. A script may start another between search and signal, so the search is repeated until
+/// nothing is found, at most 50 times at intervals of 0.1 s; `kill` gets the process IDs found by the search just before.
 const SCRIPT: &str = r#"cat >/dev/null
 looks=0
 while [ $looks -lt 50 ]; do
@@ -25,7 +25,7 @@ while [ $looks -lt 50 ]; do
     sleep 0.1
 done"#;
 
-/// Stands by until it is dropped, or until this process ends.
+/// A running watchdog; it acts when it is dropped or when this process ends.
 #[derive(Debug)]
 pub struct Watchdog {
     shell: Child,
@@ -33,12 +33,12 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches over the stage in `directory`.
+    /// Starts the watchdog for the stage in `directory`.
     ///
     /// # Errors
     /// When there is no `sh`.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
-        // A process group of its own: a Ctrl-C in the terminal is ours to answer.
+        // Its own process group: only this process handles a Ctrl-C in the terminal.
         let mut shell = Command::new("sh")
             .args(["-c", SCRIPT, "stage-watchdog"])
             .arg(format!("{MARK}={}", directory.display()))
@@ -56,7 +56,7 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         self.leash = None;
-        // It ends by itself now; nothing can be done about a failure to wait.
+        // It ends by itself now; if waiting for it fails, nothing can be done.
         let _ = self.shell.wait();
     }
 }
@@ -84,7 +84,7 @@ mod tests {
         }
         let watchdog = Watchdog::start(directory).unwrap();
         assert!(ours.try_wait().unwrap().is_none(), "it waits");
-        // Our child stays in /proc until it is waited for, without an environment: the watchdog does not see it again.
+        // The child stays in /proc until it is reaped, without an environment: the watchdog does not find it again.
         drop(watchdog);
         assert!(!ours.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());

@@ -1,7 +1,7 @@
 //! One real keepalived in a node's namespace, with a configuration that `understudy vip config` printed.
 //!
-//! Its files lie in the stage's directory, and it carries the stage's mark: whatever ends the lab ends it, its VRRP process and
-//! its checks, too.
+//! Its files are in the stage's directory, and it carries the stage's mark: it, its VRRP process and its checks end with the lab,
+//! however that ends.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use rustix::process::Signal;
 use crate::stage::Stage;
 use crate::stage::process::{Identity, Owned, ProcessParent};
 
-/// How long keepalived may take to start, and to end in good order.
+/// Time limit for keepalived to start, and to stop cleanly.
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// Between two looks at a condition.
+/// Interval between two checks of a condition.
 const PACE: Duration = Duration::from_millis(5);
 
-/// What stands for systemd with our drop-in: run it, and when it has ended, release the address and start it again after 1 s.
+/// Replaces systemd with the project's drop-in: runs keepalived, and when it has ended, releases the address and restarts it after 1 s.
 /// `$1` the program, `$2` the configuration, `$3` the pid file; the rest is keepalived's command line.
 const SUPERVISOR: &str = r#"understudy=$1 conf=$2 pid=$3
 shift 3
@@ -32,13 +32,13 @@ done"#;
 pub struct Programs {
     /// keepalived.
     pub keepalived: PathBuf,
-    /// This program, or what UNDERSTUDY_BIN names.
+    /// The Understudy program: this executable, or the one that UNDERSTUDY_BIN names.
     pub understudy: PathBuf,
-    /// The same, with the name of the original check.
+    /// The same program under the name of the original check.
     pub clustercheck: PathBuf,
 }
 
-/// A keepalived that runs.
+/// A running keepalived.
 #[derive(Debug)]
 pub struct Agent {
     node: String,
@@ -48,10 +48,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts it; `config` is the command line of `understudy vip config`, `env` goes to it and to its checks.
+    /// Starts it; `config` has the arguments of `understudy vip config`, `env` is set for keepalived and its checks.
     ///
     /// # Errors
-    /// When its configuration is not accepted, or it does not start, with its own words.
+    /// When its configuration is rejected, or it does not start; with its own messages.
     pub async fn start(
         stage: &Stage,
         process_parent: &ProcessParent,
@@ -120,12 +120,12 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Of which node.
+    /// The name of its node.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// One of its files.
+    /// The path of one of its files.
     pub fn file(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
     }
@@ -152,23 +152,23 @@ impl Agent {
         self.process_in("keepalived.pid")
     }
 
-    /// The process that speaks VRRP.
+    /// The VRRP process.
     fn child(&self) -> Option<Identity> {
         self.process_in("vrrp.pid")
     }
 
-    /// Asks it to end, as `systemctl stop` does.
+    /// Sends SIGTERM, as `systemctl stop` does.
     pub fn stop(&self) -> anyhow::Result<()> {
         self.signal(self.parent(), Signal::TERM)
     }
 
-    /// Kills the process that speaks VRRP; its parent lives on.
+    /// Kills the VRRP process; its parent lives on.
     pub fn crash(&self) -> anyhow::Result<()> {
         self.signal(self.child(), Signal::KILL)
     }
 
-    /// Kills both at once, as the kernel does when memory is short. The parent is frozen first: it must not start a new child,
-    /// and the child must not hear of the parent's end, which it would answer by a good order.
+    /// Kills both at once, as the kernel does when memory runs out. The parent is stopped first: it must not start a new child,
+    /// and the child must not notice the parent's end, on which it would shut down cleanly.
     pub async fn kill(&self) -> anyhow::Result<()> {
         let (parent, child) = (self.parent(), self.child());
         self.signal(parent, Signal::STOP)?;
@@ -190,10 +190,10 @@ impl Agent {
             .with_context(|| format!("keepalived of {} does not run:\n{}", self.node, self.last_words()))
     }
 
-    /// Ends it in good order, and waits until it is gone.
+    /// Stops it cleanly, and waits until it has ended.
     pub async fn end(mut self) -> anyhow::Result<()> {
         if self.supervised {
-            // The supervisor first: it would start another.
+            // The supervisor first: it would start another keepalived.
             self.process = None;
         }
         let all: Vec<Identity> = [self.parent(), self.child()].into_iter().flatten().collect();
@@ -202,7 +202,7 @@ impl Agent {
         }
         let deadline = Instant::now() + START_LIMIT;
         while all.iter().any(|process| process.is_alive()) {
-            // Ours are to be collected before they count as gone.
+            // Child processes must be reaped before they count as ended.
             if let Some(process) = &mut self.process {
                 process.try_wait()?;
             }

@@ -1,7 +1,7 @@
-//! A client that goes through each of the addresses: every 50 ms a new connection, one login, one question: which node are you?
+//! A client that uses each of the addresses: every 50 ms a new connection, one login, and one query for the node's name.
 //!
-//! Open loop: an attempt begins when it is due, whether or not earlier ones have ended. A packet that went to the old holder
-//! costs only the attempt that sent it, so the first answer comes as soon as there can be one.
+//! Open loop: an attempt begins when it is due, whether or not earlier ones have ended. A packet sent to the old holder delays only its
+//! own attempt, so the first response comes as soon as one is possible.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,25 +15,25 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::load::session::{Target, tell};
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 
-/// From one attempt to the next.
+/// Interval between two attempts.
 pub const EVERY: Duration = Duration::from_millis(50);
-/// What has no answer by then will not get one.
+/// Timeout of an attempt.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Through which address.
+    /// The address used.
     pub through: IpAddr,
     /// When it began.
     pub due: Instant,
     /// When it ended.
     pub done: Instant,
-    /// The node's name, or the number or name of the error.
+    /// The node's name, or the code of the error.
     pub said: Result<String, String>,
 }
 
-/// Attempts until it is dropped.
+/// A running client; it makes attempts until it is dropped.
 #[derive(Debug)]
 pub struct Client {
     attempts: Arc<Mutex<Vec<Attempt>>>,
@@ -41,7 +41,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Begins.
+    /// Starts the client.
     pub fn start(addresses: &[SocketAddr]) -> Self {
         let target = |address: &SocketAddr| Target {
             host: address.ip().to_string(),
@@ -54,11 +54,11 @@ impl Client {
         let attempts = Arc::new(Mutex::new(Vec::new()));
         let shared = attempts.clone();
         let task = tokio::spawn(async move {
-            // Dropped with the task, and every attempt in it.
+            // Dropped with the task, and with it every attempt in progress.
             let mut open = JoinSet::new();
             let mut pace = tokio::time::interval(EVERY);
             loop {
-                // When it was due, not when it was looked at.
+                // The due time, not the time at which the task ran.
                 let due = pace.tick().await.into_std();
                 for (through, target) in targets.clone() {
                     let shared = shared.clone();
@@ -75,7 +75,7 @@ impl Client {
         Self { attempts, task }
     }
 
-    /// Everything that has ended so far, by its end.
+    /// All attempts that have ended so far, ordered by their end.
     pub fn attempts(&self) -> Vec<Attempt> {
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         attempts.sort_by_key(|attempt| attempt.done);
@@ -93,7 +93,7 @@ async fn ask(target: &Target) -> Result<String, String> {
     let asked = async {
         let mut conn = Conn::new(target.opts()).await?;
         let name: Option<String> = conn.query_first("SELECT @@wsrep_node_name").await?;
-        // The answer is in hand; how the goodbye goes does not matter.
+        // The result is there; a failed disconnect does not matter.
         let _ = conn.disconnect().await;
         Ok(name)
     };
@@ -104,7 +104,7 @@ async fn ask(target: &Target) -> Result<String, String> {
     }
 }
 
-/// The longest time without an answer through an address that ends after `from`; `until` ends what nothing else does.
+/// The longest time without a response through an address that ends after `from`; `until` ends a gap that no response ends.
 pub fn longest_gap(attempts: &[Attempt], through: IpAddr, from: Instant, until: Instant) -> Duration {
     let attempts: Vec<&Attempt> = attempts.iter().filter(|a| a.through == through).collect();
     let mut last = attempts.iter().rfind(|a| a.said.is_ok() && a.done < from).map_or(from, |a| a.done);
@@ -117,7 +117,7 @@ pub fn longest_gap(attempts: &[Attempt], through: IpAddr, from: Instant, until: 
     longest
 }
 
-/// How the attempts of a time went wrong.
+/// The errors of attempts due in `from..until`, by code.
 pub fn errors(attempts: &[Attempt], from: Instant, until: Instant) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for attempt in attempts.iter().filter(|a| a.due >= from && a.due < until) {

@@ -1,11 +1,11 @@
-//! An address that moves, measured: three real nodes, three real keepaliveds, and one scenario after the other.
+//! Measures an address that moves: three real nodes, three real keepaliveds, and one scenario after the other.
 //!
 //! ```text
 //!   Scene (cluster, observer) ── for each scenario and repetition:
-//!      raise (keepaliveds, client) ── fault ── what came of it ── mend, and nothing moves ── lower ──> Outcome ──> table, JSON
+//!      raise (keepaliveds, client) ── fault ── observe ── heal, and nothing moves ── lower ──> ScenarioRun ──> table, JSON
 //! ```
 //!
-//! The verdict on "never two holders" is the observer's: the kernel's own events of all namespaces, in one order.
+//! "Never two holders" is judged by the observer: the kernel's own events of all namespaces, in one order.
 
 pub mod agent;
 pub mod client;
@@ -18,7 +18,7 @@ pub mod table;
 
 use self::scenario::Scenario;
 
-/// Of db1, db2, db3: far enough apart that with 100 ms adverts, too, only one of them takes a free address first.
+/// Priorities of db1, db2, db3: far enough apart that even with 100 ms adverts only one of them takes a free address first.
 pub const PRIORITIES: [u8; 3] = [220, 190, 160];
 
 /// Which addresses move.
@@ -26,17 +26,17 @@ pub const PRIORITIES: [u8; 3] = [220, 190, 160];
 #[serde(rename_all = "kebab-case")]
 #[value(rename_all = "kebab-case")]
 pub enum Families {
-    /// One of IPv4
+    /// One IPv4 address
     #[default]
     Ipv4,
-    /// One of IPv6; the adverts are of IPv6, too
+    /// One IPv6 address; the adverts use IPv6, too
     Ipv6,
-    /// One of each, on the same machine at all times
+    /// One address of each family, always on the same machine
     Both,
 }
 
 impl Families {
-    /// As the table has it.
+    /// The name in the table.
     pub fn title(self) -> &'static str {
         match self {
             Self::Ipv4 => "an IPv4 address",
@@ -46,17 +46,17 @@ impl Families {
     }
 }
 
-/// A run, as asked for.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct VipPlan {
-    /// In this order.
+    /// The scenarios, in this order.
     pub scenarios: Vec<Scenario>,
-    /// Of each.
+    /// Repetitions of each scenario.
     pub repetitions: u32,
-    /// What moves. In the seed's own scenario it is of IPv4, whatever stands here.
+    /// Which addresses move. The seed's own scenario always uses IPv4.
     pub ip: Families,
-    /// From one advert to the next.
+    /// Interval between two adverts, ms.
     pub advert_interval_ms: u32,
-    /// The nodes keep Galera's own timeouts instead of the advised ones.
+    /// Whether the nodes keep Galera's own timeouts instead of the recommended ones.
     pub plain_evs: bool,
 }

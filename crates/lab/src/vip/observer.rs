@@ -1,7 +1,7 @@
-//! Who has which address, at every moment: one `ip monitor` that listens to the kernel of all namespaces through one socket.
+//! Records which node has which address at every moment: one `ip monitor` receives the kernel's events of all namespaces by one socket.
 //!
-//! One socket is one queue: the events of all nodes come in the order in which they happened, so "two have it" is not a matter
-//! of how soon somebody looked. The times are those at which a line was read, some 0.1 ms later on a machine with time to spare.
+//! One socket is one queue: the events of all nodes arrive in the order in which they happened, so whether two have an address does not
+//! depend on when it was checked. The times are those at which a line was read, about 0.1 ms later on a machine that is not busy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -19,17 +19,17 @@ use crate::figures::ms;
 use crate::stage::Stage;
 use crate::stage::process::{Owned, ProcessParent};
 
-/// An address of nobody, put to a node and taken away again, to see that the observer sees.
+/// An otherwise unused address, added to a node and removed again to check that the observer receives events.
 const SIGN: &str = "192.0.2.254/32";
-/// How long that may take.
+/// Time limit for that check.
 const SIGN_LIMIT: Duration = Duration::from_secs(10);
 
-/// What happened to a node.
+/// An event of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It has this address now.
+    /// It now has this address.
     Takes(IpAddr),
-    /// It has it no more.
+    /// It no longer has this address.
     Leaves(IpAddr),
     /// It was cut off from the others.
     CutOff,
@@ -37,46 +37,46 @@ pub enum What {
     Connected,
 }
 
-/// One thing that happened.
+/// An event with its time and node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When it was read.
     pub at: Instant,
-    /// To whom.
+    /// The node.
     pub node: String,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
-/// Who has which of the addresses.
+/// Which node has which of the addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders(BTreeSet<(IpAddr, String)>);
 
-/// A time with two holders of an address.
+/// A time during which an address had two or more holders.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overlap {
-    /// Which.
+    /// The address.
     pub address: IpAddr,
-    /// Who.
+    /// Its holders.
     pub nodes: Vec<String>,
-    /// Since the fault.
+    /// Start since the fault, ms.
     pub from_ms: f64,
-    /// How long.
+    /// Length, ms.
     pub ms: f64,
-    /// Both in one network; otherwise one of them was cut off, and nobody could reach both.
+    /// Whether at least two holders were in the same network; otherwise all but one were cut off, and no client could reach both.
     pub reachable: bool,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
     events: Vec<Event>,
-    /// What came of them.
+    /// The holders after these events.
     holders: Holders,
     signs: u64,
     ended: bool,
 }
 
-/// Watches until it is dropped.
+/// Records events until it is dropped.
 #[derive(Debug)]
 pub struct Observer {
     seen: Arc<Mutex<Seen>>,
@@ -85,10 +85,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins; it sees everything from here on.
+    /// Starts it; it records everything from here on.
     ///
     /// # Errors
-    /// When `ip` cannot watch all namespaces at once.
+    /// When `ip` cannot monitor all namespaces at once.
     pub async fn start(
         stage: &Stage,
         process_parent: &ProcessParent,
@@ -129,7 +129,7 @@ impl Observer {
         Ok(observer)
     }
 
-    /// Puts an address of nobody to the node until an event of it is seen, and takes it away.
+    /// Adds and removes a test address on the node until an event for it arrives.
     async fn see_a_sign(&self, stage: &Stage, node: &str) -> anyhow::Result<()> {
         let before = self.lock().signs;
         let deadline = Instant::now() + SIGN_LIMIT;
@@ -154,20 +154,20 @@ impl Observer {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a node was cut off or connected, so that overlaps can be told apart.
+    /// Records that a node was cut off or connected, so that overlaps can be classified.
     pub fn note(&self, node: &str, what: What) {
         self.lock().learn(Event { at: Instant::now(), node: node.to_owned(), what });
     }
 
-    /// Who has what now.
+    /// The current holders.
     pub fn holders(&self) -> Holders {
         self.lock().holders.clone()
     }
 
-    /// Everything so far.
+    /// All events so far.
     ///
     /// # Errors
-    /// When the monitor has ended: nothing that came after is known.
+    /// When the monitor has ended: later events are unknown.
     pub fn events(&self) -> anyhow::Result<Vec<Event>> {
         let seen = self.lock();
         if seen.ended {
@@ -181,14 +181,14 @@ impl Drop for Observer {
     fn drop(&mut self) {
         self.monitor = None;
         if let Some(thread) = self.thread.take() {
-            // It has read the end of the output; a panic in it has been told.
+            // It has reached the end of the output; a panic in it has already been reported.
             let _ = thread.join();
         }
     }
 }
 
 impl Seen {
-    /// Keeps what makes a difference: the kernel tells of an IPv6 address again when only its flags change.
+    /// Keeps only changes: the kernel reports an IPv6 address again when only its flags change.
     fn learn(&mut self, event: Event) {
         let differs = self.holders.learn(&event);
         if differs || matches!(event.what, What::CutOff | What::Connected) {
@@ -198,12 +198,12 @@ impl Seen {
 }
 
 impl Holders {
-    /// Adds one that has an address; whether that was not known.
+    /// Adds a holder of an address; returns whether it was not known.
     pub fn add(&mut self, address: IpAddr, node: &str) -> bool {
         self.0.insert((address, node.to_owned()))
     }
 
-    /// Whether the event makes a difference.
+    /// Applies the event; returns whether it changed anything.
     fn learn(&mut self, event: &Event) -> bool {
         match event.what {
             What::Takes(address) => self.add(address, &event.node),
@@ -217,18 +217,18 @@ impl Holders {
         self.0.iter().map(|(address, node)| (*address, node.as_str()))
     }
 
-    /// Who has this one.
+    /// The holders of this address.
     pub fn of(&self, address: IpAddr) -> BTreeSet<&str> {
         self.iter().filter(|(held, _)| *held == address).map(|(_, node)| node).collect()
     }
 
-    /// Who has any.
+    /// The nodes that have any address.
     pub fn nodes(&self) -> BTreeSet<String> {
         self.iter().map(|(_, node)| node.to_owned()).collect()
     }
 }
 
-/// The times in which an address had two or more holders, from `from` on; `until` ends what has not ended. `events` may begin earlier.
+/// The times in which an address had two or more holders, from `from` on; `until` ends those still open. `events` may begin earlier.
 pub fn overlaps(events: &[Event], from: Instant, until: Instant) -> Vec<Overlap> {
     let addresses: BTreeSet<IpAddr> = events
         .iter()
@@ -268,7 +268,7 @@ pub fn overlaps(events: &[Event], from: Instant, until: Instant) -> Vec<Overlap>
     found
 }
 
-/// The kernel's numbers of the nodes' namespaces, as this one sees them.
+/// The namespace IDs of the nodes, as seen from this namespace.
 fn names(stage: &Stage) -> anyhow::Result<BTreeMap<u32, String>> {
     let output = Command::new("ip").args(["netns", "list-id"]).output().context("cannot run `ip`")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! What came of a scenario, and whether that is what must come of it. Pure.
+//! The results of a scenario, and whether they are as required. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,63 +13,63 @@ use crate::failover::result::Machine;
 /// One repetition of one scenario. Times are since the fault, in ms.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScenarioRun {
-    /// What was done.
+    /// The scenario.
     pub scenario: Scenario,
-    /// From 0.
+    /// Number of the repetition, from 0.
     pub repetition: u32,
-    /// What moved; of two addresses each figure is that of the later one.
+    /// The addresses that moved; with two addresses each figure is that of the later one.
     pub addresses: Vec<IpAddr>,
-    /// Who had them.
+    /// Their holder before.
     pub from: String,
-    /// Who has them at the end; nobody, or more than one, is possible.
+    /// Their holders at the end; possibly none, or more than one.
     pub to: Vec<String>,
-    /// The old holder lost it.
+    /// When the old holder lost the address.
     pub left_ms: Option<f64>,
-    /// Another machine had it.
+    /// When another machine had it.
     pub moved_ms: Option<f64>,
-    /// The first answer through the address from behind another machine.
+    /// The first response through the address from another machine.
     pub answered_ms: Option<f64>,
-    /// The client's longest time without an answer.
+    /// The client's longest time without a response.
     pub gap_ms: f64,
-    /// The client's attempts that failed, by number or name.
+    /// The client's failed attempts, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Every time with more than one holder, until all was mended.
+    /// Every time with more than one holder, until everything was healed.
     pub overlaps: Vec<Overlap>,
-    /// How often an address moved again, until all was mended.
+    /// How often an address moved again, until everything was healed.
     pub moved_again: usize,
-    /// What each keepalived recorded, before anything was mended.
+    /// The last state that each keepalived recorded before anything was healed.
     pub states: BTreeMap<String, String>,
-    /// Facts beside.
+    /// Additional facts.
     pub notes: Vec<String>,
-    /// What is not as it must be; empty is good.
+    /// Violated requirements; empty is good.
     pub wrong: Vec<String>,
 }
 
 /// A whole run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// When, in UTC.
+    /// Time of the run, UTC.
     pub at: String,
     /// The machine and the versions.
     pub machine: Option<Machine>,
-    /// Which families the address has: `ipv4`, `ipv6`, `both`.
+    /// The families of the address: `ipv4`, `ipv6`, `both`.
     pub ip: Families,
-    /// From one advert to the next, ms.
+    /// Interval between two adverts, ms.
     pub advert_interval_ms: u32,
-    /// From one check to the next, s.
+    /// Interval between two checks, s.
     pub check_interval_s: u64,
     /// The nodes' priorities, db1 first.
     pub priorities: Vec<u8>,
-    /// Galera's options.
+    /// Galera's provider options.
     pub galera_options: String,
     /// In the order of the run.
     pub outcomes: Vec<ScenarioRun>,
-    /// Scenarios that could not be run to their end, and why.
+    /// Scenarios that were aborted, with the error.
     pub broken: Vec<String>,
 }
 
 impl ScenarioRun {
-    /// How long an address had two holders that one client could have reached, in all.
+    /// Total time with two holders of an address that one client could have reached.
     pub fn overlap_ms(&self) -> f64 {
         self.overlap(true)
     }
@@ -79,7 +79,7 @@ impl ScenarioRun {
         self.overlap(false)
     }
 
-    /// Of the address that had it for longer.
+    /// The longest total of any of the addresses.
     fn overlap(&self, reachable: bool) -> f64 {
         let of = |address: &IpAddr| -> f64 {
             let overlaps = self.overlaps.iter().filter(|o| o.address == *address && o.reachable == reachable);
@@ -90,7 +90,7 @@ impl ScenarioRun {
 }
 
 impl Report {
-    /// Whether everything is as it must be.
+    /// Whether everything is as required.
     pub fn is_good(&self) -> bool {
         self.broken.is_empty() && self.outcomes.iter().all(|outcome| outcome.wrong.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The scenarios, one after the other: calm, fault, what came of it, mend. One that breaks off costs only itself.
+//! Runs the scenarios one after the other: quiet phase, fault, observation, healing. An error aborts only its own scenario.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,22 +18,21 @@ use crate::fault::Fault;
 use crate::figures::ms;
 use crate::stage::ADVISED_EVS;
 
-/// After the address has moved, it is watched this long before anything is mended: the second round of gratuitous ARP falls
-/// into it.
+/// After the address has moved, it is observed this long before anything is healed: the second round of gratuitous ARP is within this time.
 const AFTER: Duration = Duration::from_secs(2);
-/// An address that must stay is watched this long, and so is one that nobody may have: longer than three adverts and the wait.
+/// How long an address that must stay, or that no node may have, is observed: longer than three adverts and the wait.
 const STAYS: Duration = Duration::from_secs(6);
-/// A machine of a higher priority that preempts is a backup for three adverts and its wait first. So many adverts the address is watched
-/// from then on.
+/// A machine of a higher priority that preempts first stays a backup for three adverts and its wait. From then on the address is observed
+/// for this many adverts.
 const PREEMPTS_ADVERTS: u32 = 5;
-/// `understudy vip config`'s own, and the seed's.
+/// The check interval of `understudy vip config`, and of the seed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// keepalived does not wait for its notify command.
+/// keepalived does not wait for its notify command: time limit for the recorded state.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
-/// A stop in good order may take this long.
+/// Time limit for a clean stop.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Runs all of it.
+/// Runs all scenarios.
 ///
 /// # Errors
 /// When the cluster does not start.
@@ -104,8 +103,8 @@ async fn one(
     if scenario == Scenario::Seed {
         seeds_check(scene, "HTTP/1.1 200 OK", 0, &mut notes, &mut wrong)?;
     }
-    // Checks and adverts have their own clocks, and the scenario must not be in step with them: the repetitions' faults come at all
-    // points of the second between two checks.
+    // Checks and adverts have their own periods, and the scenario must not be synchronous with them: the repetitions' faults are spread over
+    // the second between two checks.
     let point = (f64::from(repetition) + rand::random::<f64>()) / f64::from(plan.repetitions);
     tokio::time::sleep(CHECK_INTERVAL.mul_f64(point)).await;
     let fault = inject_fault(scene, scenario).await?;
@@ -114,7 +113,7 @@ async fn one(
     follow(scene, scenario, fault, &from, advert, &mut wrong).await?;
     let calm = Instant::now();
 
-    // What each keepalived recorded, and the kernel's own list against the observer's.
+    // Compare the states that the keepaliveds recorded, and the kernel's own list with the observer's.
     if let Some(state) = scenario.state_of_loser()
         && scene.until(TOLD_WITHIN, |scene| scene.state(VICTIM) == state).await.is_err()
     {
@@ -177,7 +176,7 @@ async fn one(
     let allowed = match scenario.ends() {
         End::Moves => 1,
         End::Stays => 0,
-        // While the nodes are started again, the first good one takes it.
+        // While the nodes are restarted, the first good one takes it.
         End::Nowhere => 1,
     };
     let gap = vips.iter().map(|through| longest_gap(&attempts, *through, fault, calm)).max();
@@ -185,7 +184,7 @@ async fn one(
     let outcome = ScenarioRun {
         scenario,
         repetition,
-        // What a person does about it afterwards is not the machine's own doing.
+        // Effects of the operator's commands afterwards do not count.
         left_ms: left.filter(|event| event.at < calm).map(&since),
         moved_ms: moved.filter(|event| event.at < calm).map(since),
         answered_ms: answered
@@ -205,7 +204,7 @@ async fn one(
     Ok(judged(outcome))
 }
 
-/// The first of `all` by which every address has had its own; `of` says whose it is, if anybody's.
+/// The item of `all` by which every address has had one; `of` returns the address of an item, if any.
 fn complete<'a, T>(
     mut all: impl Iterator<Item = &'a T>,
     addresses: &[IpAddr],
@@ -215,7 +214,7 @@ fn complete<'a, T>(
     all.find(|one| of(one).is_some_and(|address| missing.remove(&address)) && missing.is_empty())
 }
 
-/// Adds what is wrong with the figures.
+/// Adds the violations that follow from the figures.
 fn judged(mut outcome: ScenarioRun) -> ScenarioRun {
     let scenario = outcome.scenario;
     match scenario.ends() {
@@ -231,7 +230,7 @@ fn judged(mut outcome: ScenarioRun) -> ScenarioRun {
     }
     if outcome.moved_again > 0 {
         let message = format!("the address moved {} more times", outcome.moved_again);
-        // A tie: the others take it at once, and all but one of them give it up again within milliseconds.
+        // A tie: the others take it at once, and all but one of them release it again within milliseconds.
         let list = if scenario == Scenario::Seed { &mut outcome.notes } else { &mut outcome.wrong };
         list.push(message);
     }
@@ -257,7 +256,7 @@ fn holder(scene: &Scene) -> anyhow::Result<String> {
 /// Injects the fault of the scenario; returns when it took effect.
 async fn inject_fault(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<Instant> {
     let stage = &scene.stage;
-    // For what keepalived notices by itself: it may have acted before the order that was given is known to be carried out.
+    // For faults that keepalived itself notices: it may have reacted before the command is known to be done.
     let before = Instant::now();
     match scenario {
         Scenario::Seed | Scenario::Stop => stage.fault(VICTIM, Fault::Stop).await,
@@ -294,7 +293,7 @@ async fn inject_fault(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<I
             for node in ["db1", "db3"] {
                 stage.fault(node, Fault::Stop).await?;
                 stage.wait_gone(node, GONE_WITHIN).await?;
-                // Until its next check a bad node takes an address that becomes free, for up to a second.
+                // Until its next check, up to a second, a bad node would take an address that becomes free.
                 let reached = scene.until(LIMIT, |scene| scene.state(node) == "now fault").await;
                 reached.with_context(|| format!("{node} does not notice that it is bad"))?;
             }
@@ -308,7 +307,7 @@ async fn inject_fault(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<I
     }
 }
 
-/// Waits for what must come, and a little longer.
+/// Waits for the required result, and a little longer.
 async fn follow(
     scene: &Scene,
     scenario: Scenario,
@@ -334,7 +333,7 @@ async fn follow(
             came
         }
         End::Moves => {
-            // A killed keepalived does not let go: another has it, and that is all there is to wait for.
+            // A killed keepalived does not release the address: wait only until another node has it.
             let keeps = scenario == Scenario::KeepalivedKill;
             let came = scene
                 .until(LIMIT, |scene| if keeps { scene.has_moved(from) } else { scene.has_left(from) })
@@ -349,7 +348,7 @@ async fn follow(
     Ok(())
 }
 
-/// The seed's own command line on the victim, as a person would type it.
+/// Runs the seed's own command line on the victim, as a user would type it.
 fn seeds_check(
     scene: &Scene,
     status: &str,
@@ -370,7 +369,7 @@ fn seeds_check(
     Ok(())
 }
 
-/// Undoes it while keepalived runs on: what comes back must be a backup, and the address must not move.
+/// Undoes the fault while keepalived keeps running: a returned node must be a backup, and the address must not move.
 async fn mend(
     scene: &Scene,
     scenario: Scenario,
@@ -394,7 +393,7 @@ async fn mend(
             stage.fault(VICTIM, Fault::Heal).await?;
         }
         Scenario::AllBad => {
-            // The last to go knows most, and begins.
+            // The last node to stop has the most writesets, and bootstraps.
             for node in [VICTIM, "db1", "db3"] {
                 stage.fault(node, Fault::Heal).await?;
             }
@@ -416,7 +415,7 @@ async fn mend(
     Ok(())
 }
 
-/// What a person does about a killed keepalived: `vip status` says it, `vip release` ends it.
+/// What an operator does about a killed keepalived: `vip status` reports it, `vip release` removes the address.
 async fn release(scene: &Scene, notes: &mut Vec<String>, wrong: &mut Vec<String>) -> anyhow::Result<()> {
     let agent = scene.agent(VICTIM)?;
     let (conf, pid) = (agent.file("keepalived.conf"), agent.file("keepalived.pid"));
@@ -437,7 +436,7 @@ async fn release(scene: &Scene, notes: &mut Vec<String>, wrong: &mut Vec<String>
     Ok(())
 }
 
-/// After a scenario that broke off: every node as it should be.
+/// Heals every node after an aborted scenario.
 async fn mend_all(scene: &Scene) -> anyhow::Result<()> {
     scene.stage.set_plugged(VICTIM, true)?;
     for node in [VICTIM, "db1", "db3"] {

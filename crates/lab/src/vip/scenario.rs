@@ -1,44 +1,44 @@
-//! What is done to the holder of the address, and what must come of it.
+//! The scenarios: the fault of the address's holder, and the required result.
 
-/// One thing that happens to it.
+/// One fault scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[value(rename_all = "kebab-case")]
 pub enum Scenario {
     /// mysqld is stopped, keepalived as in the seed: equal priorities, state MASTER
     Seed,
-    /// mysqld is stopped, keepalived as we advise
+    /// mysqld is stopped, keepalived as recommended by this project
     Stop,
     /// The stopped node, of the highest priority, comes back: the address must stay where it is
     Return,
     /// mysqld hangs (SIGSTOP)
     Hung,
-    /// The node becomes a donor, and donors are not good (third argument 0)
+    /// The node becomes a donor, and donors count as bad (third argument 0)
     Donor,
-    /// The node becomes a donor, and donors are good (third argument 1)
+    /// The node becomes a donor, and donors count as good (third argument 1)
     DonorAllowed,
     /// The host is lost: its link goes down
     Vanish,
-    /// The host is cut off and cannot see it: its link stays up
+    /// The host is cut off and cannot notice it: its link stays up
     Partition,
-    /// keepalived is stopped in good order
+    /// keepalived is stopped cleanly
     KeepalivedStop,
     /// keepalived's VRRP process is killed; its parent starts another
     KeepalivedCrash,
-    /// All of keepalived is killed and nobody looks after it
+    /// All of keepalived is killed without a supervisor
     KeepalivedKill,
-    /// All of keepalived is killed under a supervisor that does what our systemd drop-in says
+    /// All of keepalived is killed under a supervisor that does what this project's systemd drop-in does
     KeepalivedKillSupervised,
     /// mysqld is stopped on all nodes
     AllBad,
-    /// Two `understudy serve` share the address; the one that has it is killed
+    /// Two `understudy serve` share the address; the holder is killed
     ProxyKill,
-    /// The same, stopped in good order
+    /// The same, stopped cleanly
     ProxyStop,
 }
 
 impl Scenario {
-    /// All of them, in the order of a run: what costs the cluster most stands last.
+    /// All scenarios, in the order of a run: the most expensive for the cluster come last.
     pub const ALL: [Self; 15] = [
         Self::Seed,
         Self::Stop,
@@ -57,7 +57,7 @@ impl Scenario {
         Self::AllBad,
     ];
 
-    /// As the table has it.
+    /// The name in the table.
     pub fn title(self) -> &'static str {
         match self {
             Self::Seed => "mysqld stopped, the seed's configuration",
@@ -78,12 +78,12 @@ impl Scenario {
         }
     }
 
-    /// On proxies, not on database nodes.
+    /// Whether it concerns proxies instead of database nodes.
     pub fn is_of_proxies(self) -> bool {
         matches!(self, Self::ProxyKill | Self::ProxyStop)
     }
 
-    /// What the address does.
+    /// The required result for the address.
     pub fn ends(self) -> End {
         match self {
             Self::Return | Self::DonorAllowed => End::Stays,
@@ -92,7 +92,7 @@ impl Scenario {
         }
     }
 
-    /// The state that keepalived on the machine must have told at the end; `None`: it cannot or need not tell.
+    /// The state that the victim's keepalived must have recorded at the end; `None`: it cannot or need not record one.
     pub fn state_of_loser(self) -> Option<&'static str> {
         match self {
             Self::Seed
@@ -111,7 +111,7 @@ impl Scenario {
         }
     }
 
-    /// Why two holders are no surprise here; everywhere else they are a failure.
+    /// Why two holders are expected here; everywhere else they are a failure.
     pub fn may_overlap(self) -> Option<&'static str> {
         match self {
             Self::Seed => Some("equal priorities: the others take it at once, until they hear each other"),
@@ -123,14 +123,14 @@ impl Scenario {
     }
 }
 
-/// What becomes of the address.
+/// The result for the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// To another machine.
+    /// It moves to another machine.
     Moves,
     /// It must not move.
     Stays,
-    /// Nobody may have it.
+    /// No node has it.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! The set for a scenario: a cluster, its keepaliveds, the observer and the client through the address.
+//! The environment of a scenario: a cluster, its keepaliveds, the observer and the client that uses the address.
 //!
 //! ```text
 //!   us-NAME-db1                 us-NAME-db2                 us-NAME-db3           this namespace
@@ -7,7 +7,7 @@
 //!     10.77.S.1                   10.77.S.2, 10.77.S.100      10.77.S.3                    and fd00:77:S::N the same
 //! ```
 //!
-//! Each keepalived asks its own node only, through the drop-in that bears the original's name, as the seed does.
+//! Each keepalived checks only its own node, by the drop-in with the original's name, as in the seed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -30,43 +30,43 @@ use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, tools};
 pub const VICTIM: &str = "db2";
 /// Last number of the addresses that move.
 const VIP: u8 = 100;
-/// Where a proxy listens.
+/// Port of a proxy.
 const PROXY_PORT: u16 = 6033;
-/// How long anything that must come may take.
+/// Time limit for every state to wait for.
 pub const LIMIT: Duration = Duration::from_secs(30);
-/// The client must have had so many answers from the holder before a scenario begins.
+/// Number of responses from the holder before a scenario begins.
 const CALM_ANSWERS: usize = 10;
-/// Between two looks at a condition.
+/// Interval between two checks of a condition.
 const PACE: Duration = Duration::from_millis(5);
-/// The seed's account, with its very hash, for the local host alone and without any right.
+/// The seed's account with its original hash, only for the local host and without privileges.
 const ACCOUNT: &str = "GRANT USAGE ON *.* TO 'clustercheck'@'localhost' IDENTIFIED BY PASSWORD \
                        '*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19'";
 
-/// How keepalived is set up.
+/// The setup of keepalived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// As the seed has it, instead of as we advise.
+    /// With the seed's configuration instead of the recommended one.
     pub like_the_seed: bool,
     /// clustercheck's third argument.
     pub donor: bool,
-    /// On two proxies, not on three nodes.
+    /// On two proxies instead of three nodes.
     pub proxies: bool,
     /// Under a supervisor.
     pub supervised: bool,
-    /// The victim has the highest priority, so that it would take the address back if it could.
+    /// Whether the victim has the highest priority, so that it would take the address back if it could.
     pub victim_first: bool,
 }
 
-/// Everything that runs. Dropping it ends all of it: what asks ends before what is asked.
+/// Everything that runs. Dropping it ends all of it; clients end before their servers.
 pub struct Scene {
     client: Option<Client>,
     agents: BTreeMap<String, Agent>,
     proxies: BTreeMap<String, Owned>,
-    /// Watches from before the first keepalived on.
+    /// Runs before the first keepalived starts.
     pub observer: Observer,
     process_parent: ProcessParent,
     programs: Programs,
-    /// The addresses that can move, and those that do so now.
+    /// All addresses that can move, and those that move in this scenario.
     known: Vec<IpAddr>,
     vips: Vec<IpAddr>,
     /// The cluster.
@@ -77,14 +77,14 @@ impl Scene {
     /// Starts the cluster and the observer.
     ///
     /// # Errors
-    /// Without root there are no namespaces; without keepalived there is nothing to measure.
+    /// Without root (no namespaces), or without keepalived.
     pub async fn up(plan: &VipPlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
         let keepalived = tools::need("keepalived", "keepalived")?;
         let stage = Stage::up_telling(
             StagePlan {
                 name: format!("vip{}", std::process::id()),
                 galera_options: if plan.plain_evs { String::new() } else { ADVISED_EVS.to_owned() },
-                // On the address that moves, too; each node is alone in its namespace.
+                // Listen on the moving address, too; each node is alone in its namespace.
                 server_options: vec!["bind-address = *".to_owned()],
                 ..StagePlan::default()
             },
@@ -117,11 +117,11 @@ impl Scene {
         })
     }
 
-    /// Starts keepalived on each machine, the victim's first, so that it has the address; then the client. All is calm when it
-    /// returns.
+    /// Starts keepalived on each machine, the victim's first, so that it has the address; then the client. Returns when the client gets
+    /// responses through every address.
     pub async fn raise(&mut self, plan: &VipPlan, wanted: Wanted) -> anyhow::Result<()> {
         let moves = |address: &IpAddr| match plan.ip {
-            // The seed knows no other.
+            // The seed uses only IPv4.
             _ if wanted.like_the_seed => address.is_ipv4(),
             Families::Ipv4 => address.is_ipv4(),
             Families::Ipv6 => address.is_ipv6(),
@@ -179,14 +179,14 @@ impl Scene {
         self.until(LIMIT, calm).await.context("the client gets no answer through the address")
     }
 
-    /// Ends keepaliveds, proxies and client.
+    /// Stops keepaliveds, proxies and client.
     pub async fn lower(&mut self) -> anyhow::Result<()> {
         self.client = None;
         for (_, agent) in std::mem::take(&mut self.agents) {
             agent.end().await?;
         }
         self.proxies.clear();
-        // What a killed keepalived left is not to meet the next scenario.
+        // Remove the addresses that a killed keepalived left, so that they do not affect the next scenario.
         for (address, node) in self.observer.holders().iter() {
             let mut command = self.stage.command_in(node, Path::new("ip"))?;
             command.args(["address", "del", &with_prefix(address), "dev", "eth0"]);
@@ -197,7 +197,7 @@ impl Scene {
             .context("the address stays where it was")
     }
 
-    /// Ends everything and takes it away.
+    /// Stops everything and removes it.
     pub async fn down(self) -> anyhow::Result<()> {
         let Self { observer, process_parent, stage, .. } = self;
         drop(observer);
@@ -208,7 +208,7 @@ impl Scene {
     /// Waits for a condition.
     ///
     /// # Errors
-    /// When it does not come `within`, or when a process that is needed for it has ended.
+    /// When it does not hold `within`, or when the observer has ended.
     pub async fn until(&self, within: Duration, is_so: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
         let deadline = Instant::now() + within;
         while !is_so(self) {
@@ -221,22 +221,22 @@ impl Scene {
         Ok(())
     }
 
-    /// What keepalived on a node recorded last.
+    /// The last state that keepalived on a node recorded.
     pub fn state(&self, node: &str) -> String {
         self.agents.get(node).map(Agent::state).unwrap_or_default()
     }
 
-    /// The same of all.
+    /// The last recorded state of every node.
     pub fn states(&self) -> BTreeMap<String, String> {
         self.agents.iter().map(|(name, agent)| (name.clone(), agent.state())).collect()
     }
 
-    /// keepalived of a node.
+    /// The keepalived of a node.
     pub fn agent(&self, node: &str) -> anyhow::Result<&Agent> {
         self.agents.get(node).with_context(|| format!("no keepalived runs in {node}"))
     }
 
-    /// What the client heard.
+    /// The client's attempts.
     pub fn attempts(&self) -> Vec<super::client::Attempt> {
         self.client.as_ref().map(Client::attempts).unwrap_or_default()
     }
@@ -254,7 +254,7 @@ impl Scene {
         Ok(at)
     }
 
-    /// Cuts a node off, or connects it again, and tells the observer.
+    /// Records for the observer that the caller cuts a node off or connects it again.
     pub fn note(&self, node: &str, what: What) {
         self.observer.note(node, what);
     }
@@ -264,7 +264,7 @@ impl Scene {
         &self.vips
     }
 
-    /// Who has them by the kernel's own list, now: what the observer says must be the same.
+    /// The current holders by the kernel's own list; the observer must have the same.
     pub fn look(&self) -> anyhow::Result<Holders> {
         let mut holders = Holders::default();
         for node in self.stage.nodes() {
@@ -282,18 +282,18 @@ impl Scene {
         Ok(holders)
     }
 
-    /// Whether each address is on another machine, and `from` has none of them any more.
+    /// Whether each address is on another machine, and `from` no longer has any.
     pub fn has_left(&self, from: &str) -> bool {
         self.has_moved(from) && !self.observer.holders().nodes().contains(from)
     }
 
-    /// Whether another machine has each address; `from` may have it, too.
+    /// Whether another machine has each address; `from` may still have it, too.
     pub fn has_moved(&self, from: &str) -> bool {
         let holders = self.observer.holders();
         self.vips.iter().all(|address| holders.of(*address).iter().any(|node| *node != from))
     }
 
-    /// Runs one of our own commands where a node is; its exit code and what it said.
+    /// Runs one of the project's commands in a node's namespace; returns its exit code and its standard output.
     pub fn run_in(
         &self,
         node: &str,
@@ -348,7 +348,7 @@ impl Scene {
         Ok(words)
     }
 
-    /// For keepalived and its checks: where this node's server is, and a directory of its own for sockets.
+    /// Environment of keepalived and its checks: this node's server, and a separate directory for sockets.
     fn environment(&self, node: &str) -> anyhow::Result<Vec<(String, String)>> {
         let dir = self.stage.directory().join("vip").join(node);
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -393,12 +393,12 @@ impl Scene {
     }
 }
 
-/// As `ip` and keepalived take it.
+/// The address with its prefix length, for `ip` and keepalived.
 fn with_prefix(address: IpAddr) -> String {
     format!("{address}/{}", if address.is_ipv4() { 24 } else { 64 })
 }
 
-/// Finds the programs, and gives ours the name of the original check, too.
+/// Finds the programs, and also links Understudy under the name of the original check.
 fn programs(stage: &Stage, keepalived: PathBuf) -> anyhow::Result<Programs> {
     let understudy = program()?;
     let understudy =
@@ -406,9 +406,9 @@ fn programs(stage: &Stage, keepalived: PathBuf) -> anyhow::Result<Programs> {
     let dir = stage.directory().join("vip");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let clustercheck = dir.join("clustercheck");
-    // Not a symbolic link: keepalived follows those, and calls the program by the name that it finds at their end.
+    // Not a symbolic link: keepalived resolves those, and runs the program under the name of the target.
     if std::fs::hard_link(&understudy, &clustercheck).is_err() {
-        // On another file system.
+        // The link fails on another file system.
         std::fs::copy(&understudy, &clustercheck)
             .with_context(|| format!("cannot make {}", clustercheck.display()))?;
     }

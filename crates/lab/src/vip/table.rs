@@ -1,4 +1,4 @@
-//! What a run found, as text: a line while it runs, a table at its end. Pure.
+//! Formats the results as text: a line during the run, a table at its end. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use super::result::{Report, ScenarioRun};
 use super::scenario::Scenario;
 use crate::figures::quantile;
 
-/// One outcome in one line.
+/// One result in one line.
 pub fn line(outcome: &ScenarioRun) -> String {
     let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), time);
     let verdict = if outcome.wrong.is_empty() {
@@ -28,9 +28,9 @@ fn time(ms: f64) -> String {
     if ms < 99.5 { format!("{ms:.0} ms") } else { format!("{:.2} s", ms / 1e3) }
 }
 
-/// The median, and beside it the worst when there are several.
+/// The median, followed by the maximum when there are several values.
 fn summed(values: impl Iterator<Item = f64>) -> String {
-    // In microseconds, which have an order.
+    // As integer microseconds, which can be sorted.
     let mut values: Vec<u64> = values.map(|ms| (ms * 1e3).round() as u64).collect();
     let Some(median) = quantile(&mut values, 0.5) else { return "-".to_owned() };
     let shown = |value: u64| time(value as f64 / 1e3);

@@ -1,4 +1,4 @@
-//! A Galera node comes back to its group.
+//! Lets a Galera node rejoin its group.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ impl Stage {
                     return Ok(Instant::now());
                 }
                 Ok(word) if word.is_cast_out() && !restarted => {
-                    // Evicted while alive: it will never try again by itself.
+                    // Evicted while running: it will never rejoin by itself.
                     self.signal(node, Signal::TERM)?;
                     self.wait_gone(name, STOP_LIMIT).await?;
                 }
@@ -47,7 +47,7 @@ impl Stage {
     }
 
     /// Whether every other node of the group is in the same view. A node that was silent reports Synced until it learns
-    /// that the others went on without it; and while they agree on the next view, they are in none.
+    /// that the others continued without it; and while they agree on the next view, they are in none.
     async fn share_view(&self, name: &str, view: u64) -> anyhow::Result<bool> {
         for other in self.nodes().iter().filter(|other| other.name != name) {
             let record = self.recorded(other)?;
@@ -58,7 +58,7 @@ impl Stage {
             match ask(other).await {
                 Ok(word) if !word.is_cast_out() && word.view != view => return Ok(false),
                 Ok(_) => {}
-                // It runs and is connected: it will answer when the group has agreed.
+                // It runs and is connected: it will respond when the group has agreed.
                 Err(_) => return Ok(false),
             }
         }

@@ -1,8 +1,8 @@
-//! What Galera demands of a node's my.cnf.
+//! The my.cnf lines that Galera requires.
 
 use super::super::{Stage, StageNode};
 
-/// What differs from the server's defaults for the machine's sake.
+/// Settings that differ from the server's defaults because of a small machine.
 pub const SMALL_MACHINE: &str =
     "buffer pool 64M, InnoDB log 16M, gcache 64M, performance_schema off; all else is the server's default";
 
@@ -10,7 +10,7 @@ pub const SMALL_MACHINE: &str =
 pub const ADVISED_EVS: &str = "evs.keepalive_period=PT0.2S; evs.inactive_check_period=PT0.1S; evs.suspect_timeout=PT0.6S; \
      evs.inactive_timeout=PT2S; evs.install_timeout=PT1S; evs.join_retrans_period=PT0.2S";
 
-/// The lines. `galera_options`: more provider options, `;` between them.
+/// The lines. `galera_options`: additional provider options, separated by `;`.
 ///
 /// # Errors
 /// When Galera is not installed.
@@ -20,7 +20,7 @@ pub fn node_lines(stage: &Stage, node: &StageNode, galera_options: &str) -> anyh
     let members = stage.nodes.iter().map(|node| node.address.ip().to_string()).collect::<Vec<_>>().join(",");
     let mut options = vec!["gcache.size=64M".to_owned()];
     if !stage.network.namespaced {
-        // The ports are everybody's, so nothing may listen on all addresses.
+        // All nodes share the ports, so nothing may listen on all addresses.
         options.push(format!("gmcast.listen_addr=tcp://{address}:4567"));
         options.push(format!("ist.recv_addr=tcp://{address}:4568"));
     }

@@ -7,9 +7,9 @@ use anyhow::{Context, bail};
 /// A position in the history of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Which history.
+    /// The UUID of the history.
     pub uuid: String,
-    /// The last write set in it.
+    /// The last writeset in it.
     pub seqno: i64,
 }
 
@@ -19,7 +19,7 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// The sequence number a clean stop left, or `None`: the node crashed (or still runs) and InnoDB has to be asked.
+/// The sequence number recorded by a clean stop, or `None`: the node crashed (or still runs) and InnoDB must be queried.
 ///
 /// # Errors
 /// When the file is not there or has no such line.
@@ -27,7 +27,7 @@ pub fn seqno(data: &Path) -> anyhow::Result<Option<i64>> {
     Ok(position(data)?.map(|position| position.seqno))
 }
 
-/// The whole position a clean stop left.
+/// The complete position recorded by a clean stop.
 pub fn position(data: &Path) -> anyhow::Result<Option<Position>> {
     let path = data.join("grastate.dat");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -40,7 +40,7 @@ pub fn position(data: &Path) -> anyhow::Result<Option<Position>> {
     Ok((seqno >= 0).then_some(Position { uuid: field("uuid:")?.to_owned(), seqno }))
 }
 
-/// Lets the node be the first of a cluster, which Galera refuses when it was not the last to leave.
+/// Allows the node to bootstrap a cluster, which Galera refuses for a node that was not the last to leave.
 pub fn allow_bootstrap(data: &Path) -> anyhow::Result<()> {
     let path = data.join("grastate.dat");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Starting Galera nodes: the first alone, the others to it, and one that was down where the group stands.
+//! Starts Galera nodes: bootstraps the first, lets the others join, and starts a stopped one in its existing group.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::super::wait::error_log_tail;
 use super::super::{Stage, StageNode, tools};
 use super::grastate;
 
-/// The address of the cluster of one while a template is made; its SQL port is never opened.
+/// The address of the one-node cluster while a template is created; its SQL port is never opened.
 const WORKSHOP: &str = "127.77.255.254:4567";
 
-/// What the server needs that makes a template.
+/// my.cnf lines for the server that creates a template.
 ///
 /// # Errors
 /// When Galera is not installed.
@@ -32,7 +32,7 @@ pub fn template_lines(tools: &tools::Tools) -> anyhow::Result<Vec<String>> {
     ])
 }
 
-/// A copy of the template joins by an incremental transfer, for which it needs a position.
+/// A copy of the template joins by an incremental transfer, which needs a position.
 pub fn finish_template(data: &Path) -> anyhow::Result<()> {
     if grastate::seqno(data)?.is_none() {
         let log = data.with_file_name("error.log");
@@ -55,8 +55,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts a node that is not running. It joins the others; when none of them runs it begins the cluster anew, if no other
-    /// node knows more. Returns when the process has started: [`Stage::wait_synced`] is next.
+    /// Starts a node that is not running. It joins the others; when none of them runs it bootstraps the cluster, unless another
+    /// node has more writesets. Returns when the process has started: call [`Stage::wait_synced`] next.
     pub(in super::super) async fn start_in_group(&self, node: &StageNode) -> anyhow::Result<Instant> {
         let name = &node.name;
         let mut others_alive = false;
@@ -91,7 +91,7 @@ impl Stage {
         self.launch(node, &arguments)
     }
 
-    /// Where a stopped node stands; a crashed one is asked with `--wsrep-recover`, as the packages' own start scripts do.
+    /// The position of a stopped node; for a crashed one it is recovered with `--wsrep-recover`, as the packages' own start scripts do.
     async fn position(&self, node: &StageNode) -> anyhow::Result<grastate::Position> {
         if let Some(position) = grastate::position(&node.datadir)? {
             return Ok(position);
@@ -104,7 +104,7 @@ impl Stage {
             .args(["--wsrep-recover", "--skip-networking"])
             .arg(format!("--log-error={}", log.display()))
             .env(process::MARK, &self.directory);
-        // Ours even in a stage that is kept: nobody else would wait for it.
+        // Owned even in a stage that is kept: no other process would wait for it.
         let process_parent = ProcessParent::new()?;
         let mut recovery = process_parent.spawn(&command, None)?;
         tokio::time::timeout(START_LIMIT, recovery.ended())

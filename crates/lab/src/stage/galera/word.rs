@@ -21,17 +21,17 @@ pub struct GaleraWord {
     pub connected: bool,
     /// Nodes in its view.
     pub cluster_size: u32,
-    /// Which view: the same number on every node that is in it.
+    /// Number of its view: the same on every node in the view.
     pub view: u64,
 }
 
 impl GaleraWord {
-    /// Serves, and has applied what the cluster committed.
+    /// Whether it serves, and has applied what the cluster committed.
     pub fn is_synced(&self) -> bool {
         self.state == "Synced" && self.cluster_status == "Primary" && self.ready
     }
 
-    /// It has left the group and does not try to join again: the state of a node that was evicted while it lived.
+    /// Whether it has left the group and does not try to rejoin: the state of a node that was evicted while running.
     pub fn is_cast_out(&self) -> bool {
         self.cluster_status == "Disconnected" || !self.connected
     }

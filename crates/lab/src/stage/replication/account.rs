@@ -1,13 +1,13 @@
-//! The accounts of a replication stage: those of every stage, and the one that replicas fetch with.
+//! The accounts of a replication stage: those of every stage, and the one that replicas use.
 
 use super::super::account;
 
-/// The account replicas fetch with.
+/// The account with which replicas connect to the primary.
 pub const REPLICATION_USER: &str = "replication";
 /// Its password.
 pub const REPLICATION_PASSWORD: &str = "replication";
 
-/// What the monitor account may do: what a manager needs, not everything, so that a missing grant shows here first.
+/// Privileges of the monitor account: what a manager needs, not everything, so that a missing grant is noticed here first.
 ///
 /// | privilege | for |
 /// |---|---|
@@ -17,16 +17,16 @@ pub const REPLICATION_PASSWORD: &str = "replication";
 /// | SLAVE MONITOR | SHOW SLAVE STATUS |
 /// | BINLOG MONITOR | SHOW MASTER STATUS, SHOW BINARY LOGS |
 /// | BINLOG ADMIN | sql_log_bin, gtid_binlog_state, PURGE |
-/// | BINLOG REPLAY | gtid_domain_id, gtid_seq_no and BINLOG in a session: flashing errant transactions back |
+/// | BINLOG REPLAY | gtid_domain_id, gtid_seq_no and BINLOG in a session: flashback of errant transactions |
 /// | CONNECTION ADMIN | KILL of others' connections, one connection beyond max_connections |
-/// | PROCESS, RELOAD, SHUTDOWN | what runs; FLUSH, RESET MASTER; an orderly stop |
-/// | TRIGGER, EXECUTE | which tables have no transactions |
+/// | PROCESS, RELOAD, SHUTDOWN | the process list; FLUSH, RESET MASTER; a clean stop |
+/// | TRIGGER, EXECUTE | which tables are not transactional |
 ///
-/// No SUPER: nothing of a switchover or a failover asks for it on 10.11.
+/// No SUPER: no step of a switchover or a failover needs it on 10.11.
 const MONITOR_GRANTS: &str = "PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, BINLOG ADMIN, BINLOG REPLAY, \
      SLAVE MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, TRIGGER, EXECUTE";
 
-/// Run once, in the template every node is copied from: they are in nobody's binlog.
+/// Run once, in the template from which every node is copied: no binlog contains them.
 pub fn statements() -> Vec<String> {
     let mut statements = account::statements(MONITOR_GRANTS);
     statements.extend([

@@ -1,4 +1,4 @@
-//! A server of a replication stage comes back.
+//! Lets a server of a replication stage rejoin.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::super::{Stage, StageNode};
 use super::word::{ReplicationWord, ask};
 
 impl Stage {
-    /// A server that does not run is started. A replica is told to follow again whom it followed, and is back when it has applied
-    /// what that one has. A former primary comes back read-only and follows nobody.
+    /// Starts a server that does not run. A replica replicates again from its previous source, and is back when it has applied everything
+    /// the source has. A former primary comes back read-only and does not replicate.
     ///
-    /// A replica whose source is gone, too, is back when it answers, and is not told to follow: with GTIDs the first START SLAVE after
-    /// a start of the server, of either thread, throws its relay logs away (seen on 10.11.19, whatever `relay_log_recovery` says),
-    /// and what the source had sent is then nowhere else.
+    /// A replica whose source is down, too, is back when it responds, and replication is not started: with GTIDs the first START SLAVE
+    /// after a start of the server, of either thread, discards its relay logs (seen on 10.11.19, with any value of `relay_log_recovery`),
+    /// and then the transactions that the source had sent exist nowhere else.
     pub(in super::super) async fn bring_back_server(
         &self,
         node: &StageNode,
@@ -33,7 +33,7 @@ impl Stage {
         self.wait_follows_again(node, followed, restarted, deadline).await
     }
 
-    /// Waits until the server answers, and starts it when it does not run; its word, and whether it was started.
+    /// Waits until the server responds, and starts it if it does not run; returns its status, and whether it was started.
     async fn bring_up(&self, node: &StageNode, deadline: Instant) -> anyhow::Result<(ReplicationWord, bool)> {
         // A process that was just killed may still hold its files.
         let mut restarted = false;
@@ -55,7 +55,7 @@ impl Stage {
         }
     }
 
-    /// Waits until a replica has what its source has, or until it is clear that it will not come to that by itself.
+    /// Waits until a replica has everything its source has, or until it is clear that it will not get there by itself.
     async fn wait_follows_again(
         &self,
         node: &StageNode,
@@ -72,7 +72,7 @@ impl Stage {
                 if stopped.contains(&"No") && !source.error.is_empty() {
                     bail!("{} is back, and does not replicate: {}", node.name, source.error);
                 }
-                // Somebody stopped it before: that is no fault of ours to undo.
+                // It was stopped before the fault: not caused by the lab, so it is not undone.
                 let was_stopped = !restarted && stopped == ["No", "No"];
                 if was_stopped || !self.can_be_followed(followed)? {
                     return Ok(Instant::now());
@@ -94,7 +94,7 @@ impl Stage {
         }
     }
 
-    /// Waits until one server is the primary and all others follow it and have what it had when that was so.
+    /// Waits until one server is the primary and all others replicate from it and have applied what it had at that time.
     pub(in super::super) async fn settled_replication(&self, within: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + within;
         loop {
@@ -123,7 +123,7 @@ impl Stage {
         }
     }
 
-    /// The one server that may be written and follows nobody.
+    /// The only server that is writable and does not replicate.
     async fn primary(&self) -> anyhow::Result<&StageNode> {
         let mut primaries = Vec::new();
         for node in &self.nodes {
@@ -141,7 +141,7 @@ impl Stage {
         }
     }
 
-    /// Whether whom it follows is of this stage and up.
+    /// Whether its source belongs to this stage and is up.
     fn can_be_followed(&self, followed: Option<&StageNode>) -> anyhow::Result<bool> {
         let Some(node) = followed else { return Ok(false) };
         let record = self.recorded(node)?;

@@ -1,13 +1,13 @@
-//! What replication demands of a node's my.cnf: the same on each, for any of them may be primary next.
+//! The my.cnf lines that replication requires: the same on each node, since any of them may become the primary.
 
 use super::super::StageNode;
 
 /// The lines.
 ///
-/// - `read-only`, `skip-slave-start`: a server that comes back is neither written nor follows anybody before somebody decides so.
-/// - `relay-log-recovery = OFF`, the default, said because it matters: ON throws away at the server's start what was received and not
+/// - `read-only`, `skip-slave-start`: a server that comes back is not writable and does not replicate until a manager or operator decides so.
+/// - `relay-log-recovery = OFF`, the default, set explicitly because it matters: ON discards at the server's start what was received but not
 ///   yet applied, and with it transactions that were acknowledged as semi-synchronous. OFF keeps them until START SLAVE.
-/// - `gtid-strict-mode`: sequence numbers only grow, so that errant transactions can be told.
+/// - `gtid-strict-mode`: sequence numbers only increase, so that errant transactions can be detected.
 pub fn node_lines(node: &StageNode, semi_sync: bool) -> Vec<String> {
     let mut lines = vec![
         "# replication demands".to_owned(),
@@ -30,15 +30,15 @@ pub fn node_lines(node: &StageNode, semi_sync: bool) -> Vec<String> {
     lines
 }
 
-/// Every node acknowledges from its start. Only the primary waits, and is told to when it becomes one ([`PRIMARY_WAITS`]): on a
-/// replica with `rpl_semi_sync_master_enabled` the applier waits for acknowledgements, which nobody gives it.
-/// The time limit is an hour, because a primary that reaches it goes on asynchronously in silence.
+/// Every node acknowledges from its start. Only the primary waits, which is set when it becomes one ([`PRIMARY_WAITS`]): on a
+/// replica with `rpl_semi_sync_master_enabled` the applier waits for acknowledgements, which no server sends.
+/// The time limit is an hour, because a primary that reaches it silently continues asynchronously.
 ///
-/// `init-rpl-role = SLAVE` (since 10.11.9; `rpl_semi_sync_slave_enabled` did that before) makes a primary that crashed take out of its
-/// binlog what InnoDB had only prepared, instead of committing it: it comes back as a replica that can follow. That may be more than
+/// `init-rpl-role = SLAVE` (since 10.11.9; `rpl_semi_sync_slave_enabled` did that before) makes a primary that crashed remove from its
+/// binlog what InnoDB had only prepared, instead of committing it: it comes back as a replica that can replicate. That may be more than
 /// what no replica acknowledged. A commit in InnoDB is not flushed at once, so the last second's transactions, acknowledged to their
-/// clients, are gone from it, too (seen on 10.11.19), and its next writes would have their GTIDs: it must not be written again before
-/// it has followed a replica.
+/// clients, are lost on it, too (seen on 10.11.19), and its next writes would have their GTIDs: it must not be written again before
+/// it has replicated from a replica.
 fn semi_sync_lines() -> Vec<String> {
     [
         "rpl-semi-sync-slave-enabled = ON",
@@ -50,5 +50,5 @@ fn semi_sync_lines() -> Vec<String> {
     .into()
 }
 
-/// What makes a server wait for its replicas' acknowledgements; before it may be written.
+/// Makes a server wait for its replicas' acknowledgements; to be run before it becomes writable.
 pub const PRIMARY_WAITS: &str = "SET GLOBAL rpl_semi_sync_master_enabled = ON";

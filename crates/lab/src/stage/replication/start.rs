@@ -1,4 +1,4 @@
-//! A fresh replication stage: all servers start, db1 may be written, the others follow it.
+//! Starts a new replication stage: all servers start, db1 becomes writable, the others replicate from it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::account::{REPLICATION_PASSWORD, REPLICATION_USER};
 use super::config::PRIMARY_WAITS;
 use super::word::{ReplicationWord, ask};
 
-/// How long a server may take from CHANGE MASTER until it follows.
+/// Time limit from CHANGE MASTER until the server replicates.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(60);
 
 impl Stage {
@@ -39,7 +39,7 @@ impl Stage {
         self.wait_acknowledged(primary, replicas.len(), FOLLOW_LIMIT).await
     }
 
-    /// Waits until a server answers SQL.
+    /// Waits until a server responds to SQL.
     pub(super) async fn wait_answers(
         &self,
         node: &StageNode,
@@ -48,7 +48,7 @@ impl Stage {
         self.wait_word(node, "answers", within, |_| true).await
     }
 
-    /// Waits until a replica runs and has applied all that the other had when this was asked.
+    /// Waits until a replica replicates and has applied everything the source had at the time of this call.
     pub(super) async fn wait_follows(
         &self,
         replica: &StageNode,
@@ -60,7 +60,7 @@ impl Stage {
         self.wait_word(replica, "replicates", within, ReplicationWord::is_replicating).await?;
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
         let wait = format!("SELECT MASTER_GTID_WAIT('{position}', {})", left.as_secs_f64());
-        // The server's own limit ends it; ours is for a server that does not keep it.
+        // The server's own limit ends the wait; this one is for a server that does not keep it.
         let answer = sql::run(&replica.socket, &wait, left + Duration::from_secs(5)).await?;
         if answer.first().and_then(|row| row.first()).is_none_or(|result| result != "0") {
             let name = &replica.name;
@@ -69,7 +69,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until all replicas acknowledge to the primary, where replication is semi-synchronous.
+    /// Waits until all replicas acknowledge to the primary, if replication is semi-synchronous.
     async fn wait_acknowledged(
         &self,
         primary: &StageNode,
@@ -84,10 +84,10 @@ impl Stage {
         self.wait_word(primary, "is acknowledged to by all replicas", within, all).await.map(drop)
     }
 
-    /// Waits until the server's status is as wanted.
+    /// Waits until the server's status is as required.
     ///
     /// # Errors
-    /// When it dies or the time is over, with its last status and the end of its log.
+    /// When it dies or on timeout, with its last status and the end of its log.
     pub(super) async fn wait_word(
         &self,
         node: &StageNode,
@@ -100,7 +100,7 @@ impl Stage {
     }
 }
 
-/// Makes a server follow another by GTID. The default of a minute between two attempts to connect would be most of what is measured.
+/// Makes a server replicate from another by GTID. The default retry interval of a minute would dominate the measured times.
 fn follow(source: &StageNode) -> String {
     format!(
         "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{REPLICATION_USER}', \

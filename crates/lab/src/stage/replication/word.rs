@@ -11,56 +11,56 @@ use super::super::{StageNode, sql};
 /// The server's status, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplicationWord {
-    /// Clients may not write.
+    /// Whether clients may not write.
     pub read_only: bool,
-    /// `gtid_current_pos`: what it has executed, from whomever.
+    /// `gtid_current_pos`: the transactions it has executed, from any source.
     pub position: String,
-    /// Whom it is set to follow.
+    /// The source it is configured to replicate from.
     pub source: Option<Source>,
-    /// What semi-synchronous replication says, where it is on.
+    /// The semi-synchronous state, if it is enabled.
     pub semi_sync: Option<SemiSync>,
 }
 
-/// What a replica says of following.
+/// The state of replication from the source, as the replica reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
     /// `10.77.0.1`.
     pub host: String,
-    /// `Yes`, `No`, `Connecting`, ...: receiving from it.
+    /// `Yes`, `No`, `Connecting`, ...: whether it receives from the source.
     pub receiving: String,
-    /// `Yes`, `No`: applying what was received.
+    /// `Yes`, `No`: whether it applies what was received.
     pub applying: String,
     /// By its own clock; none while it does not receive or apply.
     pub seconds_behind: Option<u64>,
-    /// The last error of either; empty for none.
+    /// The last error of either; empty if there is none.
     pub error: String,
 }
 
 /// Semi-synchronous replication, both roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SemiSync {
-    /// As a primary it waits for an acknowledgement; off: it fell back to asynchronous, or nobody writes here.
+    /// As a primary it waits for an acknowledgement; off: it fell back to asynchronous, or it is not the primary.
     pub waits: bool,
-    /// Replicas that acknowledge to it.
+    /// Number of replicas that acknowledge to it.
     pub replicas: u32,
     /// As a replica it acknowledges.
     pub acknowledges: bool,
 }
 
 impl ReplicationWord {
-    /// May be written, and follows nobody.
+    /// Whether it is writable and does not replicate.
     pub fn is_primary(&self) -> bool {
         !self.read_only && self.source.is_none()
     }
 
-    /// Follows, and clients may not write.
+    /// Whether it replicates, and clients may not write.
     pub fn is_replicating(&self) -> bool {
         self.read_only && self.source.as_ref().is_some_and(Source::is_running)
     }
 }
 
 impl Source {
-    /// Receives and applies.
+    /// Whether it receives and applies.
     pub fn is_running(&self) -> bool {
         self.receiving == "Yes" && self.applying == "Yes"
     }
@@ -106,7 +106,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Asks it.
+/// Queries the server's status.
 pub async fn ask(node: &StageNode) -> anyhow::Result<ReplicationWord> {
     let variables = pairs(
         node,
