@@ -1,6 +1,6 @@
 //! A replication stage on real servers: a primary, two replicas, semi-synchronous.
 //!
-//! As root in network namespaces; without the right to make those, the same on loopback addresses.
+//! As root in network namespaces; without the right to create those, the same on loopback addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod clients;
@@ -16,9 +16,9 @@ use leftovers::{directory, network, nothing_left};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// One stage at a time: two cores do not carry two without each waiting for the other.
+/// One stage at a time: on two cores, each of two stages would slow the other down.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-/// For whatever the servers decide by themselves.
+/// Time limit for everything the servers decide by themselves.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn plan(purpose: &str, semi_sync: bool) -> StagePlan {
@@ -38,7 +38,7 @@ async fn write(stage: &Stage, node: &str, sql: &str) -> mysql_async::Result<()> 
     done
 }
 
-/// What a replica has once it has applied all that `primary` has now.
+/// The rows on a replica once it has applied everything that `primary` has now.
 async fn read(stage: &Stage, replica: &str, primary: &str) -> Vec<Vec<String>> {
     let position = stage.run_in(primary, "SELECT @@gtid_binlog_pos").await.unwrap()[0][0].clone();
     let waited = stage.run_in(replica, &format!("SELECT MASTER_GTID_WAIT('{position}', 20)")).await.unwrap();
@@ -55,7 +55,7 @@ async fn word(stage: &Stage, node: &str) -> Option<ReplicationWord> {
     }
 }
 
-/// Waits until the server's word is as wanted.
+/// Waits until the server's status is as required.
 async fn becomes(stage: &Stage, node: &str, wanted: &str, fits: impl Fn(&ReplicationWord) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -99,7 +99,7 @@ async fn a_primary_and_two_replicas_are_broken_mended_and_cleared_away() {
     let semi_sync = primary.semi_sync.unwrap();
     assert!(semi_sync.waits && semi_sync.replicas == 2, "{semi_sync:?}");
 
-    // Through another hand, as `lab fault` does it.
+    // Through a second `Stage` value, as `lab fault` does it.
     let other = Stage::attach(stage.name()).unwrap();
     assert_eq!(other.kind(), ClusterKind::Replication { semi_sync: true });
     other.fault("db1", Fault::Kill).await.unwrap();
@@ -112,14 +112,14 @@ async fn a_primary_and_two_replicas_are_broken_mended_and_cleared_away() {
     drop(other);
     let back = word(&stage, "db1").await.unwrap();
     assert!(back.read_only && back.source.is_none(), "{back}");
-    // It may have taken the last commit out of its binlog, though that was acknowledged.
+    // The server may have removed the last commit from its binlog, although that was acknowledged.
     assert!(["0-1-1", "0-1-2"].contains(&back.position.as_str()), "{back}");
     let refused = write(&stage, "db1", "INSERT INTO sbtest.word VALUES (2)").await.unwrap_err();
     assert!(refused.to_string().contains("--read-only"), "{refused}");
     let well = stage.report().await.unwrap().remove(0).word.is_some_and(|word| word.is_well());
     assert!(!well, "a server that does nothing is not as it should be");
 
-    // So a replica, which has everything, becomes the primary.
+    // So a replica, which has all transactions, becomes the primary.
     for sql in [
         "STOP SLAVE",
         "RESET SLAVE ALL",
@@ -163,7 +163,7 @@ async fn a_primary_and_two_replicas_are_broken_mended_and_cleared_away() {
     nothing_left(&directory, &network);
 }
 
-/// The statements of a switchover and of what a manager reads, with the grants that the stage gives it: none of them needs SUPER.
+/// Runs the statements of a switchover and a manager's queries with the stage's grants: none of them needs SUPER.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_monitor_account_may_do_all_that_a_switchover_needs() {
     let _alone = ALONE.lock().await;

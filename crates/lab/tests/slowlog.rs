@@ -1,4 +1,4 @@
-//! The slow log of a real MariaDB server, with each of its verbosities: every entry is what was run, byte for byte.
+//! The slow log of a real MariaDB server, with each verbosity: every entry is what was run, byte for byte.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod clients;
@@ -13,26 +13,26 @@ use mysql_async::prelude::Queryable;
 use protocol::statement::{StatementKind, digest};
 use slowlog::{Command, Dialect, Item, Limits, Reader, Schema, Start};
 
-/// For whatever the server does by itself.
+/// Time limit for everything the server does by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Before it, a client library asks what it likes.
+/// Statements before this mark may come from the client library itself.
 const BEGIN: &[u8] = b"SELECT 'begin'";
 const END: &[u8] = b"SELECT 'end'";
 
-/// What a test keeps of an entry.
+/// The parts of an entry that a test keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     offset: u64,
     connection: u64,
     schema: String,
-    /// With `<>` around a command that is no SQL.
+    /// A command that is not SQL is enclosed in `<>`.
     text: Vec<u8>,
     rows_sent: Option<u64>,
     kind: Option<StatementKind>,
     end_us: u64,
     query_time_us: u64,
     is_doubtful: bool,
-    /// The procedure that ran it.
+    /// The procedure that executed it.
     routine: String,
 }
 
@@ -92,7 +92,7 @@ async fn stage(purpose: &str) -> Stage {
     Stage::up(plan).await.unwrap()
 }
 
-/// Waits until the log has this text in it so many times; an entry is written when its statement has ended, not before its answer is there.
+/// Waits until the log contains this text `count` times; an entry is written after its statement has ended, not before the response.
 async fn log_with(path: &Path, text: &[u8], count: usize) -> Vec<u8> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -107,21 +107,21 @@ async fn log_with(path: &Path, text: &[u8], count: usize) -> Vec<u8> {
     }
 }
 
-/// What one connection ran, between the marks.
+/// The entries of one connection between the marks.
 fn of_connection(entries: &[Seen], connection: u64) -> Vec<Seen> {
     let own = entries.iter().filter(|entry| entry.connection == connection);
     let behind = own.skip_while(|entry| entry.text != BEGIN).skip(1);
     behind.take_while(|entry| entry.text != END).cloned().collect()
 }
 
-/// A whole entry of a log, as a text that somebody keeps in a table.
+/// A complete log entry as the text of a column value.
 const QUOTED: &str = "INSERT INTO note (body) VALUES ('# Time: 200102  3:04:05\n# User@Host: root[root] @ localhost []\n\
     # Thread_id: 5  Schema: shop  QC_hit: No\n# Query_time: 0.1  Lock_time: 0.0  Rows_sent: 1  Rows_examined: 0\n\
     # Rows_affected: 0  Bytes_sent: 6\nuse shop;\nSET timestamp=1577934245;\nDROP TABLE note;\n\
     # User@Host: root[root] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n\
     # Query_time: 0.1  Lock_time: 0.0  Rows_sent: 1  Rows_examined: 0\nSET timestamp=1577934246;\nDROP TABLE note;\n')";
 
-/// Statements, each in the schema that was chosen before it, and how many rows it gives where that is known.
+/// Statements, each with the schema selected before it, and the number of rows it returns, if known.
 fn statements() -> Vec<(&'static str, Vec<u8>, Option<u64>)> {
     let text = |schema, sql: &str, rows| (schema, sql.as_bytes().to_vec(), rows);
     let mut blob = b"INSERT INTO note (body) VALUES (_binary'".to_vec();
@@ -188,13 +188,13 @@ async fn each_entry_is_what_was_run_with_every_verbosity() {
         app.query_drop(BEGIN.to_vec()).await.unwrap();
         other.query_drop(BEGIN.to_vec()).await.unwrap();
         for (_, sql, _) in statements() {
-            // Some are to fail; they are logged like any.
+            // Some are meant to fail; they are logged like any other.
             let _ = app.query_drop(sql).await;
             other.query_drop("SELECT 'beside'").await.unwrap();
         }
         app.exec_drop("SELECT ?, ?", (5, "it's")).await.unwrap();
         app.query_drop(END.to_vec()).await.unwrap();
-        // A server that is told to open its log anew writes its banner in the middle.
+        // A server that reopens its log writes its banner in the middle of the file.
         stage.run_in("db1", "FLUSH SLOW LOGS").await.unwrap();
         other.query_drop(END.to_vec()).await.unwrap();
 
@@ -221,7 +221,7 @@ async fn each_entry_is_what_was_run_with_every_verbosity() {
 fn compare(own: &[Seen], verbosity: &str) {
     let mut left = own.iter();
     for (schema, sql, rows) in statements() {
-        // The server leaves out space and `;` at the end, and logs each of several statements; those of a procedure before its CALL, with
+        // The server strips spaces and `;` at the end, and logs each of several statements; those of a procedure before its CALL, with
         // their variables' values, in the procedure's schema.
         let logged: Vec<(&str, &[u8])> = match &sql[..] {
             b"SELECT 1;\nSELECT 2" => vec![(schema, b"SELECT 1"), (schema, b"SELECT 2")],
@@ -282,7 +282,7 @@ async fn over_a_rotation_nothing_is_lost_and_pt_query_digest_counts_the_same() {
             ran += 1;
         }
         if number % 10 == 0 {
-            // MariaDB logs none of these, others do.
+            // MariaDB logs none of these, other servers do.
             app.ping().await.unwrap();
         }
     }
@@ -291,7 +291,7 @@ async fn over_a_rotation_nothing_is_lost_and_pt_query_digest_counts_the_same() {
     app.disconnect().await.unwrap();
     let first = std::fs::read(&rotated).unwrap();
 
-    // A file for itself, a file that follows another, and both as one: each entry once.
+    // One file alone, a file after another, and both as one: each entry once.
     let both = [first.as_slice(), second.as_slice()].concat();
     let apart = of_connection(&seen(&first, 4_096).0, connection).len();
     let (entries, reader) = seen(&both, 4_096);
@@ -310,7 +310,8 @@ async fn over_a_rotation_nothing_is_lost_and_pt_query_digest_counts_the_same() {
         own.iter().all(|entry| entry.kind != Some(StatementKind::Read) || entry.text.starts_with(b"SELECT"))
     );
 
-    // Apart: in the middle of a file it takes a banner for SQL, and the entry behind it with it, where that has no time line.
+    // Passed as separate files: pt-query-digest takes a banner in the middle of a file for SQL, and also the entry after it, if that has
+    // no time line.
     let theirs = tokio::task::spawn_blocking(move || digests_by_percona(&[rotated, path])).await.unwrap();
     let mut ours = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.text.starts_with(b"<")) {
@@ -321,7 +322,8 @@ async fn over_a_rotation_nothing_is_lost_and_pt_query_digest_counts_the_same() {
     stage.down().await.unwrap();
 }
 
-/// How many entries pt-query-digest sees in logs, and how many of each digest (ours, of the statement that it shows for each of its own).
+/// How many entries pt-query-digest finds in logs, and how many of each digest (this project's digest of pt-query-digest's sample
+/// statement).
 fn digests_by_percona(logs: &[PathBuf]) -> (u64, BTreeMap<u64, u64>) {
     let ran = std::process::Command::new("pt-query-digest")
         .args(["--no-version-check", "--limit", "100%", "--output", "json"])

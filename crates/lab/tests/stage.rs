@@ -1,6 +1,6 @@
-//! The stage on real servers: what it promises about starting, breaking, mending and leaving nothing behind.
+//! The stage on real servers: tests starting, faults, healing and that nothing is left behind.
 //!
-//! As root in network namespaces; without the right to make those, the same on loopback addresses.
+//! As root in network namespaces; without the right to create those, the same on loopback addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod clients;
@@ -18,20 +18,20 @@ use lab::stage::{Form, Stage, StagePlan, account, guard};
 use leftovers::{directory, network, nothing_left};
 use mysql_async::prelude::Queryable;
 
-/// One stage at a time: two cores do not carry two without each waiting for the other.
+/// One stage at a time: on two cores, each of two stages would slow the other down.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-/// For whatever Galera decides by its own timeouts, twice over.
+/// Time limit for everything Galera decides by its own timeouts, doubled.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at a condition.
+/// Interval between two checks of a condition.
 const PACE: Duration = Duration::from_millis(20);
-/// Set for the copy of this program that [`victim`] is to run in.
+/// Set for the copy of this program in which [`victim`] runs.
 const CHILD: &str = "UNDERSTUDY_STAGE_TEST_CHILD";
 
 fn plan(purpose: &str) -> StagePlan {
     StagePlan { name: format!("t{}-{purpose}", std::process::id()), ..StagePlan::default() }
 }
 
-/// The write may wait for the group to agree who is left.
+/// The write may wait until the group agrees on its members.
 async fn write(stage: &Stage, node: &str, value: u32) {
     let mut connection = application(stage, node).await;
     let insert = connection.query_drop(format!("INSERT INTO sbtest.word VALUES ({value})"));
@@ -39,8 +39,8 @@ async fn write(stage: &Stage, node: &str, value: u32) {
     connection.disconnect().await.unwrap();
 }
 
-/// A causal read fails with 1205, or with 1047, while the group agrees on a view, which it may do once more after a node that was
-/// silent has come back: then it is asked again.
+/// A causal read fails with 1205 or 1047 while the group agrees on a view, which may happen again after a silent node has come back: then
+/// it is repeated.
 async fn read(stage: &Stage, node: &str) -> Vec<u32> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -83,7 +83,7 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
     assert_eq!(accounts, Some(1));
     monitor.disconnect().await.unwrap();
 
-    // Through another hand, as `lab fault` does it.
+    // Through a second `Stage` value, as `lab fault` does it.
     let other = Stage::attach(stage.name()).unwrap();
     other.fault("db3", Fault::Kill).await.unwrap();
     stage.wait_gone("db3", PATIENCE).await.unwrap();
@@ -178,7 +178,7 @@ async fn on_loopback_a_node_cannot_vanish_and_drop_clears_away() {
     nothing_left(&directory, &[]);
 }
 
-/// Not a test of its own: the body of the process that the next two tests end.
+/// Not a separate test: the body of the process that the next two tests end.
 #[tokio::test(flavor = "multi_thread")]
 async fn victim() {
     let Ok(name) = std::env::var(CHILD) else { return };
@@ -192,7 +192,7 @@ async fn victim() {
     assert!(ended.await.is_err_and(|error| error.is::<lab::stage::Interrupted>()));
 }
 
-/// Starts [`victim`] in a process of its own; returns once its stage is up.
+/// Starts [`victim`] in its own process; returns once its stage is up.
 fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<PathBuf>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim", "--nocapture"])
@@ -206,7 +206,7 @@ fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<PathBuf>) {
         .map_while(Result::ok)
         .find(|line| line.contains("up at "))
         .expect("the victim's stage");
-    // Its last words must not meet a closed pipe.
+    // Its last output must not go to a closed pipe.
     std::thread::spawn(move || lines.for_each(drop));
     let (path, network) = up.split_once("up at ").unwrap().1.split_once(" with ").unwrap();
     (child, PathBuf::from(path), network.split_whitespace().map(PathBuf::from).collect())
@@ -217,7 +217,7 @@ async fn sigkill_of_the_owner_leaves_no_server_and_the_next_stage_sweeps_the_res
     let _alone = ALONE.lock().await;
     let (mut child, directory, network) = start_victim("shot");
     assert!(!marked(&directory).is_empty());
-    // In the place of a state transfer's script: it carries the mark, and is not a child of the victim's process parent.
+    // In place of a state transfer's script: it carries the mark, and is not a child of the victim's process parent.
     let mut script = Command::new("sleep").arg("300").env(MARK, &directory).spawn().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! One way, measured: the standby restarted, warmed, and asked what the active node was asked after the failover.
+//! Measures one way of warming: the standby is restarted, warmed, and sent the statements that the active node ran after the failover.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,38 +18,38 @@ use crate::failover::understudy::program;
 use crate::stage::account::{APP_SCHEMA, APP_USER};
 use crate::stage::process::ProcessParent;
 
-/// A replay ends within this, besides the time that it is to take.
+/// Time limit of a replay, besides its planned duration.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Between two looks at the counters, at the least.
+/// Minimum interval between two readings of the counters.
 const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
-/// Looks at the counters, where those are not too close.
+/// Number of readings, if the interval between them is not too short.
 const SAMPLES_MIN: f64 = 40.0;
 
-/// What each case needs.
+/// What each measurement needs.
 pub struct Bench<'a> {
     /// The servers.
     pub ground: &'a Ground,
-    /// What was asked for.
+    /// The parameters.
     pub plan: &'a WarmPlan,
     /// Both chunks.
     pub recording: &'a Recording,
-    /// Parent of the replays.
+    /// Parent of the replay processes.
     pub process_parent: &'a ProcessParent,
 }
 
-/// What was done before the measurement.
+/// The warming before the measurement.
 #[derive(Default)]
 pub(super) struct Warming {
     played: Option<Played>,
     expected: Option<u64>,
-    /// From its beginning to its end, s.
+    /// Its duration, s.
     took_s: Option<f64>,
     /// Pages read from disk.
     reads: u64,
 }
 
 impl Bench<'_> {
-    /// Measures one way.
+    /// Measures one way of warming.
     pub async fn measure(&self, way: &'static Way) -> anyhow::Result<Case> {
         if way.does != Does::Follows {
             self.ground.make_cold().await?;
@@ -72,7 +72,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Warms.
+    /// Warms the standby.
     pub(super) async fn warm(&self, does: Does) -> anyhow::Result<Warming> {
         let (chunk, one_in, pool) = match does {
             Does::Nothing | Does::Follows => return Ok(Warming::default()),
@@ -103,12 +103,13 @@ impl Bench<'_> {
         Ok(Warming { played: Some(played), expected: Some(expected), took_s: Some(took_s), reads })
     }
 
-    /// Loads the pages that the active node had in memory when a chunk ended. It is brought there again: by now it has run others, too.
+    /// Loads the pages that the active node had in memory at the end of a chunk. That state is recreated first: the node has run other
+    /// chunks since.
     async fn load_pool(&self, chunk: Chunk, then_replays: bool) -> anyhow::Result<Warming> {
         let part = self.recorded(chunk);
         self.ground.make_active_cold().await?;
         self.replay(ACTIVE, &part.path, None).await?;
-        // MariaDB lists a tablespace, and loads pages of it, only when its table was opened since the server's start.
+        // MariaDB lists a tablespace, and loads its pages, only if its table was opened since the server's start.
         let open = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.{TABLE} WHERE id = 0");
         self.ground.stage.run_in(STANDBY, &open).await?;
         let before = self.ground.reads(STANDBY).await?;
@@ -118,7 +119,7 @@ impl Bench<'_> {
             .args(["pool", "load", "--user", "root", "--from"])
             .arg(&self.ground.stage.node(ACTIVE)?.socket);
         command.arg("--mysql-socket").arg(&self.ground.stage.node(STANDBY)?.socket);
-        // This machine's own password is nobody's business here.
+        // The program must not use this machine's own password.
         command.env_remove("UNDERSTUDY_PASSWORD");
         let said = self.file("pool.out");
         let mut load = self.process_parent.spawn(&command, Some(&said))?;
@@ -137,17 +138,17 @@ impl Bench<'_> {
         Ok(Warming { played, expected: then_replays.then_some(part.reads), took_s, reads })
     }
 
-    /// Replays a log as fast as the node is, to its end.
+    /// Replays a complete log as fast as the node allows.
     async fn replay(&self, node: &str, log: &Path, pool: Option<u32>) -> anyhow::Result<Played> {
         let playing =
             self.playback(node, log, pool, None)?.start(self.process_parent, self.file("warming.out"))?;
         playing.ended(PATIENCE).await
     }
 
-    /// Asks what chunk 2 asked, at its times, and counts the reads from disk meanwhile.
+    /// Replays chunk 2 at its recorded times, and counts the disk reads meanwhile.
     async fn ask(&self) -> anyhow::Result<(Played, Vec<Sample>)> {
         let speed = self.plan.speed;
-        // Each second of recorded traffic, and more often where there are few.
+        // One reading for each second of recorded traffic, and more often for short chunks.
         let every_s = (f64::from(self.plan.chunk_s) / SAMPLES_MIN).min(1.0);
         let every = Duration::from_secs_f64(every_s / speed).max(SAMPLE_EVERY_MIN);
         let playback = self.playback(STANDBY, &self.recording.second.path, None, Some(speed))?;

@@ -1,12 +1,12 @@
-//! One entry in so many of a slow log that the lab recorded, as `log_slow_rate_limit` would have left it. Pure.
+//! Samples every n-th entry of a slow log that the lab recorded, as `log_slow_rate_limit` would do. Pure.
 //!
-//! Only for the lab's own logs: MariaDB's form, and no statement that has a line beginning like an entry's head.
+//! Only for the lab's own logs: MariaDB's format, and no statement with a line that begins like an entry's header.
 
-/// What an entry begins with, after a line that tells the time where the second is another.
+/// The beginning of an entry; a time line comes before it when the second has changed.
 const ENTRY: &[u8] = b"# User@Host:";
 const TIME: &[u8] = b"# Time:";
 
-/// Keeps the first entry, and then each that comes `one_in` behind it. What stands before the first entry is left out.
+/// Keeps the first entry and then every `one_in`-th. Lines before the first entry are left out.
 pub fn sample(log: &[u8], one_in: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(log.len() / one_in.max(1) as usize + 1024);
     let mut time: Option<&[u8]> = None;
@@ -19,7 +19,7 @@ pub fn sample(log: &[u8], one_in: u64) -> Vec<u8> {
             is_kept = entries.is_multiple_of(one_in.max(1));
             entries += 1;
             if is_kept {
-                // The time counts for all that follow, so also the newest of those whose entries were left out.
+                // A time line applies to all entries after it, so the latest one is kept even if its own entry was left out.
                 out.extend_from_slice(time.take().unwrap_or_default());
             }
         }
@@ -30,12 +30,12 @@ pub fn sample(log: &[u8], one_in: u64) -> Vec<u8> {
     out
 }
 
-/// How many entries a log has.
+/// Number of entries of a log.
 pub fn entries(log: &[u8]) -> u64 {
     log.split(|byte| *byte == b'\n').filter(|line| line.starts_with(ENTRY)).count() as u64
 }
 
-/// How many of an account's entries read: all of the workload's reads are one line that begins so.
+/// Number of reads among an account's entries: each of the workload's reads is one line that begins with SELECT.
 pub fn reads(log: &[u8], user: &str) -> u64 {
     let begin = [ENTRY, b" ", user.as_bytes(), b"["].concat();
     let (mut is_theirs, mut reads) = (false, 0);

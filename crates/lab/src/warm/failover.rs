@@ -1,8 +1,8 @@
-//! A real failover under load, through Understudy: the primary is killed, and the standby that takes over was warmed, is cold, or is cold and slow.
+//! A real failover under load, through Understudy: the primary is killed, and the new one was warmed, is cold, or is cold and slow.
 //!
-//! What clients feel is compared on both sides of it: the 99th percentile of response times in the seconds before, and in the first seconds in
-//! which the new primary answers. Afterwards the old primary comes back as a replica with a warm cache, and the new one, however slow, must keep
-//! its role: GitHub's failover of 2012 went back to the old server because the new one was cold.
+//! The effect on clients is the 99th percentile of response times in the seconds before, compared with the first seconds in which the new
+//! primary responds. Afterwards the old primary returns as a replica with a warm cache, and the new one, however slow, must keep
+//! its role: in GitHub's failover of 2012 the role went back to the old server because the new one was cold.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use crate::failover::front::Front;
 use crate::figures::{ms, quantile};
 use crate::stage::process::ProcessParent;
 
-/// Before the kill, and after the takeover.
+/// Length of the windows before the kill and after the takeover.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Between two looks at who is the writer.
+/// Interval between two queries for the writer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A standby that is to be slow has a buffer pool of so much, MiB.
+/// Buffer pool of a standby that is to be slow, MiB.
 const TINY_POOL_MB: u32 = 8;
-/// One replay takes at most so long.
+/// Time limit of a replay.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How the standby is when it takes over.
+/// The state of the standby when it takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standby {
     Warmed,
@@ -37,30 +37,30 @@ enum Standby {
     Slow,
 }
 
-/// One row.
+/// Results of one failover.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failover {
-    /// How the standby was.
+    /// The state of the standby.
     pub standby: &'static str,
-    /// 99 % of the statements of the 10 s before the kill were answered within this, ms.
+    /// 99th percentile of the response times in the 10 s before the kill, ms.
     pub p99_before_ms: f64,
-    /// The same of the first 10 s from the first answer of the new primary on, ms.
+    /// The same in the first 10 s from the new primary's first response on, ms.
     pub p99_after_ms: f64,
-    /// The second as a multiple of the first.
+    /// Ratio of the second to the first.
     pub p99_ratio: f64,
-    /// From the kill to the first answer of the new primary, ms.
+    /// From the kill to the new primary's first response, ms.
     pub gap_ms: f64,
-    /// Pages that the new primary read from disk until the load ended.
+    /// Pages that the new primary read from disk until the counted load ended.
     pub disk_reads: u64,
     /// Statements that failed.
     pub errors: u64,
-    /// The first of their errors.
+    /// The first error.
     pub first_error: Option<String>,
-    /// The traffic went back to the old primary by itself, at any time, also after that had come back.
+    /// Whether the traffic went back to the old primary by itself, while or after that returned.
     pub moved_back: bool,
 }
 
-/// Each of them, one after the other on the same servers.
+/// Measures each state, one after the other on the same servers.
 pub async fn measure(
     ground: &Ground,
     plan: &WarmPlan,
@@ -85,7 +85,7 @@ async fn run(
     ground.make_cold().await?;
     stage.run_in(STANDBY, "START SLAVE").await?;
     ground.applied().await?;
-    // Chunk 2 was just run, whatever happened to the active node since.
+    // The active node has just run chunk 2 in each case, whatever happened to it before.
     replay(ground, recording, process_parent, ACTIVE).await?;
     match standby {
         Standby::Warmed => replay(ground, recording, process_parent, STANDBY).await?,
@@ -104,7 +104,7 @@ async fn run(
     let Killed { ran, after, .. } = takeover::kill(ground, &mut load, asked).await?;
     let disk_reads = ground.reads(STANDBY).await?.since(before).pool;
     let windows = Windows::of(&ran.answers, after)?;
-    // The old primary comes back while the new one is asked on.
+    // The old primary returns while the load on the new one continues.
     let more = load.run(first + seconds * u64::from(per_s), WINDOW.as_secs() * u64::from(per_s), per_s);
     let (more, moved_back, back) = tokio::join!(more, watch(&front), takeover::heal(ground, &front));
     let more = more?;
@@ -130,7 +130,7 @@ async fn run(
     })
 }
 
-/// Replays chunk 2 on a node, as fast as it is.
+/// Replays chunk 2 on a node as fast as the node allows.
 async fn replay(
     ground: &Ground,
     recording: &Recording,
@@ -152,7 +152,7 @@ async fn replay(
         .map(drop)
 }
 
-/// Whether anybody but the new primary is the writer at any time of a window.
+/// Whether any server other than the new primary is the writer during a window.
 async fn watch(front: &Front) -> anyhow::Result<bool> {
     let api = front.api().context("Understudy has an API")?;
     let until = Instant::now() + WINDOW;
@@ -165,7 +165,7 @@ async fn watch(front: &Front) -> anyhow::Result<bool> {
     Ok(moved_back)
 }
 
-/// What clients felt.
+/// The effect on clients.
 #[derive(Debug, PartialEq, Eq)]
 struct Windows {
     before: Duration,
@@ -174,7 +174,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// `killed`: since the load began. A statement that waited for the takeover is part of the gap, and of no window.
+    /// `killed`: since the load began. A statement that waited for the takeover is part of the gap, not of a window.
     fn of(answers: &[Answer], killed: Duration) -> anyhow::Result<Self> {
         let first =
             answers.iter().filter(|answer| answer.due > killed).map(|answer| answer.due + answer.took).min();

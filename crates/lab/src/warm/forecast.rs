@@ -1,12 +1,12 @@
-//! What `understudy warmth` forecasts, beside what a real failover then costs in reads from disk.
+//! Compares the forecast of `understudy warmth` with the disk reads that a real failover then causes.
 //!
 //! ```text
-//!   standby restarted ──> warmed with chunk 2 ──> follows, while traffic runs on the primary and `understudy warmth` reads its log: the forecast
-//!   ──> the primary is killed under load ──> as much traffic again: reads from disk, counted
+//!   standby restarted ──> warmed with chunk 2 ──> replicates, while the primary has traffic; `understudy warmth` reads its log: forecast
+//!   ──> the primary is killed under load ──> the same amount of traffic again: its disk reads are counted
 //! ```
 //!
-//! Where the forecast had to run reads that the standby was not replayed, it has warmed it: then the standby is restarted and warmed anew in between, with
-//! chunk 2 and the traffic that the forecast saw.
+//! If the forecast had to run reads that were not replayed on the standby, it has warmed it: then the standby is restarted and warmed again
+//! in between, with chunk 2 and the traffic that the forecast saw.
 
 use std::process::Command;
 use std::time::Duration;
@@ -25,23 +25,23 @@ use super::takeover;
 use super::way::{Chunk, Does};
 use crate::failover::understudy::program;
 
-/// Traffic runs so many times as fast as recorded, so that a run does not take as long. What is counted is pages, not time.
+/// Speed of the traffic relative to the recording, which shortens the run. Pages are counted, not time.
 const TIMES_AS_FAST: u32 = 6;
-/// Traffic before the kill.
+/// Length of the traffic before the kill.
 const BEFORE: Duration = Duration::from_secs(1);
-/// Traffic goes on for so long behind the time in which a forecast is to look, which begins a little later than the traffic.
+/// How much longer the traffic runs than a forecast observes, since the forecast begins a little later than the traffic.
 const BEYOND_S: u64 = 2;
-/// It begins to read within this.
+/// Time limit until the forecast begins to read.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// With `--quick`: has room for all that is read. In a smaller one the pages of the rollback segments, which each write behind a takeover needs, are evicted
-/// between, and are a third of so few reads; a forecast on a standby without reads does not have them.
+/// With `--quick`: large enough for all pages that are read. In a smaller pool the pages of the rollback segments, which every write after
+/// a takeover needs, are evicted in between, and are a third of so few reads; a forecast on a standby without reads does not include them.
 const QUICK_POOL_MB: u32 = 24;
-/// One forecast takes at most so long.
+/// Time limit of a forecast.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// A smaller standby has one buffer pool in so many of the others.
+/// The pool of a smaller standby is the others' divided by this.
 const SMALLER: u32 = 2;
 
-/// How the standby is warmed all the time.
+/// How the standby is kept warm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Warmed {
     Replay { one_in: u32 },
@@ -49,7 +49,7 @@ enum Warmed {
     Not,
 }
 
-/// One row, before it is measured.
+/// The parameters of one row.
 #[derive(Clone, Copy, Debug)]
 struct Standby {
     title: &'static str,
@@ -71,28 +71,28 @@ const STANDBYS: &[Standby] = &[
     standby("cold, half the buffer pool", Warmed::Not, true, false),
 ];
 
-/// One row.
+/// Results of one row.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecast {
     /// How the standby was warmed.
     pub standby: &'static str,
     /// Its buffer pool, MiB.
     pub pool_mb: u32,
-    /// Where the forecast comes from: replayed, completed, extrapolated.
+    /// The method of the forecast: replayed, completed, extrapolated.
     pub method: String,
-    /// Pages that would be read from disk.
+    /// Pages that would be read from disk, as forecast.
     pub forecast: u64,
-    /// Reads of the primary in the window that was forecast; the failover is counted over as many.
+    /// Reads of the primary in the forecast's window; the failover is measured over the same number.
     pub reads: u64,
-    /// Of the pages, what the standby read by itself while it followed.
+    /// The pages among these that the standby read by itself while it replicated.
     pub own_reads: u64,
-    /// The forecast's interval.
+    /// Lower end of the forecast's interval.
     pub low: u64,
-    /// See `low`.
+    /// Upper end of the interval.
     pub high: u64,
-    /// The share of page accesses that would need no disk; none when it is not known.
+    /// The fraction of page accesses that would need no disk read; None if unknown.
     pub score: Option<f64>,
-    /// Pages that the new primary read from disk until a chunk's traffic was run, counted.
+    /// Pages that the new primary read from disk from the kill until the traffic ended, counted.
     pub disk_reads: u64,
     /// The forecast's error: (forecast - counted) / counted.
     pub error: f64,
@@ -100,10 +100,10 @@ pub struct Forecast {
     pub errors: u64,
 }
 
-/// Each of them, one after the other on the same servers.
+/// Measures each standby, one after the other on the same servers.
 pub async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Forecast>> {
     let ground = bench.ground;
-    // Its writes are applied before anything is measured.
+    // Let the standby apply all writes before anything is measured.
     follow(ground).await?;
     let mut rows = Vec::new();
     for standby in STANDBYS.iter().filter(|standby| standby.is_quick || !bench.plan.is_quick) {
@@ -123,7 +123,7 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     };
     ground.set_standby_pool(pool_mb)?;
     ground.make_cold().await?;
-    // The chunk just before the traffic that follows.
+    // Chunk 2 comes just before the traffic that follows.
     warm(bench, standby.warmed, Chunk::Second).await?;
     follow(ground).await?;
     let per_s = if plan.is_quick { plan.rate } else { plan.rate.saturating_mul(TIMES_AS_FAST) };
@@ -137,7 +137,7 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     let number = |name: &str| {
         output[name].as_u64().with_context(|| format!("understudy warmth does not tell {name}: {output}"))
     };
-    // A window ends a little late on a busy machine: counted is what as many reads cost as were forecast.
+    // A window ends a little late on a busy machine: so the cost is counted over as many reads as were forecast.
     let reads = number("forecast_reads")?;
     let statements = reads * (seen.reads + seen.writes) / seen.reads.max(1);
     if output["forecast_method"] != "replayed" {
@@ -188,13 +188,13 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     })
 }
 
-/// The standby follows, and has applied all there is.
+/// Starts replication on the standby and waits until it has applied everything.
 async fn follow(ground: &Ground) -> anyhow::Result<()> {
     ground.stage.run_in(STANDBY, "START SLAVE").await?;
     ground.applied().await
 }
 
-/// Warms with a chunk.
+/// Warms the standby with a chunk.
 async fn warm(bench: &Bench<'_>, warmed: Warmed, chunk: Chunk) -> anyhow::Result<()> {
     let does = match warmed {
         Warmed::Replay { one_in } => Does::Replays { chunk, one_in, pool: None },
@@ -204,18 +204,18 @@ async fn warm(bench: &Bench<'_>, warmed: Warmed, chunk: Chunk) -> anyhow::Result
     bench.warm(does).await.map(drop)
 }
 
-/// The traffic that a forecast sees.
+/// The traffic during a forecast.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     /// The number of its first statement.
     from: u64,
-    /// How long `understudy warmth` looks, s.
+    /// Length of the observation by `understudy warmth`, s.
     window_s: u64,
     /// Statements a second.
     per_s: u32,
 }
 
-/// What `understudy warmth` says of the standby while traffic runs on the primary and is streamed to it, and that traffic.
+/// Runs `understudy warmth` on the standby, while the primary has traffic whose log is streamed to it; returns its output and that traffic.
 async fn forecast(
     bench: &Bench<'_>,
     replay_one_in: Option<u32>,
@@ -236,7 +236,7 @@ async fn forecast(
     }
     command.env("UNDERSTUDY_PASSWORD", WARM_PASSWORD);
     let said = stage.directory().join("warmth.out");
-    // Else it would be that of the row before.
+    // Otherwise it could be the output of the row before.
     let _ = std::fs::remove_file(&said);
     let mut running = bench.process_parent.spawn(&command, Some(&said))?;
     streamer.is_read(START_LIMIT).await?;

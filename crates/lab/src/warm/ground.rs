@@ -1,4 +1,4 @@
-//! The servers of the experiment: one that is active, one that stands by, and what is asked of them.
+//! The servers of the experiment: an active node and a standby, and the operations on them.
 
 use std::fs;
 use std::io::Write;
@@ -19,40 +19,40 @@ use crate::stage::{ClusterKind, STOP_LIMIT, Stage, StageNode, StagePlan};
 pub const ACTIVE: &str = "db1";
 /// The standby that is warmed.
 pub const STANDBY: &str = "db2";
-/// A server that was just started answers within this.
+/// Time limit for a server that was just started to respond.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// One of the statements that fill the table takes at most so long.
+/// Time limit of a statement that fills the table.
 const FILL_LIMIT: Duration = Duration::from_secs(300);
-/// A replica has applied what there is within this, s.
+/// Time limit for a replica to apply everything, s.
 const APPLY_LIMIT_S: u32 = 300;
 
-/// Reads from disk, as InnoDB counts them since the server's start.
+/// Disk reads, as InnoDB counts them since the server's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Innodb_buffer_pool_reads: pages that a statement had to wait for.
+    /// Innodb_buffer_pool_reads: pages for which a statement had to wait.
     pub pool: u64,
-    /// Innodb_data_reads: operations, whatever they were for.
+    /// Innodb_data_reads: read operations for any purpose.
     pub data: u64,
 }
 
 impl Reads {
-    /// How many more than `before`.
+    /// The increase since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self { pool: self.pool.saturating_sub(before.pool), data: self.data.saturating_sub(before.data) }
     }
 }
 
-/// A stage with the experiment's table on it.
+/// A stage with the experiment's table.
 pub struct Ground {
     /// The servers.
     pub stage: Stage,
-    /// Why the page cache may hide reads from disk; none where it cannot.
+    /// Why the page cache may hide disk reads; None if it cannot.
     pub page_cache: Option<String>,
 }
 
 impl Ground {
-    /// Starts the servers and fills the table on each.
+    /// Starts the servers and fills the table on both.
     pub async fn lay(plan: &WarmPlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
         let stage = Stage::up_telling(
             StagePlan {
@@ -73,10 +73,10 @@ impl Ground {
         Ok(ground)
     }
 
-    /// The size of the standby's buffer pool from its next start on, MiB; each way begins with a start.
+    /// Sets the size of the standby's buffer pool from its next start on, MiB; each way begins with a start.
     pub fn set_standby_pool(&self, pool_mb: u32) -> anyhow::Result<()> {
         let path = self.directory_of(self.stage.node(STANDBY)?)?.join("my.cnf");
-        // The last one counts.
+        // The last setting in the file is used.
         fs::OpenOptions::new()
             .append(true)
             .open(&path)
@@ -90,13 +90,13 @@ impl Ground {
         run(&format!("GRANT SELECT ON {APP_SCHEMA}.* TO {WARM_USER}@'%'")).await?;
         let statements = plan.shape().fill();
         for statement in statements {
-            // Replicas make the rows themselves, instead of being sent them.
+            // Statement-based: replicas generate the rows themselves instead of receiving them.
             run(&format!("SET SESSION binlog_format = STATEMENT; USE {APP_SCHEMA}; {statement}")).await?;
         }
         self.applied().await
     }
 
-    /// Waits until the standby has applied all there is.
+    /// Waits until the standby has applied everything.
     pub async fn applied(&self) -> anyhow::Result<()> {
         let position = self.one(ACTIVE, "SELECT @@gtid_current_pos").await?;
         let wait = format!("SELECT MASTER_GTID_WAIT('{position}', {APPLY_LIMIT_S})");
@@ -108,21 +108,21 @@ impl Ground {
         Ok(())
     }
 
-    /// Restarts the standby: its buffer pool is empty, and it does not follow.
+    /// Restarts the standby: its buffer pool is empty, and it does not replicate.
     pub async fn make_cold(&self) -> anyhow::Result<()> {
         self.stage.run_in(STANDBY, "STOP SLAVE").await?;
         self.restart(STANDBY).await
     }
 
-    /// Restarts the active node: its buffer pool is empty. Nobody may follow it meanwhile.
+    /// Restarts the active node: its buffer pool is empty. No server may replicate from it meanwhile.
     pub async fn make_active_cold(&self) -> anyhow::Result<()> {
         self.restart(ACTIVE).await?;
-        // A server of such a stage begins read only.
+        // A server of such a stage starts read only.
         self.stage.run_in(ACTIVE, "SET GLOBAL read_only = OFF").await.map(drop)
     }
 
-    /// With a shutdown that ends the purge first. It reads each row that was written, to take its transaction's number away (MariaDB from 10.3 on), and else
-    /// goes on after the start, with reads from disk that no statement measured here has made.
+    /// Uses a shutdown that completes the purge first. Purge reads each row that was written, to reset its transaction ID (MariaDB from
+    /// 10.3 on); otherwise it would continue after the start, with disk reads that no measured statement has caused.
     async fn restart(&self, name: &str) -> anyhow::Result<()> {
         self.stage.run_in(name, "SET GLOBAL innodb_fast_shutdown = 0").await?;
         self.stage.fault(name, Fault::Stop).await?;
@@ -138,7 +138,7 @@ impl Ground {
         Ok(())
     }
 
-    /// What a server has read from disk since its start.
+    /// The disk reads of a server since its start.
     pub async fn reads(&self, node: &str) -> anyhow::Result<Reads> {
         let rows = self
             .stage
@@ -156,19 +156,19 @@ impl Ground {
         Ok(Reads { pool: value("Innodb_buffer_pool_reads")?, data: value("Innodb_data_reads")? })
     }
 
-    /// The one value of a statement's answer.
+    /// The single value of a statement's result.
     pub async fn one(&self, node: &str, sql: &str) -> anyhow::Result<String> {
         let rows = self.stage.run_in(node, sql).await?;
         rows.into_iter().flatten().next().with_context(|| format!("`{sql}` in {node} gave nothing"))
     }
 
-    /// A server's process.
+    /// The process of a server.
     pub fn process(&self, node: &str) -> anyhow::Result<Identity> {
         let process = self.stage.alive(self.stage.node(node)?)?;
         process.with_context(|| format!("{node} does not run"))
     }
 
-    /// Where the application goes when nothing is in front.
+    /// The application's target when no proxy is in front.
     pub fn active(&self) -> anyhow::Result<Target> {
         let address = self.stage.node(ACTIVE)?.address.to_string();
         Target::parse(&address, APP_USER, APP_PASSWORD, APP_SCHEMA)
@@ -184,7 +184,7 @@ impl Ground {
         Ok(directory.to_owned())
     }
 
-    /// A server that cannot have O_DIRECT says so in its log when it opens its files.
+    /// A server that cannot use O_DIRECT logs that when it opens its files.
     fn page_cache_in_the_way(&self) -> anyhow::Result<Option<String>> {
         let log = &self.stage.node(STANDBY)?.error_log;
         let text = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
@@ -193,18 +193,18 @@ impl Ground {
     }
 }
 
-/// Cold is cold: no buffer pool is dumped or loaded, and files are read past the page cache. Each statement is logged, once that is told.
+/// Makes a cold server really cold: no buffer pool is dumped or loaded, and files are read past the page cache. Each statement is logged.
 ///
-/// A page that was just read is not taken for hot before InnoDB has had it for innodb_old_blocks_time (1 s by default). Here recorded traffic runs
-/// `speed` times as fast as in life, and so must this time pass.
+/// InnoDB does not treat a page as hot until innodb_old_blocks_time after its first read (1 s by default). Here recorded traffic runs
+/// `speed` times as fast as recorded, so this time is divided by `speed`.
 fn server_options(pool_mb: u32, speed: f64) -> Vec<String> {
     vec![
         format!("innodb-old-blocks-time = {:.0}", 1000.0 / speed.max(1.0)),
         format!("innodb-buffer-pool-size = {pool_mb}M"),
         "innodb-buffer-pool-chunk-size = 1M".to_owned(),
-        // So many pages are kept free. The default, 1536, is more than all pages of a pool of 16 MiB.
+        // Number of pages kept free. The default, 1536, is more than all pages of a pool of 16 MiB.
         "innodb-lru-scan-depth = 100".to_owned(),
-        // What is asked for is dumped and loaded whole, as on a standby that has nothing else to do; the default is a quarter.
+        // Dump and load the whole pool, as on a standby without other work; the default is a quarter.
         "innodb-buffer-pool-dump-pct = 100".to_owned(),
         "innodb-buffer-pool-dump-at-shutdown = OFF".to_owned(),
         "innodb-buffer-pool-load-at-startup = OFF".to_owned(),

@@ -1,4 +1,5 @@
-//! Whether a replay keeps up: the active node is asked as fast as it answers, and the standby is replayed its stream meanwhile, piped as in the talk.
+//! Tests whether a replay keeps up: the active node runs statements as fast as it can, and its stream is replayed on the standby, piped as
+//! in the talk.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,29 +17,29 @@ use super::streamer::Streamer;
 use crate::failover::understudy::program;
 use crate::stage::process::ProcessParent;
 
-/// What is left to replay when the source is quiet takes at most so long.
+/// Time limit for replaying the rest after the source has stopped.
 const REST_LIMIT: Duration = Duration::from_secs(300);
 
-/// One row.
+/// Results of one replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeepUp {
-    /// The replay's sessions.
+    /// The number of the replay's sessions.
     pub sessions: &'static str,
-    /// Statements a second that the active node was asked, at its highest.
+    /// Statements a second on the active node, at its maximum.
     pub source_per_s: f64,
-    /// How long that was, s.
+    /// How long the source ran, s.
     pub source_s: f64,
-    /// Reads that were run there.
+    /// Reads that ran there.
     pub reads: u64,
     /// Statements that were replayed.
     pub replayed: u64,
-    /// From the source's last statement to the replay's, s.
+    /// From the end of the source's load to the end of the replay, s.
     pub behind_s: f64,
-    /// Reads a second that were replayed, from the source's first statement to the replay's last.
+    /// Reads replayed a second, from the source's first statement to the replay's last.
     pub replayed_per_s: f64,
 }
 
-/// Measures the replay with the recorded parallelism, and with one session.
+/// Measures the replay with the recorded number of sessions, and with one session.
 pub async fn measure(
     ground: &Ground,
     plan: &WarmPlan,
@@ -63,7 +64,7 @@ async fn run(
     record::cut(ground, "keepup.log").await?;
     let streamer = Streamer::start(ground, process_parent).await?;
     let said = ground.stage.directory().join("keepup.out");
-    // Else it would be that of the row before.
+    // Otherwise it could be the output of the row before.
     let _ = std::fs::remove_file(&said);
     let mut replay = process_parent.spawn(&pipe(ground, &streamer, pool)?, Some(&said))?;
     let began = Instant::now();
@@ -72,7 +73,7 @@ async fn run(
     record::until_idle(ground).await?;
     let logged = chunk::entries(&record::read(&ground.slow_log()?)?);
     streamer.gave(logged, REST_LIMIT).await?;
-    // All of the log is with the reader, or on its way to it; the stream's end is the replay's.
+    // The reader has the whole log, or it is on its way; the end of the stream ends the replay.
     streamer.end().await?;
     let status = tokio::time::timeout(REST_LIMIT, replay.ended()).await;
     let status =
@@ -95,7 +96,7 @@ async fn run(
     })
 }
 
-/// As the talk pipes it: a reader of the stream into a replay.
+/// The talk's pipe: a reader of the stream into a replay.
 fn pipe(ground: &Ground, streamer: &Streamer, pool: Option<u32>) -> anyhow::Result<Command> {
     let address = ground.stage.node(STANDBY)?.address;
     let pool = pool.map(|pool| format!("--pool {pool}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The application of the experiment: connections that run the workload's statements, each at its time.
+//! The application of the experiment: connections that run the workload's statements, each at its due time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,38 +11,38 @@ use tokio::time::Instant;
 use super::workload::Shape;
 use crate::load::session::Target;
 
-/// Logged last by each connection. When it is answered, all that the connection ran before is in the log.
+/// Logged last by each connection. When it has a response, everything the connection ran before is in the log.
 const MARK: &str = "SET @understudy_lab = 1";
-/// One statement may take so long.
+/// Time limit of a statement.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30);
-/// After a failure, the next attempt to connect comes so much later.
+/// Pause between two attempts to reconnect.
 const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 
-/// What was run.
+/// Results of a load.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Statements that read.
     pub reads: u64,
     /// Statements that write.
     pub writes: u64,
-    /// Statements that failed; they are not among the others.
+    /// Statements that failed; not included in the other counts.
     pub errors: u64,
-    /// The first of their errors.
+    /// The first error.
     pub first_error: Option<String>,
     /// When the load began.
     pub began: Instant,
-    /// From the first to the last, s.
+    /// Duration of the whole load, s.
     pub took_s: f64,
-    /// Each statement's response time.
+    /// Response time of each successful statement.
     pub answers: Vec<Answer>,
 }
 
-/// One statement's end.
+/// The response to one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// When it was due, since the load began.
     pub due: Duration,
-    /// How long after that it was answered.
+    /// Time from then until the response.
     pub took: Duration,
 }
 
@@ -51,10 +51,10 @@ impl Ran {
         Self { reads: 0, writes: 0, errors: 0, first_error: None, began, took_s: 0.0, answers: Vec::new() }
     }
 
-    /// The same, when no statement failed.
+    /// Returns `self` if no statement failed.
     ///
     /// # Errors
-    /// The first error: what is recorded or counted needs each statement.
+    /// The first error: a recording or a count needs every statement.
     pub fn whole(self) -> anyhow::Result<Self> {
         match self.first_error {
             Some(error) => bail!("{} statements of the load failed; the first: {error}", self.errors),
@@ -63,7 +63,7 @@ impl Ran {
     }
 }
 
-/// Connections that stay over several chunks.
+/// Connections that stay open over several chunks.
 pub struct Load {
     shape: Arc<Shape>,
     target: Target,
@@ -80,11 +80,11 @@ impl Load {
         Ok(Self { shape: Arc::new(shape), target: target.clone(), connections: all })
     }
 
-    /// Runs the statements `from..from + count`, so many a second; 0: as fast as they are answered. A statement that fails is counted, and not
+    /// Runs the statements `from..from + count`, `per_s` a second; 0: as fast as possible. A statement that fails is counted, and not
     /// repeated.
     ///
     /// # Errors
-    /// When a connection cannot be made anew.
+    /// When a connection cannot be reopened, or a statement gets no response within its time limit.
     pub async fn run(&mut self, from: u64, count: u64, per_s: u32) -> anyhow::Result<Ran> {
         let step = self.connections.len().max(1);
         let began = Instant::now();
@@ -112,10 +112,10 @@ impl Load {
         Ok(ran)
     }
 
-    /// Says goodbye.
+    /// Disconnects.
     pub async fn end(self) {
         for connection in self.connections {
-            // All that was run is answered; how the goodbye goes does not matter.
+            // Everything that ran has a response; a failed disconnect does not matter.
             let _ = connection.disconnect().await;
         }
     }
@@ -157,7 +157,7 @@ impl Client {
         self.ask(MARK).await.map(drop)
     }
 
-    /// Whether it was answered well. A connection that broke is made anew.
+    /// Runs a statement; returns whether it succeeded. A broken connection is reopened.
     async fn ask(&mut self, sql: &str) -> anyhow::Result<bool> {
         let ended = tokio::time::timeout(STATEMENT_LIMIT, self.connection.query_drop(sql)).await;
         let error = match ended {

@@ -1,4 +1,4 @@
-//! Mirrored reads: the application runs chunk 1 through Understudy, which is the source of what the standby is replayed.
+//! Mirrored reads: the application runs chunk 1 through Understudy, which repeats its reads on the standby.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::failover::case::Writers;
 use crate::failover::front::Front;
 use crate::failover::understudy::Knobs;
 
-/// The application is so many times as fast as it was recorded, so that the run does not take as long.
+/// Speed of the application relative to the recording, which shortens the run.
 const TIMES_AS_FAST: u32 = 4;
-/// What the application has read was replayed within this after its end.
+/// Time limit for mirroring the remaining reads after the application's end.
 const REST_LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks at the status.
+/// Interval between two queries of the status.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs chunk 1 and waits until its reads were repeated on the standby, in their order or `at_once`; how many were. The standby follows meanwhile, and
-/// not any more afterwards.
+/// Runs chunk 1 and waits until its reads were repeated on the standby, in their order or `at_once`; returns how many were. The standby
+/// replicates meanwhile, but no longer when this returns.
 pub async fn mirror(ground: &Ground, plan: &WarmPlan, at_once: bool) -> anyhow::Result<Played> {
     let stage = &ground.stage;
     stage.run_in(STANDBY, "START SLAVE").await?;
@@ -49,7 +49,7 @@ pub async fn mirror(ground: &Ground, plan: &WarmPlan, at_once: bool) -> anyhow::
     Ok(Played { statements, took_s, statements_per_s: statements as f64 / took_s.max(0.001) })
 }
 
-/// Waits until so many statements were run on the standby, or left out as too late, and it is warmed; how many were run.
+/// Waits until this many statements were run on the standby, or skipped as too late, and it is warmed; returns how many were run.
 async fn wait_executed(front: &Front, reads: u64) -> anyhow::Result<u64> {
     let api = front.api().context("Understudy has an API")?;
     let deadline = Instant::now() + REST_LIMIT;

@@ -1,15 +1,15 @@
-//! `lab warm`: how much a standby's reads from disk shrink by each way of warming it, measured on real servers.
+//! `lab warm`: measures on real servers how much each way of warming a standby reduces its disk reads.
 //!
 //! ```text
 //!   workload (pure, by a seed) ──> load ──> db1, the active node ──> slow log ──> chunk 1 | chunk 2
 //!
 //!   for each way (control, cold, replay, a sample, ...):
-//!      db2 restarted: cold ──> warmed in that way ──> chunk 2 replayed in recorded times ──> its reads from disk, counted and drawn
+//!      db2 restarted: cold ──> warmed in that way ──> chunk 2 replayed at recorded times ──> its disk reads, counted and plotted
 //! ```
 //!
-//! The experiment is that of "Keeping the slave's buffer pool warm for failover with Percona Playback" (FOSDEM 2013): what warms is chunk 1,
-//! what is measured is chunk 2, and the control was warmed with chunk 2 itself. Innodb_buffer_pool_reads counts the reads from disk: pages that
-//! a statement waited for. Replays are made by `understudy replay`, as a program of its own.
+//! The experiment is that of "Keeping the slave's buffer pool warm for failover with Percona Playback" (FOSDEM 2013): chunk 1 warms,
+//! chunk 2 is measured, and the control was warmed with chunk 2 itself. Innodb_buffer_pool_reads counts the disk reads: pages for which
+//! a statement waited. Replays are made by `understudy replay` as a separate process.
 
 pub mod case;
 pub mod chunk;
@@ -46,11 +46,11 @@ pub enum Part {
     Price,
     /// Real failovers under load: response times
     Failovers,
-    /// Real failovers: what was forecast, and what they cost
+    /// Real failovers: the forecast, and the counted disk reads
     Forecasts,
 }
 
-/// A run, as asked for.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct WarmPlan {
     /// The table's size, MiB.
@@ -59,31 +59,31 @@ pub struct WarmPlan {
     pub pool_mb: u32,
     /// The standby's buffer pool, MiB.
     pub standby_pool_mb: u32,
-    /// What one chunk of the log covers, s.
+    /// Length of one chunk of the log, s.
     pub chunk_s: u32,
     /// Statements a second while the log is recorded.
     pub rate: u32,
-    /// Connections that run them.
+    /// Number of connections that run them.
     pub connections: u32,
-    /// Chunk 2 is measured in recorded times, so many times as fast.
+    /// Chunk 2 is measured at recorded times, sped up by this factor.
     pub speed: f64,
     /// The same seed gives the same statements.
     pub seed: u64,
-    /// What is measured.
+    /// The parts to measure.
     pub parts: Vec<Part>,
-    /// In this order; none without [`Part::Ways`].
+    /// The ways, in this order; none without [`Part::Ways`].
     pub ways: Vec<&'static Way>,
     /// A short run on little data.
     pub is_quick: bool,
 }
 
 impl WarmPlan {
-    /// How many statements a chunk has.
+    /// Number of statements in a chunk.
     pub fn events_per_chunk(&self) -> u64 {
         u64::from(self.chunk_s) * u64::from(self.rate)
     }
 
-    /// The table and what is asked of it.
+    /// The table and the statements on it.
     pub fn shape(&self) -> Shape {
         Shape::new(self.data_mb, self.pool_mb.min(self.standby_pool_mb), self.events_per_chunk(), self.seed)
     }

@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else, in light and dark. Pure: a [`Report`] in, text out.
+//! Renders the report: one self-contained HTML file, for light and dark mode. Pure: a [`Report`] in, text out.
 
 use std::fmt::Write;
 
@@ -104,7 +104,7 @@ fn goals(out: &mut String, report: &Report) {
     out.push_str("</ul>");
 }
 
-/// One picture for each group of ways, each with the control and the cold standby to compare with.
+/// One plot for each group of ways, each with the control and the cold standby for comparison.
 fn pictures(out: &mut String, report: &Report) {
     let mut groups: Vec<&'static str> = Vec::new();
     for case in &report.cases {
@@ -139,7 +139,7 @@ fn pictures(out: &mut String, report: &Report) {
     }
 }
 
-/// A table with its head; `rows`: each cell's text, the first one is its name.
+/// A table with its header; `rows`: the text of each cell, the first one is the row's name.
 fn figures(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     out.push_str("<div class=\"figures\"><table><thead><tr>");
     for name in head {

@@ -1,4 +1,4 @@
-//! `understudy replay` as a program: started, waited for, and its summary read.
+//! Runs `understudy replay` as a process: starts it, waits for it, and parses its summary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,12 +9,12 @@ use anyhow::{Context, bail};
 use crate::failover::understudy::program;
 use crate::stage::process::{Owned, ProcessParent};
 
-/// The account that replays: it may read, and nothing else.
+/// The account of the replay: it may only read.
 pub const WARM_USER: &str = "warm";
 /// Its password.
 pub const WARM_PASSWORD: &str = "warm";
 
-/// What to replay, and where.
+/// The parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Playback<'a> {
     /// The slow log.
@@ -23,24 +23,24 @@ pub struct Playback<'a> {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Sessions, instead of one for each recorded connection.
+    /// Number of sessions, instead of one for each recorded connection.
     pub pool: Option<u32>,
-    /// Recorded times, so many times as fast; none: as fast as possible.
+    /// Speed factor for replaying at recorded times; None: as fast as possible.
     pub recorded: Option<f64>,
 }
 
-/// What a replay did.
+/// Results of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Played {
-    /// Statements that ended well.
+    /// Statements that succeeded.
     pub statements: u64,
-    /// From its start to its end, the program's own start included, s.
+    /// Duration, including the program's start, s.
     pub took_s: f64,
-    /// By its own clock.
+    /// Statements a second, as the replay itself reports it.
     pub statements_per_s: f64,
 }
 
-/// A replay on its way; it ends with this value.
+/// A running replay; dropping this value ends it.
 pub struct Playing {
     owned: Owned,
     said: PathBuf,
@@ -48,11 +48,11 @@ pub struct Playing {
 }
 
 impl Playback<'_> {
-    /// Starts it; what it says goes to `said`.
+    /// Starts it; its output goes to `said`.
     pub fn start(&self, process_parent: &ProcessParent, said: PathBuf) -> anyhow::Result<Playing> {
         let mut command = Command::new(program()?);
         command.arg("replay").arg(self.log).args(["--host", &self.host, "--port", &self.port.to_string()]);
-        // What the lab itself asks of the active node is in the log, too.
+        // The log also contains the lab's own statements on the active node (user root).
         command.args(["--user", WARM_USER, "--skip-user", "root"]).env("UNDERSTUDY_PASSWORD", WARM_PASSWORD);
         if let Some(pool) = self.pool {
             command.args(["--pool", &pool.to_string()]);
@@ -74,10 +74,10 @@ impl Playing {
         Ok(self.owned.try_wait()?.is_some())
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended.
     ///
     /// # Errors
-    /// When it ends badly, with what it said, or has not ended `within`.
+    /// When it fails, with its output, or has not ended `within`.
     pub async fn ended(mut self, within: Duration) -> anyhow::Result<Played> {
         let status = tokio::time::timeout(within, self.owned.ended()).await;
         let took = self.began.elapsed();

@@ -1,6 +1,7 @@
-//! Reads from disk over time, as SVG: how many a second, and how many in all. Pure.
+//! Plots disk reads over time as SVG: reads a second, and total reads. Pure.
 //!
-//! As in the talk, time runs to the right and a lower line is a warmer standby. Invariant: whatever was measured, every mark lies inside of the frame.
+//! As in the talk, time runs to the right and a lower line is a warmer standby. Invariant: whatever was measured, every mark lies inside
+//! the frame.
 
 use std::fmt::Write;
 
@@ -9,20 +10,20 @@ use crate::report::escape;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 74.0;
-/// Room for the lines' names.
+/// Space for the lines' names.
 const RIGHT: f64 = 236.0;
 const PANEL: f64 = 190.0;
 const GAP: f64 = 44.0;
 const TOP: f64 = 24.0;
 const HEIGHT: f64 = TOP + PANEL * 2.0 + GAP + 36.0;
-/// Points of a line, at the most: shorter intervals show noise alone.
+/// Maximum number of points of a line: shorter intervals would only show noise.
 const INTERVALS: usize = 40;
-/// Between two names.
+/// Vertical distance between two names.
 const NAME_HEIGHT: f64 = 15.0;
-/// Colours that the page's style has for lines.
+/// Number of line colours in the page's style sheet.
 pub const COLOURS: usize = 8;
 
-/// A line of the picture: a case, and the number of its colour.
+/// A line of the plot: a case, and the number of its colour.
 pub struct Line<'a> {
     /// The case.
     pub case: &'a Case,
@@ -30,7 +31,7 @@ pub struct Line<'a> {
     pub colour: usize,
 }
 
-/// One panel's place and scale.
+/// Position and scale of one panel.
 struct Panel {
     top: f64,
     most: f64,
@@ -81,7 +82,7 @@ fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(part);
 }
 
-/// Both panels. `run_s`: how long the chunk was, recorded.
+/// Draws both panels. `run_s`: recorded length of the chunk.
 pub fn svg(lines: &[Line], run_s: f64) -> String {
     let last = |line: &Line| line.case.samples.last().map_or(0.0, |sample| sample.recorded_s);
     let run_s = lines.iter().map(last).fold(run_s, f64::max).max(1e-3);
@@ -121,7 +122,7 @@ fn rates(samples: &[Sample], run_s: f64) -> Vec<(f64, f64)> {
     points
 }
 
-/// The time below the lower panel.
+/// The time axis below the lower panel.
 fn seconds(out: &mut String, panel: &Panel) {
     let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0];
     let step = steps.into_iter().find(|step| panel.run_s / step <= 12.0).unwrap_or(3600.0);
@@ -138,12 +139,12 @@ fn seconds(out: &mut String, panel: &Panel) {
     );
 }
 
-/// Beside the end of each line, one below the other.
+/// The names next to the lines' ends, without overlap.
 fn names(out: &mut String, lines: &[Line], panel: &Panel) {
     let mut placed: Vec<(f64, &Line)> =
         lines.iter().map(|line| (panel.y(line.case.disk_reads as f64), line)).collect();
     placed.sort_by(|one, other| one.0.total_cmp(&other.0));
-    // As low as they may be, from the lowest up, and never above one another.
+    // From the lowest name up: each as low as possible, and above the one below it.
     let mut below = panel.top + PANEL + NAME_HEIGHT;
     for (y, _) in placed.iter_mut().rev() {
         *y = y.min(below - NAME_HEIGHT);
@@ -162,7 +163,7 @@ fn names(out: &mut String, lines: &[Line], panel: &Panel) {
     }
 }
 
-/// With commas between thousands.
+/// A number with thousands separators.
 pub fn number(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
@@ -175,7 +176,7 @@ pub fn number(value: f64) -> String {
     out
 }
 
-/// The next round number, so that a quarter of it is one, too.
+/// The next higher round number, a quarter of which is round, too.
 fn nice(most: f64) -> f64 {
     let most = most.max(4.0);
     let power = 10_f64.powf(most.log10().floor());

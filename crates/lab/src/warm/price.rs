@@ -1,4 +1,5 @@
-//! What warming costs the active node: processor time for each statement, without a slow log, with one, and with a streamer that has a reader.
+//! The cost of warming on the active node: processor time per statement, without a slow log, with one, and with a streamer that has a
+//! reader.
 
 use std::process::Command;
 
@@ -13,12 +14,12 @@ use super::record;
 use super::streamer::Streamer;
 use crate::stage::process::{Identity, ProcessParent};
 
-/// The part of a chunk that each row runs.
+/// Each row runs this fraction of a chunk (1/6).
 const CHUNK_PART: u64 = 6;
-/// The streamer gives a reader what was logged within this, s.
+/// Time limit for the streamer to send a reader what was logged, s.
 const GIVEN_LIMIT_S: u64 = 60;
 
-/// What ran beside the load.
+/// What ran besides the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     NoLog,
@@ -26,27 +27,27 @@ enum Beside {
     Reader,
 }
 
-/// One row: processor time, microseconds for each statement.
+/// Results of one row: processor time, microseconds per statement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Price {
-    /// What ran beside the load.
+    /// What ran besides the load.
     pub beside: &'static str,
     /// Statements that were run.
     pub statements: u64,
-    /// The server's.
+    /// The server's processor time.
     pub server_us: f64,
-    /// The streamer's; none where there was none.
+    /// The streamer's processor time; None without a streamer.
     pub streamer_us: Option<f64>,
 }
 
-/// Measures each.
+/// Measures each row.
 pub async fn measure(
     ground: &Ground,
     plan: &WarmPlan,
     process_parent: &ProcessParent,
 ) -> anyhow::Result<Vec<Price>> {
     let mut rows = Vec::new();
-    // The same statements each time, and once before that for nothing: a server that has them in memory is compared with itself.
+    // The same statements each time, after one uncounted run: so that the server has the pages in memory in every counted run.
     run(ground, plan, process_parent, Beside::NoLog).await?;
     for beside in [Beside::NoLog, Beside::Log, Beside::Reader] {
         rows.push(run(ground, plan, process_parent, beside).await?);
@@ -63,7 +64,7 @@ async fn run(
 ) -> anyhow::Result<Price> {
     let count = (plan.events_per_chunk() / CHUNK_PART).max(1);
     let is_logged = beside != Beside::NoLog;
-    // Connections take it over when they begin.
+    // A connection uses the setting that is in force when it is opened.
     ground.stage.run_in(ACTIVE, &format!("SET GLOBAL slow_query_log = {}", u8::from(is_logged))).await?;
     let mut load = Load::connect(&ground.active()?, plan.connections, plan.shape()).await?;
     if is_logged {
@@ -113,11 +114,11 @@ async fn run(
     })
 }
 
-/// Processor time that a process has used so far, its own and the kernel's for it, microseconds; exact to a clock tick (10 ms).
+/// Processor time that a process has used so far, user and system, microseconds; with the precision of a clock tick (10 ms).
 fn processor_us(process: Identity) -> anyhow::Result<u64> {
     let path = format!("/proc/{}/stat", process.pid);
     let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    // The name stands in brackets and may hold anything.
+    // The name is in parentheses and may contain any characters.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
     let ticks = fields.and_then(|fields| {
         let used: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! The recording: the workload runs on the active node, whose slow log is cut into chunks of equally many statements.
+//! The recording: the workload runs on the active node, whose slow log is cut into chunks with the same number of statements.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,45 +11,45 @@ use super::ground::{ACTIVE, Ground, STANDBY};
 use super::load::Load;
 use crate::stage::account::APP_USER;
 
-/// The longest that the server may take from the last answer until it has logged it.
+/// Time limit from the last response until the server has logged the statement.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
-/// Between two looks at that.
+/// Interval between two checks of that.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// One part of the log.
+/// One chunk of the log.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Recorded {
     /// The file.
     #[serde(skip)]
     pub path: PathBuf,
-    /// Entries in it: the statements, and a few of the lab's own.
+    /// Number of its entries: the statements, and a few of the lab's own.
     pub entries: u64,
     /// Statements that read.
     pub reads: u64,
     /// Statements that write.
     pub writes: u64,
-    /// How long it took, s.
+    /// Duration of its traffic, s.
     pub took_s: f64,
-    /// Statements a second that the active node was asked.
+    /// Statements a second on the active node.
     pub statements_per_s: f64,
 }
 
-/// Both, and what followed beside them.
+/// Both chunks.
 pub struct Recording {
-    /// What warms.
+    /// The chunk that warms.
     pub first: Recorded,
-    /// What is measured.
+    /// The chunk that is measured.
     pub second: Recorded,
 }
 
-/// Runs both chunks. The standby is cold at the beginning and follows until the end of the first: what it then has in memory is what
-/// replication alone warms. It does not follow any more when this returns.
+/// Runs both chunks. The standby is cold at the beginning and replicates until the end of the first: what it then has in memory is the
+/// effect of replication alone. It does not replicate any more when this returns.
 pub async fn record(ground: &Ground, plan: &WarmPlan, tell: impl Fn(&str)) -> anyhow::Result<Recording> {
     ground.make_cold().await?;
     ground.stage.run_in(STANDBY, "START SLAVE").await?;
     let count = plan.events_per_chunk();
     let mut load = Load::connect(&ground.active()?, plan.connections, plan.shape()).await?;
-    // What the connections ran to begin, and what warmed the active node, is in no chunk.
+    // The connections' first statements and those that warmed the active node are in no chunk.
     cut(ground, "before.log").await?;
     tell(&format!("recording chunk 1: {count} statements at {} a second", plan.rate));
     let first = load.run(0, count, plan.rate).await?.whole()?;
@@ -63,8 +63,8 @@ pub async fn record(ground: &Ground, plan: &WarmPlan, tell: impl Fn(&str)) -> an
     Ok(Recording { first, second })
 }
 
-/// Ends the log that is written, as rotation does: renamed, and then begun anew. All that the load was answered is in it: a server writes an entry
-/// when it has sent the answer.
+/// Ends the current log as a rotation does: renames it and opens a new one. It contains every statement with a response: a server writes an
+/// entry after it has sent the response.
 pub async fn cut(ground: &Ground, name: &str) -> anyhow::Result<PathBuf> {
     until_idle(ground).await?;
     let log = ground.slow_log()?;
@@ -74,7 +74,7 @@ pub async fn cut(ground: &Ground, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Waits until no session of the load is at a statement any more. A session sleeps only when its statement's entry is written.
+/// Waits until no session of the load executes a statement. A session sleeps only after its statement's entry is written.
 pub async fn until_idle(ground: &Ground) -> anyhow::Result<()> {
     let busy = format!(
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '{APP_USER}' AND COMMAND <> 'Sleep'"
@@ -94,7 +94,7 @@ pub async fn until_idle(ground: &Ground) -> anyhow::Result<()> {
     }
 }
 
-/// What a log that was cut has of a load.
+/// Describes a log that was cut, with the results of its load.
 pub fn recorded(path: PathBuf, ran: &super::load::Ran) -> anyhow::Result<Recorded> {
     let entries = chunk::entries(&read(&path)?);
     Ok(Recorded {
@@ -107,7 +107,7 @@ pub fn recorded(path: PathBuf, ran: &super::load::Ran) -> anyhow::Result<Recorde
     })
 }
 
-/// A whole log.
+/// Reads a whole log.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }

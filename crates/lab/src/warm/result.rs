@@ -1,4 +1,4 @@
-//! What came of it: every case with its figures, and which goals hold.
+//! The results: every case with its figures, and which goals are met.
 
 use serde::Serialize;
 
@@ -6,67 +6,67 @@ use super::record::Recorded;
 use super::way::{COLD, CONTROL, PARALLEL};
 use crate::failover::result::Machine;
 
-/// Reads from disk after warming by parallel replay, as a multiple of the control's: at most this.
+/// Goal: maximum of the disk reads after warming by parallel replay, relative to the control's.
 pub const GOAL_TO_CONTROL: f64 = 1.2;
 
-/// A replay that keeps up ends soon after its source: at most this part of the source's time later. The replay holds statements for a second, to put
-/// them in order, and reads in the last second what is left.
+/// Goal: a replay that keeps up ends soon after its source: maximum delay as a fraction of the source's time. The replay holds statements
+/// for a second to order them, and in the last second reads the rest.
 pub const GOAL_BEHIND: f64 = 0.25;
 
-/// The 99th percentile after a failover to a warmed standby, as a multiple of that before: at most this.
+/// Goal: maximum of the 99th percentile after a failover to a warmed standby, relative to that before.
 pub const GOAL_P99: f64 = 1.2;
 
-/// The error of a forecast, as a part of what was then counted: at most this, in either direction.
+/// Goal: maximum error of a forecast, as a fraction of the counted reads, in either direction.
 pub const GOAL_FORECAST: f64 = 0.1;
 
-/// The counters at one moment of the measurement.
+/// The counters at one time of the measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Since the first statement, in recorded time, s.
     pub recorded_s: f64,
-    /// Pages read from disk since then, that a statement waited for (Innodb_buffer_pool_reads).
+    /// Pages read from disk since then for which a statement waited (Innodb_buffer_pool_reads).
     pub pool_reads: u64,
     /// Read operations since then (Innodb_data_reads).
     pub data_reads: u64,
 }
 
-/// One way.
+/// Results of one way of warming.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// On the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// In tables.
+    /// Title in tables.
     pub title: &'static str,
-    /// Statements that its warming must have run, where that is known.
+    /// Number of statements that its warming must have run, if known.
     pub expected: Option<u64>,
-    /// What its warming ran; none where nothing was run.
+    /// The replay of its warming; None where nothing was replayed.
     pub warmed: Option<super::playback::Played>,
-    /// How long the warming took, s; none where nothing was done.
+    /// Duration of the warming, s; None where nothing was done.
     pub warm_s: Option<f64>,
-    /// Pages that a statement waited for while it was warmed.
+    /// Pages for which a statement waited during the warming.
     pub warm_reads: u64,
     /// The measurement: chunk 2.
     pub played: super::playback::Played,
-    /// Pages read from disk during it, that a statement waited for.
+    /// Pages read from disk during it for which a statement waited.
     pub disk_reads: u64,
     /// Read operations during it.
     pub data_reads: u64,
-    /// `disk_reads`, as a multiple of the control's.
+    /// `disk_reads` relative to the control's.
     pub to_control: Option<f64>,
     /// The counters over time.
     pub samples: Vec<Sample>,
 }
 
-/// A goal, and whether it holds.
+/// A goal, and whether it is met.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Goal {
-    /// In words.
+    /// Description.
     pub what: String,
-    /// What was measured.
+    /// The measured value.
     pub figure: f64,
-    /// What it may be at most.
+    /// Its limit.
     pub at_most: f64,
-    /// It is no more than that.
+    /// Whether the value is within the limit.
     pub holds: bool,
 }
 
@@ -76,10 +76,10 @@ impl Goal {
     }
 }
 
-/// What it was measured with.
+/// The conditions of the run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// When, as `2026-01-31T12:00:00Z`.
+    /// Start of the report, as `2026-01-31T12:00:00Z`.
     pub at: String,
     /// The table, MiB.
     pub data_mb: u32,
@@ -87,15 +87,15 @@ pub struct Conditions {
     pub pool_mb: u32,
     /// The standby's, MiB.
     pub standby_pool_mb: u32,
-    /// A chunk's length, s.
+    /// Length of a chunk, s.
     pub chunk_s: u32,
     /// Statements a second.
     pub rate: u32,
-    /// Connections that ran them.
+    /// Number of connections that ran them.
     pub connections: u32,
-    /// Chunk 2 was measured so many times as fast as recorded.
+    /// Speed factor at which chunk 2 was measured, relative to its recording.
     pub speed: f64,
-    /// Of the workload.
+    /// Seed of the workload.
     pub seed: u64,
     /// Blocks (pages of rows) of the hot set, and how many of them are new after a chunk.
     pub hot_blocks: u64,
@@ -103,16 +103,16 @@ pub struct Conditions {
     pub drift_blocks: u64,
     /// A short run on little data: too few statements for a goal that compares with the control.
     pub is_quick: bool,
-    /// Why the page cache may hide reads from disk; none where it cannot.
+    /// Why the page cache may hide disk reads; None if it cannot.
     pub page_cache: Option<String>,
 }
 
-/// Everything.
+/// All results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it was measured with.
+    /// The conditions.
     pub conditions: Conditions,
-    /// On what.
+    /// The machine.
     pub machine: Machine,
     /// Chunk 1 and chunk 2.
     pub chunks: [Recorded; 2],
@@ -120,23 +120,23 @@ pub struct Report {
     pub cases: Vec<Case>,
     /// Whether replay keeps up with the source; empty with --quick.
     pub keep_up: Vec<super::keepup::KeepUp>,
-    /// What the active node pays; empty with --quick.
+    /// The cost for the active node; empty with --quick.
     pub prices: Vec<super::price::Price>,
     /// Real failovers under load: response times; empty with --quick.
     pub failovers: Vec<super::failover::Failover>,
-    /// What `understudy warmth` forecast, and what the failover then cost; with --quick a cold standby alone.
+    /// Forecasts of `understudy warmth`, and the counted disk reads of the failover; with --quick only a cold standby.
     pub forecasts: Vec<super::forecast::Forecast>,
-    /// What had to be shown.
+    /// The goals.
     pub goals: Vec<Goal>,
 }
 
 impl Report {
-    /// The one of this name.
+    /// The case with this name.
     pub fn case(&self, name: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.name == name)
     }
 
-    /// Compares everything with the control, and says which goals hold.
+    /// Compares every case with the control, and decides which goals are met.
     pub fn judge(&mut self) {
         let control = self.case(CONTROL).map(|case| case.disk_reads);
         if let Some(control) = control {
@@ -170,7 +170,7 @@ impl Report {
                 "p99 in the first 10 s after a failover to the warmed standby, as a multiple of that before";
             goals.push(Goal::new(what, row.p99_ratio, GOAL_P99));
         }
-        // A short run has too few reads for so narrow a goal.
+        // A short run has too few reads for such a narrow goal.
         for row in self.forecasts.iter().filter(|_| !self.conditions.is_quick) {
             let what = format!(
                 "error of the forecast of disk reads after a failover to a standby that is {}",
@@ -185,26 +185,26 @@ impl Report {
         self.goals = goals;
     }
 
-    /// All goals hold.
+    /// Whether all goals are met.
     pub fn is_good(&self) -> bool {
         self.goals.iter().all(|goal| goal.holds)
     }
 
-    /// For files.
+    /// The report as JSON.
     pub fn json(&self) -> anyhow::Result<serde_json::Value> {
         Ok(serde_json::to_value(self)?)
     }
 }
 
 impl Case {
-    /// How far what was replayed for its warming is from what was recorded.
+    /// Difference between the statements replayed for its warming and those recorded.
     fn missed(&self) -> u64 {
         let warmed = self.warmed.zip(self.expected);
         warmed.map_or(0, |(warmed, expected)| warmed.statements.abs_diff(expected))
     }
 }
 
-/// To two digits behind the point; a control without a read counts as one.
+/// Rounded to two decimal places; a control without any read counts as one read.
 fn ratio(part: u64, whole: u64) -> f64 {
     hundredths(part as f64 / whole.max(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! The order of a run: servers, recording, and one way after the other.
+//! Runs `lab warm`: servers, recording, one way after the other, then the other parts.
 
 use anyhow::{Context, bail};
 
@@ -12,7 +12,7 @@ use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::stage::process::ProcessParent;
 
-/// Measures all that was asked for.
+/// Runs all requested measurements.
 ///
 /// # Errors
 /// When a server, the load or a replay fails: a comparison without one of its parts would mislead.
@@ -26,7 +26,7 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     progress.step();
     let bench = Bench { ground: &ground, plan, recording: &recording, process_parent: &process_parent };
     let mut cases = Vec::new();
-    // What followed while the log was recorded has it in memory only until it is restarted.
+    // The standby that replicated during the recording is measured first: a restart would empty its memory.
     let (follows, others): (Vec<&'static Way>, Vec<&'static Way>) =
         plan.ways.iter().partition(|way| way.does == Does::Follows);
     for way in follows.into_iter().chain(others) {
@@ -94,7 +94,7 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     Ok(report)
 }
 
-/// How many steps the progress has.
+/// Number of steps of the progress bar.
 pub fn steps(plan: &WarmPlan) -> u64 {
     let others = plan.parts.iter().filter(|part| **part != Part::Ways).count();
     (2 + plan.ways.len() + others) as u64

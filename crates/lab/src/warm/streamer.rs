@@ -1,4 +1,4 @@
-//! `understudy slowlog serve` beside the active node, as a program of its own.
+//! Runs `understudy slowlog serve` beside the active node, as a separate process.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -11,22 +11,22 @@ use crate::failover::http;
 use crate::failover::understudy::program;
 use crate::stage::process::{Identity, Owned, ProcessParent};
 
-/// It answers within this.
+/// Time limit until it responds.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// One question for its figures.
+/// Time limit of a query of its metrics.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
-/// A streamer of the active node's slow log; it ends with this value.
+/// A streamer of the active node's slow log; dropping this value ends it.
 pub struct Streamer {
     owned: Owned,
     address: String,
 }
 
 impl Streamer {
-    /// Starts it, and waits until it answers.
+    /// Starts it, and waits until it responds.
     pub async fn start(ground: &Ground, process_parent: &ProcessParent) -> anyhow::Result<Self> {
         let address = {
-            // Free until somebody takes it between here and the streamer's own bind, who would be told.
+            // Another program could take the port before the streamer binds it; then the streamer would fail to start.
             let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
             listener.local_addr()?.to_string()
         };
@@ -44,17 +44,17 @@ impl Streamer {
         Ok(streamer)
     }
 
-    /// What a reader asks for: the log from its first byte on.
+    /// The URL for a reader: the log from its first byte on.
     pub fn url(&self) -> String {
         format!("{}/slow?from=start", self.base())
     }
 
-    /// `http://HOST:PORT`, for a program of ours, which reads from now on.
+    /// `http://HOST:PORT`, for an Understudy program, which reads from now on.
     pub fn base(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Waits until somebody reads.
+    /// Waits until there is a reader.
     pub async fn is_read(&self, within: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + within;
         while self.metric("understudy_slowlog_readers").await? == 0 {
@@ -66,7 +66,7 @@ impl Streamer {
         Ok(())
     }
 
-    /// Events that readers were given so far.
+    /// Events sent to readers so far.
     pub async fn events(&self) -> anyhow::Result<u64> {
         self.metric("understudy_slowlog_events_total").await
     }
@@ -81,7 +81,7 @@ impl Streamer {
         }
     }
 
-    /// Waits until readers were given so many.
+    /// Waits until this many events were sent to readers.
     pub async fn gave(&self, events: u64, within: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + within;
         loop {
@@ -101,7 +101,7 @@ impl Streamer {
         Identity::of(self.owned.id())
     }
 
-    /// Ends it, and with it what its readers read.
+    /// Ends it, and with it the streams of its readers.
     pub async fn end(mut self) -> anyhow::Result<()> {
         self.owned.terminate()?;
         self.owned.ended().await.context("understudy slowlog serve cannot be waited for")?;

@@ -1,10 +1,10 @@
-//! The result as text, for a terminal.
+//! Formats the results as text for a terminal.
 
 use std::fmt::Write;
 
 use super::result::Report;
 
-/// The whole text, without an end of line at its end.
+/// The whole text, without a newline at its end.
 pub fn draw(report: &Report) -> String {
     let mut out = String::new();
     let conditions = &report.conditions;

@@ -1,5 +1,5 @@
-//! A takeover by the standby under load, as [`super::failover`] and [`super::forecast`] need it: Understudy in front, the primary killed, and everything
-//! as before afterwards.
+//! A takeover by the standby under load, for [`super::failover`] and [`super::forecast`]: Understudy in front, the primary killed, and the
+//! original roles restored afterwards.
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -14,35 +14,35 @@ use crate::failover::rejoin;
 use crate::failover::understudy::Knobs;
 use crate::fault::Fault;
 
-/// Both servers are as before the takeover within this.
+/// Time limit for both servers to have their original roles again.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Between two attempts to move the role back.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What the load is asked to run.
+/// The load during the takeover.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// The number of the first statement.
     pub from: u64,
-    /// How many statements.
+    /// Number of statements.
     pub count: u64,
-    /// So many a second.
+    /// Statements a second.
     pub per_s: u32,
-    /// The primary is killed so long after the first statement.
+    /// Time of the kill, since the first statement.
     pub kill_after: Duration,
 }
 
-/// What came of it.
+/// Results of the takeover.
 pub struct Killed {
-    /// The load.
+    /// Results of the load.
     pub ran: Ran,
     /// When the primary was killed, since the load began.
     pub after: Duration,
-    /// What the standby had read from disk just before that.
+    /// The disk reads of the standby just before that.
     pub reads: Reads,
 }
 
-/// Understudy in front of both servers; what it keeps lies in the stage's directory, and nothing of an earlier one is left.
+/// Starts Understudy in front of both servers; its files are in the stage's directory, and those of an earlier one are removed.
 pub async fn front(ground: &Ground) -> anyhow::Result<Front> {
     let stage = &ground.stage;
     let dir = stage.directory().join("front");
@@ -55,7 +55,7 @@ pub async fn front(ground: &Ground) -> anyhow::Result<Front> {
     Front::understudy(stage.kind(), &nodes, Writers::One, &Knobs::default(), &dir).await
 }
 
-/// Runs the load and kills the primary meanwhile.
+/// Runs the load and kills the primary during it.
 pub async fn kill(ground: &Ground, load: &mut Load, asked: Asked) -> anyhow::Result<Killed> {
     let began = Instant::now();
     let (ran, killed) = tokio::join!(load.run(asked.from, asked.count, asked.per_s), async {
@@ -69,18 +69,18 @@ pub async fn kill(ground: &Ground, load: &mut Load, asked: Asked) -> anyhow::Res
     Ok(Killed { ran, after, reads })
 }
 
-/// Starts the old primary again, and waits until it follows the new one.
+/// Starts the old primary again, and waits until it replicates from the new one.
 pub async fn heal(ground: &Ground, front: &Front) -> anyhow::Result<()> {
     ground.stage.fault(ACTIVE, Fault::Heal).await?;
     rejoin::whole(&ground.stage, front, ACTIVE).await.context("the old primary does not come back")?;
     Ok(())
 }
 
-/// Moves the role back to the old primary, by an order, and takes the front away.
+/// Moves the role back to the old primary by a switchover, and ends the proxy.
 pub async fn back(ground: &Ground, front: Front) -> anyhow::Result<()> {
     if front.active().await? != ACTIVE {
         let api = front.api().context("Understudy has an API")?;
-        // It may not follow yet in Understudy's eyes; an order that is refused changes nothing.
+        // Understudy may not yet see it as a replica; a rejected order changes nothing.
         let deadline = Instant::now() + SETTLED_WITHIN;
         while let Err(error) = api.switchover(Some(ACTIVE)).await {
             if Instant::now() > deadline {
@@ -92,6 +92,8 @@ pub async fn back(ground: &Ground, front: Front) -> anyhow::Result<()> {
     ground.stage.settled(SETTLED_WITHIN).await
 }
 
+/// Checks that the standby has taken over.
+///
 /// # Errors
 /// When the standby is not the writer.
 pub async fn taken(front: &Front) -> anyhow::Result<()> {

@@ -1,69 +1,69 @@
-//! The ways to warm a standby that are compared, as a table: one more way is one more entry, and [`super::case`] does what it says.
+//! The ways of warming a standby that are compared, as a table: each way is one entry, and [`super::case`] runs it.
 
-/// Which part of the recorded log.
+/// A part of the recorded log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
-    /// What was run before the failover.
+    /// The statements before the failover.
     First,
-    /// What is run after it.
+    /// The statements after it.
     Second,
 }
 
-/// What is done on a standby that was just restarted.
+/// The warming. The standby was just restarted, except for `Follows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
-    /// Nothing at all.
+    /// Nothing.
     Nothing,
-    /// It applied the active node's writes of chunk 1 while that was recorded, and nothing else.
+    /// The standby applied the active node's writes of chunk 1 during the recording, and nothing else.
     Follows,
-    /// A part of the log is replayed, as fast as the standby is.
+    /// A part of the log is replayed as fast as the standby allows.
     Replays {
-        /// Of which chunk.
+        /// The chunk.
         chunk: Chunk,
-        /// One event in so many; 1: all.
+        /// One of so many events is replayed; 1: all.
         one_in: u32,
-        /// So many sessions instead of one for each recorded connection.
+        /// Number of sessions, instead of one for each recorded connection.
         pool: Option<u32>,
     },
-    /// The application runs chunk 1 through Understudy, which repeats its reads on the standby when they have been answered.
+    /// The application runs chunk 1 through Understudy, which repeats its reads on the standby after their responses.
     Mirrors {
-        /// In no order, as soon as there is an answer, instead of a replay.
+        /// In no order, as soon as there is a response, instead of a replay.
         at_once: bool,
     },
-    /// The pages that the active node had in memory after a chunk are loaded, by their numbers.
+    /// The pages that the active node had in memory after a chunk are loaded, by their page numbers.
     LoadsPool {
-        /// Which chunk.
+        /// The chunk.
         chunk: Chunk,
-        /// And then that chunk is replayed.
+        /// Whether that chunk is then replayed.
         then_replays: bool,
     },
 }
 
-/// One of them.
+/// One way of warming.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Way {
-    /// On the command line and in files.
+    /// Name on the command line and in files.
     pub name: &'static str,
-    /// In tables.
+    /// Title in tables.
     pub title: &'static str,
-    /// What is done.
+    /// The warming.
     pub does: Does,
-    /// The picture that it is in, beside the control and the cold standby; those two are in all.
+    /// The plot that contains it, with the control and the cold standby; those two are in all plots.
     pub group: &'static str,
-    /// A run with --quick has it.
+    /// Whether a run with --quick includes it.
     pub is_quick: bool,
 }
 
-/// The pictures of the report.
+/// The plots of the report.
 const REPLAYED: &str = "Chunk 1 replayed";
 const SAMPLED: &str = "A part of chunk 1 replayed";
 const LOADED: &str = "The active node's buffer pool loaded";
 
-/// The name of the one that all others are compared with.
+/// The way with which all others are compared.
 pub const CONTROL: &str = "control";
-/// The name of the one that was not warmed.
+/// The way without warming.
 pub const COLD: &str = "cold";
-/// The name of the one that has a goal.
+/// The way that has a goal.
 pub const PARALLEL: &str = "parallel";
 
 const fn sampled(name: &'static str, title: &'static str, one_in: u32, is_quick: bool) -> Way {
@@ -71,7 +71,7 @@ const fn sampled(name: &'static str, title: &'static str, one_in: u32, is_quick:
     Way { name, title, does, group: if one_in == 1 { REPLAYED } else { SAMPLED }, is_quick }
 }
 
-/// All of them. The one that followed comes first: what it applied while the log was recorded, nothing brings back.
+/// All ways. The one that replicated comes first: what it applied during the recording cannot be recreated.
 pub const WAYS: &[Way] = &[
     Way {
         name: "replication",
@@ -131,7 +131,7 @@ pub const WAYS: &[Way] = &[
     },
 ];
 
-/// The one of this name.
+/// The way with this name.
 pub fn named(name: &str) -> Option<&'static Way> {
     WAYS.iter().find(|way| way.name == name)
 }

@@ -1,50 +1,50 @@
-//! The statements of the experiment: mostly reads, of a hot set that moves on slowly. Pure: the same seed gives the same statements.
+//! The statements of the experiment: mostly reads, of a slowly moving hot set. Pure: the same seed gives the same statements.
 //!
-//! The table is seen as blocks of as many rows as a page has. The hot set is a window of blocks, scattered over the table, whose newest block is
-//! asked for most; it moves on with each statement, so that old blocks cool down and new ones come in, as with orders of a shop.
+//! The table is divided into blocks of as many rows as a page has. The hot set is a window of blocks, scattered over the table, whose newest
+//! block is read most; it moves with each statement, so that old blocks cool down and new ones come in, as with the orders of a shop.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 /// The table.
 pub const TABLE: &str = "item";
-/// Rows of a block: about as many as an InnoDB page of 16 KiB has of these.
+/// Rows of a block: about as many of these as fit into an InnoDB page of 16 KiB.
 pub const BLOCK_ROWS: u64 = 40;
-/// A page, bytes.
+/// Size of a page, bytes.
 const PAGE_BYTES: u64 = 16 << 10;
-/// Blocks of the hot set, as a part of the buffer pool's pages. A block lies in two pages, since blocks do not begin where pages do.
+/// Blocks of the hot set, as a fraction of the buffer pool's pages. A block lies in two pages, since blocks do not begin at page boundaries.
 const HOT_PART: f64 = 0.22;
-/// The part of the hot set that is new after a chunk.
+/// The fraction of the hot set that is new after a chunk.
 const DRIFT_PART: f64 = 0.04;
 
-/// The part of statements that is of each sort; the rest are points by primary key in the hot set.
+/// The fraction of statements of each kind; the rest are single rows of the hot set by primary key.
 const TAIL: f64 = 0.06;
 const WRITES: f64 = 0.02;
 const BY_CODE: f64 = 0.20;
 const RANGES: f64 = 0.15;
 
-/// How large everything is.
+/// The sizes of the table and the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Blocks of the table.
     pub blocks: u64,
     /// Blocks of the hot set.
     pub hot_blocks: u64,
-    /// Blocks by which it moves on in a chunk.
+    /// Number of blocks by which it moves in a chunk.
     pub drift_blocks: u64,
     /// Statements of a chunk.
     pub events_per_chunk: u64,
     seed: u64,
-    /// Has no divisor in common with `blocks`: multiplying by it visits each block once, in an order that looks random.
+    /// Coprime to `blocks`: multiplying by it visits each block once, in an order that looks random.
     stride: u64,
 }
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// What is run.
+    /// The SQL text.
     pub sql: String,
-    /// It changes nothing.
+    /// Whether it only reads.
     pub is_read: bool,
 }
 
@@ -62,13 +62,13 @@ impl Shape {
         Self { blocks, hot_blocks, drift_blocks, events_per_chunk: events_per_chunk.max(1), seed, stride }
     }
 
-    /// Rows of the table; ids are 0 and up.
+    /// Number of rows of the table; ids start at 0.
     pub fn rows(&self) -> u64 {
         self.blocks * BLOCK_ROWS
     }
 
-    /// The statements that make the table. Rows are the same on each server; a part of them a statement, so that replicas apply them while the
-    /// next are made.
+    /// The statements that create the table. Rows are the same on each server; each statement creates a part of them, so that replicas
+    /// apply it while the next is created.
     pub fn fill(&self) -> Vec<String> {
         const ROWS_PER_STATEMENT: u64 = 40_000;
         let (blocks, stride) = (self.blocks, self.stride);
@@ -87,7 +87,7 @@ impl Shape {
         statements
     }
 
-    /// The statement with this number; numbers run on over all chunks.
+    /// The statement with this number; numbers continue over all chunks.
     pub fn statement(&self, number: u64) -> Statement {
         let mut rng = StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let sort: f64 = rng.random();
@@ -121,7 +121,7 @@ impl Shape {
         read(point(id))
     }
 
-    /// A block of the hot set as it is at a statement; `part` (0 to 1) picks one, more often a newer one.
+    /// A block of the hot set at the time of a statement; `part` (0 to 1) selects one, more often a newer one.
     fn hot_block(&self, number: u64, part: f64) -> u64 {
         let moved = u128::from(number) * u128::from(self.drift_blocks) / u128::from(self.events_per_chunk);
         let age = ((part * part * self.hot_blocks as f64) as u64).min(self.hot_blocks - 1);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use lab::stage::{Stage, account};
 use mysql_async::{Conn, OptsBuilder};
 
-/// For a login to a server that may just come back.
+/// Time limit for a login to a server that may just be returning.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// As whomever.
+/// Connects with the given account.
 pub async fn client(stage: &Stage, node: &str, user: &str, password: &str) -> Conn {
     let address = stage.node(node).unwrap().address;
     let options = OptsBuilder::default()
@@ -20,7 +20,7 @@ pub async fn client(stage: &Stage, node: &str, user: &str, password: &str) -> Co
     tokio::time::timeout(PATIENCE, Conn::new(options)).await.expect("login takes too long").unwrap()
 }
 
-/// As the application.
+/// Connects as the application.
 pub async fn application(stage: &Stage, node: &str) -> Conn {
     client(stage, node, account::APP_USER, account::APP_PASSWORD).await
 }

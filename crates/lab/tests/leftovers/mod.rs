@@ -1,4 +1,4 @@
-//! What a stage may leave behind: nothing.
+//! Checks that a stage leaves nothing behind.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use lab::stage::Stage;
 use lab::stage::process::marked;
 
-/// Where its files are.
+/// The stage's directory.
 pub fn directory(stage: &Stage) -> PathBuf {
     stage.nodes()[0].datadir.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Where the namespaces and the bridge of a stage show; nothing on loopback.
+/// Paths of a stage's namespaces and bridge; none on loopback.
 pub fn network(stage: &Stage) -> Vec<PathBuf> {
     let namespaces = stage.nodes().iter().filter_map(|node| node.namespace.as_ref());
     let mut paths: Vec<PathBuf> = namespaces.map(|name| Path::new("/run/netns").join(name)).collect();
@@ -24,11 +24,11 @@ pub fn network(stage: &Stage) -> Vec<PathBuf> {
     paths
 }
 
-/// No process, file, namespace or device is left of it.
+/// Checks that no process, file, namespace or device is left.
 pub fn nothing_left(directory: &Path, network: &[PathBuf]) {
     assert_eq!(marked(directory), [], "processes");
     assert!(!directory.exists(), "{}", directory.display());
-    // A namespace carries the stage's name; the numbers in the devices' names are free again, and a stage of another program
+    // A namespace has the stage's name; the numbers in the devices' names are free again, and a stage of another program
     // may have them by now.
     let root = directory.parent().unwrap();
     let is_stage = |name: std::ffi::OsString| !name.as_encoded_bytes().starts_with(b".");
