@@ -110,8 +110,7 @@ pub struct Effect {
     pub latency_p99_ms: f64,
 }
 
-/// A load ends with transactions in progress: the service counts as not recovered only if nothing was acknowledged for this long before the
-/// end.
+/// A load ends with transactions in progress: the service counts as not recovered only if the last acknowledgement is this long ago.
 const AT_END: Duration = Duration::from_millis(250);
 
 /// Computes the effect on `ops` of a fault at `fault`; the load ran from `quiet_from` until `until`, with `rate` transactions a second

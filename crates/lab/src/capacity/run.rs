@@ -48,7 +48,7 @@ pub struct Measured {
 /// Results of all measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Time of the run, UTC.
+    /// End of the run, UTC.
     pub at: String,
     /// `galera` or `replication`.
     pub kind: &'static str,

@@ -18,7 +18,7 @@ use crate::load::arrivals::Arrivals;
 /// What can be measured
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {
-    /// The health endpoint beside nginx and HAProxy, under the seed's load and harder ones
+    /// The health endpoint compared with nginx and HAProxy, under the seed's load and harder ones
     ///
     /// Ends with 1 when an answer was wrong (other bytes than expected, a status other than 200 and 503; with --steadiness also an untrue
     /// one), or when a server gave none. A missed goal does not change the exit code: speed depends on what else the machine does.

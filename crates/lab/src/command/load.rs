@@ -19,7 +19,7 @@ const PROBE_FROM: u64 = 900_000_000;
 pub struct LoadArgs {
     /// HOST:PORT
     pub address: String,
-    /// Account; the default is the lab's own, which protects nothing
+    /// Account; the default is the lab's own, which is not secret
     #[arg(long, default_value = APP_USER)]
     pub user: String,
     /// Password of the account

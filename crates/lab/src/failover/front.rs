@@ -237,8 +237,8 @@ impl Front {
         }
     }
 
-    /// Before a repetition: starts MHA's manager, except in the graceful case: there an operator switches the master, which MHA refuses
-    /// then.
+    /// Before a repetition: starts MHA's manager, except in the graceful case: there an operator moves the master, which MHA refuses while
+    /// its manager runs.
     pub async fn begin(&self, case: Case) -> anyhow::Result<()> {
         match &self.kind {
             ProxyKind::Mha(mha) if case != Case::Graceful => mha.watch(&self.process_parent).await,

@@ -1,4 +1,4 @@
-//! The results of a failover run: the JSON with one object for each cell, and the timelines for the report.
+//! The results of a failover run: the JSON with one object for each cell (DESIGN, section 5), and the timelines for the report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Repetition {
         self.errors_naive_by_code.values().sum()
     }
 
-    /// Whether the outage is longer than the gaps before the fault.
+    /// Whether the outage is longer than the noise before the fault; always true with the real sysbench.
     pub fn is_above_noise(&self) -> bool {
         self.sysbench.is_some() || self.effect.outage_ms > self.effect.noise_ms
     }
@@ -379,7 +379,7 @@ pub struct Conditions {
     pub haproxy_agent: Option<String>,
     /// MHA's configuration, and what was changed in it, if it was measured.
     pub mha: Option<String>,
-    /// Time of the run, RFC 3339 in UTC.
+    /// Start of the run, RFC 3339 in UTC.
     pub at: String,
 }
 
@@ -434,7 +434,7 @@ impl Report {
         self.cells.iter().filter_map(|cell| cell.broke.clone()).collect()
     }
 
-    /// The whole run as JSON; `cells` has one object for each measured cell.
+    /// The whole run as JSON; `cells` has one object (DESIGN, section 5) for each measured cell.
     pub fn json(&self) -> serde_json::Value {
         let mut cells = Vec::new();
         for case in Case::ALL {

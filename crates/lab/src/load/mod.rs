@@ -162,8 +162,7 @@ impl Load {
                 op_step: plan.clients.len() as u64,
                 began,
             }));
-            // A seed different from those of the threads and of the next repetition, which differ from `seed` by small additions and xor
-            // values.
+            // Far from the seeds of the threads and of the next repetition, which differ from `seed` by small numbers.
             let schedule =
                 arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed ^ ((index as u64 + 1) << 56));
             tasks.spawn(Arc::clone(&pool).generate(schedule, signal.clone()));

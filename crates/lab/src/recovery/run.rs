@@ -50,7 +50,7 @@ pub struct Measured {
 /// The conditions of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// Time of the run, UTC.
+    /// End of the run, UTC.
     pub at: String,
     /// The parameters.
     pub plan: RecoveryPlan,

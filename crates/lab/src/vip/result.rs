@@ -48,7 +48,7 @@ pub struct ScenarioRun {
 /// A whole run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Time of the run, UTC.
+    /// Start of the run, UTC.
     pub at: String,
     /// The machine and the versions.
     pub machine: Option<Machine>,

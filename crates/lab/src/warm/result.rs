@@ -79,7 +79,7 @@ impl Goal {
 /// The conditions of the run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// Start of the report, as `2026-01-31T12:00:00Z`.
+    /// End of the run, as `2026-01-31T12:00:00Z`.
     pub at: String,
     /// The table, MiB.
     pub data_mb: u32,

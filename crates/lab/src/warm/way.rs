@@ -20,7 +20,7 @@ pub enum Does {
     Replays {
         /// The chunk.
         chunk: Chunk,
-        /// One of so many events is replayed; 1: all.
+        /// One in `one_in` events is replayed; 1: all.
         one_in: u32,
         /// Number of sessions, instead of one for each recorded connection.
         pool: Option<u32>,

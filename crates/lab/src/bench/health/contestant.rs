@@ -175,7 +175,7 @@ pub fn spawn(
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    // The report is for others: where the program and the run's files lie on this machine is of no use to them.
+    // The report is for readers elsewhere: the paths of the program and of the run's files on this machine are of no use to them.
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
     let mut said = words.join(" ").replace(program, &name);
     if let Some(dir) = log.parent() {
@@ -212,7 +212,7 @@ fn understudy(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<
     Ok(check(dir, address, database)?.into_iter().chain(style.map(str::to_owned)).collect())
 }
 
-/// Arguments of `understudy check` that are independent of this machine's configuration: its socket and files lie in `dir`.
+/// Arguments of `understudy check` that are independent of this machine's configuration: its socket and files are in `dir`.
 ///
 /// # Errors
 /// When the files cannot be written.

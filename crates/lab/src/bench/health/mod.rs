@@ -235,7 +235,7 @@ impl Loaded {
 pub struct Report {
     /// The machine.
     pub machine: Machine,
-    /// Start time, as `2026-01-31T12:00:00Z`.
+    /// End of the run, as `2026-01-31T12:00:00Z`.
     pub at: String,
     /// The processors used: for the servers, for the generator.
     pub cores: Option<(usize, usize)>,
@@ -349,7 +349,7 @@ async fn measure(
     Ok(measured)
 }
 
-/// Stops the generator's thread when the future that waits for it is dropped.
+/// Stops the generator's thread when it is dropped, as it is with the future that waits for the thread.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {
@@ -370,7 +370,7 @@ pub async fn drive(
     let (done, result) = oneshot::channel();
     std::thread::Builder::new().name("lab-load".into()).spawn(move || {
         let turn = pin(core).and_then(|()| load.turn(length, &stopped));
-        // The send fails when nobody waits any more: the run was aborted.
+        // The send fails if the receiver was dropped: the run was aborted.
         let _ = done.send(turn.map(|turn| (load, turn)));
     })?;
     result.await.context("the load generator's thread has ended without a word")?

@@ -64,7 +64,7 @@ pub struct Record {
     ordinary: Vec<Row>,
     /// Failures and slow responses, in the same order.
     uncommon: Vec<Row>,
-    /// One of so many ordinary transactions has a row: 1 means all of them.
+    /// One in `stride` ordinary transactions has a row; 1: all of them.
     pub stride: u32,
     /// Uncommon transactions that were left out of the rows.
     pub uncommon_dropped: u64,
@@ -141,7 +141,7 @@ impl Record {
         }
         self.ordinary_seen += 1;
         if self.ordinary.len() >= self.rows_max && self.ordinary_seen.is_multiple_of(self.stride.into()) {
-            // Drop every other row: those that are left stay as evenly spread as before.
+            // Drop every other row, at least half of them: those that are left stay as evenly spread as before.
             self.stride = self.stride.saturating_mul(2);
             let mut is_even = true;
             self.ordinary.retain(|_| {

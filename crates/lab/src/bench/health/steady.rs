@@ -163,7 +163,7 @@ impl Scene {
 pub struct SteadyReport {
     /// The machine.
     pub machine: Machine,
-    /// Time of the run.
+    /// End of the run, UTC.
     pub at: String,
     /// The scenes, in order.
     pub scenes: Vec<Scene>,

@@ -53,7 +53,7 @@ pub struct Report {
     pub plan: Plan,
     /// The machine.
     pub machine: Machine,
-    /// Time of the run.
+    /// Start of the run, UTC.
     pub at: String,
     /// One for each format of log.
     pub rows: Vec<Row>,

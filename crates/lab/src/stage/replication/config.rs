@@ -4,7 +4,7 @@ use super::super::StageNode;
 
 /// The lines.
 ///
-/// - `read-only`, `skip-slave-start`: a server that comes back is not writable and does not replicate until a manager or operator decides so.
+/// - `read-only`, `skip-slave-start`: a server that comes back is not writable and does not replicate until an operator or manager decides.
 /// - `relay-log-recovery = OFF`, the default, set explicitly because it matters: ON discards at the server's start what was received but not
 ///   yet applied, and with it transactions that were acknowledged as semi-synchronous. OFF keeps them until START SLAVE.
 /// - `gtid-strict-mode`: sequence numbers only increase, so that errant transactions can be detected.
