@@ -9,30 +9,31 @@ use topology::health::Finding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerKind {
-    /// It may take traffic.
+    /// The node may take traffic.
     Good,
-    /// The question was about Understudy itself, which takes clients; that says nothing about any node.
+    /// The question was about Understudy itself, which accepts clients; that says nothing about any node.
     TakesClients,
-    /// Its status has a problem.
+    /// The node's status has a problem.
     NotSynced,
-    /// It is read only, and the client asked for one that is not.
+    /// The node is read only, and the question requires one that is not.
     ReadOnly,
     /// An operator's file says that it is not to be used.
     Disabled,
-    /// It does not report its status, or not enough of it, or the last report is too old.
+    /// The node does not report its status, or not enough of it, or its last report is too old.
     Unknown,
-    /// The one that was asked knows nothing about the node: not yet, or not with its account, or not on this port. Another may know more.
+    /// The program that was asked has no usable report from the node: not yet, or not with its account, or not on this port. Another
+    /// endpoint may have one.
     Unasked,
-    /// Something happened that may mean its loss. It is being asked, and the answer is a moment away.
+    /// A sign that the node may be lost. It is being probed, and a definite answer follows within moments.
     Doubted,
 }
 
 /// An answer about one node.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Which answer.
+    /// The kind of answer.
     pub kind: AnswerKind,
-    /// Why, as one sentence to follow the node's name.
+    /// The reason, as a predicate to put after the node's name.
     pub reason: Arc<str>,
     /// The age of the facts.
     pub age: Duration,
@@ -46,7 +47,7 @@ impl Answer {
         Self { kind, reason: reason.into(), age, lag: None }
     }
 
-    /// From what the rules found.
+    /// The answer from the result of the rules; `good` is the reason if they found nothing.
     pub fn of(found: Result<(), Finding>, good: &str, age: Duration) -> Self {
         match found {
             Ok(()) => Self::new(AnswerKind::Good, good, age),

@@ -1,16 +1,16 @@
-//! Answers whether this node may take traffic: over HTTP, to HAProxy's agent check, or through a unix socket, from memory.
+//! Answers whether a node may take traffic: over HTTP, to HAProxy's agent check, or through a unix socket. All answers come from memory.
 //!
-//! Enters: untrusted questions from outside, and a [`Source`] that knows about nodes. Leaves: the bytes that clustercheck or pyclustercheck
-//! would write, or JSON. What makes a node good is decided in [`topology::health`].
+//! Input: untrusted requests from outside, and a [`Source`] with the state of the nodes. Output: the bytes that clustercheck or
+//! pyclustercheck would write, or JSON. The rules for a good node are in [`topology::health`].
 //!
 //! ```text
-//!   database <-- refresh (one link, hard deadlines) --> State
-//!                                                         | a Source
+//!   database <-- refresh (one connection, hard deadlines) --> State
+//!                                                               | a Source
 //!   client --> server: request --> Question --> Answer --> style --> bytes
 //!              agent:  node name -------------> Answer --> one line
 //! ```
 //!
-//! Invariant: nothing between a question and its answer waits, except for the client.
+//! Invariant: between a request and its answer, the server waits for nothing but the client.
 
 pub mod answer;
 pub mod node;
@@ -29,12 +29,12 @@ use topology::health::Question;
 
 use crate::answer::Answer;
 
-/// Knows about nodes. Called for each request, so it must answer from memory.
+/// The state of one or more nodes. Called for each request, so it must answer from memory.
 pub trait Source: Send + Sync + 'static {
     /// The answer about a node; `None` for the name is the one that this source is for (its own database, or Understudy itself).
     /// `None` when there is no such node.
     fn answer(&self, node: Option<&str>, question: Question) -> Option<Answer>;
-    /// Every fact about a node, and the reason.
+    /// All that is known about a node, and the reason for the answer; `None` when there is no such node.
     fn status(&self, node: Option<&str>) -> Option<Value>;
     /// The figures in Prometheus' text format.
     fn metrics(&self) -> String;

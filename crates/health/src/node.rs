@@ -1,5 +1,5 @@
 //! The source of `understudy check`: one server, as [`crate::refresh`] last reported it. It answers for any name, since it has only one
-//! node and does not know what others call it. The original answers any path alike, too.
+//! node and does not know its name elsewhere. The original also answers any path alike.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::server::Counts;
 pub struct Node {
     /// The server's last known state.
     pub state: watch::Receiver<Arc<State>>,
-    /// An older state does not count.
+    /// A state older than this counts as unknown.
     pub age_max: Duration,
-    /// For `/status` and `/metrics`.
+    /// The rules for the answer in `/status` and `/metrics`.
     pub rules: Rules,
-    /// The address at which it is asked, for people.
+    /// The server's address, as shown in `/status`.
     pub place: String,
     /// The listeners' counters.
     pub counts: Arc<Counts>,

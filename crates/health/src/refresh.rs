@@ -1,12 +1,14 @@
-//! Keeps one link to one server, and its newest answer: it is asked every interval, with hard deadlines, and the end of the link is noticed at once.
+//! Polls one server over one connection and publishes its latest state: one round of queries per interval, with hard deadlines. The end of
+//! the connection is noticed at once.
 //!
 //! ```text
-//!   connect (deadline) --> ask (deadline) --> State --> sleep until the next, or the link's end
+//!   connect (deadline) --> query (deadline) --> State --> sleep until the next round, or the connection ends
 //!      ^                        |                              |
-//!      '-- down, with the reason, at once, unless it lets us in <-'
+//!      '-- down, with the reason, at once, unless it accepts <-'
+//!          a new connection in time
 //! ```
 //!
-//! The reader of the [`State`] judges its age: a server that hangs does not answer, and its last answer gets older meanwhile.
+//! The reader of the [`State`] judges its age: a server that hangs sends nothing, so its last state simply gets older.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,13 +26,13 @@ use crate::replication::Asker;
 /// The server to ask, and how often.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The server's address; determined again for each link.
+    /// The server's address; determined again for each connection.
     pub whereabouts: Whereabouts,
     /// The account.
     pub login: Login,
-    /// The time between two questions.
+    /// The time from the start of one round of queries to the start of the next.
     pub interval: Duration,
-    /// The time limit of a connection, and of each round of questions.
+    /// The time limit of connecting, and of each round of queries.
     pub deadline: Duration,
     /// While this file exists, the node is not to be used.
     pub disabled_file: Option<PathBuf>,
@@ -65,15 +67,15 @@ impl From<Endpoint> for Whereabouts {
 /// What is known of the server.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// When it was learned.
+    /// When the server reported it.
     pub at: Instant,
     /// The server's report, or why there is none.
     pub word: Result<Arc<Word>, Arc<str>>,
-    /// The server's version, once it was reached.
+    /// The server's version; empty until it was reached.
     pub version: Arc<str>,
     /// An operator's file says that the node is not to be used.
     pub is_disabled: bool,
-    /// The answers for each of the eight [`Rules`], made once and used often; see [`number`].
+    /// The answers for each of the eight [`Rules`], computed once per state since they are read often; see [`number`].
     members: [(AnswerKind, Arc<str>); 8],
 }
 
@@ -86,7 +88,7 @@ impl State {
             let answer = match (disabled.as_ref().filter(|_| !rules.drained), &word) {
                 (Some(answer), _) => answer.clone(),
                 (None, Err(why)) => Answer::new(AnswerKind::Unknown, why.clone(), Duration::ZERO),
-                // The rules would find that it is without a majority, but it is not in a cluster at all.
+                // The rules would report a missing majority, but this server is not in a cluster at all.
                 (None, Ok(word)) if word.status.local_state.is_none() => {
                     Answer::new(AnswerKind::Unknown, galera::words::NO_STATE, Duration::ZERO)
                 }
@@ -136,12 +138,12 @@ fn rules(number: usize) -> Rules {
     Rules { donor: number & 1 != 0, read_only: number & 2 != 0, drained: number & 4 != 0 }
 }
 
-/// How long a server that has closed a link may take to accept a new one and be good, before it counts as down.
+/// After a server has closed a connection, it has this long to accept a new one before it counts as down.
 const RETURN_TIME_MAX: Duration = Duration::from_millis(50);
 /// A server that is down is tried again after the interval, or after this if that is shorter.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Asks repeatedly, until there is no reader any more. A login that comes through `logins` is used from the next connection on.
+/// Polls the server until the state has no reader any more. A login that comes through `logins` is used from the next connection on.
 pub async fn run(
     mut settings: Settings,
     mut logins: watch::Receiver<Login>,
@@ -149,10 +151,10 @@ pub async fn run(
 ) {
     let mut version: Arc<str> = "".into();
     let mut replication = Asker::default();
-    // Why the last link was closed, until that is reported: a server that lives accepts a new one at once.
+    // Why the server closed the last connection, not reported yet: a running server accepts a new one at once.
     let mut closed: Option<String> = None;
     while !state.is_closed() {
-        // An error means that no other login will come.
+        // An error means that the sender is gone and no other login will come.
         if logins.has_changed().unwrap_or_default() {
             settings.login = logins.borrow_and_update().clone();
         }
@@ -163,12 +165,13 @@ pub async fn run(
             Ok(link) => {
                 version = link.greeting.version.as_str().into();
                 match watch_over(&settings, &state, link, &version, &mut replication).await {
-                    // A server that closes each link at once is not tried again and again.
+                    // The connection lasted for longer than an interval: reconnect at once. A server that closes each connection
+                    // immediately waits for its interval.
                     End::Closed(why) if began.elapsed() > settings.interval => {
                         closed = Some(why);
                         continue;
                     }
-                    // Its answer stands; the next round uses a new link.
+                    // Its last answer is still valid; the next round uses a new connection.
                     End::Spent => None,
                     End::Closed(why) | End::Useless(why) => Some(why),
                 }
@@ -184,17 +187,17 @@ pub async fn run(
 
 const CLOSED: &str = "has closed the connection: the server has ended";
 
-/// How and why a link ended.
+/// How and why a connection ended.
 enum End {
-    /// It still owes the answer to one question, so a new link asks the others.
+    /// The server has not answered one query yet, so the other queries need a new connection.
     Spent,
-    /// The server closed it, which may concern this link only (KILL, wait_timeout), or be the server's end.
+    /// The server closed it: either this connection only (KILL, wait_timeout), or the server has ended.
     Closed(String),
-    /// The server does not answer, or not usably.
+    /// The server gives no answer, or no usable one.
     Useless(String),
 }
 
-/// The answer while `file` exists, or while it is not known whether it does: an operator's order must not be missed.
+/// The answer while `file` exists, or while its existence cannot be determined: an operator's order must not be missed.
 pub fn disabled(file: &Path) -> Option<Answer> {
     let reason = match file.try_exists() {
         Ok(false) => return None,
@@ -204,12 +207,12 @@ pub fn disabled(file: &Path) -> Option<Answer> {
     Some(Answer::new(AnswerKind::Disabled, reason, Duration::ZERO))
 }
 
-/// A channel whose first state is "not asked yet", which counts as down.
+/// A channel whose first state is "has not been asked yet", which counts as down.
 pub fn channel() -> (watch::Sender<Arc<State>>, watch::Receiver<Arc<State>>) {
     watch::channel(Arc::new(State::unasked()))
 }
 
-/// Asks once. For a command that finds no running server.
+/// Runs one round of queries. For a command that finds no running server.
 pub async fn once(settings: &Settings) -> State {
     let until = Instant::now() + settings.deadline;
     let asked = async {
@@ -227,7 +230,7 @@ pub async fn once(settings: &Settings) -> State {
     State::new(Instant::now(), word, version, settings.disabled_file.as_deref())
 }
 
-/// Asks on one link until it ends or gives no answer.
+/// Runs rounds on one connection until it ends or a query gives no usable answer.
 async fn watch_over(
     settings: &Settings,
     state: &watch::Sender<Arc<State>>,
@@ -246,7 +249,7 @@ async fn watch_over(
                 }
             }
             Err(LinkError::Closed | LinkError::Reset) => return End::Closed(CLOSED.into()),
-            // However much time was left for the last question, the words must be the same, or a server that hangs would fill the log.
+            // The text must not contain how much time was left for the last query: a server that hangs would log a new line each time.
             Err(LinkError::TimedOut { .. }) => {
                 return End::Useless(said(&LinkError::TimedOut { after: settings.deadline }));
             }
@@ -270,15 +273,15 @@ async fn watch_over(
 /// The result of one round.
 struct Heard {
     word: Word,
-    /// When the server reported its status; the state of replication may have come later.
+    /// When the server reported its status; the state of replication may be from a moment later.
     at: Instant,
-    /// The link still owes an answer.
+    /// The connection still has an unanswered query.
     is_spent: bool,
 }
 
-/// One round of questions. The state of replication is asked last, in a question of its own: a server that is slow to answer it (it may
-/// wait for a channel that somebody stops) is a member all the same. The question gets what is left of half of the time, so that the next
-/// round is not late.
+/// One round of queries. The state of replication comes last, in a query of its own: a server that is slow to answer it (it may wait for a
+/// channel that is being stopped) is still a member. That query may use the time up to half of the deadline, so that the next round is not
+/// late.
 async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Result<Heard, LinkError> {
     let began = Instant::now();
     let until = began + deadline;
@@ -301,7 +304,7 @@ fn tell(
     state.send_replace(Arc::new(State::new(at, word, version.clone(), settings.disabled_file.as_deref())));
 }
 
-/// The error as a sentence about the server. It never contains the password, since no link error does.
+/// The error as a predicate about the server. It never contains the password, since no link error does.
 fn said(error: &LinkError) -> String {
     format!("cannot be asked: {error}")
 }

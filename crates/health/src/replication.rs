@@ -1,7 +1,7 @@
-//! Asks a server for the state of its replication: the one question of a round that it may refuse or leave unanswered and be a member all the same.
+//! Queries the state of replication. A server may refuse this query or leave it unanswered, and is still a member.
 //!
-//! Invariant: a server that leaves it unanswered is not asked again at once. Each such question costs a link, and a server whose thread
-//! waits for a lock keeps its end of that link: asked in each round, it would soon have no connection left.
+//! Invariant: after an unanswered query the server is not queried again at once. Each such query costs a connection, and a server whose
+//! thread waits for a lock keeps its end of that connection: with one per round, it would soon run out of connections.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use tokio::time::Instant;
 use topology::flavor::Flavor;
 use topology::replication::{self, Channel};
 
-/// Errors after which the server will never answer the statement on this link: it does not know it, or the account lacks a privilege. Any
-/// other error (such as after KILL QUERY) concerns this one time.
+/// Errors after which the server will never answer the statement on this connection: it does not know it, or the account lacks a privilege
+/// (1142, 1227). Any other error (such as after KILL QUERY) concerns this one time.
 const FOR_GOOD: [u16; 3] = [UNKNOWN_STATEMENT, 1142, 1227];
-/// The server does not know the statement. The error for the other form is the one that is reported.
+/// A syntax error: the server does not know the statement. If the other form of the statement fails with another error, that one is
+/// reported.
 const UNKNOWN_STATEMENT: u16 = 1064;
-/// After an unanswered question the server is not asked for this long; after each further one, for twice as long.
+/// After an unanswered query the server is not queried again for this long; after each further one, for twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What earlier questions have shown.
+/// What earlier queries have shown.
 #[derive(Default)]
 pub struct Asker {
-    /// The statements that were refused for good on this link, and how.
+    /// The statements that were permanently refused on this connection, with the errors.
     denied: Vec<(&'static str, Refusal)>,
-    /// The last pause, and its end.
+    /// The length of the last pause, and when it ends.
     pause: Option<(Duration, Instant)>,
 }
 
@@ -35,11 +36,11 @@ struct Refusal {
     message: String,
 }
 
-/// The result.
+/// The result of the query.
 pub struct ChannelsAnswer {
-    /// Its channels, or why it does not report them.
+    /// The replication channels, or why the server does not report them.
     pub channels: Result<Vec<Channel>, String>,
-    /// The link still owes an answer, and cannot be used any more.
+    /// The connection has an unanswered query, and cannot be used any more.
     pub is_spent: bool,
 }
 
@@ -49,7 +50,7 @@ impl Asker {
         self.denied.clear();
     }
 
-    /// Asks, and waits until `until` at most.
+    /// Queries the channels, and waits until `until` at most.
     ///
     /// # Errors
     /// When the link has ended, or cannot be used any more.
@@ -96,7 +97,7 @@ impl Asker {
     }
 }
 
-/// The same words however long it was waited for, since each change of them is a line in the log.
+/// Does not contain the waiting time, since each change of the text is a line in the log.
 const SILENT: &str = "it gave no answer in time, and is asked again from time to time";
 
 fn channels(rows: &Rows) -> Vec<Channel> {

@@ -1,15 +1,15 @@
-//! From the first bytes of a connection to a question. No I/O: bytes in, a decision out.
+//! Parses the first bytes of a connection into a question. No I/O.
 //!
-//! Whatever is not HTTP gets the plain answer, too: the original script under xinetd never read what was sent, and there are clients that
+//! Input that is not HTTP gets the plain answer, too: the original script under xinetd never read its input, and there are clients that
 //! rely on that.
 
 use std::time::Duration;
 
 use topology::health::{Question, Rules};
 
-/// A longer head is refused, in bytes.
+/// The limit of a request head, in bytes.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// More header lines are refused.
+/// The limit of header lines.
 const HEADERS_MAX: usize = 64;
 
 /// How the PROXY protocol's second version begins.
@@ -17,7 +17,7 @@ const PROXY_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The longest line of its first version, in bytes.
 const PROXY_LINE_MAX: usize = 107;
 
-/// What the bytes so far are.
+/// The result of parsing the bytes received so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The beginning of a request head.
@@ -26,7 +26,7 @@ pub enum Seen {
     Raw,
     /// A request.
     Request(Request),
-    /// HTTP that cannot be served: the rest of the status line, and a sentence.
+    /// HTTP that cannot be served: the status code with its reason phrase, and a sentence for the body.
     Bad(&'static str, String),
 }
 
@@ -35,41 +35,41 @@ pub enum Seen {
 pub struct Request {
     /// What is asked for.
     pub wants: Wants,
-    /// About which node; `None` for the source's own.
+    /// The node that is asked about; `None` for the source's own.
     pub node: Option<String>,
-    /// HEAD.
+    /// The method is HEAD.
     pub head_only: bool,
-    /// What the client said about keeping the connection.
+    /// The client's `Connection` header.
     pub connection: Connection,
-    /// HTTP/1.1 keeps connections open unless told otherwise.
+    /// The version is HTTP/1.1, which keeps connections open unless a header says otherwise.
     pub is_http11: bool,
-    /// Bytes of the head.
+    /// The length of the head, in bytes.
     pub len: usize,
-    /// A body may follow, which is not read, so the connection cannot be kept.
+    /// A body may follow. It is not read, so the connection cannot be kept open.
     pub has_body: bool,
-    /// The path is not one of ours. The original answers any path; where there are several nodes, it may be a misspelt name.
+    /// The path is not one of the documented ones. The original answers any path; where there are several nodes, it may be a misspelt name.
     pub is_any_path: bool,
 }
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// The style's own answer.
+    /// Whether the node may take traffic, in the bytes of the configured style.
     Member(Rules),
-    /// A role, in plain words.
+    /// A role (writer or replica), as plain text.
     Role(Question),
     /// The answer alone, as JSON.
     Json(Question),
-    /// All facts.
+    /// All that is known, as JSON.
     Status,
-    /// The metrics.
+    /// The metrics, in Prometheus' text format.
     Metrics,
 }
 
 /// The client's `Connection` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// None.
+    /// No such header, or neither of these values.
     Unsaid,
     /// `keep-alive`.
     Keep,
@@ -142,7 +142,7 @@ type Refused = (&'static str, String);
 fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Request, Refused> {
     let target = head.path.unwrap_or("/");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    // A proxy's form has the scheme and host in front.
+    // In a request to a proxy, the target has the scheme and host in front (absolute form).
     let path = match path.split_once("://").filter(|_| !path.starts_with('/')) {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => path,
@@ -152,7 +152,7 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
     let (word, below) = split_word(path);
     let is_own = word.is_empty() || (node.is_none() && (word == "*" || word.eq_ignore_ascii_case("health")));
     let is_any_path = matches!(wants, Wants::Member(_)) && !(is_own && below.trim_matches('/').is_empty());
-    // A header may stand there more than once.
+    // A header may occur more than once.
     let any = |name: &str, fits: &dyn Fn(&str) -> bool| {
         head.headers.iter().any(|header| {
             header.name.eq_ignore_ascii_case(name)
@@ -180,7 +180,7 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
     })
 }
 
-/// The first word of a path, and the rest. Repeated slashes make no difference.
+/// The first segment of a path, and the rest. Repeated slashes make no difference.
 fn split_word(path: &str) -> (&str, &str) {
     let path = path.trim_start_matches('/');
     path.split_at(path.find('/').unwrap_or(path.len()))
@@ -242,7 +242,7 @@ fn wants(path: &str, query: &str, rules: Rules) -> Result<Wants, Refused> {
         }),
         _ => return Ok(Wants::Member(rules)),
     };
-    // As "any path" it would get the "yes" to another question.
+    // As an unknown path it would get the answer to another question, possibly a 200.
     if !below.trim_matches('/').is_empty() {
         return Err(bad(format!("/{word} has nothing below it, the path is: {path}")));
     }
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(wanted("/?donor=1&readonly=0&x"), Wants::Member(kind));
         assert_eq!(wanted("/?drained=1"), Wants::Member(Rules { drained: true, ..STRICT }));
         assert_eq!(wanted("/writer"), Wants::Role(Question::Writer));
-        // Only in front of a path a proxy's form has a host.
+        // The scheme and host are recognised only in front of the path, not in the query.
         assert_eq!(wanted("/writer?x=http://a/"), Wants::Role(Question::Writer));
         assert_eq!(wanted("http://a:9200/writer?x=http://a/"), Wants::Role(Question::Writer));
         let lag_max = Some(Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! The listeners: HTTP over TCP and over a unix socket, and the agent check. One thread of its own carries them all.
+//! The listeners: HTTP over TCP and over a unix socket, and the agent check. All of them run on one dedicated thread.
 //!
 //! ```text
 //!   listener --accept (a slot, or the queue)--> http (requests of one connection) --> respond (a request to its bytes)
@@ -35,22 +35,23 @@ use self::respond::Responder;
 use crate::Source;
 use crate::style::Style;
 
-/// What is served, and how.
+/// The listeners and their settings.
 pub struct Settings {
-    /// Listeners for HTTP, and for whatever is not HTTP.
+    /// Listeners for HTTP, and for input that is not HTTP.
     pub http: Vec<TcpListener>,
-    /// The same for programs on this machine.
+    /// The same on unix sockets, for programs on this machine.
     pub unix: Vec<UnixListener>,
-    /// HAProxy's agent check.
+    /// Listeners for HAProxy's agent check.
     pub agent: Vec<TcpListener>,
     /// The style of the answers.
     pub style: Style,
     /// The rules for questions without rules of their own.
     pub rules: Rules,
-    /// The source has several nodes: an agent check must name one, an incomplete question gets a "no", and an unknown path a 404.
+    /// The source has several nodes: an agent check must name one, an incomplete request gets a 503, and an unknown path a 404.
     pub several_nodes: bool,
-    /// The limit of HTTP connections, at most [`CONNECTIONS_MAX`]: it must be less than the file descriptors, or no new client gets in. In
-    /// addition there may be [`ASIDE_MAX`] agent checks, and as many programs of this machine, or as many as this limit if it is less.
+    /// The limit of HTTP connections, at most [`CONNECTIONS_MAX`]. It must be less than the limit of file descriptors, or no new client can
+    /// be accepted. In addition there may be [`ASIDE_MAX`] agent checks and [`ASIDE_MAX`] connections on unix sockets, or as many as this
+    /// limit if it is less.
     pub connections_max: u64,
 }
 
@@ -64,10 +65,10 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to serve, on a thread of its own.
+/// Starts to serve, on a dedicated thread.
 ///
 /// # Errors
-/// When the system refuses a thread, or a listener.
+/// When the system refuses a thread or a runtime, or a listener has no address or cannot be used without blocking.
 pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -> io::Result<Server> {
     let addresses =
         |all: &[TcpListener]| all.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
@@ -127,7 +128,7 @@ impl Server {
         &self.counts
     }
 
-    /// Gives the same answers to another server's requests.
+    /// An [`Answerer`], for requests that another server of this program receives.
     pub fn answerer(&self) -> Answerer {
         Answerer(self.responder.clone())
     }
@@ -137,7 +138,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say, and cannot have panicked on anything that we would mend here.
+            // The thread returns nothing. If it has panicked, nothing can be repaired here.
             let _ = thread.join();
         }
     }

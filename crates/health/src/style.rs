@@ -9,22 +9,22 @@ use serde_json::json;
 
 use crate::answer::{Answer, AnswerKind};
 
-/// The style of the answers.
+/// The format of the answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// The shell script: text/plain, CRLF after the body, the connection is closed.
+    /// The shell script: text/plain, CRLF at the end of the body, the connection is closed.
     #[default]
     Clustercheck,
-    /// Percona XtraDB Cluster's version of it: one sentence for every failure.
+    /// Percona XtraDB Cluster's version of it: the same sentence for every failure.
     Pxc,
     /// The Python server: text/html, X-Cache headers, connections are kept open.
     Pyclustercheck,
 }
 
-/// The options for the head of a response.
+/// How a response is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// The connection is kept open after it.
+    /// The connection is kept open after the response.
     pub keep: bool,
     /// Only the head is wanted (HEAD).
     pub head_only: bool,
@@ -34,7 +34,7 @@ impl Style {
     /// The body, with the line end of the style.
     pub fn body(self, kind: AnswerKind) -> &'static str {
         match (self, kind) {
-            // The tools that are replaced here answer about nodes only.
+            // The original tools answer about nodes only, so they have no such text.
             (_, AnswerKind::TakesClients) => "Understudy takes clients.\r\n",
             (Self::Clustercheck | Self::Pxc, AnswerKind::Good) => {
                 "Percona XtraDB Cluster Node is synced.\r\n"
@@ -71,7 +71,8 @@ impl Style {
             }
             Self::Pyclustercheck => {
                 put(out, &[status, "Server: PXC Python clustercheck / 2.0\r\n"]);
-                // The original counts down from its cache time; our answer is never older than the age that it states, as zero or less.
+                // The original counts down the rest of its cache time. There is no cache here: the header has the age of the state in whole
+                // seconds, as a negative number or zero.
                 let is_cached = if answer.age.is_zero() { "False" } else { "True" };
                 let age_s = answer.age.as_secs();
                 let sign = if age_s == 0 { "" } else { "-" };
@@ -84,7 +85,7 @@ impl Style {
         end(out, body, manner);
     }
 
-    /// The command's output: what the style's own server sends to a client that it closes afterwards.
+    /// The output of the command: the same bytes as the server sends on a connection that it closes afterwards.
     pub fn text(self, answer: &Answer) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(answer, Manner { keep: false, head_only: false }, &mut out);
@@ -92,7 +93,7 @@ impl Style {
     }
 }
 
-/// A response in plain words: `/writer`, `/replica`, errors.
+/// A plain-text response; used for errors.
 pub fn plain(status: &str, body: &str, manner: Manner, out: &mut Vec<u8>) {
     let connection = if manner.keep { "keep-alive" } else { "close" };
     let head = ["HTTP/1.1 ", status, "\r\nContent-Type: text/plain\r\nConnection: ", connection, "\r\n"];
@@ -100,7 +101,7 @@ pub fn plain(status: &str, body: &str, manner: Manner, out: &mut Vec<u8>) {
     end(out, body, manner);
 }
 
-/// The answer to `/writer` and `/replica`: the reason, and in the head how far a replica is behind, in seconds.
+/// The answer to `/writer` and `/replica`: the reason, and in a header how far a replica is behind, in seconds.
 pub fn role_typed(answer: &Answer, manner: Manner, out: &mut Vec<u8>) {
     let body = format!("{}\r\n", answer.reason);
     let connection = if manner.keep { "keep-alive" } else { "close" };
@@ -115,14 +116,14 @@ pub fn role_typed(answer: &Answer, manner: Manner, out: &mut Vec<u8>) {
     end(out, &body, manner);
 }
 
-/// A response of another type.
+/// A response with the content type `kind`.
 pub fn typed(is_good: bool, kind: &str, body: &str, manner: Manner, out: &mut Vec<u8>) {
     let connection = if manner.keep { "keep-alive" } else { "close" };
     put(out, &[status_line(is_good), "Content-Type: ", kind, "\r\nConnection: ", connection, "\r\n"]);
     end(out, body, manner);
 }
 
-/// The answer to `/writer` and `/replica` for a client that is closed afterwards.
+/// The answer to `/writer` and `/replica` on a connection that is closed afterwards.
 pub fn role(answer: &Answer) -> Vec<u8> {
     let mut out = Vec::new();
     let manner = Manner { keep: false, head_only: false };
@@ -130,7 +131,7 @@ pub fn role(answer: &Answer) -> Vec<u8> {
     out
 }
 
-/// The answer alone, for programs: `check --once` asks a running server for it.
+/// The answer alone as JSON, for programs: `check --once` queries a running server for it.
 pub fn json(answer: &Answer) -> String {
     json!({
         "good": answer.is_good(),

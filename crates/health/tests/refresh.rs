@@ -1,5 +1,5 @@
-//! The rounds on one link, against a server that follows a script: old versions, refusals and silences that no real server at hand can
-//! be made to show. What a real one shows is tested where `understudy check` is.
+//! Tests the rounds of queries on one connection, against a scripted server: old versions, refusals and missing answers that no real server
+//! at hand can be made to show. Real servers are tested where `understudy check` is.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use std::io;
@@ -21,15 +21,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 use topology::galera::sql;
 use topology::health::{Question, Rules};
 
-/// Long enough for anything on a busy machine; what takes longer has failed.
+/// Long enough for anything on a busy machine; a test that takes longer has failed.
 const LONG: Duration = Duration::from_secs(60);
-/// Between rounds whose pace does not matter.
+/// The interval between rounds where it does not matter.
 const SHORT: Duration = Duration::from_millis(20);
-/// The pace of `understudy check` when nothing else is said, and how old its answers may be.
+/// The defaults of `understudy check`: the interval, the deadline, and the greatest age of its answers.
 const INTERVAL: Duration = Duration::from_millis(200);
 const DEADLINE: Duration = Duration::from_millis(720);
 const AGE_MAX: Duration = Duration::from_secs(1);
-/// For a timer to be seen to have ended, on a machine with other work.
+/// The tolerance for a timer on a busy machine.
 const LITTLE: Duration = Duration::from_millis(200);
 
 const MEMBER: Question = Question::Member(Rules::STRICT);
@@ -43,14 +43,14 @@ const MARIADB_FORM: &str = "SHOW ALL SLAVES STATUS";
 
 const MARIADB: &str = "5.5.5-10.11.19-MariaDB";
 
-/// A statement as it came in.
+/// A statement that the server has received.
 #[derive(Clone, Debug)]
 struct Asked {
-    /// On which link, from 1 on.
+    /// The number of its connection, from 1 on.
     link: usize,
-    /// In which round, from 1 on: each begins with the question for the status.
+    /// The number of its round, from 1 on: each round begins with the query for the status.
     round: usize,
-    /// [`STATUS`], [`VARIABLES`], or as it came.
+    /// [`STATUS`], [`VARIABLES`], or the statement itself.
     what: String,
     at: Instant,
 }
@@ -63,13 +63,13 @@ enum Reply {
     },
     Err(u16),
     Silence,
-    /// Closes the link without a word.
+    /// Closes the connection without an answer.
     Hangup,
 }
 
 type Script = dyn Fn(&Asked) -> Reply + Send + Sync;
 
-/// A server of some version that lets anybody in and follows a script.
+/// A server with a given version that accepts any login and follows a script.
 struct Server {
     place: Endpoint,
     log: Arc<Mutex<Vec<Asked>>>,
@@ -85,7 +85,7 @@ impl Server {
             for link in 1.. {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (version, log, script) = (version.clone(), kept.clone(), script.clone());
-                // An error is the other side's end, which is what the tests look at from there.
+                // An error means that the client has closed the connection, which the tests check on the client's side.
                 tokio::spawn(async move { talk(stream, link, version, &log, &*script).await });
             }
         });
@@ -102,7 +102,7 @@ impl Server {
         }
     }
 
-    /// Has it asked for ever, or until the test ends.
+    /// Starts to poll the server, until the test ends.
     fn watched(&self, interval: Duration, deadline: Duration) -> watch::Receiver<Arc<State>> {
         let (sender, states) = refresh::channel();
         let settings = self.settings(interval, deadline);
@@ -111,17 +111,17 @@ impl Server {
         states
     }
 
-    /// How many links there were.
+    /// The number of connections so far.
     fn links(&self) -> usize {
         self.log.lock().unwrap().iter().map(|asked| asked.link).max().unwrap_or_default()
     }
 
-    /// What came in during a round.
+    /// The statements of one round.
     fn round(&self, round: usize) -> Vec<Asked> {
         self.log.lock().unwrap().iter().filter(|asked| asked.round == round).cloned().collect()
     }
 
-    /// Fails unless the round had these statements, in this order, on this link.
+    /// Fails unless the round had these statements, in this order, on this connection.
     fn assert_round(&self, round: usize, link: usize, want: &[&str]) {
         let found = self.round(round);
         let what: Vec<&str> = found.iter().map(|asked| asked.what.as_str()).collect();
@@ -130,7 +130,7 @@ impl Server {
     }
 }
 
-/// One link, until the other side closes it.
+/// Serves one connection, until the client closes it.
 async fn talk(
     mut stream: TcpStream,
     link: usize,
@@ -202,7 +202,7 @@ fn ok(header: u8) -> Vec<u8> {
     out
 }
 
-/// The server's own words for a number.
+/// An error packet with the server's text for this number.
 fn err(errno: u16) -> Vec<u8> {
     let (state, message) = match errno {
         1064 => (b"42000", "You have an error in your SQL syntax"),
@@ -215,7 +215,7 @@ fn err(errno: u16) -> Vec<u8> {
     out
 }
 
-/// A result as it is said with DEPRECATE_EOF: how many columns, the columns, the rows, an OK in an EOF's place.
+/// A result set with DEPRECATE_EOF: the column count, the columns, the rows, and an OK packet in place of EOF.
 fn packets(columns: &[&str], rows: &[Vec<&str>]) -> Vec<Vec<u8>> {
     let column = |name: &&str| {
         let mut out = Vec::new();
@@ -223,7 +223,7 @@ fn packets(columns: &[&str], rows: &[Vec<&str>]) -> Vec<Vec<u8>> {
         for text in ["def", "", "", "", name, name] {
             put::lenenc_bytes(&mut out, text.as_bytes());
         }
-        out.push(0x0c); // how long the rest is
+        out.push(0x0c); // length of the rest
         put::u16(&mut out, 45);
         put::u32(&mut out, 1024);
         out.push(0xfd); // VAR_STRING
@@ -241,7 +241,7 @@ fn packets(columns: &[&str], rows: &[Vec<&str>]) -> Vec<Vec<u8>> {
     [head, columns.iter().map(column).collect(), rows.iter().map(row).collect(), vec![ok(EOF)]].concat()
 }
 
-/// What a synced member says to the first two questions; the rest is the script's.
+/// A synced member's answers to the first two queries; the script answers the others.
 fn member_or(asked: &Asked, replication: impl FnOnce(&str) -> Reply) -> Reply {
     let pairs = |pairs: &[(&'static str, &'static str)]| Reply::Rows {
         columns: vec!["Variable_name", "Value"],
@@ -260,7 +260,7 @@ fn member_or(asked: &Asked, replication: impl FnOnce(&str) -> Reply) -> Reply {
     }
 }
 
-/// One source that is followed, under the names that the old statement has for it.
+/// A replica with one source, with the column names of the old statement.
 fn running() -> Reply {
     let (columns, row) = [
         ("Master_Host", "db1"),
@@ -276,13 +276,13 @@ fn running() -> Reply {
     Reply::Rows { columns, rows: vec![row] }
 }
 
-/// The next state that is told: that of the next round, when no link ends.
+/// The next published state: that of the next round, unless a connection ends.
 async fn next(states: &mut watch::Receiver<Arc<State>>) -> Arc<State> {
     timeout(LONG, states.changed()).await.expect("another round").expect("it asks for ever");
     states.borrow_and_update().clone()
 }
 
-/// Fails unless the answer is of this kind and its reason has these words.
+/// Fails unless the answer is of this kind and its reason contains these words.
 fn assert_answer(answer: &Answer, kind: AnswerKind, words: &str, when: &str) {
     assert!(answer.kind == kind && answer.reason.contains(words), "{when}: {answer:?}");
 }
@@ -308,7 +308,7 @@ async fn mysql_before_8_0_22_is_asked_in_the_old_form_from_the_second_round_on()
         server.assert_round(round, 1, &[STATUS, VARIABLES, OLD_FORM]);
     }
 
-    // A command that asks but once gets there as well.
+    // A command that runs only one round gets the answer, too.
     let server = Server::start("8.0.20", script).await;
     let state = refresh::once(&server.settings(INTERVAL, LONG)).await;
     assert_answer(&state.answer(REPLICA, LONG), AnswerKind::Good, "follows", "once");
@@ -317,7 +317,7 @@ async fn mysql_before_8_0_22_is_asked_in_the_old_form_from_the_second_round_on()
 
 #[tokio::test]
 async fn an_interrupted_statement_is_asked_again_in_the_next_round() {
-    // A KILL QUERY in the third round, of the one form that each of these knows.
+    // A KILL QUERY in the third round, while the only form that this server knows is running.
     for (version, form) in [(MARIADB, MARIADB_FORM), ("8.0.20", OLD_FORM)] {
         let script = move |asked: &Asked| {
             member_or(asked, |statement| match asked.round {
@@ -346,7 +346,8 @@ async fn an_interrupted_statement_is_asked_again_in_the_next_round() {
 
 #[tokio::test]
 async fn a_statement_that_the_account_may_not_use_is_asked_once_on_each_link() {
-    // The fifth round finds the link closed. Global privileges count from the next login on: that link is allowed to ask.
+    // The server closes the connection in the fifth round. Global privileges count from the next login on, so the second connection may use
+    // the statement.
     let script = |asked: &Asked| match (asked.round, asked.link) {
         (5, 1) => Reply::Hangup,
         _ => member_or(asked, |_| if asked.link == 1 { Reply::Err(1227) } else { running() }),
@@ -370,7 +371,7 @@ async fn a_statement_that_the_account_may_not_use_is_asked_once_on_each_link() {
     server.assert_round(6, 2, &[STATUS, VARIABLES, NEW_FORM]);
 }
 
-/// MySQL 8.4 does not know the old form; that is not what its administrator has to hear.
+/// MySQL 8.4 does not know the old form; that error would not help its administrator.
 #[tokio::test]
 async fn of_two_refusals_the_one_that_says_what_is_wrong_is_told() {
     let script = |asked: &Asked| {
@@ -397,19 +398,19 @@ async fn a_server_that_never_tells_of_replication_is_a_member_without_a_gap() {
             assert_answer(&last.answer(MEMBER, AGE_MAX), AnswerKind::Good, "", &when);
             let words = "does not tell whether it replicates: it gave no answer in time";
             assert_answer(&last.answer(REPLICA, AGE_MAX), AnswerKind::Unknown, words, &when);
-            // A server whose thread waits for a lock keeps the link that was given up: it is not asked in each round.
+            // A server whose thread waits for a lock keeps the abandoned connection: it is not queried in each round.
             match round {
                 1 => server.assert_round(1, 1, &[STATUS, VARIABLES, form]),
                 2..=4 => server.assert_round(round, 2, &[STATUS, VARIABLES]),
                 _ => {}
             }
-            // Up to here a yes is believed, and the next must have come.
+            // A good answer is valid until here, and the next one must have arrived.
             let fresh = timeout_at(last.at + AGE_MAX, states.changed()).await;
             fresh.unwrap_or_else(|_| panic!("{when}: the yes got older than {AGE_MAX:?}")).unwrap();
             last = states.borrow_and_update().clone();
         }
 
-        // Asked again after 1 s: in seven rounds of 200 ms once more at most.
+        // It is queried again after 1 s: in seven rounds of 200 ms once more at most.
         let links = server.links();
         assert!((2..=3).contains(&links), "{links} links");
 
@@ -434,7 +435,7 @@ async fn a_server_that_no_longer_answers_is_no_member_after_the_deadline() {
             let when = format!("round {round}");
             assert_answer(&next(&mut states).await.answer(MEMBER, AGE_MAX), AnswerKind::Good, "", &when);
         }
-        // The link that hangs is given up; so is each that is tried after it.
+        // The connection that hangs is closed; so is each one that is tried after it.
         for (round, link) in [(LAST_GOOD + 1, 1), (LAST_GOOD + 2, 2), (LAST_GOOD + 3, 3)] {
             let state = next(&mut states).await;
             let when = format!("{silent}, round {round}");
@@ -451,7 +452,7 @@ async fn a_server_that_no_longer_answers_is_no_member_after_the_deadline() {
         }
     }
 
-    // Whoever asks but once is told in time as well.
+    // A command that runs only one round gets its answer in time, too.
     let server = Server::start(MARIADB, |_: &Asked| Reply::Silence).await;
     let begun = Instant::now();
     let state = refresh::once(&server.settings(INTERVAL, DEADLINE)).await;

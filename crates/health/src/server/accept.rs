@@ -1,9 +1,9 @@
 //! The accept loops, and how many connections each kind of listener takes at the same time.
 //!
-//! Each kind of listener has slots of its own, so that a crowd at one does not shut out the clients of the others. When all are taken, the
-//! connection that has been silent for longest makes room, and so does one that has asked nothing yet. A new client then has
-//! [`BEYOND_TIME_MAX`] to ask and is closed after its answer; there may be [`BEYOND_MAX`] of those at the same time, and the others wait in
-//! the listener's queue.
+//! Each kind of listener has its own slots, so that many clients at one do not shut out the clients of the others. When all slots are
+//! taken, the connection that has been silent for longest is closed, and so is one that has sent no request yet. A new client then has
+//! [`BEYOND_TIME_MAX`] for its request and is closed after its answer; at most [`BEYOND_MAX`] such clients are served at the same time, and
+//! the others wait in the listener's queue.
 //!
 //! [`BEYOND_TIME_MAX`]: super::BEYOND_TIME_MAX
 
@@ -20,13 +20,13 @@ use tokio::time::Instant;
 
 use super::respond::Responder;
 
-/// The greatest limit of connections.
+/// The greatest limit of HTTP connections that can be configured.
 pub const CONNECTIONS_MAX: u64 = 16_384;
-/// The limit of agent checks, and of programs of this machine.
+/// The limit of agent checks, and the limit of connections on unix sockets.
 pub const ASIDE_MAX: u64 = 256;
-/// At each kind of listener, this many more are served, each within a short time.
+/// Beyond the limit, each kind of listener serves this many more clients, each within a short time.
 pub const BEYOND_MAX: u64 = 64;
-/// When accepting fails because there are no file descriptors, the next attempt is made after this pause.
+/// The pause after accept() has failed for lack of file descriptors, and between two checks for a free slot.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Such failures are logged at most this often.
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub struct Entrance {
     pub responder: Arc<Responder>,
     open: AtomicU64,
     open_max: u64,
-    /// Silent connections that are kept open wait for this, too: their slot is needed. The one that has waited longest is woken first.
+    /// Wakes one idle kept-open connection, which then closes since its slot is needed. The one that has waited longest is woken first.
     pub wanted: Notify,
 }
 
@@ -48,7 +48,7 @@ pub fn clients(
     Ok(move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream))
 }
 
-/// Accepts repeatedly, while there is room, and passes each client to `welcome`.
+/// Accepts clients while there is room, and passes each one to `welcome`.
 pub async fn take_in<S>(
     entrance: Arc<Entrance>,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
@@ -64,7 +64,7 @@ pub async fn take_in<S>(
     }
 }
 
-/// A listener that cannot accept.
+/// Limits the log of a listener whose accept() fails.
 #[derive(Default)]
 struct Trouble {
     logged_at: Option<Instant>,
@@ -80,7 +80,7 @@ impl Trouble {
     }
 }
 
-/// One connection in the count, until it is dropped.
+/// One connection in the counters, until it is dropped.
 pub struct ConnectionSlot {
     pub entrance: Arc<Entrance>,
     /// All regular slots are taken.
@@ -113,7 +113,7 @@ impl Entrance {
         Self { responder, open: AtomicU64::new(0), open_max, wanted: Notify::new() }
     }
 
-    /// Resolves when all slots are taken, after this time at the earliest and as often.
+    /// Checks after each `after`, and returns at the first check at which all slots are taken.
     pub async fn crowded(&self, after: Duration) {
         loop {
             tokio::time::sleep(after).await;
@@ -123,7 +123,8 @@ impl Entrance {
         }
     }
 
-    /// Waits while so many clients are being refused that the program would run out of descriptors: a new client then waits in the listener's queue.
+    /// Waits while so many clients beyond the limit are being served that the program would run out of descriptors: a new client then waits
+    /// in the listener's queue.
     async fn room(&self) {
         while self.open.load(Relaxed) >= self.open_max + BEYOND_MAX {
             tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -14,7 +14,7 @@ use super::reply::{linger, write};
 use super::respond::Responder;
 use crate::agent;
 
-/// How long an agent check of a single node may take to name it.
+/// How long an agent check may take to send a name where there is only one node.
 const AGENT_SILENT_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// Serves a client that has just been accepted, on a task of its own.
@@ -38,9 +38,9 @@ async fn agent_check(mut stream: Transport, responder: &Responder) {
         }
         io::Result::Ok(())
     };
-    // A source with one node needs no name, and HAProxy sends none unless it is configured to.
+    // Where there is one node, no name is needed, and HAProxy sends none unless it is configured to.
     let patience = if responder.several_nodes { SILENT_TIME_MAX } else { AGENT_SILENT_TIME_MAX };
-    // A part of a name may be another node's whole name: an incomplete line counts only where there is one node.
+    // A part of a name may be another node's whole name: an incomplete line is accepted only where there is one node.
     let is_whole = matches!(timeout(patience, read).await, Ok(Ok(()))) && line.len() < agent::LINE_BYTES_MAX;
     let name = String::from_utf8_lossy(&line);
     let name = name.lines().next().unwrap_or_default().trim();

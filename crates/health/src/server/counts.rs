@@ -1,27 +1,27 @@
-//! What was served so far, for status and metrics.
+//! Counters of connections and answers, for status and metrics.
 
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What was served so far. Connections are counted when they are accepted, answers by what they said.
+/// Counters of connections and answers. Connections are counted when they are accepted, answers by their result.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Open now.
+    /// Connections open now.
     pub open: AtomicU64,
-    /// Accepted.
+    /// Connections accepted.
     pub accepted: AtomicU64,
-    /// Answers that said yes.
+    /// Answers with 200.
     pub good: AtomicU64,
-    /// Answers that said no.
+    /// Answers with 503.
     pub bad: AtomicU64,
-    /// Requests that could not be understood.
+    /// Requests that were refused: not understood, or about an unknown path or node.
     pub refused: AtomicU64,
-    /// Connections beyond the limit.
+    /// Connections accepted beyond the limit.
     pub beyond: AtomicU64,
 }
 impl Counts {
-    /// The answers, by what they said, as one family of Prometheus' text format.
+    /// The answers by result, as one family of Prometheus' text format.
     pub fn answers(&self, name: &str) -> String {
         let mut text = format!("# HELP {name} Answers by what they said.\n# TYPE {name} counter\n");
         for (answer, count) in [("good", &self.good), ("bad", &self.bad), ("not_understood", &self.refused)] {

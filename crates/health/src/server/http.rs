@@ -1,9 +1,9 @@
-//! One connection: its requests one after the other, and the time limits of each part.
+//! Serves one connection: its requests one after the other, with a time limit for each part.
 //!
 //! A connection costs a task and a kilobyte. Its parts have time limits: a head must be complete within [`HEAD_TIME_MAX`], and a connection
-//! that is kept open may be silent for [`IDLE_TIME_MAX`]. A client that says nothing at all gets the plain answer, as from the original
+//! that is kept open may be silent for [`IDLE_TIME_MAX`]. A client that sends nothing at all gets the plain answer, as from the original
 //! script, which never read anything; where there is one node it does not have to wait long for that ([`PLAIN_TIME_MAX`],
-//! [`LINE_TIME_MAX`]). While all slots are taken, no client has longer than [`BEYOND_TIME_MAX`] for its first question.
+//! [`LINE_TIME_MAX`]). While all slots are taken, a client has [`BEYOND_TIME_MAX`] for its first request.
 
 use std::io;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use super::respond::Responder;
 use crate::answer::{Answer, AnswerKind};
 use crate::request::{HEAD_BYTES_MAX, Request, Seen, see};
 
-/// How long a whole request head may take.
+/// The time limit of a request head, from its first byte.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a silent client waits for the plain answer where it might still name one of several nodes.
+/// How long a silent client waits for the plain answer where there are several nodes, one of which it might still name.
 pub const SILENT_TIME_MAX: Duration = Duration::from_secs(1);
-/// The same where there is one node: some clients send nothing, and wait only for their own interval of a second. It must not be shorter,
-/// since a balancer that is busy for a moment between connecting and asking for `/writer` would take this answer for the answer to that.
+/// The same where there is one node: some clients send nothing, and wait only for their own interval of a second. It must not be shorter: a
+/// balancer that is busy for a moment between connecting and requesting `/writer` would take the plain answer for the answer to that.
 pub const PLAIN_TIME_MAX: Duration = Duration::from_millis(500);
-/// The time for the rest of a head after its first line, which says what is asked: some clients send no more.
+/// The time for the rest of a head after its first line, which has the question: some clients send only that line. Where there is one node.
 pub const LINE_TIME_MAX: Duration = Duration::from_millis(200);
-/// The time for the question of a client beyond the limit.
+/// The time in which a client beyond the limit must send its request.
 pub const BEYOND_TIME_MAX: Duration = Duration::from_millis(250);
-/// How long a kept connection may be silent.
+/// How long a connection that is kept open may be silent.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 /// How much is read at once, in bytes.
 const READ_BYTES: usize = 1024;
@@ -41,7 +41,7 @@ pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
     let place = ConnectionSlot::take(entrance);
     let mut stream = stream.into();
     tokio::spawn(async move {
-        // A client that left needs no answer; one that is too slow has had its time.
+        // Errors are ignored: the client has left, or is too slow.
         let _ = converse(&place.entrance.responder, &mut stream, &place).await;
         drop(place);
     });
@@ -66,12 +66,12 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
                 if bytes.is_empty() {
                     return Ok(());
                 }
-                // A part of a question has come, and the rest is read.
+                // A part of a request has arrived, so the rest is read.
                 read_head(responder, stream, &mut bytes, deadline).await?
             }
-            // A client that has asked nothing yet makes room, too.
+            // All slots are taken: a client that has sent no request yet gives up its slot, too.
             () = place.entrance.crowded(BEYOND_TIME_MAX), if is_first => {
-                // Without waiting until it has read that, since its slot is needed.
+                // Does not wait until the client has read that, since its slot is needed.
                 told_unheard(responder, stream).await?;
                 return Ok(());
             }
@@ -79,7 +79,7 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
         let request = match head {
             Head::Request(request) => request,
             Head::Silent if !is_first => return Ok(()),
-            // The first line says what is asked. Without it, the question may be about any node.
+            // The first line has the question. Without it, the question may be about any node.
             Head::Part => match cut(&bytes, responder.rules) {
                 Some(request) => request,
                 None => {
@@ -88,7 +88,7 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
                 }
             },
             Head::Silent | Head::Raw => {
-                // An unknown path may still be meant as a name, and a client with little time may have been about to send one.
+                // Text with a slash may be meant as a node's path, and a client with the short time limit may have been about to send one.
                 let may_name_one = bytes.contains(&b'/') || (bytes.is_empty() && place.is_beyond);
                 if may_name_one {
                     unheard(responder, stream).await;
@@ -118,14 +118,15 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Connect
         }
         is_first = false;
         patience = IDLE_TIME_MAX;
-        // After one answer the others' requests come first: a client that sends requests continuously must not make them wait.
+        // Other connections are served before the next request of this one: a client that sends requests continuously must not make them
+        // wait.
         if !bytes.is_empty() {
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Reads until a head is complete, or it is clear that none will be.
+/// Reads until a head is complete, or it is clear that it will not be completed.
 async fn read_head(
     responder: &Responder,
     stream: &mut Transport,
@@ -179,8 +180,8 @@ async fn told_plain(responder: &Responder, stream: &mut Transport) -> io::Result
     write(stream, &responder.style.text(&answer)).await
 }
 
-/// The plain answer to a client whose question was incomplete. Where there are several nodes, it is not known which one was meant, and
-/// another's "yes" would be wrong.
+/// The answer to a client whose request was incomplete. Where there are several nodes, it is not known which one was meant, and the 200 of
+/// another node would be wrong.
 async fn unheard(responder: &Responder, stream: &mut Transport) {
     if told_unheard(responder, stream).await.is_ok() {
         linger(stream).await;
@@ -199,14 +200,14 @@ async fn told_unheard(responder: &Responder, stream: &mut Transport) -> io::Resu
 enum Head {
     Request(Request),
     Raw,
-    /// The beginning of a request, and no more.
+    /// The beginning of a request; the rest did not arrive in time.
     Part,
     Bad(&'static str, String),
-    /// Nothing came.
+    /// Nothing was received.
     Silent,
 }
 
-/// The question in the complete lines of an incomplete request. The rest may still come, as a body may, and is then not read.
+/// The question in the complete lines of an incomplete request. The rest may still arrive, like a body, and is then not read.
 fn cut(bytes: &[u8], rules: Rules) -> Option<Request> {
     let end = bytes.iter().rposition(|&byte| byte == b'\n')?;
     match see(&[&bytes[..=end], b"\r\n"].concat(), rules) {

@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 /// How long a client may take to read its answer.
 pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a client that sent more than was read may take to read its answer.
+/// How long unread input of a client is read and discarded after its answer.
 const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
 
 pub async fn write(stream: &mut Transport, bytes: &[u8]) -> io::Result<()> {
     timeout(WRITE_TIME_MAX, stream.write_all(bytes)).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Closing a socket with unread bytes sends a reset, which may overtake the answer: what still arrives is therefore read and discarded first.
+/// Closing a socket with unread bytes sends a reset, which may overtake the answer: what still arrives is therefore read and discarded.
 pub async fn linger(stream: &mut Transport) {
     let drained = async {
         stream.shutdown().await?;
@@ -24,6 +24,6 @@ pub async fn linger(stream: &mut Transport) {
         while stream.read(&mut piece).await? > 0 {}
         io::Result::Ok(())
     };
-    // A client that continues to send has had its time.
+    // A client that is still sending after this time is closed anyway.
     let _ = timeout(LINGER_TIME_MAX, drained).await;
 }

@@ -1,4 +1,4 @@
-//! The answer to a request: no socket and no clock, so that the same request gets the same bytes from every server that receives one.
+//! Turns a request into the bytes of its answer. No socket and no clock, so that the same request gets the same bytes from every server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::request::{Connection, Request, Seen, Wants, see};
 use crate::style::{self, Manner, Style};
 
-/// Answers requests that another server received.
+/// Answers requests that another server of this program has received.
 #[derive(Clone)]
 pub struct Answerer(pub(super) Arc<Responder>);
 
@@ -24,7 +24,7 @@ pub struct Responder {
 }
 
 impl Answerer {
-    /// Whether this program itself takes clients now, and whether what it knows is new enough to say so; an `Err` says why not.
+    /// Whether this program itself accepts clients now; unknown counts as no.
     pub fn takes_clients(&self) -> Result<(), String> {
         match self.0.source.answer(None, Question::Member(self.0.rules)) {
             Some(answer) if answer.is_good() => Ok(()),

@@ -10,7 +10,7 @@ use super::*;
 use crate::agent;
 use crate::answer::{Answer, AnswerKind};
 
-/// Itself good, and its nodes not.
+/// The source itself is good, and its nodes are not.
 struct Cluster;
 
 impl Source for Cluster {
@@ -102,7 +102,7 @@ fn half_a_name_is_no_name() {
 fn no_kind_of_client_takes_all_descriptors() {
     let server = started(1);
     let most = ASIDE_MAX + BEYOND_MAX;
-    // They say nothing: an agent check waits a while for a name.
+    // The clients send nothing: an agent check waits a while for a name.
     let clients: Vec<_> = (0..most + 50).map(|_| TcpStream::connect(server.agent()[0]).unwrap()).collect();
     let mut seen = 0;
     for mut client in clients {
@@ -114,7 +114,7 @@ fn no_kind_of_client_takes_all_descriptors() {
     assert!((1..=most).contains(&seen), "{seen}");
 }
 
-/// One answer of a connection that stays open.
+/// Sends one request on a connection that stays open, and reads the answer.
 fn ask(stream: &mut (impl Read + Write), target: &str) -> String {
     write!(stream, "GET {target} HTTP/1.1\r\nConnection: keep-alive\r\n\r\n").unwrap();
     let mut said = Vec::new();
@@ -138,14 +138,14 @@ fn a_crowd_at_one_door_shuts_no_other_and_makes_room() {
     let mut inside = std::os::unix::net::UnixStream::connect(&path).unwrap();
     assert!(ask(&mut inside, "/health/db1").starts_with("HTTP/1.1 503 "));
     assert_eq!(server.counts().beyond.load(Relaxed), 0, "the unix socket has its own places");
-    // Who comes next is heard, and the one that was silent for longest has to go.
+    // The next client is served, and the connection that was silent for longest is closed.
     let mut next = TcpStream::connect(server.http()[0]).unwrap();
     let said = ask(&mut next, "/");
     assert!(said.starts_with("HTTP/1.1 200 ") && said.contains("Connection: close"), "{said}");
     assert_eq!(server.counts().beyond.load(Relaxed), 1);
     assert_eq!(kept[0].read(&mut [0; 64]).unwrap(), 0, "closed");
     assert!(ask(&mut kept[1], "/").starts_with("HTTP/1.1 200 "), "this one stays");
-    // A crowd that says nothing does not take anybody's answer.
+    // Silent clients do not take anybody's answer.
     let silent: Vec<_> = (0..4).map(|_| TcpStream::connect(server.http()[0]).unwrap()).collect();
     let mut hurried = TcpStream::connect(server.http()[0]).unwrap();
     assert!(ask(&mut hurried, "/health/db1").starts_with("HTTP/1.1 503 "));
@@ -165,7 +165,7 @@ fn where_there_is_one_node_nobody_waits_for_the_end_of_a_question() {
         stream.read_to_string(&mut said).unwrap();
         (said.starts_with("HTTP/1.1 200 "), began.elapsed())
     };
-    // The source is good itself, and its nodes are not: the first line alone tells which was meant.
+    // The source itself is good, and its nodes are not: only the first line says which one was meant.
     for (words, good) in [
         ("", true),
         ("GET / HTTP/1.0\r\n", true),
