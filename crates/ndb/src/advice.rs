@@ -1,8 +1,9 @@
 //! Advice for TimeBetweenLocalCheckpoints: which value lets a node come back before three checkpoints have been started without it.
 //!
-//! The setting is the base-2 logarithm of a count of 4-byte words: the next checkpoint starts when that much was written. Checkpoints do not overlap, so the time
-//! from one start to the next is the longer of two: until that much is written, and until the checkpoint is complete. In the worst case the first starts right after the
-//! failure; the third then starts two such distances later. The node must have its data complete by then.
+//! The setting is the base-2 logarithm of a count of 4-byte words: the next checkpoint starts when that much was written. Checkpoints do
+//! not overlap, so the time from one start to the next is the longer of two: the time to write that much, and the duration of a checkpoint.
+//! In the worst case the first checkpoint starts right after the failure; the third then starts two such times later. The node must have
+//! its data complete by then.
 
 use crate::restart::Checkpoint;
 
@@ -10,7 +11,7 @@ use crate::restart::Checkpoint;
 pub const DEFAULT: u32 = 20;
 /// The largest value that the server takes, 8 GiB.
 pub const LARGEST: u32 = 31;
-/// The window is to be so many tenths of the time that is needed.
+/// The window should be at least this many tenths of the time that is needed.
 const MARGIN_TENTHS: u64 = 15;
 
 /// Bytes that have to be written until the next checkpoint starts.
@@ -18,10 +19,10 @@ pub fn trigger_bytes(setting: u32) -> u64 {
     4u64.checked_shl(setting).unwrap_or(u64::MAX)
 }
 
-/// What a cluster is like.
+/// The measured load of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Written to a node's redo log, in bytes a second.
+    /// The rate of writes to a node's redo log, in bytes per second.
     pub write_bytes_s: u64,
     /// How long a checkpoint takes, in milliseconds.
     pub checkpoint_ms: u64,
@@ -29,25 +30,25 @@ pub struct Load {
     pub needed_ms: u64,
 }
 
-/// What one value of the setting means under a load.
+/// The effect of one value of the setting under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// TimeBetweenLocalCheckpoints.
     pub setting: u32,
-    /// Until so much is written that the next checkpoint starts, in milliseconds.
+    /// The time to write so much that the next checkpoint starts, in milliseconds.
     pub trigger_ms: u64,
-    /// From start to start, in milliseconds: the longer of that and a checkpoint.
+    /// From one checkpoint's start to the next, in milliseconds: the longer of `trigger_ms` and the duration of a checkpoint.
     pub spacing_ms: u64,
-    /// From the failure to the third start, at least, in milliseconds.
+    /// The shortest time from the failure to the start of the third checkpoint, in milliseconds.
     pub window_ms: u64,
-    /// Whether a node is back within that.
+    /// Whether a node's data is complete within the window.
     pub is_enough: bool,
-    /// Whether it is with half as much again.
+    /// Whether the window is at least 1.5 times the time that is needed.
     pub has_margin: bool,
 }
 
 impl Load {
-    /// Of one value.
+    /// The effect of one value of the setting.
     pub fn meaning(&self, setting: u32) -> Meaning {
         let trigger_ms = trigger_bytes(setting).saturating_mul(1000) / self.write_bytes_s.max(1);
         let spacing_ms = trigger_ms.max(self.checkpoint_ms);
@@ -62,30 +63,30 @@ impl Load {
         }
     }
 
-    /// The smallest value from the default on that leaves a margin; `None` when none does.
+    /// The smallest value, at least the default, that leaves a margin; `None` when none does.
     pub fn advised(&self) -> Option<Meaning> {
         (DEFAULT..=LARGEST).map(|setting| self.meaning(setting)).find(|meaning| meaning.has_margin)
     }
 }
 
-/// How checkpoints followed each other, in milliseconds.
+/// The intervals of the checkpoints in a log, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rhythm {
-    /// Of how many.
+    /// The number of checkpoints.
     pub checkpoints: usize,
     /// The median time from start to end.
     pub duration_ms: Option<u64>,
-    /// The median time from start to start of neighbours.
+    /// The median time from the start of a checkpoint to the start of the next.
     pub spacing_ms: Option<u64>,
-    /// The shortest time in which three were started.
+    /// The shortest time from the start of a checkpoint to the start of the second one after it.
     pub third_start_min_ms: Option<u64>,
 }
 
-/// Of all checkpoints of a log.
+/// Computes the intervals from all checkpoints of a log.
 pub fn rhythm(checkpoints: &[Checkpoint]) -> Rhythm {
     let ms = |us: i64| u64::try_from(us / 1000).unwrap_or(0);
     let durations = checkpoints.iter().filter_map(Checkpoint::duration_us).map(ms).collect();
-    // Checkpoints whose numbers do not follow each other have others between them that the log does not show.
+    // Between checkpoints whose numbers are not consecutive, there are others that the log does not show.
     let spacings = checkpoints.windows(2).filter_map(|pair| match pair {
         [a, b] if a.id.checked_add(1) == Some(b.id) => Some(ms(b.started.since_us(a.started))),
         _ => None,
@@ -129,7 +130,7 @@ mod tests {
             (advised_then.spacing_ms, advised_then.window_ms, advised_then.is_enough),
             (120_000, 240_000, true)
         );
-        // With a small database the trigger rules, and the default is far too small: three starts within 8 s.
+        // With a small database the trigger decides, and the default is far too small: three starts within 8 s.
         let small = Load { checkpoint_ms: 2_000, ..load };
         assert_eq!((small.meaning(20).window_ms, small.meaning(20).is_enough), (8_000, false));
         assert_eq!(small.advised().map(|meaning| meaning.setting), Some(25));

@@ -1,29 +1,30 @@
-//! A whole cluster log: fed in pieces, checked, and its entries about restarts and checkpoints kept in the order of their times.
+//! Reads a whole cluster log in pieces, checks it, and keeps its entries about restarts and checkpoints in the order of their times.
 
 use crate::entry::{Entry, Lines, Writer};
 use crate::event::{self, Event};
 use crate::time::Moment;
 use crate::wrong::{Note, Wrong};
 
-/// How late a line may be and still be put where its time says: lines of different nodes pass each other on their way to the management server.
+/// How late a line may be, in microseconds, and still be sorted by its time: lines of different nodes overtake each other on their way to
+/// the management server.
 const LATE_US: i64 = 2_000_000;
-/// Entries that are kept. A restart leaves some 200; a cluster log is rotated at 1 MB.
+/// The limit of entries that are kept. A restart leaves some 200; a cluster log is rotated at 1 MB.
 const ENTRIES_MAX: usize = 2_000_000;
-/// Of an input that is no log, so much is shown.
+/// How many characters of an input that is not a log are shown in the error.
 const SHOWN_CHARS: usize = 60;
 
-/// Which part of a log is looked at, and what is put up with.
+/// The part of a log that is used, and whether damage is accepted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
-    /// What is earlier is left out.
+    /// Earlier entries are left out.
     pub since: Option<Moment>,
-    /// What is later is left out.
+    /// Later entries are left out.
     pub until: Option<Moment>,
-    /// Take the whole lines of a log that is cut off, and what follows the last jump backwards.
+    /// Accept a log that ends within a line (without that line), and use only what follows the last jump backwards in time.
     pub allow_damaged: bool,
 }
 
-/// One log while it is read, of whose entries those are kept that `T` stands for.
+/// A log that is being read. Keeps the entries for which `of` returns a `T`.
 #[derive(Debug)]
 pub struct Log<T> {
     lines: Lines,
@@ -42,7 +43,7 @@ pub struct Log<T> {
     wrong: Option<Wrong>,
 }
 
-/// What was found, in the order of time.
+/// The entries, in the order of their times.
 #[derive(Debug)]
 pub(crate) struct Found<T> {
     pub kept: Vec<(Moment, T)>,
@@ -71,7 +72,7 @@ impl<T> Log<T> {
         }
     }
 
-    /// Takes the next piece, cut anywhere.
+    /// Reads the next piece; pieces may be cut anywhere.
     pub fn feed(&mut self, piece: &[u8]) {
         let mut lines = std::mem::take(&mut self.lines);
         lines.feed(piece, |at, line| self.line(at, line));
@@ -113,7 +114,7 @@ impl<T> Log<T> {
         self.keep(entry.time, entry.text);
     }
 
-    /// A line without a head: part of the entry before; old data nodes also print such lines of their own.
+    /// A line without a head belongs to the entry before it; old data nodes also print such lines of their own.
     fn untimed(&mut self, line: &str) {
         if let Some(time) = self.reached {
             self.continued += 1;
@@ -130,10 +131,10 @@ impl<T> Log<T> {
         }
     }
 
-    /// The end of the input.
+    /// Ends the input and returns the entries.
     ///
     /// # Errors
-    /// What makes it no log, or none that can be used.
+    /// Why it is not a log, or not a usable one.
     pub(crate) fn found(mut self) -> Result<Found<T>, Wrong> {
         let is_cut = self.lines.is_cut();
         if self.lines.ended == 0 && !is_cut {
@@ -149,7 +150,7 @@ impl<T> Log<T> {
         if is_cut && !self.window.allow_damaged {
             return Err(Wrong::Cut { line: self.lines.ended + 1 });
         }
-        // Stable: of one time, in the order of the lines.
+        // The sort is stable: entries with the same time stay in the order of their lines.
         self.kept.sort_by_key(|(time, _)| *time);
         let mut notes = Vec::new();
         notes.extend(is_cut.then_some(Note::LastLineLeftOut));
@@ -160,7 +161,7 @@ impl<T> Log<T> {
         Ok(Found { kept: self.kept, first, last, notes })
     }
 
-    /// Why there is no entry.
+    /// The reason why no entry was found.
     fn nothing(&self) -> Wrong {
         if self.outside > 0 {
             return Wrong::NothingInWindow;
@@ -173,7 +174,7 @@ impl<T> Log<T> {
         }
         let mut chars = self.first_line.chars();
         match (chars.next(), chars.next()) {
-            // 1f 8b, whose second byte is no character.
+            // gzip begins with 1f 8b; 8b is not valid UTF-8.
             (Some('\u{1f}'), Some('\u{fffd}')) => Wrong::Compressed("gzip"),
             (Some('('), Some('\u{fffd}')) => Wrong::Compressed("zstd"),
             (Some('B'), Some('Z')) if self.first_line.starts_with("BZh") => Wrong::Compressed("bzip2"),
@@ -182,26 +183,26 @@ impl<T> Log<T> {
     }
 }
 
-/// A cluster log while it is read.
+/// A cluster log that is being read.
 #[derive(Debug)]
 pub struct ClusterLog(Log<Event>);
 
 impl ClusterLog {
-    /// A log of which nothing was read yet.
+    /// A new log, before its first piece.
     #[must_use]
     pub fn new(window: Window) -> Self {
         Self(Log::new(Writer::Management, event::of, window))
     }
 
-    /// Takes the next piece, cut anywhere.
+    /// Reads the next piece; pieces may be cut anywhere.
     pub fn feed(&mut self, piece: &[u8]) {
         self.0.feed(piece);
     }
 
-    /// The end of the log: its restarts and checkpoints.
+    /// Ends the input and returns its restarts and checkpoints.
     ///
     /// # Errors
-    /// What makes it no cluster log, or none that can be used.
+    /// Why it is not a cluster log, or not a usable one.
     pub fn finish(self) -> Result<crate::restart::Story, Wrong> {
         Ok(crate::restart::Story::of(self.0.found()?))
     }

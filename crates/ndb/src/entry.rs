@@ -1,11 +1,11 @@
-//! Cuts a log that comes in pieces into lines, and reads each line's head (time, node, level).
+//! Cuts a log that arrives in pieces into lines, and parses each line's head (time, node, level).
 
 use crate::time::Moment;
 
-/// A line that is longer is cut here: no line that matters comes near it.
+/// Longer lines are cut here: no line that is evaluated comes near this length.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Who wrote an entry.
+/// The program that wrote an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// The management server: a cluster log.
@@ -19,7 +19,7 @@ pub(crate) enum Writer {
 pub(crate) struct Entry<'a> {
     pub time: Moment,
     pub writer: Writer,
-    /// What stands behind ` -- `, without blanks around it.
+    /// The text after ` -- `, trimmed.
     pub text: &'a str,
 }
 
@@ -34,24 +34,24 @@ impl<'a> Entry<'a> {
             _ => return None,
         };
         let (level, text) = rest.split_once("-- ")?;
-        // The level is one word; anything else is no head.
+        // The level is one word; otherwise the line has no head.
         (level.split_whitespace().count() == 1).then_some(Self { time, writer, text: text.trim() })
     }
 }
 
-/// Cuts pieces into lines. Invariant: keeps at most one line of limited length.
+/// Cuts pieces into lines. Invariant: keeps at most one line, of limited length.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     partial: Vec<u8>,
-    /// Lines that have ended.
+    /// The number of complete lines.
     pub ended: u64,
-    /// Of these, longer ones than the limit.
+    /// How many of them were longer than the limit.
     pub long: u64,
     is_long: bool,
 }
 
 impl Lines {
-    /// Gives each line that ends in this piece, without its end.
+    /// Calls `each` with the number and the text of each line that ends in this piece.
     pub fn feed(&mut self, piece: &[u8], mut each: impl FnMut(u64, &str)) {
         let mut rest = piece;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {

@@ -1,11 +1,11 @@
-//! The entries of a cluster log that tell of restarts and checkpoints, as values. Everything else is left out.
+//! Parses the entries of a cluster log that concern restarts and checkpoints. All others are ignored.
 
 use std::fmt;
 
-/// A data node's number.
+/// A data node's id.
 pub(crate) type Node = u32;
 
-/// A version of NDB: `7.6.4`. Before NDB had numbers of its own, the server's: `5.1.16`.
+/// A version of NDB: `7.6.4`. From before NDB had version numbers of its own, the server's: `5.1.16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32, pub u32);
 
@@ -35,9 +35,9 @@ impl Version {
 /// How a node starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With its own checkpoint and redo log, as far as they are of use.
+    /// With its own checkpoint and redo log, as far as they are usable.
     NodeRestart,
-    /// With nothing of its own.
+    /// Without any data of its own.
     InitialNodeRestart,
     /// The whole cluster, from disk.
     SystemRestart,
@@ -56,7 +56,7 @@ impl Start {
         })
     }
 
-    /// As the log says it.
+    /// The name in the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::NodeRestart => "node restart",
@@ -91,7 +91,7 @@ impl Step {
             "Allocated node id" => Self::NodeId,
             "Included in heartbeat protocol" => Self::Heartbeat,
             "Restore fragments ongoing" => Self::Restore,
-            // Undo and redo are one part.
+            // Undo of disk data and redo are treated as one part.
             "Undo Disk data ongoing" => Self::Redo,
             "Build indexes ongoing" => Self::Index,
             "Synchronize start node with live nodes" => Self::Synchronise,
@@ -103,13 +103,13 @@ impl Step {
     }
 }
 
-/// What an entry of the cluster log tells.
+/// The content of an entry of the cluster log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     StopAsked {
         node: Node,
     },
-    /// The process has ended; why, when it was forced to.
+    /// The process has ended; `why` is the reason of a forced shutdown.
     ProcessEnded {
         node: Node,
         why: Option<String>,
@@ -198,14 +198,14 @@ pub(crate) enum Event {
     },
 }
 
-/// The number at the beginning, and what follows.
+/// The number at the beginning, and the text after it.
 pub(crate) fn number(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at_checked(digits)?;
     Some((number.parse().ok()?, rest))
 }
 
-/// The number behind the first `label`, and what follows.
+/// The number after the first `label`, and the text after it.
 pub(crate) fn number_after<'a>(text: &'a str, label: &str) -> Option<(u64, &'a str)> {
     let (_, rest) = text.split_once(label)?;
     number(rest.trim_start())
@@ -221,7 +221,7 @@ fn node_after<'a>(text: &'a str, label: &str) -> Option<(Node, &'a str)> {
     Some((Node::try_from(id).ok()?, rest))
 }
 
-/// What the text of an entry tells; `Node 49: ` in front of it is who reports.
+/// Parses the text of an entry; `Node 49: ` at its beginning names the reporting node.
 pub(crate) fn of(text: &str) -> Option<Event> {
     let reported =
         text.strip_prefix("Node ").and_then(node).and_then(|(id, rest)| Some((id, rest.strip_prefix(": ")?)));
@@ -232,7 +232,7 @@ pub(crate) fn of(text: &str) -> Option<Event> {
 }
 
 fn of_management(text: &str) -> Option<Event> {
-    // 8.0 and later, and what 5.1 says instead.
+    // The line of 8.0 and later; the line of 5.1 follows below.
     if let Some((id, rest)) = text.strip_prefix("Nodeid ").and_then(node) {
         return match rest {
             rest if rest.starts_with(" allocated for NDB") => Some(Event::NodeId { node: id }),
@@ -262,7 +262,7 @@ fn of_node(reporter: Node, text: &str) -> Option<Event> {
         let (phase, rest) = node(rest)?;
         let start = rest.strip_prefix(" completed")?.trim();
         let start = start.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).and_then(Start::of);
-        // The kind is right from phase 2 on only: before, a node has not been told.
+        // The kind is correct from phase 2 on only: before, the node does not know it yet.
         return Some(Event::Phase { node: reporter, phase, start: start.filter(|_| phase >= 2) });
     }
     if let Some(rest) = text.strip_prefix("Start node: ") {
@@ -303,7 +303,7 @@ fn of_failure(reporter: Node, text: &str) -> Option<Event> {
 
 fn of_data(reporter: Node, text: &str) -> Option<Event> {
     if let Some(rest) = text.strip_prefix("Node restart ") {
-        // The node is named at the end; 5.1 leaves that out where the node itself reports.
+        // The node's id is at the end; 5.1 omits it where the node itself reports.
         let id = rest.rsplit_once("to Node ").and_then(|(_, id)| node(id)).map_or(reporter, |(id, _)| id);
         return match rest {
             rest if rest.starts_with("completed copy of d") => Some(Event::MetadataCopied { node: id }),

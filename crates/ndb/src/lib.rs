@@ -1,6 +1,6 @@
-//! NDB Cluster's logs and `ndbinfo.restart_info`, read: which node restarted when, where its data came from, and how long each part took.
+//! Reads NDB Cluster's logs and `ndbinfo.restart_info`: which node restarted when, where its data came from, and how long each part took.
 //!
-//! A core: text in, findings out. The formats are those of NDB 5.1 to 9.x.
+//! Text in, findings out; no I/O. The formats are those of NDB 5.1 to 9.x.
 //!
 //! ```text
 //!   pieces --Lines--> entry::Entry --event::of--> Event --restart::Story--> Restart, Checkpoint
@@ -9,7 +9,8 @@
 //!   restart_info (a table)          advice: TimeBetweenLocalCheckpoints
 //! ```
 //!
-//! Invariant: what is not in the text is `None` or "not known", never a guess; no input makes anything here panic or keep more than its stated limit.
+//! Invariants: what is not in the text is `None` or "not known", never a guess; no input makes this crate panic or keep more than its
+//! stated limits.
 
 pub mod advice;
 mod cluster;

@@ -1,4 +1,4 @@
-//! A data node's own log: what it says of where its data came from, start by start.
+//! Reads a data node's own log: for each start, where its data came from.
 
 use crate::cluster::{Log, Window};
 use crate::entry::Writer;
@@ -7,14 +7,15 @@ use crate::restart::Restart;
 use crate::time::Moment;
 use crate::wrong::{Note, Wrong};
 
-/// How far the two logs' times of one start may be apart: two machines' clocks, and the way from the node id to the first lines.
+/// How far the times of one start in the two logs may be apart, in microseconds: the clocks of two machines differ, and some time passes
+/// between the node id and the first lines.
 const APART_US: i64 = 15_000_000;
 
-/// A data node's own log while it is read.
+/// A data node's own log that is being read.
 #[derive(Debug)]
 pub struct NodeLog(Log<Said>);
 
-/// What one line says.
+/// The content of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Begins { node: u32 },
@@ -26,35 +27,35 @@ enum Said {
     KeepGci(u64),
 }
 
-/// One start of the process, in its own words.
+/// One start of the process, from its own log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnStart {
-    /// Which node.
+    /// The data node's id.
     pub node: u32,
-    /// When it said so.
+    /// The time of the start's first line.
     pub began: Moment,
     /// How it starts.
     pub start: Option<Start>,
-    /// Up to which global checkpoint it has its own data; 0: it has none.
+    /// The global checkpoint up to which it has its own data; 0: it has none.
     pub asked_gci: Option<u64>,
-    /// Whether its system file says that it can be restored.
+    /// Whether its system file says that the node can be restored.
     pub is_restorable: Option<bool>,
-    /// Fragments taken from its own checkpoint, of all threads.
+    /// Fragments restored from its own checkpoint, the sum of all threads.
     pub from_lcp: Option<u64>,
-    /// Fragments copied whole from another node, of all threads.
+    /// Fragments copied whole from another node, the sum of all threads.
     pub by_copy: Option<u64>,
-    /// Tables and fragments whose rows the RESTORE block read from disk, counted by their lines.
+    /// Log lines about tables or fragments whose rows the RESTORE block has read from disk.
     pub restore_lines: u64,
-    /// The global checkpoint that its redo log is run from, where checkpoints went on without it.
+    /// The global checkpoint from which its redo log is run, where checkpoints continued without it.
     pub keep_gci: Option<u64>,
 }
 
-/// What a node's log tells.
+/// The content of a node's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// In the order of time.
+    /// The starts, in the order of time.
     pub starts: Vec<OwnStart>,
-    /// What is odd about the log.
+    /// Oddities of the log.
     pub notes: Vec<Note>,
 }
 
@@ -85,28 +86,28 @@ fn said(text: &str) -> Option<Said> {
     if let Some(rest) = text.strip_prefix("GSN_START_RECREQ keepGci: ") {
         return Some(Said::KeepGci(number(rest)?.0));
     }
-    // 9.x: one for each fragment. 5.1: of the RESTORE block, without a time.
+    // 9.x: one line for each fragment. 5.1: lines of the RESTORE block, without a time.
     let is_new = text.contains(": Restored T") && text.contains(" LCP ");
     let is_old = text.strip_prefix("RESTORE table: ").is_some_and(|rest| rest.ends_with(" rows applied"));
     (is_new || is_old).then_some(Said::RestoredTable)
 }
 
 impl NodeLog {
-    /// A log of which nothing was read yet.
+    /// A new log, before its first piece.
     #[must_use]
     pub fn new(window: Window) -> Self {
         Self(Log::new(Writer::DataNode, said, window))
     }
 
-    /// Takes the next piece, cut anywhere.
+    /// Reads the next piece; pieces may be cut anywhere.
     pub fn feed(&mut self, piece: &[u8]) {
         self.0.feed(piece);
     }
 
-    /// The end of the log.
+    /// Ends the input and returns the starts.
     ///
     /// # Errors
-    /// What makes it no data node's log, or none that can be used.
+    /// Why it is not a data node's log, or not a usable one.
     pub fn finish(self) -> Result<Own, Wrong> {
         let found = self.0.found()?;
         let mut starts: Vec<OwnStart> = Vec::new();
@@ -147,7 +148,7 @@ fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &Said) {
 }
 
 impl OwnStart {
-    /// Whether this is the same start as that of the cluster log.
+    /// Whether this is the same start as `restart` of the cluster log.
     pub fn is_of(&self, restart: &Restart) -> bool {
         if self.node != restart.node {
             return false;

@@ -1,4 +1,4 @@
-//! From the entries of a cluster log to the restarts of its nodes and the checkpoints meanwhile.
+//! Builds the restarts of the nodes, and the checkpoints meanwhile, from the entries of a cluster log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,49 +7,50 @@ use crate::event::{Event, Node, Start, Step, Version};
 use crate::time::Moment;
 use crate::wrong::Note;
 
-/// Everything that a cluster log tells of restarts.
+/// All restarts and checkpoints of a cluster log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// In the order in which they began.
+    /// The restarts, in the order in which they began.
     pub restarts: Vec<Restart>,
-    /// In the order in which they were started.
+    /// The checkpoints, in the order in which they were started.
     pub checkpoints: Vec<Checkpoint>,
-    /// The newest version that a node said it runs.
+    /// The newest version that a node reported in its `Started` line.
     pub version: Option<Version>,
     /// The first entry's time.
     pub first: Moment,
     /// The last entry's time.
     pub last: Moment,
-    /// What is odd about the log.
+    /// Oddities of the log.
     pub notes: Vec<Note>,
 }
 
 /// A local checkpoint of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// As the log numbers it.
+    /// Its number in the log.
     pub id: u64,
     /// The time of its `started` line.
     pub started: Moment,
-    /// The time of its `completed` line; `None` where the log ends before, or the level of CHECKPOINT hides it.
+    /// The time of its `completed` line; `None` where the log ends before it, or where the log level of CHECKPOINT hides it.
     pub completed: Option<Moment>,
-    /// What the nodes said to have written of it.
+    /// The sum of the bytes that the nodes reported to have written for it.
     pub bytes: u64,
 }
 
 impl Checkpoint {
-    /// From start to end.
+    /// From start to end, in microseconds.
     pub fn duration_us(&self) -> Option<i64> {
         Some(self.completed?.since_us(self.started))
     }
 }
 
-/// One node's way from its failure to `Started`, as far as the log goes. Each time is that of the first line that says so.
+/// One node's restart from its failure to `Started`, as far as the log goes. Each time is that of the first line that reports the event,
+/// unless a comment says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restart {
-    /// The data node.
+    /// The data node's id.
     pub node: u32,
-    /// An orderly stop was begun.
+    /// An orderly shutdown was initiated.
     pub stop_asked: Option<Moment>,
     /// The first missed heartbeat before the failure.
     pub silent_since: Option<Moment>,
@@ -57,63 +58,64 @@ pub struct Restart {
     pub declared_dead: Option<Moment>,
     /// Its process had ended.
     pub process_ended: Option<Moment>,
-    /// Why, when it was forced to: `signal 9`, `error 2305: '...'`.
+    /// The reason of a forced shutdown: `signal 9`, `error 2305: '...'`.
     pub why: Option<String>,
     /// The other nodes count it as failed.
     pub failed: Option<Moment>,
-    /// The others are done with its failure.
+    /// The other nodes have completed the handling of its failure.
     pub handled: Option<Moment>,
-    /// It has its node id again: the process runs.
+    /// It was given its node id again: the process runs.
     pub node_id: Option<Moment>,
-    /// It is in the heartbeat protocol.
+    /// It was included in the heartbeat protocol.
     pub heartbeat: Option<Moment>,
     /// The last line about a copy of dictionary or distribution.
     pub metadata: Option<Moment>,
-    /// The work on the data begins.
+    /// Restoring or copying the data begins.
     pub data: Option<Moment>,
-    /// Fragments restored or copied; redo log next.
+    /// Fragments are restored or copied; undo of disk data and redo begin.
     pub redo: Option<Moment>,
-    /// Indexes next.
+    /// The building of indexes begins.
     pub index: Option<Moment>,
-    /// Rows that changed meanwhile next.
+    /// Copying the rows that changed meanwhile begins.
     pub synchronise: Option<Moment>,
     /// The data is complete; it waits for a checkpoint in which it takes part.
     pub wait_lcp: Option<Moment>,
-    /// That checkpoint is complete; event subscriptions next.
+    /// That checkpoint is complete; the handover of event subscriptions begins.
     pub handover: Option<Moment>,
-    /// It serves.
+    /// `Started`: the start is complete.
     pub started: Option<Moment>,
-    /// It failed again before; then.
+    /// When it failed again before `Started`.
     pub failed_again: Option<Moment>,
-    /// How it starts, by the master's word or its own start phases.
+    /// How it starts, from the master's lines or its own start phases.
     pub start: Option<Start>,
     /// When each start phase was completed.
     pub phases: BTreeMap<u32, Moment>,
-    /// The checkpoint that it restored; 0 when none.
+    /// The number of the checkpoint that it restored; 0 when none.
     pub restored_lcp: Option<u64>,
-    /// Fragments restored from that, of all its threads.
+    /// Fragments restored from that checkpoint, the sum of all threads.
     pub restored_fragments: Option<u64>,
-    /// Rows of these.
+    /// Rows in these fragments.
     pub restored_rows: Option<u64>,
-    /// From and to which global checkpoint its redo log was run, of all its parts.
+    /// The first and the last global checkpoint of the redo log that was run, over all its parts.
     pub redo_gci: Option<(u64, u64)>,
-    /// Fragments that were copied or compared, counted by their lines.
+    /// Fragments that were copied or compared: the number of such lines.
     pub fragments_copied: u64,
-    /// Rows fetched from another node, of all its threads.
+    /// Rows fetched from another node, the sum of all threads.
     pub rows_fetched: Option<u64>,
-    /// Row places that were emptied.
+    /// Rows removed.
     pub rows_removed: Option<u64>,
-    /// Bytes fetched.
+    /// Bytes fetched from another node.
     pub bytes_fetched: Option<u64>,
-    /// The checkpoint in which it first takes part again.
+    /// The number of the checkpoint in which it first takes part again.
     pub own_lcp: Option<u64>,
     /// Checkpoints started between its failure and its node id.
     pub lcps_absent: Vec<u64>,
-    /// Checkpoints started from then until `Started`, its own among them.
+    /// Checkpoints started from its node id until `Started`, its own among them.
     pub lcps_starting: Vec<u64>,
-    /// Checkpoints started since its failure in which it had no part: those before its own, or before its data was complete.
+    /// Checkpoints started since its failure without it: those before its own, or before its data was complete; all of them where the log
+    /// shows neither.
     pub lcps_missed: usize,
-    /// What it runs.
+    /// The version that it runs.
     pub version: Option<Version>,
     reporters: BTreeSet<(Node, bool)>,
 }
@@ -128,38 +130,38 @@ pub struct Part {
 }
 
 impl Restart {
-    /// From the failure to `Started`.
+    /// From the failure to `Started`, in microseconds.
     pub fn total_us(&self) -> Option<i64> {
         Some(self.started?.since_us(self.failed?))
     }
 
-    /// From the node id to `Started`: the time of the start alone.
+    /// From the node id to `Started`, in microseconds: the start alone.
     pub fn start_us(&self) -> Option<i64> {
         Some(self.started?.since_us(self.node_id?))
     }
 
-    /// The wait for the checkpoint that the node writes at the end.
+    /// The wait for the checkpoint at the end of the start, in microseconds.
     pub fn checkpoint_us(&self) -> Option<i64> {
         Some(self.handover?.since_us(self.wait_lcp?))
     }
 
-    /// The start without that wait.
+    /// The start without that wait, in microseconds.
     pub fn net_us(&self) -> Option<i64> {
         Some(self.start_us()? - self.checkpoint_us()?)
     }
 
-    /// Whether any sign of a start was seen.
+    /// Whether the log has any line about a start.
     pub fn has_begun(&self) -> bool {
         self.node_id.is_some() || self.heartbeat.is_some() || !self.phases.is_empty() || self.start.is_some()
     }
 
-    /// Its parts in order, as far as they ended. What the log does not separate is one part.
+    /// Its completed parts in order. Parts that the log does not separate are one part.
     pub fn parts(&self) -> Vec<Part> {
         let marks = [
             ("failure", self.failed),
             ("absent", self.handled),
             ("boot", self.node_id),
-            // In older logs the end of phase 1 says that it is in the cluster.
+            // In older logs the end of phase 1 shows that the node is in the cluster.
             ("metadata", self.heartbeat.or_else(|| self.phases.get(&1).copied())),
             ("restore or copy", self.data),
             ("redo", self.redo),
@@ -178,7 +180,7 @@ impl Restart {
         ended.filter(|part| !part.name.is_empty()).collect()
     }
 
-    /// The last time that is known of it.
+    /// The last known time of it.
     pub fn last(&self) -> Option<Moment> {
         [self.failed_again, self.started, self.handover, self.heartbeat, self.node_id, self.failed]
             .into_iter()
@@ -187,7 +189,7 @@ impl Restart {
     }
 }
 
-/// Sets a time that is not known yet.
+/// Sets a time unless it is already set.
 fn first(slot: &mut Option<Moment>, time: Moment) {
     slot.get_or_insert(time);
 }
@@ -197,13 +199,13 @@ fn add(slot: &mut Option<u64>, more: u64) {
     *slot = Some(slot.unwrap_or(0).saturating_add(more));
 }
 
-/// While the entries are gone through.
+/// The state while the entries are processed.
 #[derive(Default)]
 struct Folding {
     restarts: Vec<Restart>,
-    /// Where a node's newest one is.
+    /// The index of each node's newest restart.
     newest: BTreeMap<Node, usize>,
-    /// What was said of a node before it failed.
+    /// Events of a node before its failure is reported.
     before: BTreeMap<Node, Restart>,
     checkpoints: Vec<Checkpoint>,
     api: BTreeSet<Node>,
@@ -281,12 +283,12 @@ impl Folding {
         }
     }
 
-    /// Where it is kept what is said of a node before it fails.
+    /// The record for events of a node before its failure is reported.
     fn ahead(&mut self, node: Node) -> &mut Restart {
         self.before.entry(node).or_default()
     }
 
-    /// A process may end a little after its node has failed.
+    /// The record for the end of a process, which may be logged a little after the failure of its node.
     fn ended_place(&mut self, node: Node) -> &mut Restart {
         let open = self.newest.get(&node).copied();
         match open.and_then(|at| self.restarts.get_mut(at)) {
@@ -295,8 +297,8 @@ impl Folding {
         }
     }
 
-    /// Each node that survives says that another has failed, in lines of two forms: one failure until the node has begun to start, or one
-    /// of them says it again.
+    /// Each surviving node reports the failure of another, in lines of two forms. They are the same failure until the node has begun to
+    /// start, or until a reporter repeats a form.
     fn failed(&mut self, time: Moment, node: Node, reporter: (Node, bool)) {
         let open = self.newest.get(&node).and_then(|at| self.restarts.get_mut(*at));
         if let Some(open) = open.filter(|open| open.started.is_none()) {
@@ -304,7 +306,7 @@ impl Folding {
                 open.heartbeat.is_none() && open.phases.is_empty() && !open.reporters.contains(&reporter);
             if is_same && open.failed.is_some() {
                 open.reporters.insert(reporter);
-                // The master's word goes before the plain line.
+                // The time of the master's `NR Status` line replaces that of the plain line.
                 if reporter.1 && open.handled.is_none() {
                     open.failed = Some(time);
                 }
@@ -318,7 +320,7 @@ impl Folding {
         self.restarts.push(restart);
     }
 
-    /// The restart that a line is about; a first one when the log began after its failure.
+    /// The restart that a line belongs to; a new one when the log began after the failure.
     fn open(&mut self, node: Node) -> Option<&mut Restart> {
         let at = match self.newest.get(&node).copied() {
             Some(at) if self.restarts.get(at).is_some_and(|restart| restart.started.is_none()) => at,
@@ -333,7 +335,7 @@ impl Folding {
         self.restarts.get_mut(at)
     }
 
-    /// A line that can also come late, or without a start: it opens none.
+    /// The restart that a line belongs to which can also be late, or unrelated to a start: it creates no new one.
     fn begun(&mut self, node: Node) -> Option<&mut Restart> {
         let at = *self.newest.get(&node)?;
         self.restarts.get_mut(at).filter(|restart| restart.started.is_none())
@@ -365,7 +367,7 @@ impl Folding {
                 if let Some(restart) = self.open(node) {
                     restart.phases.entry(phase).or_insert(time);
                     restart.start = restart.start.or(start);
-                    // Without `NR Status` lines: the checkpoint's end is that of phase 5.
+                    // Without `NR Status` lines, the end of phase 5 is the end of the checkpoint.
                     if phase == 5 && restart.wait_lcp.is_some() {
                         first(&mut restart.handover, time);
                     }
@@ -421,7 +423,8 @@ impl Folding {
     }
 }
 
-/// A step of the master's. Its time goes before that of the lines that older versions have instead.
+/// A step that the master reports. For the wait for the checkpoint and the handover, its time replaces that of the lines that older
+/// versions have instead; for the other steps, the first time stays.
 fn status(restart: &mut Restart, step: Step, time: Moment) {
     let slot = match step {
         Step::Handled => &mut restart.handled,

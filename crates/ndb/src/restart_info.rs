@@ -1,4 +1,4 @@
-//! `ndbinfo.restart_info` as a table in text, with its header line and tabs between: one reading, or one reading a second.
+//! Reads `ndbinfo.restart_info` as text: a header line and tab-separated rows, read from the server once, or once a second.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::entry::Lines;
 use crate::restart::Restart;
 use crate::wrong::Wrong;
 
-/// What a log's times and the table's whole seconds, cut off, may differ by.
+/// The greatest difference, in seconds, between a log's time and the table's whole seconds, which are truncated.
 const APART_S: u64 = 1;
 
-/// The times of the table that are parts of a restart, in their order. Local recovery holds the four behind it.
+/// The columns with the times of the parts of a restart, in their order. `secs_for_local_recovery` contains the four after it.
 pub const TIMES: [&str; 19] = [
     "secs_to_complete_node_failure",
     "secs_to_allocate_node_id",
@@ -32,19 +32,19 @@ pub const TIMES: [&str; 19] = [
     "total_restart_secs",
 ];
 
-/// One node's row. The server keeps a node's last restart only, and forgets all when the master changes.
+/// One node's row. The server keeps only the last restart of a node, and loses all rows when the master changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The node.
     pub node: u32,
-    /// Where it is, in the server's words.
+    /// The state of the restart, in the server's words.
     pub status: String,
     /// The whole seconds of [`TIMES`], in that order.
     pub seconds: [u64; 19],
 }
 
 impl Row {
-    /// From the failure to the end; 0 until it has ended.
+    /// From the failure to the end of the restart, in seconds; 0 until it has ended.
     pub fn total_s(&self) -> u64 {
         self.seconds[18]
     }
@@ -54,7 +54,7 @@ impl Row {
         self.status == "Restart completed"
     }
 
-    /// Whether it is the same restart as that of a log.
+    /// Whether it is the same restart as `restart` of a log.
     pub fn is_of(&self, restart: &Restart) -> bool {
         let total_s = restart.total_us().and_then(|us| u64::try_from(us / 1_000_000).ok());
         self.node == restart.node
@@ -62,7 +62,7 @@ impl Row {
             && total_s.is_some_and(|total| total.abs_diff(self.total_s()) <= APART_S)
     }
 
-    /// From the columns of a server's answer.
+    /// Reads the columns of a row; an error is the name of a column that is missing or has no number.
     pub fn of(mut column: impl FnMut(&str) -> Option<String>) -> Result<Self, String> {
         let node = number(column("node_id"), "node_id")?;
         let status = column("node_restart_status").ok_or("node_restart_status")?;
@@ -78,18 +78,18 @@ fn number<T: std::str::FromStr>(text: Option<String>, name: &str) -> Result<T, S
     text.and_then(|text| text.parse().ok()).ok_or_else(|| name.to_owned())
 }
 
-/// The table while it is read.
+/// A table that is being read.
 #[derive(Debug, Default)]
 pub struct Table {
     lines: Lines,
     columns: BTreeMap<String, usize>,
-    /// Of each node: its rows whose restart had ended, each once, and its newest row.
+    /// For each node: its rows of completed restarts, without duplicates, and its newest row.
     rows: BTreeMap<u32, Vec<Row>>,
     wrong: Option<Wrong>,
 }
 
 impl Table {
-    /// Takes the next piece, cut anywhere.
+    /// Reads the next piece; pieces may be cut anywhere.
     pub fn feed(&mut self, piece: &[u8]) {
         let mut lines = std::mem::take(&mut self.lines);
         lines.feed(piece, |at, line| self.line(at, line));
@@ -97,7 +97,7 @@ impl Table {
     }
 
     fn line(&mut self, at: u64, line: &str) {
-        // What a sampler notes between: no rows, or an error.
+        // Comments that a sampling script writes between the rows: no rows, or an error.
         if line.starts_with('#') || line.trim().is_empty() || self.wrong.is_some() {
             return;
         }
@@ -128,13 +128,13 @@ impl Table {
         }
     }
 
-    /// The end of the table: the rows of restarts that ended, and the newest row of each node.
+    /// Ends the input and returns the rows of completed restarts, and the newest row of each node.
     ///
     /// # Errors
-    /// What makes it no such table.
+    /// Why it is not such a table.
     pub fn finish(mut self) -> Result<Vec<Row>, Wrong> {
         if self.lines.is_cut() {
-            // A table's last line needs no end.
+            // The last line needs no line end.
             self.feed(b"\n");
         }
         if let Some(wrong) = self.wrong {

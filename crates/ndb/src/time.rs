@@ -1,15 +1,16 @@
-//! The times of NDB's logs: `2026-11-21T11:30:16.927778Z` (8.0.13 and later) and `2007-03-07 11:30:16` (before, in the machine's local time).
+//! Parses the times of NDB's logs: `2026-11-21T11:30:16.927778Z` (8.0.13 and later) and `2007-03-07 11:30:16` (before, in the machine's
+//! local time).
 
 use std::fmt;
 
 const DAY_S: i64 = 86_400;
 
-/// A time of a log, in microseconds since 1970: UTC where the log says so, else as if the log's local time was UTC.
+/// A time of a log, in microseconds since 1970: UTC where the log states it, else the log's local time taken as UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub i64);
 
 impl Moment {
-    /// Reads one from the beginning of a line; what follows it is the second part.
+    /// Parses a time at the beginning of a line; the second value is the rest of the line.
     pub(crate) fn at_start(line: &str) -> Option<(Self, &str)> {
         let (day, rest) = line.split_at_checked(10)?;
         let rest = rest.strip_prefix(['T', ' '])?;
@@ -26,19 +27,19 @@ impl Moment {
         Some((Self(whole_s * 1_000_000 + micros), rest))
     }
 
-    /// Reads a whole text, as a command line gives it: a date, `T` or a blank, a time.
+    /// Parses a time from the command line: a date, `T` or a space, a time.
     pub fn parse(text: &str) -> Option<Self> {
         Self::at_start(text.trim()).filter(|(_, rest)| rest.is_empty()).map(|(moment, _)| moment)
     }
 
-    /// Microseconds from `earlier` to this; below zero when it is not earlier.
+    /// Microseconds from `earlier` to this; negative when `earlier` is later.
     pub fn since_us(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
 impl fmt::Display for Moment {
-    /// `2026-11-21 11:30:16.927`, cut off, not rounded.
+    /// `2026-11-21 11:30:16.927`, truncated, not rounded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let second = self.0.div_euclid(1_000_000);
         let (day, of_day) = (second.div_euclid(DAY_S), second.rem_euclid(DAY_S));
@@ -49,7 +50,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// A length of time in seconds, with three digits.
+/// A duration in seconds, with three decimals.
 pub fn seconds(us: i64) -> String {
     let sign = if us < 0 { "-" } else { "" };
     let ms = us.unsigned_abs() / 1000;
@@ -65,7 +66,7 @@ fn numbers(text: &str, between: char) -> Option<[i64; 3]> {
     parts.next().is_none().then_some(found)
 }
 
-/// Microseconds, of up to nine digits.
+/// A fraction of up to nine digits, in microseconds.
 fn fraction(text: &str) -> Option<(i64, &str)> {
     let Some(rest) = text.strip_prefix('.') else { return Some((0, text)) };
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

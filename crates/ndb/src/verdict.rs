@@ -1,10 +1,11 @@
-//! Two verdicts on a restart, kept apart: what the logs show happened, and what the rule of three checkpoints says.
+//! Two independent results about a restart: what the logs show, and what the rule of three checkpoints predicts.
 //!
-//! The rule is of 5.1: at each local checkpoint that starts without a node, the master's DBDIH block counts one more that the node has missed, and
-//! at the third it is to be taken over, which is a full copy (`Dbdih::setLcpActiveStatusStart`; the states `NS_ActiveMissed_1` and `_2`). Sources of
-//! 7.x set `NS_ActiveMissed_1` however many are missed. Since 7.6.4 checkpoints are partial (release notes of 2018-01-31): each writes what changed and a share of the
-//! rest, and a node restores its own, however old, runs its redo log, and fetches the rows that changed since. Recordings of 9.7.4 show a restore from disk with eleven
-//! checkpoints missed.
+//! The rule is of 5.1: at each local checkpoint that starts without a node, the master's DBDIH block counts one more missed checkpoint for
+//! that node, and at the third the node's state is taken over from another node, which is a full copy (`Dbdih::setLcpActiveStatusStart`;
+//! the states `NS_ActiveMissed_1` and `_2`). The sources of 7.x set `NS_ActiveMissed_1` regardless of how many are missed. Since 7.6.4
+//! checkpoints are partial (release notes of 2018-01-31): each writes what changed and a share of the rest, and a node restores its own,
+//! however old, runs its redo log, and fetches the rows that changed since. Recordings of 9.7.4 show a restore from disk after eleven
+//! missed checkpoints.
 
 use std::fmt;
 
@@ -12,9 +13,9 @@ use crate::event::{Start, Version};
 use crate::node_log::OwnStart;
 use crate::restart::Restart;
 
-/// Since this version the rule decides nothing: checkpoints are partial.
+/// From this version on the rule has no effect: checkpoints are partial.
 pub const PARTIAL_CHECKPOINTS: Version = Version(7, 6, 4);
-/// So many checkpoints missed make the rule say "full copy".
+/// With this many missed checkpoints the rule predicts a full copy.
 pub const RULE_MISSED: usize = 3;
 
 /// Where a node's data came from.
@@ -31,29 +32,29 @@ pub enum Source {
         /// Fragments copied.
         by_copy: u64,
     },
-    /// The logs that were given do not say.
+    /// The given logs do not show it.
     NotKnown,
-    /// It was not a restart of one node: the whole cluster started.
+    /// Not a restart of one node: the whole cluster started.
     WholeCluster,
 }
 
-/// What happened.
+/// What happened, by the logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// Where the data came from, or was coming from when the start ended early.
+    /// Where the data came from, or was coming from when the start was aborted.
     pub source: Source,
-    /// What says so: a line's meaning and its figures; or what would say so.
+    /// The evidence, with its figures; or which log would show it.
     pub because: String,
-    /// Whether the start went on until `Started`.
+    /// Whether the start reached `Started`.
     pub is_finished: bool,
 }
 
-/// What decides in a version.
+/// Whether the rule applies in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// 5.1: three missed checkpoints are a full copy.
+    /// 5.1: three missed checkpoints cause a full copy.
     Decides,
-    /// 6.0 to 7.6.3, and where the log names no version.
+    /// 6.0 to 7.6.3, and where the log shows no version.
     NotEstablished,
     /// 7.6.4 and later.
     DecidesNothing,
@@ -70,18 +71,18 @@ impl Rule {
     }
 }
 
-/// What the rule says of a restart.
+/// What the rule predicts for a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predicted {
     /// Disk or full copy; not known where the log shows no checkpoints.
     pub source: Source,
-    /// How many were missed.
+    /// How many checkpoints were missed.
     pub missed: usize,
-    /// Whether that means anything in this version.
+    /// Whether the prediction applies in this version.
     pub rule: Rule,
 }
 
-/// What the logs show.
+/// What the logs show about a restart; `own` is the same start in the node's own log.
 pub fn happened(restart: &Restart, own: Option<&OwnStart>) -> Happened {
     let (source, because) = source(restart, own);
     Happened { source, because, is_finished: restart.started.is_some() }
@@ -133,7 +134,7 @@ fn source(restart: &Restart, own: Option<&OwnStart>) -> (Source, String) {
     (Source::NotKnown, because.to_owned())
 }
 
-/// What the rule of three says. `has_checkpoints`: the log shows any checkpoints at all.
+/// What the rule of three checkpoints predicts. `has_checkpoints`: whether the log shows any checkpoints at all.
 pub fn predicted(restart: &Restart, has_checkpoints: bool) -> Predicted {
     let source = match restart.start {
         Some(Start::SystemRestart | Start::Initial) => Source::WholeCluster,

@@ -1,4 +1,4 @@
-//! What can be wrong with an input, each with a sentence that says what to do.
+//! What can be wrong with an input. Each message says what to do.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use crate::time::{Moment, seconds};
 pub enum Wrong {
     /// There is nothing in it.
     Empty,
-    /// No line looks like an entry of NDB's logs; the beginning of the first one.
+    /// No line looks like an entry of NDB's logs; with the beginning of the first line.
     NoLog(String),
-    /// It is compressed; by what.
+    /// It is compressed, with this program.
     Compressed(&'static str),
-    /// A data node's own log where the cluster log is wanted.
+    /// It is a data node's own log, but the cluster log was expected.
     IsNodeLog,
-    /// The cluster log where a data node's own is wanted.
+    /// It is the cluster log, but a data node's own log was expected.
     IsClusterLog,
     /// It ends in the middle of a line.
     Cut {
         /// Counted from 1.
         line: u64,
     },
-    /// Times go backwards further than lines are ever late.
+    /// Times go backwards further than lines are allowed to be late.
     Backwards {
         /// The line with the earlier time, counted from 1.
         line: u64,
-        /// What the lines before had reached.
+        /// The latest time of the lines before.
         before: Moment,
-        /// What this one says.
+        /// The time of this line.
         after: Moment,
     },
-    /// More entries that matter than are kept.
+    /// More relevant entries than the limit.
     TooMuch,
     /// No entry is within the wanted window.
     NothingInWindow,
-    /// A table without the columns of `restart_info`; the missing one.
+    /// The table lacks this column of `restart_info`.
     NoRestartInfo(&'static str),
-    /// A row of the table that cannot be read.
+    /// A row of the table cannot be parsed.
     Row {
         /// Counted from 1.
         line: u64,
@@ -91,18 +91,18 @@ impl fmt::Display for Wrong {
 
 impl std::error::Error for Wrong {}
 
-/// What is odd about an input that was used nevertheless.
+/// An oddity of an input that was used nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Its unfinished last line was left out.
     LastLineLeftOut,
     /// Times went backwards; only what follows this line was used.
     UsedFromLine(u64),
-    /// Lines that stand after later ones, and were put where their time says.
+    /// The number of lines with an earlier time than the line before, which were sorted by their time.
     LateLines(u64),
-    /// Lines without a time of their own: they belong to the entry before them.
+    /// The number of lines without a time: they belong to the entry before them.
     Continued(u64),
-    /// Lines longer than the limit; their rest was left out.
+    /// The number of lines longer than the limit; the rest of each was left out.
     LongLines(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Input that is no log, or not a whole one: told in a sentence; and a log that is cut anywhere.
+//! Input that is not a log, or not a whole one, gives an error sentence; a log may be cut anywhere.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -94,7 +94,7 @@ fn a_table_that_is_none_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A log that ends anywhere is read, and its pieces do not count; what is known of a restart is the beginning of what the whole log says.
+    /// A log that ends anywhere can be read, in pieces of any size; its restarts are a prefix of those of the whole log.
     #[test]
     fn a_log_cut_anywhere(end in 0..RECORDED.len(), piece in 1usize..5000) {
         let text = &RECORDED.as_bytes()[..end];
@@ -104,14 +104,14 @@ proptest! {
         prop_assert_eq!(&pieces, &once);
         let whole = read(RECORDED.as_bytes(), DAMAGED).unwrap();
         for (part, all) in once.iter().flat_map(|story| &story.restarts).zip(&whole.restarts) {
-            // The plain line comes a moment before the master's own.
+            // The plain line is written a moment before the master's `NR Status` line.
             let apart_us = part.failed.unwrap().since_us(all.failed.unwrap());
             prop_assert!(apart_us.abs() < 1000);
             prop_assert!(part.started.is_none() || part.started == all.started);
         }
     }
 
-    /// Lines that are missing, doubled, moved or of another node: nothing breaks, and no part is longer than the log.
+    /// Lines that are missing, duplicated, moved or of another node: no panic, and no part is longer than the log.
     #[test]
     fn a_log_with_disordered_lines(moves in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0u8..5), 1..30)) {
         let mut lines: Vec<String> = RECORDED.lines().map(str::to_owned).collect();
@@ -122,7 +122,7 @@ proptest! {
                 1 => lines.insert(to, lines[from].clone()),
                 2 => lines.swap(from, to),
                 3 => lines[from] = lines[from].replace("Node 2", "Node 1").replace("node=2", "node=1"),
-                // The text of one behind the time of another.
+                // The text of one line after the time of another.
                 _ => {
                     let text = lines[from].get(27..).unwrap_or_default().to_owned();
                     if let Some(time) = lines[to].get(..27).map(str::to_owned) {
@@ -144,7 +144,7 @@ proptest! {
         let _ = advice::rhythm(&story.checkpoints);
     }
 
-    /// Whatever a line holds, nothing breaks.
+    /// No line content causes a panic.
     #[test]
     fn any_text_behind_a_head(text in "(Node [0-9]{1,12}: )?(Local checkpoint|Start phase|NR Status: node=|Table ID = |CopyFrag complete. )?\\PC{0,40}") {
         let line = format!("2026-11-21T11:23:25.000000Z [MgmtSrvr] INFO     -- {text}\n");

@@ -1,4 +1,5 @@
-//! Logs as 5.1 wrote them, made here: texts and levels of its sources, times of the tests of 2007 (1 GB, two nodes, TimeBetweenLocalCheckpoints=24).
+//! Synthetic logs in the format of 5.1: texts and levels from its sources, times from the tests of 2007 (1 GB, two nodes,
+//! TimeBetweenLocalCheckpoints=24).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -11,11 +12,11 @@ struct Case {
     name: &'static str,
     started_s: i64,
     checkpoint_s: i64,
-    /// Starts of checkpoints after the failure, but for the node's own.
+    /// Starts of checkpoints after the failure, except the node's own.
     others_s: &'static [i64],
 }
 
-/// The four measurements of 2007: gross, and about two minutes of each for the checkpoint at the end.
+/// The four measurements of 2007: the total times, of which about two minutes each are the checkpoint at the end.
 const CASES: [Case; 4] = [
     Case { name: "test 1, optimized node recovery", started_s: 183, checkpoint_s: 120, others_s: &[] },
     Case { name: "test 1, node recovery", started_s: 327, checkpoint_s: 120, others_s: &[] },

@@ -1,4 +1,4 @@
-//! The 16 recorded starts of NDB 9.7.4: each must come out with the right kind, and with its parts as long as the recorder's own account says.
+//! The 16 recorded starts of NDB 9.7.4: each must be found with the right kind, and with parts as long as the recorder's own figures say.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -10,7 +10,7 @@ use ndb::restart_info::Table;
 use ndb::verdict::{self, Rule, Source};
 use ndb::{ClusterLog, Moment, NodeLog, OwnStart, Window};
 
-/// What the recorder's figures, cut off to milliseconds, may differ by: far below the second that is asked for.
+/// The tolerance for the recorder's figures, which are truncated to milliseconds: far below the required second.
 const APART_US: i64 = 5_000;
 
 fn recordings() -> PathBuf {
@@ -34,7 +34,7 @@ fn own_starts(folder: &str) -> Vec<OwnStart> {
     starts.collect()
 }
 
-/// The recorder's account: of each start, by column.
+/// The recorder's figures: one map from column to value for each start.
 fn truth() -> Vec<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(recordings().join("truth.tsv")).unwrap();
     let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned));
@@ -42,7 +42,7 @@ fn truth() -> Vec<BTreeMap<String, String>> {
     lines.map(|cells| head.iter().cloned().zip(cells).collect()).collect()
 }
 
-/// Each start of the account, and what was found of it.
+/// Each recorded start, with what was found for it.
 fn starts() -> Vec<(BTreeMap<String, String>, Story, Restart)> {
     let starts = truth().into_iter().map(|truth| {
         let story = story(&truth["folder"]);
@@ -69,7 +69,7 @@ fn all_sixteen_starts_come_out_with_the_right_kind() {
         let own = own_starts(&truth["folder"]);
         let own = own.iter().find(|own| own.is_of(&restart));
         assert!(own.is_some(), "{}: no start in the node's own log", truth["restart"]);
-        // With the node's own log, and from the cluster log alone.
+        // With the node's own log, and with the cluster log alone.
         for own in [own, None] {
             let happened = verdict::happened(&restart, own);
             assert_eq!(
@@ -138,7 +138,7 @@ fn checkpoints_and_rows_are_counted() {
     }
 }
 
-/// The rule of 5.1 would be wrong here, and is said to decide nothing.
+/// The rule of 5.1 would be wrong here, and is reported as having no effect.
 #[test]
 fn the_rule_of_three_is_kept_apart_from_what_happened() {
     let mut wrong = Vec::new();
@@ -188,7 +188,7 @@ fn restart_info_agrees_with_the_log_and_stale_rows_with_none() {
             })
             .collect();
         let of_it = rows.iter().filter(|row| row.is_of(&restart)).count();
-        // The server forgets a restart that was broken off.
+        // The server keeps no row of an aborted restart.
         let is_finished = truth["started"] != "never";
         assert_eq!(of_it > 0, is_finished, "{}: {rows:?}", truth["restart"]);
     }

@@ -1,4 +1,4 @@
-//! The table of all recorded starts in the docs is what the crate finds. `UPDATE_DOCS=1` writes it.
+//! Checks that the table of all recorded starts in the docs is what the crate finds. `UPDATE_DOCS=1` writes it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
