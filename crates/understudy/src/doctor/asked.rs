@@ -1,4 +1,4 @@
-//! Asking every node at the same time, for whoever looks at all of them: what came of it, node by node.
+//! Queries every node concurrently, and collects the answers or errors by node.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ pub struct NodeFacts<Said> {
     pub name: String,
     /// Its address there.
     pub address: String,
-    /// What it said.
+    /// Its answers, or why there are none.
     pub said: Result<Said, String>,
-    /// What its option file says, when one was named.
+    /// The options in its option file, or why the file cannot be used; `None` when no file was named.
     pub file: Option<Result<BTreeMap<String, String>, String>>,
 }
 
-/// Asks every node, at the same time; `ask` gets its address.
+/// Queries every node concurrently; `ask` gets its address.
 pub async fn each<Said, Asking>(settings: &Settings, ask: impl Fn(String) -> Asking) -> Vec<NodeFacts<Said>>
 where
     Said: Send + 'static,
@@ -41,12 +41,12 @@ where
     facts
 }
 
-/// Those that answered, by name.
+/// The nodes that answered, with their names.
 pub fn answered<Said>(nodes: &[NodeFacts<Said>]) -> impl Iterator<Item = (&str, &Said)> {
     nodes.iter().filter_map(|node| Some((node.name.as_str(), node.said.as_ref().ok()?)))
 }
 
-/// The names of those of which it is true.
+/// The names of the nodes that answered and for which `is` is true.
 pub fn named<Said>(nodes: &[NodeFacts<Said>], is: impl Fn(&Said) -> bool) -> Vec<String> {
     answered(nodes).filter(|(_, said)| is(said)).map(|(name, _)| name.to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! From what the nodes said to what it means. No I/O: the same answers give the same report.
+//! Turns the nodes' answers into the report. No I/O: the same answers give the same report.
 //!
 //! The figures called measured are this project's own: three Galera nodes on one machine, MariaDB 10.11 with Galera 26.4.
 //!
@@ -28,7 +28,7 @@ pub fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
         cluster: settings.name.clone(),
         nodes: nodes.iter().map(node_report).collect(),
         deciding: READ.iter().map(|&(setting, cases)| Deciding { setting, cases }).collect(),
-        // What a case comes to follows from the nodes' own settings.
+        // The duration of a case depends on the nodes' own settings.
         cells: if nodes::answered(nodes).next().is_some() {
             cells::cells(settings, nodes)
         } else {

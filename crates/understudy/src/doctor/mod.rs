@@ -1,6 +1,6 @@
-//! `understudy doctor`: asks each node for what decides how long a failover takes, says which case of the seed's table each
-//! answer decides, and proposes better values with the measured reason. It changes nothing. For a primary with replicas: what each
-//! should be set to, so that nothing is lost and nobody writes past Understudy.
+//! `understudy doctor`: queries each node for the settings that decide how long a failover takes, states which case of the seed article's
+//! table each one decides, and proposes better values with the measured reason. It changes nothing. For a primary with replicas: how each
+//! server should be set, so that no transaction is lost and no client bypasses Understudy with writes.
 //!
 //! ```text
 //!   nodes ──┬──> read (SQL) ──> judge (facts to findings, no I/O) ──┬──> page (text), or JSON
@@ -77,7 +77,7 @@ impl Doctor {
         Ok(if report.must_act() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    /// The option files that were named.
+    /// The option files from `--my-cnf`, by node.
     fn files(&self, settings: &Settings) -> Result<replication::Files, Failure> {
         if settings.kind != Kind::Replication && !self.my_cnf.is_empty() {
             let text = "--my-cnf is for a primary with replicas, and cluster.kind is \"galera\"";

@@ -1,4 +1,4 @@
-//! `wsrep_provider_options`: one string of `key = value; ...` pairs, with ISO 8601 durations and sizes with a letter.
+//! Parses `wsrep_provider_options`: one string of `key = value; ...` pairs, with ISO 8601 durations and sizes with a unit letter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Options(BTreeMap<String, String>);
 
 impl Options {
-    /// Reads the server's string; what is not a pair is left out.
+    /// Parses the server's string; parts that are not pairs are left out.
     pub fn parse(text: &str) -> Self {
         let pair = |part: &str| {
             let (key, value) = part.split_once('=')?;

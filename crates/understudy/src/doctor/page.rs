@@ -1,11 +1,11 @@
-//! The doctor's report for people.
+//! The doctor's report as text.
 
 use std::fmt::Write;
 
 use super::judge::{NodeReport, Report, Weight};
 use crate::table::{Lean, Table, wrap};
 
-/// Widest line of running text, in characters.
+/// The greatest width of running text, in characters.
 const WIDTH: usize = 100;
 
 /// The whole report.
@@ -33,7 +33,7 @@ fn settings(report: &Report) -> String {
     let mut columns = vec![("SETTING", Lean::Left)];
     columns.extend(report.nodes.iter().map(|node| (node.name.as_str(), Lean::Left)));
     if !report.is_unanswered() {
-        // Without cases a setting is right or wrong.
+        // Without a table of cases, the column shows the right value of a setting.
         columns.push((if report.cells.is_empty() { "SHOULD BE" } else { "DECIDES" }, Lean::Left));
     }
     let mut table = Table::new(&columns);
@@ -51,7 +51,7 @@ fn settings(report: &Report) -> String {
             let found = node.settings.iter().find(|(name, _)| name == deciding.setting);
             found.map(|(_, value)| value.clone())
         };
-        // A version that does not have the option says nothing of it.
+        // A setting that no node has is left out.
         if report.nodes.iter().any(|node| value(node).is_some()) {
             let mut row = each(deciding.setting, &|node| value(node).unwrap_or_else(|| "-".to_owned()));
             row.push(deciding.cases.to_owned());

@@ -1,22 +1,22 @@
-//! Tries `proof_command` (`bootstrap = "proven"`) on the nodes that answer, and says what it said: it must not call one of them dead, and it must get
-//! as far as looking at them.
+//! Tries `proof_command` (`bootstrap = "proven"`) on the nodes that answer, and reports the result: the command must not call such a node
+//! dead, and it must be able to look at it.
 //!
-//! Only nodes that answer are asked about: of a server that runs there is nothing to recover, so that nothing is started or written there.
+//! Only nodes that answer are tried: on a running server there is nothing to recover, so the command starts and writes nothing there.
 
 use manager::Trial;
 
 use super::judge::{Finding, Weight};
 use crate::settings::Settings;
 
-/// What came of it for one node.
+/// The result for one node.
 pub struct Tried {
     /// The node's name.
     pub node: String,
-    /// It is as it should be; or what is wrong. A sentence each.
+    /// Why the result is right, or what is wrong. One sentence each.
     pub verdict: Result<String, String>,
 }
 
-/// Tries it for these nodes (name and address), side by side; nothing where the setting is off.
+/// Tries the command for these nodes (name and address), concurrently; returns nothing where the setting is off.
 pub async fn all(settings: &Settings, answering: Vec<(String, String)>) -> Vec<Tried> {
     let Some(command) = &settings.bootstrap.proof_command else { return Vec::new() };
     let within = settings.bootstrap.proof_deadline;
@@ -52,7 +52,7 @@ fn verdict(node: &str, trial: Trial) -> Result<String, String> {
     }
 }
 
-/// The same for the doctor's report.
+/// The results as findings of the doctor's report.
 pub fn findings(tried: Vec<Tried>) -> Vec<Finding> {
     let finding = |Tried { node, verdict }: Tried| {
         let (weight, what, because) = match verdict {

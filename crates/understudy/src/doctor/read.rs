@@ -1,4 +1,4 @@
-//! What the nodes say about themselves. All SQL of the doctor is here, and it only reads.
+//! Queries the nodes about their settings and state. All SQL of the doctor for Galera is here, and it only reads.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::asked;
 use super::options::Options;
 use crate::settings::Settings;
 
-/// One statement, or a connection, may take this long.
+/// The time limit of one statement, and of connecting.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A node's answers, or why there are none.
 pub type NodeFacts = super::asked::NodeFacts<Said>;
 
-/// A node's answers. What it did not say is `None`.
+/// A node's answers. A value that it does not have is `None`, or empty.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// `@@version`.
@@ -39,17 +39,17 @@ pub struct Said {
     pub sst_method: String,
     /// `wsrep_slave_threads`.
     pub appliers: Option<u32>,
-    /// Share of the time since start (or FLUSH STATUS) that flow control paused this node: 0 to 1.
+    /// The fraction of the time since start (or FLUSH STATUS) for which flow control paused this node: 0 to 1.
     pub paused: Option<f64>,
-    /// Replicated and received bytes a second, on average since start.
+    /// Replicated and received bytes per second, on average since start.
     pub bytes_per_second: Option<f64>,
     /// `wsrep_evs_delayed`: members that answer late.
     pub delayed: String,
-    /// What the monitor account lacks.
+    /// The privileges that the monitor account lacks.
     pub lacks: Vec<MissingPrivilege>,
 }
 
-/// Something the monitor account may not do.
+/// A privilege that the monitor account lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingPrivilege {
     /// The privilege, as GRANT spells it.
@@ -59,7 +59,7 @@ pub struct MissingPrivilege {
 }
 
 impl MissingPrivilege {
-    /// What eviction needs.
+    /// The privilege that eviction needs.
     pub const EVICT: &str = "SUPER ON *.*";
 
     /// "SUPER ON *.* and SELECT ON mysql.global_priv".
@@ -75,7 +75,7 @@ impl MissingPrivilege {
     }
 }
 
-/// Asks every node, at the same time.
+/// Queries every node concurrently.
 pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
     let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
     asked::each(settings, |address| {
@@ -122,7 +122,7 @@ fn rate(status: &Rows) -> Option<f64> {
     Some((number("wsrep_replicated_bytes")? + number("wsrep_received_bytes")?) / uptime)
 }
 
-/// Tries what the manager will do, as far as reading shows it, instead of interpreting the text of grants alone.
+/// Tries reading the accounts, since that is what the manager will do; the other privileges are looked up in SHOW GRANTS.
 async fn lacks(link: &mut Link) -> Result<Vec<MissingPrivilege>, LinkError> {
     let mut lacks = Vec::new();
     if !may_read_accounts(link).await? {
@@ -157,7 +157,7 @@ async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
     for table in ["mysql.global_priv", "mysql.user"] {
         match link.query(&format!("SELECT COUNT(*) FROM {table}"), DEADLINE).await {
             Ok(_) => return Ok(true),
-            // No such table: MySQL and Percona keep the accounts in mysql.user.
+            // No such table: MySQL and Percona Server have the accounts in mysql.user.
             Err(LinkError::Rejected { errno: 1146, .. }) => {}
             Err(LinkError::Rejected { .. }) => return Ok(false),
             Err(e) => return Err(e),
@@ -166,7 +166,7 @@ async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
     Ok(false)
 }
 
-/// A connection error with what to do about it.
+/// A connection error as a sentence with what to do about it.
 pub fn explain(error: &LinkError, kind: Kind, user: &str) -> String {
     let account = |errno: u16| manager::account_for(kind, user, errno);
     match error {

@@ -1,4 +1,4 @@
-//! The seed's table: what decides how long each case takes here, and what that comes to.
+//! The failover table of the seed article: which settings decide the duration of each case here, and the resulting duration.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
     ]
 }
 
-/// What eviction comes to with these settings and rights, and how to say it.
+/// The eviction policy that these settings and privileges allow, and its text.
 fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
     let monitor = &settings.monitor;
     let word = match monitor.evict {
@@ -123,7 +123,7 @@ fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
     }
 }
 
-/// Whether a silent node makes the others' timers shorter for a while.
+/// Whether the evs timers of the other nodes are shortened while a node is silent.
 fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) -> bool {
     let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
     let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
@@ -136,7 +136,7 @@ fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) 
         && !answered(nodes).any(|(_, said)| lacks(said))
 }
 
-/// How much the next writer may have left to apply: the receive queue at which flow control pauses the writers.
+/// How many writesets the next writer may still have to apply: the receive queue length at which flow control pauses the writers.
 fn queue(nodes: &[NodeFacts]) -> String {
     let limit = |said: &Said| {
         let limit: f64 = said.options.text("gcs.fc_limit")?.parse().ok()?;
@@ -152,7 +152,7 @@ fn queue(nodes: &[NodeFacts]) -> String {
     }
 }
 
-/// What happens afterwards: not a cell of the seed's table, and the longest time of all when it goes wrong.
+/// The return of the node: not a case of the seed article's table, but the longest time of all when it needs a full copy.
 fn the_return(nodes: &[NodeFacts]) -> Cell {
     let size = answered(nodes).filter_map(|(_, said)| said.options.bytes("gcache.size")).min();
     let rate = answered(nodes).filter_map(|(_, said)| said.bytes_per_second).reduce(f64::max);

@@ -1,8 +1,8 @@
-//! The settings that decide how long a failover takes, and the values that we advise.
+//! The settings that decide how long a failover takes, and the advised values.
 
 use std::time::Duration;
 
-/// The advised values, and why each is what it is. All but the last can be set while the node runs.
+/// The advised values in milliseconds, with the reasons. All but the last can be set while the node runs.
 pub(super) const ADVISED: &[(&str, u64, &str)] = &[
     ("evs.keepalive_period", 200, "a heartbeat every 200 ms, so that silence is noticed"),
     ("evs.suspect_timeout", 600, "three lost heartbeats make a suspect"),
@@ -11,7 +11,7 @@ pub(super) const ADVISED: &[(&str, u64, &str)] = &[
     ("evs.join_retrans_period", 200, "a lost message of that agreement is sent again after this"),
     ("evs.inactive_check_period", 100, "how often the above are looked at; needs a restart"),
 ];
-/// What is read of each node, and which cases of the table it decides.
+/// The settings that are read from each node, and which cases of the table each one decides.
 pub(super) const READ: &[(&str, &str)] = &[
     ("evs.keepalive_period", "frozen, vanished: how soon silence can be told from a pause"),
     ("evs.suspect_timeout", "non-graceful passive and all, unless evicted; frozen, vanished"),
@@ -33,7 +33,7 @@ pub(super) const READ: &[(&str, &str)] = &[
 /// These two are variables of the server, not provider options.
 pub(super) const APPLIERS: &str = "wsrep_slave_threads";
 pub(super) const SST_METHOD: &str = "wsrep_sst_method";
-/// The one that needs a restart.
+/// The setting that needs a restart.
 pub(super) const NEEDS_RESTART: &str = "evs.inactive_check_period";
-/// A node that was away this long should come back by IST.
+/// A node that was away for this long should still return by IST.
 pub(super) const WINDOW_WANTED: Duration = Duration::from_secs(3600);

@@ -1,4 +1,4 @@
-//! What is wrong with the nodes, or could be better.
+//! Finds what is wrong with the nodes' settings, or could be better.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::units::{iso, kib, mib};
 use crate::doctor::read::{MissingPrivilege, NodeFacts, Said};
 use crate::settings::Settings;
 
-/// All of it, the worst first.
+/// All findings, the worst first.
 pub(super) fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
     let mut findings = Vec::new();
     reach(nodes, &mut findings);
@@ -194,7 +194,7 @@ fn gcache(nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
         let (Some(size), Some(rate)) = (said.options.bytes("gcache.size"), said.bytes_per_second) else {
             continue;
         };
-        // Below a byte a second a window says nothing.
+        // Below a byte per second the window is meaningless.
         if rate < 1.0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Looking at what the nodes said.
+//! Helpers for the nodes' answers.
 
 use std::time::Duration;
 

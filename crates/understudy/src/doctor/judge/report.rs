@@ -1,17 +1,17 @@
-//! What the doctor says, as values: the page and the JSON are both made of these.
+//! The doctor's report as values; the text page and the JSON are both made from them.
 
 use serde::Serialize;
 
-/// All there is to say.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The cluster's name.
     pub cluster: String,
-    /// What each node is set to.
+    /// The settings of each node.
     pub nodes: Vec<NodeReport>,
-    /// Which cases each of those settings decides, in the same words as the table.
+    /// Which cases each of those settings decides, with the same names as in the table.
     pub deciding: Vec<Deciding>,
-    /// The seed's table, with what decides each case here.
+    /// The seed article's table, with what decides each case here.
     pub cells: Vec<Cell>,
     /// What is wrong, or could be better.
     pub findings: Vec<Finding>,
@@ -28,13 +28,13 @@ pub struct NodeReport {
     pub unreachable: Option<String>,
     /// Its version.
     pub version: String,
-    /// Its state, in its own word.
+    /// Its state, as the server reports it.
     pub state: String,
     /// The settings that decide something, as `key = value`.
     pub settings: Vec<(String, String)>,
 }
 
-/// What one setting is good for.
+/// What one setting decides.
 #[derive(Debug, Serialize)]
 pub struct Deciding {
     /// Its name.
@@ -46,52 +46,52 @@ pub struct Deciding {
 /// One case of the failover table.
 #[derive(Debug, Serialize)]
 pub struct Cell {
-    /// Which.
+    /// The case.
     pub case: &'static str,
     /// What decides how long it takes, with its present values.
     pub decided_by: String,
-    /// What that comes to.
+    /// The resulting duration or effect.
     pub comes_to: String,
     /// What the seed article measured.
     pub seed: &'static str,
 }
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Must be put right: something does not work.
+    /// Must be corrected: something does not work.
     Problem,
-    /// Will hurt one day.
+    /// Works now, but will cause trouble in some situation.
     Warning,
     /// Could be better.
     Advice,
 }
 
-/// One thing to know or to do.
+/// One finding.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// Its severity.
     pub weight: Weight,
-    /// Which nodes.
+    /// The nodes it concerns.
     pub nodes: Vec<String>,
-    /// What, as one sentence.
+    /// The finding, as one sentence.
     pub what: String,
-    /// Why, with the measured reason.
+    /// Why it matters, with the measured reason.
     pub because: String,
     /// SQL to run on each of these nodes.
     pub sql: Vec<String>,
-    /// Lines for the server's configuration file, so that it lasts.
+    /// Lines for the server's configuration file, so that the change survives a restart.
     pub my_cnf: Vec<String>,
 }
 
 impl Report {
-    /// Whether no node answered: then nothing can be said of how they are set.
+    /// Whether no node answered, so that nothing is known about their settings.
     pub fn is_unanswered(&self) -> bool {
         self.nodes.iter().all(|node| node.unreachable.is_some())
     }
 
-    /// Whether something must be put right.
+    /// Whether there is a problem that must be corrected.
     pub fn must_act(&self) -> bool {
         self.findings.iter().any(|finding| finding.weight == Weight::Problem)
     }

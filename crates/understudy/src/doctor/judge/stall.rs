@@ -1,4 +1,4 @@
-//! How long Galera lets writes stand still when a member falls silent, by the timeouts it is set to.
+//! How long Galera stalls writes when a member becomes silent, by its timeout settings.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use super::nodes::answered;
 use super::units::seconds;
 use crate::doctor::read::NodeFacts;
 
-/// How long Galera itself lets writes stand still when a member falls silent.
+/// How long Galera itself stalls writes when a member becomes silent.
 pub(super) enum Stall {
     /// All nodes have Galera's defaults.
     Defaults,
     /// All nodes have the advised values, or tighter ones.
     Advised,
-    /// Something else; with the longest evs.suspect_timeout.
+    /// Other values; with the longest evs.suspect_timeout.
     Other(Duration),
-    /// No node said.
+    /// No node reported evs.suspect_timeout.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ impl Stall {
         }
     }
 
-    /// With what was measured for the case at the defaults and at the advised values.
+    /// The text, with the stall measured for this case at the defaults and at the advised values.
     pub(super) fn sentence(&self, with_defaults: &str, with_advised: &str) -> String {
         match self {
             Self::Defaults => format!("{with_defaults} of stalled writes (measured with these defaults)"),

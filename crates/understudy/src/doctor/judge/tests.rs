@@ -104,7 +104,7 @@ fn the_queue_and_the_return_are_computed() {
         let cell = report.cells.into_iter().find(|cell| cell.case.starts_with(case)).unwrap();
         format!("{} -> {}", cell.decided_by, cell.comes_to)
     };
-    // 16 x sqrt(3), as the servers' own "Flow-control interval" lines say; unscaled for a single writer.
+    // 16 x sqrt(3), as in the servers' own "Flow-control interval" log lines; unscaled for a single writer.
     assert!(cell(&said(DEFAULTS), "graceful: active").contains("at most about 28 writesets"));
     let single = said(&format!("{DEFAULTS}; gcs.fc_single_primary = YES"));
     assert!(cell(&single, "graceful: active").contains("at most about 16 writesets"));

@@ -1,4 +1,4 @@
-//! Figures as the report writes them.
+//! Formats numbers for the report.
 
 use std::time::Duration;
 

@@ -1,29 +1,30 @@
-//! Accounts: who writes in spite of read_only, what the monitor lacks for errant transactions, and whether replicas can log in.
+//! Checks the accounts: which may write in spite of read_only, which privileges the monitor lacks for errant transactions, and whether
+//! replicas can log in.
 
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 
-/// An account that writes in spite of read_only.
+/// An account that may write in spite of read_only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bypass {
     /// Its name.
     pub user: String,
-    /// From where.
+    /// Its host.
     pub host: String,
-    /// Through which right.
+    /// The privilege that allows it.
     pub right: &'static str,
 }
 
 /// Bits of `access` in mysql.global_priv, as a 10.11 server sets them.
 const READ_ONLY_ADMIN: u64 = 1 << 33;
 const SUPER: u64 = 1 << 15;
-/// From this version on SUPER alone does not write in spite of read_only.
+/// From this version on SUPER alone does not allow writes in spite of read_only.
 const SUPER_IS_NOT_ENOUGH: (u32, u32) = (10, 11);
-/// The server's own, which nobody logs in with from elsewhere.
+/// The server's own accounts, which are not reported. Only the user name is compared, not the host.
 const OWN: [&str; 3] = ["root", "mysql", "mariadb.sys"];
 
-/// Those of all accounts; `None` when the table may not be read.
+/// All such accounts; `None` when the table may not be read.
 pub async fn bypass(link: &mut Link, deadline: Duration) -> Result<Option<Vec<Bypass>>, LinkError> {
     let query = "SELECT User, Host, JSON_VALUE(Priv, '$.access') FROM mysql.global_priv";
     let rows = match link.query(query, deadline).await {
@@ -40,7 +41,7 @@ pub async fn bypass(link: &mut Link, deadline: Duration) -> Result<Option<Vec<By
     Ok(Some(each.filter(|account| !OWN.contains(&account.user.as_str())).collect()))
 }
 
-/// Through which right an account with these writes in spite of read_only.
+/// The privilege that allows an account with these `access` bits to write in spite of read_only.
 fn writes(version: &str, access: u64) -> Option<&'static str> {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -51,7 +52,7 @@ fn writes(version: &str, access: u64) -> Option<&'static str> {
     }
 }
 
-/// What `understudy errant` needs beside what everything needs.
+/// The privileges that `understudy errant` needs in addition, and that the monitor lacks.
 pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec<&'static str>, LinkError> {
     let held = manager::rights::held(link, deadline).await?;
     Ok(["BINLOG MONITOR", "BINLOG ADMIN", "BINLOG REPLAY"]
@@ -60,7 +61,7 @@ pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec
         .collect())
 }
 
-/// What is wrong with the account that replicas log in with.
+/// What is wrong with the account that replicas log in with; `None` when nothing is, or when its grants cannot be read.
 pub async fn replicas(address: &str, login: &Login, deadline: Duration) -> Option<String> {
     let mut link = match Link::connect(address, login, deadline).await {
         Ok(link) => link,

@@ -1,4 +1,4 @@
-//! From what the servers said to what it means. No I/O.
+//! Turns the servers' answers into the report. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,8 @@ use crate::doctor::asked::{answered, named};
 use crate::doctor::judge::{Deciding, Finding, NodeReport, Report, Weight};
 use crate::settings::Settings;
 
-/// What a file is to say of them, since no server tells it: name, value, and why.
+/// What the option file should contain, since a running server does not show it: name, value, and whether it applies with semi-synchronous
+/// replication only.
 const IN_FILE: &[(&str, &str, bool)] =
     &[("read_only", "ON", false), ("skip_slave_start", "ON", false), ("init_rpl_role", "SLAVE", true)];
 
@@ -40,7 +41,7 @@ fn node_report(node: &NodeFacts) -> NodeReport {
     }
 }
 
-/// Findings about nodes; none when there are no such nodes.
+/// The findings; one that concerns no node is not added.
 struct Findings(Vec<Finding>);
 
 impl Findings {
@@ -73,12 +74,12 @@ impl Findings {
     }
 }
 
-/// All of it, the worst first.
+/// All findings, the worst first.
 fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
     let mut findings = Findings(vec![]);
     reach(nodes, &mut findings);
     accounts(settings, nodes, &mut findings);
-    // Where any acknowledges, or is waited for, all should.
+    // If semi-synchronous replication is enabled on any server, it should be on all.
     let semi_sync = answered(nodes).any(|(_, said)| {
         said.is_on("rpl_semi_sync_slave_enabled") || said.is_on("rpl_semi_sync_master_enabled")
     });
@@ -122,7 +123,7 @@ fn reach(nodes: &[NodeFacts], findings: &mut Findings) {
     }
 }
 
-/// What is the same for several nodes is said once.
+/// Groups nodes with the same value, so that it is reported once.
 fn alike<T: Ord>(nodes: &[NodeFacts], of: impl Fn(&Said) -> Option<T>) -> BTreeMap<T, Vec<String>> {
     let mut alike: BTreeMap<T, Vec<String>> = BTreeMap::new();
     for (name, said) in answered(nodes) {
@@ -181,7 +182,7 @@ fn rules(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
     }
 }
 
-/// What must differ, and what must not.
+/// Settings that must differ between the servers, or must not.
 fn apart(nodes: &[NodeFacts], findings: &mut Findings) {
     let ids = alike(nodes, |said| said.value("server_id").map(str::to_owned));
     for (id, who) in ids.into_iter().filter(|(_, who)| who.len() > 1) {
@@ -283,7 +284,7 @@ fn bypass(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     );
 }
 
-/// A server that two move would be moved to and fro.
+/// Two managers would move the same servers in turn.
 fn managers(nodes: &[NodeFacts], findings: &mut Findings) {
     let several = |said: &Said| Some(said.managers.clone()).filter(|from| from.len() > 1);
     for (from, who) in alike(nodes, several) {
@@ -311,7 +312,7 @@ fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
             None => {}
         }
     }
-    // From outside only a value that the file gave, and that nobody has set since, can be told.
+    // Without the file, a value is known to be in it only if the server read it from there and nobody has changed it since.
     let mut unknown: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.file.is_none()) {
         let Ok(said) = &node.said else { continue };
@@ -347,7 +348,7 @@ fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
     }
 }
 
-/// What a server will be when it starts.
+/// Checks how a server will be set after its next start.
 fn file(name: &str, options: &BTreeMap<String, String>, semi_sync: bool, findings: &mut Findings) {
     let value = |option: &str| options.get(option).map(String::as_str);
     let is_on = |value: &str| ["ON", "1", "TRUE", ""].iter().any(|on| value.eq_ignore_ascii_case(on));

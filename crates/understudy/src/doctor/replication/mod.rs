@@ -1,5 +1,5 @@
-//! The doctor for a primary with replicas: what keeps transactions from being lost, and servers from being written by whoever goes past
-//! Understudy.
+//! The doctor for a primary with replicas: finds settings that may lose transactions, or that let clients bypass Understudy and write to a
+//! replica.
 //!
 //! ```text
 //!   nodes ──> read (SQL) ──┬──> judge (the table of rules, what is of accounts and files) ──> the same report as for Galera

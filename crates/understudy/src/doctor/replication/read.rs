@@ -1,4 +1,4 @@
-//! What the servers say about themselves, and their option files where they can be read here. It only reads.
+//! Queries the servers about their settings, and reads their option files where they are on this machine. It only reads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::doctor::asked;
 use crate::mycnf;
 use crate::settings::Settings;
 
-/// One statement, or a connection, may take this long.
+/// The time limit of one statement, and of connecting.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A server's answers, or why there are none; and its option file.
@@ -23,21 +23,21 @@ pub type NodeFacts = asked::NodeFacts<Said>;
 /// A server's answers.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
-    /// Its variables by their names in small letters.
+    /// Its variables, by their names in lower case.
     pub variables: BTreeMap<String, Variable>,
-    /// It follows another.
+    /// It is a replica.
     pub is_replica: bool,
-    /// As a primary it waits for replicas at this moment, and for so many.
+    /// The number of semi-synchronous replicas, if as a primary it waits for them at this moment.
     pub waits_for: Option<u32>,
-    /// Rights that the monitor account needs and lacks, one sentence each.
+    /// Privileges that the monitor account needs and lacks, one sentence each.
     pub lacks: Vec<String>,
-    /// Rights that only `understudy errant` needs.
+    /// Privileges that only `understudy errant` needs and the monitor account lacks.
     pub lacks_for_errant: Vec<&'static str>,
-    /// Accounts that write in spite of read_only; `None` when they may not be read.
+    /// Accounts that may write in spite of read_only; `None` when the accounts may not be read.
     pub bypass: Option<Vec<Bypass>>,
     /// What is wrong with the account that replicas log in with.
     pub replicas_account: Option<String>,
-    /// From where it is managed by a running Understudy.
+    /// The hosts from which running Understudys manage it.
     pub managers: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Said {
 /// Option files by the name of their server.
 pub type Files = BTreeMap<String, PathBuf>;
 
-/// Asks every node, at the same time. `account`: what replicas log in with; `None` where another manager moves the primary.
+/// Queries every node concurrently. `account`: what replicas log in with; `None` where another manager moves the primary.
 pub async fn all(
     settings: &Settings,
     password: &str,
@@ -112,7 +112,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let clients = status.value_of("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok());
     let is_replica = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
         Ok(rows) => !rows.is_empty(),
-        // That it may not be asked is among what the account lacks.
+        // The missing privilege is reported in `lacks`.
         Err(LinkError::Rejected { .. }) => false,
         Err(other) => return Err(other),
     };

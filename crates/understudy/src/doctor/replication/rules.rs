@@ -1,16 +1,16 @@
-//! The table of rules: each setting, what it should be, why, and the line that keeps it so.
+//! The table of rules: each setting, its right value, the reason, and the line for the option file.
 
 use super::super::judge::Weight;
 use super::read::Said;
 
-/// Which servers a rule is about.
+/// The servers that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// All of them.
     All,
-    /// Those that follow another.
+    /// The replicas.
     Replicas,
-    /// Nobody: it is only shown.
+    /// None: the setting is shown in the table, and checked elsewhere by comparing the servers.
     Nobody,
 }
 
@@ -18,19 +18,19 @@ pub enum Who {
 pub struct Rule {
     /// Its name.
     pub name: &'static str,
-    /// For the table: what it should be, and what for.
+    /// For the table: its right value, and the reason.
     pub should_be: &'static str,
     pub weight: Weight,
     pub who: Who,
-    /// Only where servers replicate semi-synchronously.
+    /// Applies only with semi-synchronous replication.
     pub semi_sync: bool,
     /// Whether a value is right.
     pub is_right: fn(&str) -> bool,
-    /// What comes of it when it is not.
+    /// What happens when the value is wrong.
     pub because: &'static str,
-    /// To put it right now; empty when that takes a restart.
+    /// SQL that corrects it now; empty when that takes a restart.
     pub sql: &'static str,
-    /// For the configuration file; empty when it belongs into none.
+    /// The line for the option file; empty when it belongs into none.
     pub line: &'static str,
 }
 
@@ -46,12 +46,12 @@ fn number(value: &str) -> u64 {
     value.parse::<f64>().map_or(0, |number| number as u64)
 }
 
-/// A limit that is never reached: longer than anybody waits for a commit; milliseconds.
+/// A timeout that is never reached, in milliseconds: longer than any client waits for a commit.
 const SEMI_SYNC_TIMEOUT_MS: u64 = 3_600_000;
-/// A server may be away this long and still follow.
+/// A replica may be away for this many seconds and still catch up from the binlog.
 const KEPT_S: u64 = 86_400;
 
-/// All of them, in the order of the page.
+/// All rules, in the order of the page.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "read_only",
@@ -265,7 +265,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 impl Rule {
-    /// Whether the server's value is wrong; one that it does not have is not.
+    /// Whether the server's value is wrong; a variable that it does not have is not wrong.
     pub fn is_broken(&self, said: &Said, semi_sync: bool) -> bool {
         let counts = match self.who {
             Who::All => true,

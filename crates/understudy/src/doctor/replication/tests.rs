@@ -20,7 +20,7 @@ fn settings() -> Settings {
     Settings::parse(Path::new("x.toml"), &text).unwrap()
 }
 
-/// A server as it should be, with its number; the first is the primary.
+/// A server with all right settings, by its number; the first is the primary.
 fn good(number: u32) -> Said {
     let id = number.to_string();
     let is_primary = number == 1;
@@ -79,7 +79,7 @@ fn found(change: impl Fn(u32, &mut NodeFacts)) -> Vec<Finding> {
     report(&settings(), &servers(change)).findings
 }
 
-/// What is found when a variable is something else on all servers, or on one.
+/// The findings when a variable has another value on all servers, or on one.
 fn with(name: &str, value: &str, only: Option<u32>) -> Vec<Finding> {
     found(|number, facts| {
         if only.is_none_or(|only| only == number) {
