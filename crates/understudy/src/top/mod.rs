@@ -1,4 +1,4 @@
-//! `understudy top`: the cluster in a terminal, as it is each second, with keys for what an operator does most.
+//! `understudy top`: shows the cluster in a terminal, updated each second, with keys for an operator's most frequent orders.
 //!
 //! ```text
 //!   feed (a thread): the status of a running serve, each second ──┐
@@ -7,7 +7,7 @@
 //!                                                                            view draws
 //! ```
 //!
-//! The terminal is its own again however this ends: by a key, an error, a signal or a panic.
+//! The terminal is restored however this ends: by a key, an error, a signal or a panic.
 
 mod model;
 mod record;
@@ -34,11 +34,11 @@ use crate::client::{Client, Server};
 use crate::commands::drain::node_path;
 use crate::exit::{CommandResult, Failure};
 
-/// Between two questions for the status.
+/// The pause between two requests for the status.
 const EVERY: Duration = Duration::from_secs(1);
-/// A key is answered within this.
+/// How long the loop waits for a key before it looks for other messages.
 const KEY_TIME: Duration = Duration::from_millis(50);
-/// The longest pause between two states of a recording: what was not recorded is not waited for.
+/// The longest pause between two states of a replay: longer gaps in a recording are shortened to this.
 const GAP_MAX: Duration = Duration::from_secs(5);
 
 /// The cluster in the terminal: nodes, rates, queues, flow control, the hold and the last decisions, each second. Keys drain a node or make it
@@ -58,7 +58,7 @@ pub struct Top {
     server: Server,
 }
 
-/// Gives the terminal back.
+/// Restores the terminal when it is dropped.
 struct Restored;
 
 impl Drop for Restored {
@@ -67,9 +67,9 @@ impl Drop for Restored {
     }
 }
 
-/// Where states come from.
+/// The source of the states.
 enum Source {
-    /// `newest` has what was not shown yet, and no more than one of it, however long the terminal takes nothing.
+    /// `newest` is the latest message not shown yet. Only one is held, even while the terminal blocks.
     Live {
         orders: Client,
         recorder: Option<Recorder>,
@@ -100,7 +100,7 @@ impl Top {
                 Source::Recording { recording, next: Instant::now(), speed: self.speed }
             }
             None => {
-                // What cannot be reached or is refused is said before the terminal is taken.
+                // Connection and login errors are printed before the terminal is taken over.
                 let client = self.server.client()?;
                 model.take(client.get("status")?.data);
                 need_terminal()?;
@@ -114,13 +114,13 @@ impl Top {
         };
         let runtime = crate::runtime::start()?;
         heed_signals(&runtime, &send)?;
-        // Before the first of the steps in which it is taken over.
+        // Created before the terminal is taken over, so that a failure halfway is undone, too.
         let restored = Restored;
         let terminal = ratatui::try_init()
             .map_err(|e| Failure::Failed(format!("the terminal cannot be taken over: {e}")))?;
         let ended = show(terminal, model, source, &messages, &send);
         drop(restored);
-        // A question that is under way is not waited for.
+        // A request in progress is not waited for.
         runtime.shutdown_background();
         ended.map(|()| ExitCode::SUCCESS)
     }
@@ -135,7 +135,7 @@ fn need_terminal() -> Result<(), Failure> {
     Err(Failure::usage(why))
 }
 
-/// Asks for the status until nobody wants it any more.
+/// Requests the status until the view has ended.
 fn feed(client: &Client, newest: &Weak<Mutex<Option<Message>>>) {
     loop {
         std::thread::sleep(EVERY);
@@ -148,7 +148,7 @@ fn feed(client: &Client, newest: &Weak<Mutex<Option<Message>>>) {
     }
 }
 
-/// What would end the program ends the view.
+/// Makes the signals that would kill the program end the view instead.
 fn heed_signals(runtime: &tokio::runtime::Runtime, send: &Sender<Message>) -> Result<(), Failure> {
     let _inside = runtime.enter();
     for kind in [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()] {
@@ -157,7 +157,7 @@ fn heed_signals(runtime: &tokio::runtime::Runtime, send: &Sender<Message>) -> Re
         let send = send.clone();
         runtime.spawn(async move {
             if signals.recv().await.is_some() {
-                // An error says that it ends already.
+                // An error means that the view is ending already.
                 let _ = send.send(Message::Stop);
             }
         });
@@ -201,7 +201,7 @@ fn show(
     }
 }
 
-/// Keeps the status, where that is wanted.
+/// Records the status, if `--record` was given.
 fn record(source: &mut Source, model: &mut Model) {
     let Source::Live { recorder, .. } = source else { return };
     if let Some(Err(why)) = recorder.as_mut().map(|recorder| recorder.write(&model.status)) {
@@ -211,7 +211,7 @@ fn record(source: &mut Source, model: &mut Model) {
 }
 
 impl Source {
-    /// The newest state, or the next of a recording, when its time has come.
+    /// The newest message, or the next state of a recording when it is due.
     fn due(&mut self, model: &mut Model) -> Option<Message> {
         let (recording, next, speed) = match self {
             Self::Live { newest, .. } => {
@@ -239,7 +239,7 @@ impl Source {
         }
     }
 
-    /// Gives an order; what comes of it is told later.
+    /// Sends an order; its result arrives later as a message.
     fn order(&self, order: Order, send: &Sender<Message>) {
         let Self::Live { orders, .. } = self else { return };
         let (client, send) = (orders.clone(), send.clone());
@@ -249,7 +249,7 @@ impl Source {
                 Ok(answer) => answer.message,
                 Err(failure) => failure.text().to_owned(),
             };
-            // An error says that the view has ended; the order goes on all the same.
+            // An error means that the view has ended; the order is carried out nevertheless.
             let _ = send.send(Message::Done(sentence));
         });
     }
@@ -263,7 +263,7 @@ fn request(order: &Order) -> (String, Value) {
     }
 }
 
-/// How long after a state the next one was; a clock that was set back counts as no time.
+/// The time from a state to the next one, at most [`GAP_MAX`]; zero if the clock was set back.
 fn gap(state: &Value, next: Option<&Value>) -> Duration {
     let ms = moment_ms(state).zip(next.and_then(moment_ms)).map_or(0, |(at, next)| next.saturating_sub(at));
     Duration::from_millis(ms).min(GAP_MAX)

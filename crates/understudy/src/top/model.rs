@@ -1,6 +1,6 @@
-//! What the terminal view knows: the last status, a short history of each node, what was asked and what came of it.
+//! The state of the terminal view: the last status, a short history of each node, a pending order and the last result.
 //!
-//! Enters: the JSON of the API's status, as it comes or from a recording. Nothing here draws, asks or waits.
+//! Input: the JSON of the API's status, live or from a recording. Nothing here draws, sends requests or waits.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::commands::status::{list, text};
 
-/// So many rates of each node are kept for its curve.
+/// How many rates of each node are held for its curve.
 const HISTORY_MAX: usize = 120;
 
 /// See the head of this file.
@@ -16,48 +16,48 @@ const HISTORY_MAX: usize = 120;
 pub struct Model {
     /// The last status; null before the first.
     pub status: Value,
-    /// What each node applied a second, oldest first, at most the last two minutes; `None` where that is not known.
+    /// The applied rate of each node per second, oldest first, at most the last [`HISTORY_MAX`] states shown; `None` where it is not known.
     pub applied: BTreeMap<String, VecDeque<Option<u64>>>,
-    /// The chosen node's place.
+    /// The index of the selected node.
     pub chosen: usize,
-    /// An order that waits for "yes" and Enter.
+    /// An order that waits for the typed "yes" and Enter.
     pub asked: Option<Order>,
-    /// As much of the word as was typed.
+    /// The part of "yes" that was typed.
     pub typed: String,
-    /// An order is under way.
+    /// An order is in progress.
     pub is_ordering: bool,
-    /// What came of the last order, or what went wrong.
+    /// The result of the last order, or an error.
     pub message: Option<String>,
-    /// Why there is nothing new.
+    /// Why there is no newer status.
     pub trouble: Option<String>,
-    /// Where in a recording this is; `None` when it is live.
+    /// The position in a recording; `None` when the view is live.
     pub replay: Option<Replay>,
 }
 
-/// A recording that is shown.
+/// The replay of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
-    /// The state shown, from 0.
+    /// The index of the state that is shown, from 0.
     pub at: usize,
     /// How many there are; at least one.
     pub count: usize,
-    /// It stands still.
+    /// The replay is paused.
     pub is_paused: bool,
 }
 
-/// What may be ordered from here.
+/// An order that can be given from the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Take the node out.
+    /// Drain the node.
     Drain(String),
-    /// Let it back in.
+    /// Undrain the node.
     Undrain(String),
     /// Make it the writer.
     Switchover(String),
 }
 
 impl Order {
-    /// What is asked before it is given.
+    /// The question to confirm before it is sent.
     pub fn question(&self) -> String {
         match self {
             Self::Drain(node) => {
@@ -72,7 +72,7 @@ impl Order {
 }
 
 impl Model {
-    /// A newer status.
+    /// Takes a newer status.
     pub fn take(&mut self, status: Value) {
         for node in list(&status["nodes"]) {
             let history = self.applied.entry(text(&node["name"]).to_owned()).or_default();
@@ -81,7 +81,7 @@ impl Model {
             }
             history.push_back(node["rates"]["applied"].as_f64().map(|rate| rate.round() as u64));
         }
-        // What was asked of a standby is another question when it has become the writer.
+        // A question about a standby has another meaning once that node is the writer.
         if self.asked.is_some() && self.status["writer"] != status["writer"] {
             self.asked = None;
             self.message = Some("the writer has changed: not done".to_owned());
@@ -91,12 +91,12 @@ impl Model {
         self.chosen = self.chosen.min(self.names().len().saturating_sub(1));
     }
 
-    /// The nodes' names in the configuration's order.
+    /// The nodes' names, in the order of the configuration.
     pub fn names(&self) -> Vec<String> {
         list(&self.status["nodes"]).iter().map(|node| text(&node["name"]).to_owned()).collect()
     }
 
-    /// The chosen node's name.
+    /// The selected node's name.
     pub fn chosen_name(&self) -> Option<String> {
         self.names().into_iter().nth(self.chosen)
     }

@@ -1,4 +1,4 @@
-//! Recordings: one status a line, as `understudy status --watch --json` writes them, too.
+//! Recordings: one status per line, in the same format as `understudy status --watch --json`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 
-/// A recording is held in memory while it is shown.
+/// The limit of a recording's size: it is held in memory while it is shown.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// A recording in the making.
+/// A recording that is being written.
 pub struct Recorder {
     file: File,
     path: PathBuf,
 }
 
 impl Recorder {
-    /// A new file.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// There is one already, or it cannot be made.
+    /// The file exists already, or cannot be created.
     pub fn new(path: &Path) -> Result<Self, Failure> {
-        // It names users and clients' addresses.
+        // Mode 0600: a status has user names and clients' addresses.
         let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|e| {
             let why = match e.kind() {
                 std::io::ErrorKind::AlreadyExists => "is there already, and is not written over".to_owned(),
@@ -35,10 +35,10 @@ impl Recorder {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Adds a status.
+    /// Appends a status.
     ///
     /// # Errors
-    /// One sentence; the recording is of no more use from there on.
+    /// One sentence; nothing can be appended after that.
     pub fn write(&mut self, status: &Value) -> Result<(), String> {
         self.file
             .write_all(format!("{status}\n").as_bytes())
@@ -46,19 +46,19 @@ impl Recorder {
     }
 }
 
-/// What a recording has.
+/// The states of a recording.
 #[derive(Debug)]
 pub struct Recording {
     states: Vec<String>,
-    /// Its last line is not whole.
+    /// Its last line is incomplete, and left out.
     pub is_cut_off: bool,
 }
 
 impl Recording {
-    /// Reads one.
+    /// Reads a recording.
     ///
     /// # Errors
-    /// It cannot be read, or is none; with the line.
+    /// It cannot be read, or is not a recording; with the line number.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::usage(format!("--replay {} {why}", path.display()));
         let file = File::open(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
@@ -84,7 +84,7 @@ impl Recording {
             match (status, String::from_utf8(line)) {
                 (Some(status), Ok(line)) if status["nodes"].is_array() => states.push(line),
                 (Some(_), _) => return Err(foreign(number)),
-                // The last line of a recorder that was killed.
+                // Allowed for the last line only: the recorder was killed.
                 (None, _) => broken = Some(number),
             }
         }
@@ -95,7 +95,7 @@ impl Recording {
         }
     }
 
-    /// How many states.
+    /// The number of states.
     pub fn len(&self) -> usize {
         self.states.len()
     }
@@ -112,7 +112,7 @@ fn foreign(number: u64) -> String {
     )
 }
 
-/// When a state was, in milliseconds since 1970.
+/// The time of a state, in milliseconds since 1970.
 pub fn moment_ms(status: &Value) -> Option<u64> {
     status["started_unix_ms"].as_u64()?.checked_add(status["now_ms"].as_u64()?)
 }

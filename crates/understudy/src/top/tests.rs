@@ -1,4 +1,4 @@
-//! The view on a terminal of letters, from states as `serve` tells them.
+//! Draws the view on a text terminal, from states as `serve` reports them.
 
 #![allow(clippy::unwrap_used)]
 

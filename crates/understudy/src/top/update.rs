@@ -1,40 +1,40 @@
-//! What a message does to the model, and what is to be done because of it.
+//! Applies a message to the model, and returns what has to be done outside.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
 use super::model::{Model, Order, Replay};
 
-/// The answer that gives an order.
+/// The word that confirms an order.
 pub const YES: &str = "yes";
 
-/// What happens to the view.
+/// An input of the view.
 #[derive(Debug)]
 pub enum Message {
     /// A newer status.
     Status(Value),
-    /// There is none, and why.
+    /// The status could not be fetched; the reason.
     Trouble(String),
     /// A key.
     Key(KeyEvent),
-    /// What came of an order, as a sentence.
+    /// The result of an order, as a sentence.
     Done(String),
-    /// It is to end.
+    /// The view has to end.
     Stop,
 }
 
-/// What is to be done outside.
+/// An action outside the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// End.
     Quit,
-    /// Give this order.
+    /// Send this order.
     Order(Order),
     /// Show that state of the recording.
     Seek(usize),
 }
 
-/// Takes a message.
+/// Applies a message.
 pub fn update(model: &mut Model, message: Message) -> Option<Effect> {
     match message {
         Message::Status(status) => {
@@ -74,7 +74,8 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
     None
 }
 
-/// A key of the answer. Anything but the whole word and Enter is a no: two letters that were meant for another window must move no writer.
+/// Handles a key while a question is open. Anything but the whole word and Enter means no: a few letters typed into the wrong window must
+/// not move the writer.
 fn answer(model: &mut Model, order: Order, key: KeyEvent) -> Option<Effect> {
     if key.code == KeyCode::Enter && model.typed == YES {
         model.is_ordering = true;
@@ -91,7 +92,7 @@ fn answer(model: &mut Model, order: Order, key: KeyEvent) -> Option<Effect> {
     None
 }
 
-/// A key that orders something, which is asked first.
+/// Handles a key for an order, which has to be confirmed first.
 fn ask(model: &mut Model, code: KeyCode) {
     let order: fn(String) -> Order = match code {
         KeyCode::Char('d') => Order::Drain,
@@ -108,7 +109,7 @@ fn ask(model: &mut Model, code: KeyCode) {
     }
 }
 
-/// A key that moves in a recording.
+/// Handles a key that moves in a recording.
 fn wind(model: &mut Model, replay: Replay, code: KeyCode) -> Option<Effect> {
     let last = replay.count.saturating_sub(1);
     let (at, is_paused) = match code {

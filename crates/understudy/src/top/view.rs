@@ -1,4 +1,4 @@
-//! Draws the model. Nothing is decided here.
+//! Draws the model; takes no decisions.
 //!
 //! ```text
 //!   head: cluster, term, writer, gate; why statements wait; what is under way
@@ -29,18 +29,18 @@ const WARN: Style = Style::new().fg(Color::Yellow);
 const BAD: Style = Style::new().fg(Color::Red);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Lines of the sentence at the foot.
+/// The greatest number of lines for the sentence at the bottom.
 const FOOT_LINES_MAX: usize = 8;
-/// A rate over more seconds than this is not one of the last second, and is told as what it is.
+/// A rate over more seconds than this is not current, and is shown with its time span.
 const LAST_SECOND_MAX_S: f64 = 3.0;
-/// Busy sessions that are shown.
+/// The greatest number of busy sessions shown.
 const BUSY_MAX: usize = 5;
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let (head, group, busy) = (head(model), group(model), busy(&model.status));
     let nodes_height = list(&model.status["nodes"]).len() as u16 + 1;
-    // The foot keeps its place: whatever else is missing, what is asked is seen.
+    // The foot always has its space, so that an open question is visible however small the terminal is.
     let foot_height = foot_height(model, frame.area().width);
     let [rest, foot_area] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(foot_height)]).areas(frame.area());
@@ -167,12 +167,12 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     });
     let table = Table::new(rows, widths).header(Row::new(header).style(DIM)).column_spacing(1);
     let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    // Where not all nodes fit, those around the chosen one are shown.
+    // Where not all nodes fit, the table scrolls to the selected one.
     let mut state = TableState::default().with_selected(model.chosen);
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// What concerns all of them.
+/// The lines about the whole group.
 fn group(model: &Model) -> Vec<Line<'static>> {
     let status = &model.status;
     let mut lines = Vec::new();
@@ -225,7 +225,7 @@ fn group(model: &Model) -> Vec<Line<'static>> {
     lines
 }
 
-/// For how long each node may be away; a sentence for one that is.
+/// How long each node may be away and still catch up; a sentence for each node that is away.
 fn windows(status: &Value) -> Vec<Line<'static>> {
     let (mut there, mut away) = (Vec::new(), Vec::new());
     for node in list(&status["nodes"]) {
@@ -248,7 +248,7 @@ fn windows(status: &Value) -> Vec<Line<'static>> {
     lines
 }
 
-/// What keeps lanes busy.
+/// The sessions that keep lanes busy.
 fn busy(status: &Value) -> Vec<Line<'static>> {
     let line = |session: &Value| {
         Line::from(plain(&format!(
@@ -263,7 +263,7 @@ fn busy(status: &Value) -> Vec<Line<'static>> {
     list(&status["proxy"]["busy"]).iter().take(BUSY_MAX).map(line).collect()
 }
 
-/// The last decisions that there is room for, newest last.
+/// The last decisions, as many as fit, newest last.
 fn events(status: &Value, area: Rect) -> Vec<Line<'static>> {
     let all = list(&status["decisions"]);
     let room = usize::from(area.height.saturating_sub(1));
@@ -282,7 +282,7 @@ fn events(status: &Value, area: Rect) -> Vec<Line<'static>> {
     all[all.len().saturating_sub(room)..].iter().map(line).collect()
 }
 
-/// What the chosen node applied a second, the newest at the right.
+/// The applied rate of the selected node, newest at the right.
 fn curve(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let Some(name) = model.chosen_name() else { return };
     let history = model.applied.get(&name).map(|all| all.iter().copied().collect::<Vec<_>>());
@@ -314,7 +314,7 @@ fn foot(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(Line::styled(keys, DIM), below);
 }
 
-/// The sentence at the foot.
+/// The sentence at the bottom.
 fn said(model: &Model) -> (String, Style) {
     match (&model.asked, &model.trouble, &model.message) {
         (Some(order), ..) => (plain(&order.question()), BOLD),
@@ -325,7 +325,7 @@ fn said(model: &Model) -> (String, Style) {
     }
 }
 
-/// The lines that the sentence at the foot takes, and the keys: a question and a refusal are never cut.
+/// The height of the sentence at the bottom and the line of keys: a question or an error is not cut off.
 fn foot_height(model: &Model, width: u16) -> u16 {
     let lines = wrap(&said(model).0, usize::from(width.max(1))).len();
     lines.clamp(1, FOOT_LINES_MAX) as u16 + 1
@@ -335,7 +335,7 @@ fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).alignment(Alignment::Right))
 }
 
-/// A rate, without decimals from 100 on; a dash for what is not known.
+/// A rate, with one decimal below 10; a dash if it is not known.
 fn rate(value: &Value) -> String {
     match value.as_f64() {
         None => "-".to_owned(),
@@ -348,7 +348,7 @@ fn percent(part: &Value) -> String {
     part.as_f64().map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0))
 }
 
-/// What servers and clients said must not steer the terminal.
+/// Text from servers and clients must not contain control characters for the terminal.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
