@@ -1,16 +1,16 @@
-//! The classic lines of myq_status: each made of one status and the one before it.
+//! Formats the classic lines of myq_status, each from one status and the one before it.
 //!
-//! Columns, widths and where each figure is from are those of myq_gadgets' `myq_status` (seed-tools.md, section 6), so that whatever reads its
-//! output goes on to work.
+//! Columns, widths and the source of each figure are those of myq_gadgets' `myq_status` (seed-tools.md, section 6), so that programs that
+//! parse its output continue to work.
 
 use std::collections::HashMap;
 
 use super::number::{bytes, count, microseconds};
 
-/// The header stands before each so many lines.
+/// The header is repeated after this many lines.
 const LINES_PER_HEADER: u64 = 15;
 
-/// What is shown.
+/// The kind of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// `wsrep`.
@@ -19,7 +19,7 @@ pub enum View {
     Latency,
 }
 
-/// What does not change while one looks.
+/// Names that do not change during a run.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// wsrep_cluster_name; empty when it is not known.
@@ -30,22 +30,22 @@ pub struct Names {
     pub version: String,
 }
 
-/// What servers and recordings say must not steer the terminal.
+/// Text from servers and recordings must not contain control characters for the terminal.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// One answer to SHOW GLOBAL STATUS, by names in lower case.
+/// One result of SHOW GLOBAL STATUS, by names in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Status(HashMap<String, String>);
 
 impl Status {
-    /// Of rows of name and value.
+    /// From rows of name and value.
     pub fn of<'a>(rows: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         Self(rows.map(|(name, value)| (name.to_ascii_lowercase(), plain(value))).collect())
     }
 
-    /// Whether it is a Galera node's.
+    /// Whether it is from a Galera node.
     pub fn is_of_galera(&self) -> bool {
         self.0.contains_key("wsrep_local_state_comment")
     }
@@ -59,13 +59,13 @@ impl Status {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// What is missing or no number is 0, as it was for the original.
+    /// A missing or invalid number is 0, as in the original.
     fn number(&self, name: &str) -> f64 {
         self.text(name).parse::<f64>().ok().filter(|number| number.is_finite()).unwrap_or(0.0)
     }
 }
 
-/// The lines, one after the other.
+/// Formats one line after the other.
 pub struct Lines {
     view: View,
     names: Names,
@@ -74,12 +74,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// From the first on.
+    /// Before the first line.
     pub fn new(view: View, names: Names) -> Self {
         Self { view, names, before: None, written: 0 }
     }
 
-    /// The line of that moment, with the header before it where it is due. The first line, and that after a restart of the server, has the
+    /// The line for this status, after a header where one is due. The first line, and the first one after a restart of the server, show the
     /// totals since the server's start.
     pub fn line(&mut self, time: &str, status: Status) -> String {
         let is_restarted = self.before.as_ref().is_some_and(|before| status.uptime_s() < before.uptime_s());
@@ -132,7 +132,7 @@ impl Lines {
         let latency = repl_latency(status.text("wsrep_evs_repl_latency"));
         let latency = latency.map_or_else(|| "N/A".to_owned(), |us| microseconds(us, 5));
         let cached = status.number("wsrep_last_committed") - status.number("wsrep_local_cached_downto");
-        // Those servers told the pause as a part of the time only.
+        // Servers of 5.5 report the pause only as a fraction of the time.
         let is_5_5 = self.names.version.starts_with("5.5");
         let (paused, sent) = if is_5_5 {
             (short_part(status.number("wsrep_flow_control_paused")), status.number("wsrep_flow_control_sent"))
@@ -166,7 +166,7 @@ fn tail(text: &str) -> &str {
     &text[from..]
 }
 
-/// A part of the time, with one decimal.
+/// A fraction of the time, with one decimal.
 fn short_part(part: f64) -> String {
     format!("{part:.1}")
 }
@@ -188,12 +188,13 @@ fn latency(status: &Status, grown: impl Fn(&str) -> f64) -> String {
     )
 }
 
-/// `Joining: receiving State Transfer` and `Joined (3)` without what follows the word.
+/// `Joining: receiving State Transfer` and `Joined (3)` without the part in parentheses.
 fn state(comment: &str) -> &str {
     comment.split_once(" (").map_or(comment, |(word, _)| word.trim_end())
 }
 
-/// The average of `minimum/average/maximum/deviation/count`, of seconds, in microseconds; `None` without a measurement, which has no point in it.
+/// The average of `minimum/average/maximum/deviation/count` (seconds), in microseconds; `None` without a measurement: the value then has no
+/// decimal point.
 fn repl_latency(text: &str) -> Option<f64> {
     let average = text.split('/').nth(1)?;
     let seconds: f64 = average.contains('.').then(|| average.parse().ok())??;
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_lines_are_the_originals_to_the_byte() {
-        // A printed run of the original (a server that had just started, then nothing to do), and what it was made of.
+        // Printed output of the original (a server that had just started, then an idle second), and the status it was made from.
         let mut lines = Lines::new(
             View::Wsrep,
             Names { cluster: "my_unicorn_cluster".into(), node: "node1".into(), ..names() },

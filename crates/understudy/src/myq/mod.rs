@@ -1,5 +1,5 @@
-//! `myq_status`: one line a second of what a Galera node does, in the classic columns; from a running server, or from what
-//! `mysqladmin ext -i 1` has written.
+//! `myq_status`: one line per second about the activity of a Galera node, in the classic columns; from a running server, or from the output
+//! of `mysqladmin ext -i 1`.
 //!
 //! ```text
 //!   server   ──SHOW GLOBAL STATUS──┐
@@ -7,7 +7,7 @@
 //!   recorded ──mysqladmin's tables─┘
 //! ```
 //!
-//! It writes nothing to the server. The original sent FLUSH STATUS after each line, which sets counters to 0 for everybody else who reads
+//! It changes nothing on the server. The original sent FLUSH STATUS after each line, which resets the counters for everybody who reads
 //! them; this one does not.
 
 mod columns;
@@ -34,9 +34,9 @@ use crate::mycnf::Options;
 const STATUS: &str = "SHOW GLOBAL STATUS";
 const VARIABLES: &str =
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_cluster_name','wsrep_node_name','version')";
-/// How long the server may take to let us in, and to answer.
+/// The time limit of connecting with login, and of each query.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
-/// As every client of MySQL knows it.
+/// The variable that MySQL's own clients read.
 const PASSWORD_ENV: &str = "MYSQL_PWD";
 
 /// What a Galera node does, a line a second. Modes: wsrep, wsrep_latency.
@@ -74,7 +74,7 @@ struct MyqStatus {
     mode: String,
 }
 
-/// Runs it: `arguments` begin with the name it was called by.
+/// Runs the command; `arguments` begin with the program's name.
 pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     sigpipe::reset();
     let arguments = match MyqStatus::try_parse_from(arguments) {
@@ -110,7 +110,7 @@ impl MyqStatus {
     }
 
     fn live(&self, view: View) -> CommandResult {
-        // Only while there is one thread may the time zone be asked for.
+        // The local time zone can be determined only while the process has one thread.
         let offset = UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC);
         let password = match self.password.as_deref() {
             Some("") => {
@@ -172,7 +172,7 @@ fn status(rows: &Rows) -> Status {
     Status::of((0..rows.len()).filter_map(|row| Some((rows.text(row, 0)?, rows.text(row, 1)?))))
 }
 
-/// The lines of a recording; their time is the server's uptime since its beginning, in seconds.
+/// Prints the lines of a recording; their time is the seconds since its first table, by the server's uptime.
 fn recorded(view: View, name: &str, lines: impl std::io::BufRead) -> CommandResult {
     let mut tables = Recorded::new(lines);
     let mut lines = Lines::new(view, Names::default());

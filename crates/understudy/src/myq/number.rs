@@ -1,6 +1,6 @@
-//! Numbers as myq_status writes them: in so many characters, with the unit that makes them fit.
+//! Formats numbers like myq_status: within a number of characters, with a unit that makes them fit.
 
-/// A unit: how much of the plain number it is, and its sign.
+/// A unit: its factor and its suffix.
 type Unit = (f64, &'static str);
 
 const COUNTS: [Unit; 4] = [(1.0, ""), (1e3, "k"), (1e6, "m"), (1e9, "g")];
@@ -8,7 +8,7 @@ const BYTES: [Unit; 5] =
     [(1.0, "b"), (1024.0, "K"), (1_048_576.0, "M"), (1_073_741_824.0, "G"), (1_099_511_627_776.0, "T")];
 const MICROSECONDS: [Unit; 4] = [(1.0, "µs"), (1e3, "ms"), (1e6, "s"), (1e9, "ks")];
 
-/// A count in at most `len_max` characters, if any unit makes it fit.
+/// A count in at most `len_max` characters, if a unit makes it fit.
 pub fn count(number: f64, len_max: usize) -> String {
     short(&COUNTS, number, 0, len_max)
 }
@@ -23,8 +23,8 @@ pub fn microseconds(number: f64, len_max: usize) -> String {
     short(&MICROSECONDS, number, 0, len_max)
 }
 
-/// The smallest unit that fits. What is left of the room is filled with decimals, but not of the plain unit; what is a decimal too long
-/// loses decimals. Nothing has no unit.
+/// Uses the smallest unit that fits. Remaining characters are filled with decimals, except without a unit factor; a text that is too long
+/// by its decimals loses decimals. Zero has no unit.
 fn short(units: &[Unit], number: f64, decimals: usize, len_max: usize) -> String {
     let fewer = |text: String| match decimals {
         0 => text,
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn counts_fit_their_columns() {
-        // The columns of a printed line of the original: Ops 141 and 324, p_ms 377k.
+        // Columns from printed output of the original: Ops 141 and 324, p_ms 377k.
         for (number, text) in [
             (0.0, "0"),
             (141.0, "141"),

@@ -1,12 +1,12 @@
-//! What `mysqladmin ext -i 1` wrote, read back: one table of names and values after the other, each ended by an empty line.
+//! Parses the output of `mysqladmin ext -i 1`: tables of names and values, each ended by an empty line.
 //!
-//! Enters: lines. Leaves: a [`Status`] for each table that is whole, or a sentence with the line's number when this is no such recording.
+//! Input: lines. Output: a [`Status`] for each complete table, or a sentence with the line number when this is not such a recording.
 
 use std::io::{self, BufRead};
 
 use super::columns::Status;
 
-/// Longer lines are no recording's.
+/// The limit of a line; a longer one is not from such a recording.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Reads the tables.
@@ -16,19 +16,19 @@ pub struct Recorded<R> {
     tables: u64,
 }
 
-/// What came next.
+/// The next item.
 #[derive(Debug)]
 pub enum Next {
     /// A table.
     Table(Status),
-    /// Nothing any more.
+    /// The end of the input.
     End,
-    /// The recording ends within a table, whose first line was that one.
+    /// The recording ends within a table, which began in this line.
     CutOff(u64),
 }
 
 impl<R: BufRead> Recorded<R> {
-    /// From the first line on.
+    /// Before the first line.
     pub fn new(lines: R) -> Self {
         Self { lines, number: 0, tables: 0 }
     }
@@ -36,7 +36,7 @@ impl<R: BufRead> Recorded<R> {
     /// The next table.
     ///
     /// # Errors
-    /// What was read is no recording: the end of a sentence that begins with its name.
+    /// The input is not such a recording: a predicate to put after its name.
     pub fn next(&mut self) -> Result<Next, String> {
         let mut rows: Vec<(String, String)> = Vec::new();
         let (mut first, mut borders) = (0, 0);
@@ -44,7 +44,7 @@ impl<R: BufRead> Recorded<R> {
             let line = self.line()?;
             let is_whole = line.as_ref().is_none_or(|line| line.ends_with('\n'));
             match line.as_deref().map(str::trim_end) {
-                // The last table may lack the line after it.
+                // The last table may lack the empty line after it.
                 None | Some("") if borders >= 3 => {
                     self.tables += 1;
                     let rows = rows.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -65,7 +65,7 @@ impl<R: BufRead> Recorded<R> {
                         Some(Row::Border) => borders += 1,
                         Some(Row::Value("Variable_name", _)) => {}
                         Some(Row::Value(name, value)) => rows.push((name.to_owned(), value.to_owned())),
-                        // The recorder was ended while it wrote.
+                        // mysqladmin was killed while it wrote.
                         None if !is_whole && first < self.number => return Ok(Next::CutOff(first)),
                         None => return Err(foreign(self.number)),
                     }
