@@ -1,4 +1,4 @@
-//! An MHA configuration: a global file, and one of an application, as Config::Tiny and MHA read them.
+//! Reads an MHA configuration, a global file and one of an application, like Config::Tiny and MHA.
 //!
 //! ```text
 //!   /etc/masterha_default.cnf  [server default]  ─┐
@@ -7,7 +7,7 @@
 //!                              [binlog1] ...          binlog servers: known, and not used
 //! ```
 //!
-//! Invariant: every key that is kept is one that MHA knows; a value is shown only by whoever knows that it is no password.
+//! Invariants: every key that is stored is known to MHA; a value is printed only by code that knows it is not a password.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 
 use super::keys::becomes;
 
-/// MHA's own place of the global file.
+/// The path of MHA's global file.
 pub const GLOBAL: &str = "/etc/masterha_default.cnf";
 const DEFAULTS: &str = "server default";
 
-/// A value, and where it stands.
+/// A value, with its file and line.
 #[derive(Clone)]
 struct Given {
     value: String,
@@ -30,18 +30,18 @@ struct Given {
 
 type Block = BTreeMap<String, Given>;
 
-/// What was read.
+/// The parsed configuration.
 pub struct Conf {
     /// The application's file.
     pub file: PathBuf,
-    /// By their numbers.
+    /// In the order of their numbers.
     pub servers: Vec<Server>,
     defaults: Block,
     /// Names of the blocks of binlog servers.
     pub binlog_servers: Vec<String>,
-    /// Keys that MHA does not know, a sentence with the place for each. They are left out; MHA ends at the first.
+    /// Keys that MHA does not know: one sentence with the line for each. They are left out; MHA itself stops at the first.
     pub unknown: Vec<String>,
-    /// Blocks that stand there twice, a sentence with the place for each.
+    /// Blocks that occur twice: one sentence with the line for each.
     pub doubled: Vec<String>,
 }
 
@@ -63,10 +63,11 @@ impl fmt::Debug for Server {
 }
 
 impl Conf {
-    /// Reads the application's file, and the global one before it. `global`: `None` is MHA's own place, which need not exist.
+    /// Reads the global file and the application's, whose values take precedence. `global`: `None` means MHA's own path, where the file
+    /// need not exist.
     ///
     /// # Errors
-    /// A sentence, with file and line.
+    /// A sentence with file and line.
     pub fn read(file: &Path, global: Option<&Path>) -> Result<Self, String> {
         let text = |path: &Path| {
             std::fs::read_to_string(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
@@ -131,17 +132,17 @@ impl Conf {
         Ok(Self { file: file.to_owned(), servers, defaults, binlog_servers, unknown, doubled })
     }
 
-    /// What MHA calls the application: the file's name without `.cnf`.
+    /// MHA's name of the application: the file's name without `.cnf`.
     pub fn app(&self) -> String {
         self.file.file_stem().map_or_else(|| "app".into(), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// What holds for all servers.
+    /// A value of `[server default]`; an empty one counts as missing.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.defaults.get(key).map(|entry| entry.value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The server of that name or address; `port` when several are on one host.
+    /// The server with this name or address; `port` when several are on one host.
     pub fn find(&self, host: &str, port: Option<u16>) -> Option<&Server> {
         self.servers.iter().find(|server| {
             let named = server.host() == host || server.get("ip") == Some(host);
@@ -149,7 +150,7 @@ impl Conf {
         })
     }
 
-    /// Every key that is set anywhere, with the first place where it is.
+    /// Every key that is set anywhere, with the first place where it is set.
     pub fn keys(&self) -> BTreeMap<&str, &str> {
         let mut keys = BTreeMap::new();
         let blocks = std::iter::once(&self.defaults).chain(self.servers.iter().map(|server| &server.own));
@@ -161,32 +162,32 @@ impl Conf {
 }
 
 impl Server {
-    /// Its own, or what holds for all; an empty one is none.
+    /// Its own value, or the one of `[server default]`; an empty one counts as missing.
     pub fn get(&self, key: &str) -> Option<&str> {
         let entry = self.own.get(key).or_else(|| self.defaults.get(key))?;
         Some(entry.value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// As it is called in the file.
+    /// Its host name in the file.
     pub fn host(&self) -> &str {
         self.get("hostname").unwrap_or_default()
     }
 
-    /// Where it listens.
+    /// Its port; 3306 by default.
     ///
     /// # Errors
-    /// It is no port.
+    /// The value is not a port.
     pub fn port(&self) -> Result<u16, String> {
         let Some(text) = self.get("port") else { return Ok(3306) };
         text.parse().map_err(|_| format!("[{}]: port is {text:?}, which is no port", self.block))
     }
 
-    /// A switch: 1 is on.
+    /// A switch: any value but 0 is on.
     pub fn is_on(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| value != "0")
     }
 
-    /// Its address as MHA finds it: `ip`, else what the host's name resolves to, else the name itself.
+    /// Its address, determined like MHA: `ip`, else what the host name resolves to, else the name itself.
     pub fn ip(&self) -> String {
         if let Some(ip) = self.get("ip") {
             return ip.to_owned();
@@ -195,19 +196,19 @@ impl Server {
         found.map_or_else(|| self.host().to_owned(), |address| address.ip().to_string())
     }
 
-    /// `host:port` for Understudy; an address without a name where the file has one.
+    /// `host:port` for Understudy, with `ip` instead of the name where the file has one.
     pub fn address(&self) -> String {
         let host = self.get("ip").unwrap_or(self.host());
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         format!("{host}:{}", self.port().unwrap_or(3306))
     }
 
-    /// As MHA's log has it.
+    /// In the form of MHA's log.
     pub fn shown(&self) -> String {
         format!("{}({}:{})", self.host(), self.ip(), self.port().unwrap_or(3306))
     }
 
-    /// The account that MHA gives its orders with.
+    /// MHA's account for administration.
     pub fn user(&self) -> &str {
         self.get("user").unwrap_or("root")
     }
@@ -218,7 +219,7 @@ impl Server {
     }
 }
 
-/// The place of `server12` or `server_db12` among the servers, where that is one: those without a number come last.
+/// The number in `server12` or `server_db12`, by which the blocks are sorted; blocks without a number come last. `None` for other names.
 fn number_of(name: &str, kind: &str) -> Option<u32> {
     let rest =
         name.strip_prefix(kind).filter(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))?;
@@ -227,7 +228,7 @@ fn number_of(name: &str, kind: &str) -> Option<u32> {
     Some(digits[..end].parse().unwrap_or(u32::MAX))
 }
 
-/// That a block stands there twice. MHA takes both for one server, the later value of each key, and says nothing.
+/// The sentence about a block that occurs twice. MHA silently takes both for one server, with the later value of each key.
 fn twice(at: &str, name: &str, (line, first): &(usize, Block), second: &Block) -> String {
     let host = |block: &Block| block.get("hostname").map(|given| given.value.clone());
     let lost = match (host(first), host(second)) {
@@ -241,7 +242,7 @@ fn twice(at: &str, name: &str, (line, first): &(usize, Block), second: &Block) -
     )
 }
 
-/// The blocks of a file, each with its line. Keys that MHA does not know are left out, and told.
+/// The blocks of a file, each with its line. Keys that MHA does not know are left out and added to `unknown`.
 fn blocks(path: &Path, text: &str, unknown: &mut Vec<String>) -> Result<Vec<(String, usize, Block)>, String> {
     let mut all: Vec<(String, usize, Block)> = Vec::new();
     for (number, line) in text.lines().enumerate() {

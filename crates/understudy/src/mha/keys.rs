@@ -1,12 +1,12 @@
-//! The keys that MHA 0.58 knows, and what becomes of each when a site moves to Understudy.
+//! The keys of MHA 0.58, and what replaces each when a site moves to Understudy.
 //!
-//! Source: seed-tools.md, section 7. A key that is not here is an error, as in MHA.
+//! Source: seed-tools.md, section 7. A key that is not here is reported and left out, while MHA stops at it.
 
-/// What becomes of a key.
+/// What replaces a key.
 pub enum Becomes {
-    /// It is told in Understudy's configuration.
+    /// A setting in Understudy's configuration.
     Told,
-    /// It is used by the commands that have MHA's names, and by nothing else.
+    /// It is used only by the commands with MHA's names.
     Commands,
     /// It has no counterpart; why none is needed, or what to do instead.
     Nothing(&'static str),
@@ -19,7 +19,7 @@ const BINLOGS: &str = "binary logs are not copied between hosts: replicas follow
 const SCRIPT: &str =
     "clients connect to Understudy, whose address stays; the commands with MHA's names call it";
 
-/// All of them.
+/// All keys.
 pub const KEYS: &[(&str, Becomes)] = &[
     ("hostname", Told),
     ("ip", Told),
@@ -87,7 +87,7 @@ pub const KEYS: &[(&str, Becomes)] = &[
     ("client_libdir", Nothing("no client program is called")),
 ];
 
-/// What becomes of this one.
+/// What replaces this key; `None` when MHA does not know it.
 pub fn becomes(key: &str) -> Option<&'static Becomes> {
     KEYS.iter().find(|(known, _)| *known == key).map(|(_, becomes)| becomes)
 }

@@ -1,4 +1,4 @@
-//! MHA's configuration: read as MHA reads it, and told as Understudy's own.
+//! Reads MHA's configuration as MHA does, and converts it to Understudy's.
 
 pub mod conf;
 mod keys;

@@ -1,11 +1,11 @@
-//! An MHA site as a configuration of Understudy: what `understudy settings --from-mha app1.cnf` prints.
+//! Converts an MHA site to a configuration of Understudy: the output of `understudy settings --from-mha app1.cnf`.
 
 use std::fmt::Write;
 
 use super::conf::{Conf, Server};
 use super::keys::{Becomes, becomes};
 
-/// For a server that `candidate_master` names, one like any other, and one that `no_master` names.
+/// The priorities of a server with `candidate_master`, of one without either key, and of one with `no_master`.
 const PRIORITIES: [u32; 3] = [100, 10, 0];
 
 /// The file's text.
@@ -36,7 +36,8 @@ pub fn configuration(conf: &Conf) -> String {
     text
 }
 
-/// What whoever moves the site should look at: what of MHA's file was left out or is not as it looks, and what is missing. Sentences.
+/// What the operator should check: keys and blocks of MHA's file that were left out or are misleading, and values that are missing. One
+/// sentence each.
 pub fn doubts(conf: &Conf) -> Vec<String> {
     let mut all: Vec<String> = conf.unknown.iter().map(|why| format!("{why}; it is left out")).collect();
     all.extend(conf.doubled.iter().cloned());
@@ -51,7 +52,7 @@ pub fn doubts(conf: &Conf) -> Vec<String> {
     all
 }
 
-/// What a server is called in it.
+/// A server's node name in the new configuration.
 pub fn node_name(conf: &Conf, server: &Server) -> String {
     let is_twin = conf.servers.iter().filter(|other| other.host() == server.host()).count() > 1;
     name(if is_twin { &server.block } else { server.host() })
@@ -143,13 +144,13 @@ fn nothing(text: &mut String, conf: &Conf) {
     }
 }
 
-/// Letters that may stand in a name.
+/// Replaces characters that a name may not have.
 fn name(text: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     text.chars().map(fits).take(64).collect()
 }
 
-/// As TOML has it.
+/// Quoted for TOML.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
