@@ -1,7 +1,7 @@
-//! What a server is asked and told, with the sentence for what goes wrong.
+//! The SQL for errant transactions: queries and changes, with a sentence for each error.
 //!
-//! All SQL of errant transactions is here. Questions need BINLOG MONITOR; undoing needs BINLOG ADMIN, BINLOG REPLAY, RELOAD, REPLICATION
-//! SLAVE ADMIN and READ_ONLY ADMIN besides. None needs SUPER.
+//! All SQL of this area is here. Queries need BINLOG MONITOR; undoing also needs BINLOG ADMIN, BINLOG REPLAY, RELOAD, REPLICATION SLAVE
+//! ADMIN and READ_ONLY ADMIN. Nothing needs SUPER.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use topology::replication::{Channel, channel};
 use crate::exit::Failure;
 use crate::settings::{Node, Settings};
 
-/// A connection may take as long as the manager waits for a silent node, and at least this long.
+/// The least time limit of connecting; otherwise as long as the manager waits for a silent node.
 const CONNECT_TIME_MIN: Duration = Duration::from_secs(1);
-/// A question may take this long.
+/// The time limit of a query.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
-/// Undoing a statement, or throwing binlogs away, may take this long.
+/// The time limit of undoing a statement, and of deleting binlogs.
 const ORDER_TIME_MAX: Duration = Duration::from_secs(600);
-/// What the server must be set to: rows that are put back are to end with the first error, and no trigger is to see them.
+/// The required settings of the server: undoing must stop at the first error, and must run no triggers.
 const EXACT: [(&str, &str); 3] =
     [("slave_exec_mode", "STRICT"), ("slave_skip_errors", "OFF"), ("slave_run_triggers_for_rbr", "NO")];
-/// Held on a server while somebody works on its errant transactions.
+/// The named lock that is held on a server while its errant transactions are processed.
 const LOCK: &str = "understudy_errant";
 
-/// A server that is asked.
+/// A connection to a server.
 pub struct Server {
     /// Its name in the configuration.
     pub name: String,
@@ -35,12 +35,12 @@ pub struct Server {
     link: Link,
 }
 
-/// Where a server stands.
+/// A server's replication position and related settings.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// `gtid_binlog_state`, as the server says it.
+    /// `gtid_binlog_state`, in the server's text.
     pub binlog_state: String,
-    /// All that it has applied: its binlog, and what it applied as a replica.
+    /// All GTIDs that it has: those in its binlog, and those it applied as a replica.
     pub has: State,
     /// `gtid_slave_pos`.
     pub slave_pos: Position,
@@ -57,7 +57,7 @@ impl Server {
     pub async fn connect(settings: &Settings, node: &Node, password: &str) -> Result<Self, Failure> {
         let user = settings.monitor.user.clone();
         let login = Login::new(user.clone(), Secret::Password(password.to_owned()));
-        // Who is silent for the manager is so here.
+        // The same time limit as in the manager.
         let monitor = &settings.monitor;
         let within = CONNECT_TIME_MIN.max(monitor.interval * monitor.misses_max);
         let link = Link::connect(&node.address, &login, within).await;
@@ -65,7 +65,7 @@ impl Server {
             Failure::Failed(format!("{} ({}) cannot be asked: {error}", node.name, node.address))
         })?;
         let mut server = Self { name: node.name.clone(), address: node.address.clone(), user, link };
-        // Literals are written for this mode.
+        // The string literals below are escaped for this mode.
         server.ask("SET SESSION sql_mode = ''").await?;
         Ok(server)
     }
@@ -79,7 +79,7 @@ impl Server {
         self.within(statement, ANSWER_TIME_MAX).await
     }
 
-    /// Has it do something that may take its time.
+    /// Runs a statement that may take long.
     pub async fn order(&mut self, statement: &str) -> Result<Rows, Failure> {
         self.within(statement, ORDER_TIME_MAX).await
     }
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    /// Where it stands.
+    /// Reads its position and settings.
     pub async fn standing(&mut self) -> Result<Standing, Failure> {
         let rows = self
             .ask(
@@ -120,20 +120,20 @@ impl Server {
         })
     }
 
-    /// Its sources.
+    /// Its replication channels.
     pub async fn channels(&mut self) -> Result<Vec<Channel>, Failure> {
         let rows = self.ask(Flavor::MariaDb.replication()[0]).await?;
         Ok((0..rows.len()).map(|row| channel(|name| rows.text(row, rows.column(name)?))).collect())
     }
 
-    /// Its binlogs, oldest first, and how many bytes each has.
+    /// Its binlogs, oldest first, with their sizes in bytes.
     pub async fn binlogs(&mut self) -> Result<Vec<(String, u64)>, Failure> {
         let rows = self.ask("SHOW BINARY LOGS").await?;
         let binlog = |row| Some((rows.text(row, 0)?.to_owned(), rows.text(row, 1)?.parse().ok()?));
         Ok((0..rows.len()).filter_map(binlog).collect())
     }
 
-    /// Settings under which rows are not put back exactly, one sentence each.
+    /// Settings that do not allow exact undoing, one sentence each.
     pub async fn loose_settings(&mut self) -> Result<Vec<String>, Failure> {
         let names: Vec<String> = EXACT.iter().map(|(name, _)| format!("@@GLOBAL.{name}")).collect();
         let rows = self.ask(&format!("SELECT {}", names.join(", "))).await?;
@@ -145,7 +145,7 @@ impl Server {
         Ok(loose.collect())
     }
 
-    /// What was written before a binlog, by its own head.
+    /// The GTIDs that were written before a binlog, from the list at its beginning.
     pub async fn before(&mut self, binlog: &str) -> Result<State, Failure> {
         let rows = self.ask(&format!("SHOW BINLOG EVENTS IN {} LIMIT 4", text(binlog))).await?;
         let found = (0..rows.len()).find(|row| rows.text(*row, 2) == Some("Gtid_list"));
@@ -156,7 +156,7 @@ impl Server {
         })
     }
 
-    /// Connections that fetch its binlogs: their ids, and from where they come.
+    /// The connections that fetch its binlogs: their ids and hosts.
     pub async fn readers(&mut self) -> Result<Vec<(u64, String)>, Failure> {
         let query = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'";
         let rows = self.ask(query).await?;
@@ -164,11 +164,12 @@ impl Server {
         Ok((0..rows.len()).filter_map(reader).collect())
     }
 
-    /// Ends connections that fetch its binlogs: those of replicas that lost it and went elsewhere stay until the network gives them up.
+    /// Kills the connections that fetch its binlogs: those of replicas that lost the connection and reconnected to another server stay
+    /// until TCP gives up.
     pub async fn end_readers(&mut self) -> Result<(), Failure> {
         for (id, _) in self.readers().await? {
             match self.link.query(&format!("KILL {id}"), ANSWER_TIME_MAX).await {
-                // ER_NO_SUCH_THREAD: it has ended.
+                // ER_NO_SUCH_THREAD: it has ended already.
                 Ok(_) | Err(LinkError::Rejected { errno: 1094, .. }) => {}
                 Err(error) => return Err(Failure::Failed(self.explain(&error))),
             }
@@ -176,13 +177,13 @@ impl Server {
         Ok(())
     }
 
-    /// Whether nobody else works on its errant transactions; from then on nobody else can, as long as this connection lives.
+    /// Takes the lock on its errant transactions; `false` when another connection has it. It is held as long as this connection is open.
     pub async fn lock(&mut self) -> Result<bool, Failure> {
         let rows = self.ask(&format!("SELECT GET_LOCK('{LOCK}', 0)")).await?;
         Ok(rows.text(0, 0) == Some("1"))
     }
 
-    /// Foreign keys through which a change of one of these tables (`schema.table`) changes rows of another without the binlog's knowing.
+    /// Foreign keys by which a change of one of these tables (`schema.table`) changes rows of another table without an event in the binlog.
     pub async fn cascades(&mut self, tables: &[String]) -> Result<Vec<String>, Failure> {
         if tables.is_empty() {
             return Ok(vec![]);
@@ -197,7 +198,7 @@ impl Server {
         Ok((0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect())
     }
 
-    /// Those of these tables (`schema.table`) that are versioned.
+    /// Which of these tables (`schema.table`) are system-versioned.
     pub async fn versioned(&mut self, tables: &[String]) -> Result<Vec<String>, Failure> {
         if tables.is_empty() {
             return Ok(vec![]);
@@ -217,9 +218,9 @@ impl Server {
     }
 }
 
-/// The server forgets all that it wrote after `before`, and stands at `position`; its binlogs are thrown away. Nothing is done when it has
-/// written since it said `now`. One statement, which Understudy's own orders to the server wait for; the position comes first, so that a
-/// server that ends in the middle never follows from an older one.
+/// The statement that removes all that the server wrote after `before` from its GTID state and sets its position to `position`; its binlogs
+/// are deleted. It does nothing when the server has written since it reported `now`. It is one compound statement, which Understudy's own
+/// orders to the server wait for; the position is set first, so that a server that crashes in between never replicates from an older one.
 pub fn forget(now: &str, before: &State, position: &Position, strict: bool) -> String {
     let strict = u8::from(strict);
     format!(

@@ -1,4 +1,4 @@
-//! Errant transactions as SQL: to be read, and to be run on a server that lacks them.
+//! Exports errant transactions as SQL: to be read, and to be run on a server that lacks them.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use super::tool::{parts, sql};
 use super::work::Work;
 use crate::exit::Failure;
 
-/// Lines that give a transaction the GTID that it had. Run elsewhere it gets a new one: gtid_strict_mode refuses the old one.
+/// Lines that set a transaction's original GTID. On another server it must get a new one: gtid_strict_mode refuses the old one.
 const GTID_LINES: [&[u8]; 3] = [
     b"/*M!100001 SET @@session.gtid_domain_id=",
     b"/*M!100001 SET @@session.server_id=",
     b"/*M!100001 SET @@session.gtid_seq_no=",
 ];
 
-/// The whole text; the rows are also written out as comments.
+/// The whole text; the rows are also included as comments.
 pub fn text(work: &Work, node: &str, primary: &str, found: &Found) -> Result<Vec<u8>, Failure> {
     let transactions = &found.errant.transactions;
     let mut text = head(node, primary, found).into_bytes();
@@ -42,10 +42,11 @@ fn head(node: &str, primary: &str, found: &Found) -> String {
     head
 }
 
-/// Takes out the lines that stand below the head of a transaction, and there only. `begins`: where the transactions begin, in their order.
+/// Comments out the GTID lines below the head of each transaction, and only there. `begins`: the byte positions of the transactions, in
+/// order.
 fn without_gtids(sql: &[u8], begins: &[u64], text: &mut Vec<u8>) {
     let mut begins = begins.iter().peekable();
-    // Below the place of a transaction comes its head, then the lines that set what it runs with.
+    // Below the position line of a transaction comes its head, then the lines that set its session variables.
     let (mut is_at, mut is_head) = (false, false);
     for line in sql.split_inclusive(|byte| *byte == b'\n') {
         let starts = |with: &[u8]| line.starts_with(with);

@@ -1,6 +1,6 @@
-//! One binlog file: its transactions, where each stands, and what each did.
+//! Parses one binlog file: its transactions, their positions, and what each one changed.
 //!
-//! Enters: a file as the server has it. Leaves: [`Contents`]. Bodies of events are read as far as [`BODY_MAX`]; the rest is passed over.
+//! Input: a file as the server has it. Output: [`Contents`]. Bodies of events are read up to [`BODY_MAX`]; the rest is skipped.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,53 +10,53 @@ use std::path::Path;
 use protocol::binlog::{Change, Event, HEAD_BYTES, Head, MAGIC};
 use protocol::gtid::mariadb::{Gtid, State};
 
-/// Bytes of an event's body that are looked at: enough for any list of GTIDs and the beginning of any statement.
+/// How much of an event's body is read, in bytes: enough for any list of GTIDs and the beginning of any statement.
 const BODY_MAX: u64 = 1 << 20;
-/// Characters kept of a statement.
+/// How many characters of a statement are stored.
 const STATEMENT_MAX: usize = 200;
-/// Statements kept of a transaction.
+/// How many statements of a transaction are stored.
 const STATEMENTS_MAX: usize = 20;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// The file's name on the server.
     pub name: String,
-    /// All that was written before it.
+    /// All GTIDs that were written before it.
     pub before: State,
-    /// The server's version and whether events have checksums: how its events are to be read.
+    /// The server's version, and whether events have checksums: both decide how events are parsed.
     pub format: (String, bool),
-    /// In the file's order.
+    /// The transactions, in the order of the file.
     pub transactions: Vec<Transaction>,
 }
 
 /// One transaction.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// Which.
+    /// Its GTID.
     pub gtid: Gtid,
     /// The file's name on the server.
     pub file: String,
-    /// Where in the file it begins, and where the next event begins; bytes.
+    /// Its first byte in the file, and the first byte of the next event.
     pub begins: u64,
     /// See `begins`.
     pub ends: u64,
-    /// When it was committed, in seconds since 1970.
+    /// The time of its first event, in seconds since 1970.
     pub time_s: u32,
-    /// What was done to which table.
+    /// The kinds of change, by table.
     pub changes: BTreeSet<(Change, String)>,
-    /// The statements, as far as the binlog has them; the first of them.
+    /// Its first statements, as far as the binlog has them.
     pub statements: Vec<String>,
-    /// Where each event of rows ends in the file; bytes.
+    /// The end position of each row event in the file, in bytes.
     pub rows_end: Vec<u64>,
-    /// Why it cannot be flashed back, to follow its GTID.
+    /// Why it cannot be flashed back: predicates to put after its GTID.
     pub obstacles: BTreeSet<String>,
 }
 
-/// Reads a file; what was cut off at its end is left out, as the server itself does.
+/// Reads a file; an event that is cut off at its end is left out, as the server itself does.
 ///
 /// # Errors
-/// When it cannot be read, or is no binlog.
+/// When it cannot be read, or is not a binlog.
 pub fn read(path: &Path, name: &str) -> io::Result<Contents> {
     let mut input = BufReader::with_capacity(1 << 18, File::open(path)?);
     let mut magic = [0; 4];
@@ -79,7 +79,7 @@ pub fn read(path: &Path, name: &str) -> io::Result<Contents> {
     Ok(reading.contents)
 }
 
-/// The next whole event; its body without a checksum, and cut at [`BODY_MAX`].
+/// The next complete event; its body without the checksum, and cut at [`BODY_MAX`].
 fn event(input: &mut impl Read, is_summed: bool) -> io::Result<Option<(Head, Vec<u8>)>> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES);
     input.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
@@ -101,13 +101,13 @@ fn event(input: &mut impl Read, is_summed: bool) -> io::Result<Option<(Head, Vec
     Ok(Some((head, body)))
 }
 
-/// Tables by their numbers.
+/// Table names by table id.
 type Tables = std::collections::BTreeMap<u64, String>;
 
-/// A file that is being read.
+/// The state while a file is parsed.
 struct Reading {
     contents: Contents,
-    /// The transaction whose events come, and whether its first statement ends it.
+    /// The transaction that is being parsed, and whether it ends with its first statement.
     open: Option<(Transaction, bool)>,
 }
 
@@ -154,7 +154,7 @@ impl Reading {
     }
 }
 
-/// Why it cannot be undone by rows.
+/// The reason why DDL cannot be undone by rows.
 const DDL: &str = "changes tables themselves (DDL)";
 
 impl Transaction {
@@ -172,7 +172,7 @@ impl Transaction {
         }
     }
 
-    /// Its length in the binlog.
+    /// Its length in the binlog, in bytes.
     pub fn bytes(&self) -> u64 {
         self.ends - self.begins
     }
@@ -183,7 +183,7 @@ impl Transaction {
         }
     }
 
-    /// Whether the transaction ends with this event.
+    /// Records the event; returns whether the transaction ends with it.
     fn note(&mut self, event: Event, end: u64, tables: &mut Tables) -> bool {
         match event {
             Event::Commit => return true,
@@ -235,11 +235,11 @@ impl Transaction {
     }
 }
 
-/// In one line, cut at so many characters.
+/// The text in one line, cut at this many characters.
 pub fn short(text: &str, characters: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let Some((at, _)) = line.char_indices().nth(characters) else { return line };
-    // At the end of a word, unless that is one long word.
+    // Cuts at the end of a word, unless the word is longer than half of the text.
     let begin = line.get(..at).unwrap_or_default();
     let is_between = line[at..].starts_with(' ');
     match begin.rfind(' ').filter(|space| !is_between && *space > at / 2) {
@@ -250,7 +250,7 @@ pub fn short(text: &str, characters: usize) -> String {
 
 #[cfg(test)]
 impl Transaction {
-    /// One that did nothing.
+    /// A transaction without changes.
     pub fn of(gtid: Gtid) -> Self {
         Self::new(gtid, String::new(), (0, 0), 0)
     }

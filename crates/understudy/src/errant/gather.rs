@@ -1,4 +1,5 @@
-//! Finds the errant transactions of a server: which binlogs are needed, fetched, read and compared with all that the primary has.
+//! Finds the errant transactions of a server: determines the binlogs that are needed, fetches and parses them, and compares them with all
+//! that the primary has.
 
 use super::ask::{Server, Standing};
 use super::judge::{self, Errant};
@@ -6,17 +7,17 @@ use super::work::Work;
 use super::{file, tool};
 use crate::exit::Failure;
 
-/// What was found.
+/// The result of a search.
 pub struct Found {
     /// The transactions.
     pub errant: Errant,
-    /// Where the server stood when its binlogs were fetched.
+    /// The server's position when its binlogs were fetched.
     pub standing: Standing,
-    /// What it has received and not applied, and the primary has not: `0-3-7`; empty for none.
+    /// GTIDs that it has received and not applied, and that the primary lacks: `0-3-7`; empty for none.
     pub received: String,
 }
 
-/// Looks. `account`: one with REPLICATION SLAVE.
+/// Searches. `account`: one with REPLICATION SLAVE.
 pub async fn find(
     work: &Work,
     node: &mut Server,
@@ -32,7 +33,7 @@ pub async fn find(
         let read = file::read(&tool::fetched(work, name), name);
         contents.push(read.map_err(|e| Failure::Failed(format!("{}: {e}", node.name)))?);
     }
-    // Asked last: whatever the server has of the primary's, the primary has by then.
+    // Queried last: by then the primary has every transaction of its own that the server has.
     let of_primary = primary.standing().await?;
     let mut received = standing.has.clone();
     for channel in &channels {
@@ -44,7 +45,8 @@ pub async fn find(
     Ok(Found { errant: judge::errant(&contents, &of_primary.has), standing, received })
 }
 
-/// The binlogs from the last one before which the server had nothing that the primary has not.
+/// The binlogs that may have errant transactions: from the last one before which the server had nothing that the primary lacks; all of them
+/// when there is no such binlog.
 async fn needed(work: &Work, node: &mut Server, primary: &Standing) -> Result<Vec<String>, Failure> {
     let mut files = node.binlogs().await?;
     for at in (0..files.len()).rev() {

@@ -1,26 +1,26 @@
-//! Which transactions are errant, and whether they can be flashed back. No I/O.
+//! Decides which transactions are errant, and whether they can be flashed back. No I/O.
 
 use protocol::gtid::mariadb::{Gtid, Position, Runs, State};
 
 use super::file::{Contents, Transaction};
 
-/// What a server has and the primary has not.
+/// What a server has and the primary lacks.
 #[derive(Clone, Debug, Default)]
 pub struct Errant {
-    /// Exactly these, in the order of the server's binlog.
+    /// The errant transactions, in the order of the server's binlog.
     pub transactions: Vec<Transaction>,
-    /// What it had before the first of them.
+    /// The GTIDs that it had before the first of them.
     pub before: State,
     /// The first transaction after the first errant one that the primary has, too.
     pub mixed_with: Option<Gtid>,
-    /// In binlogs that are purged: at most these.
+    /// GTIDs that may be errant, in binlogs that are purged.
     pub purged: Runs,
-    /// The files are of different servers' versions, or only some have checksums.
+    /// The files are from different server versions, or only some have checksums.
     pub formats_differ: bool,
 }
 
-/// `files`: the server's binlogs in their order, from one that begins before the first errant transaction; `primary`: all that the primary has,
-/// asked after the files were read.
+/// `files`: the server's binlogs in order, from one that begins before the first errant transaction; `primary`: all GTIDs of the primary,
+/// queried after the files were read.
 pub fn errant(files: &[Contents], primary: &State) -> Errant {
     let mut found = Errant::default();
     let Some(first) = files.first() else { return found };
@@ -38,13 +38,12 @@ pub fn errant(files: &[Contents], primary: &State) -> Errant {
 }
 
 impl Errant {
-    /// `0-1-101,0-1-102`: each of them, in their order.
+    /// `0-1-101,0-1-102`: their GTIDs, in order.
     pub fn gtids(&self) -> String {
         self.transactions.iter().map(|one| one.gtid.to_string()).collect::<Vec<_>>().join(",")
     }
 
-    /// Where the server stood before the first of them. `slave_pos`: what it applied as a replica, for domains that its binlogs have
-    /// nothing of.
+    /// The server's position before the first of them. `slave_pos`: what it applied as a replica, for domains that its binlogs do not have.
     pub fn position_before(&self, slave_pos: &Position) -> Position {
         let in_binlog = self.before.position();
         let is_errant = |domain| self.transactions.iter().any(|one| one.gtid.domain == domain);
@@ -98,7 +97,7 @@ mod tests {
 
     #[test]
     fn only_numbers_that_are_in_the_binlog_and_not_the_primarys_are_errant() {
-        // The state alone would say 0-2-5..6, and 5 is another server's.
+        // By the binlog state alone, 0-2-5..6 would be errant, but 5 is a transaction of another server.
         let files = [file("0-1-3", &["0-2-4", "0-1-5", "0-2-6"])];
         let of = found(&files, "0-2-4,0-1-7");
         assert_eq!((of.gtids().as_str(), of.mixed_with), ("0-2-6", None));

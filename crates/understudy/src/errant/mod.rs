@@ -1,4 +1,4 @@
-//! Errant transactions: those that a server has and the primary has not, exactly; written as SQL; undone.
+//! Errant transactions: those that a server has and the primary lacks. Finds them, writes them as SQL, undoes them.
 //!
 //! ```text
 //!   node, primary ──> ask (SQL) ──> tool (mariadb-binlog) ──> binlog files ──> file (events) ──> judge ──> page (text, JSON)
@@ -6,7 +6,8 @@
 //!                                                                                                  └──> undo (flashback)
 //! ```
 //!
-//! Invariant: a transaction that the primary has is never called errant, and nothing on a server is changed before an export is on disk.
+//! Invariants: a transaction that the primary has is never reported as errant, and nothing on a server is changed before an export is on
+//! disk.
 
 pub mod ask;
 pub mod export;

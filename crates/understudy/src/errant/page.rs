@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The result of a search, as text and as JSON.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::file::{Transaction, short};
 use super::gather::Found;
 use crate::table::{Lean, Table, moment};
 
-/// Characters of the statements in the table.
+/// The greatest number of characters of the statements in the table.
 const WHAT_MAX: usize = 100;
 
 /// As a table.
@@ -82,7 +82,7 @@ fn word(change: Change) -> &'static str {
     }
 }
 
-/// With everything there is.
+/// The result as JSON, with all details.
 pub fn json(node: &str, primary: &str, found: &Found, obstacles: &[String]) -> Value {
     let each = |one: &Transaction| {
         json!({

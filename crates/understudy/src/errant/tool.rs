@@ -1,6 +1,6 @@
-//! `mariadb-binlog`: fetches binlogs from a server, and turns a part of one into SQL.
+//! Runs `mariadb-binlog`: fetches binlogs from a server, and converts a part of one to SQL.
 //!
-//! The login is written to its standard input, as an option file: it is in no command line and on no disk.
+//! The login is passed as an option file on standard input, so that it is on no command line and on no disk.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::exit::Failure;
 
 /// The program.
 const PROGRAM: &str = "mariadb-binlog";
-/// Where it reads the login.
+/// The option file with the login.
 const STDIN: &str = "/dev/stdin";
 
 /// Fetches binlogs into the directory, under their own names. `account`: one with REPLICATION SLAVE.
@@ -53,7 +53,7 @@ pub fn sql(
     run(&mut command, "")
 }
 
-/// Parts of the binlogs that hold these transactions, those next to one another together: file, first byte, byte after the last one.
+/// The parts of the binlogs with these transactions; adjacent ones are merged: file, first byte, byte after the last one.
 pub fn parts(transactions: &[Transaction]) -> Vec<(&str, u64, u64)> {
     let mut parts: Vec<(&str, u64, u64)> = Vec::new();
     for one in transactions {
@@ -65,7 +65,7 @@ pub fn parts(transactions: &[Transaction]) -> Vec<(&str, u64, u64)> {
     parts
 }
 
-/// Runs it; `input` is what it reads.
+/// Runs the command with `input` on its standard input.
 fn run(command: &mut Command, input: &str) -> Result<Vec<u8>, Failure> {
     let output = fed(command, input).map_err(|error| {
         let what = if error.kind() == std::io::ErrorKind::NotFound {
@@ -84,17 +84,17 @@ fn run(command: &mut Command, input: &str) -> Result<Vec<u8>, Failure> {
 }
 
 fn fed(command: &mut Command, input: &str) -> std::io::Result<Output> {
-    // Times are UTC everywhere.
+    // Times in the output are UTC, as everywhere.
     command.env("TZ", "UTC").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    // Less than a pipe holds. One that ends before it has read says why by itself.
+    // The input fits into the pipe's buffer. A program that ends before it has read it prints the reason.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output()
 }
 
-/// A value of an option file.
+/// Quotes a value for an option file.
 fn quoted(value: &str) -> String {
     let mut text = String::from("\"");
     for character in value.chars() {

@@ -1,12 +1,12 @@
-//! Flashback: the errant transactions undone on their server, last first, in one transaction that no binlog has; then the server forgets that
-//! it ever had them.
+//! Flashback: undoes the errant transactions on their server, last first, in one transaction that is not written to the binlog; then
+//! removes them from the server's GTID state.
 //!
 //! ```text
 //!   obstacles? ──none──> script (mariadb-binlog --flashback), checked against what the binlog's events say
 //!                           └──> one transaction, sql_log_bin = 0 ──> forget (one statement) ──> it stands before them, and can follow
 //! ```
 //!
-//! Invariant: either all of them are undone or none; what cannot be undone exactly is refused before anything is changed.
+//! Invariants: either all of them are undone or none; what cannot be undone exactly is refused before anything is changed.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -21,29 +21,29 @@ use super::work::Work;
 use crate::exit::Failure;
 use crate::table::wrap;
 
-/// The most that is undone: all of it is in memory, and one transaction.
+/// The limit of what is undone, in bytes: all of it is in memory, and in one transaction.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// What would be run, in this order.
+/// The statements to run, in this order.
 pub struct Script {
-    /// How the server is to read the rows.
+    /// The format description events for the rows.
     pub format: Vec<String>,
-    /// The rows, the last first.
+    /// The row events, the last first.
     pub rows: Vec<String>,
-    /// All of it as mariadb-binlog wrote it, with the rows as comments.
+    /// The whole output of mariadb-binlog, with the rows as comments.
     pub text: Vec<u8>,
 }
 
 /// The other servers of the cluster.
 #[derive(Debug, Default)]
 pub struct Others {
-    /// Where they are: what still reads from there is a connection that they have left.
+    /// Their addresses: a connection from one of these that still fetches binlogs is a stale one.
     pub hosts: Vec<IpAddr>,
-    /// Those that follow the server.
+    /// The names of those that replicate from the server.
     pub followers: Vec<String>,
 }
 
-/// Why the transactions cannot be undone, one sentence each. The server is asked, and not changed.
+/// Why the transactions cannot be undone, one sentence each. Only queries; nothing is changed.
 pub async fn obstacles(
     found: &Found,
     node: &mut Server,
@@ -106,7 +106,7 @@ pub async fn obstacles(
     Ok(all)
 }
 
-/// `host`: as PROCESSLIST has it, with a port or without.
+/// `host`: as in PROCESSLIST, with or without a port.
 fn is_among(host: &str, hosts: &[IpAddr]) -> bool {
     let ip = host
         .parse::<IpAddr>()
@@ -115,7 +115,7 @@ fn is_among(host: &str, hosts: &[IpAddr]) -> bool {
     ip.is_some_and(|ip| hosts.contains(&ip))
 }
 
-/// What is said when there are obstacles.
+/// The error when there are obstacles.
 pub fn refused(node: &str, obstacles: &[String]) -> Failure {
     let mut text = format!("nothing was changed: what {node} has cannot be flashed back:\n");
     for obstacle in obstacles {
@@ -129,7 +129,7 @@ pub fn refused(node: &str, obstacles: &[String]) -> Failure {
     Failure::Failed(text)
 }
 
-/// What would be run.
+/// The statements that undo the transactions.
 pub fn script(work: &Work, found: &Found) -> Result<Script, Failure> {
     let transactions = &found.errant.transactions;
     let Some(first) = transactions.first() else {
@@ -147,7 +147,7 @@ pub fn script(work: &Work, found: &Found) -> Result<Script, Failure> {
     })
 }
 
-/// Takes the statements out. `expected`: where each event of rows ends, the last first; nothing else must be undone, and nothing left out.
+/// Extracts the statements. `expected`: the end positions of all row events, the last first; exactly these must be undone.
 fn read(text: Vec<u8>, expected: &[u64], packet_bytes_max: usize) -> Result<Script, String> {
     let (mut format, mut rows, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_rows = false;
@@ -192,10 +192,10 @@ fn read(text: Vec<u8>, expected: &[u64], packet_bytes_max: usize) -> Result<Scri
     Ok(Script { format, rows, text })
 }
 
-/// Where an event of rows ends, when this is its line.
+/// The end position of a row event, if this is its line.
 fn rows_end(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
-    // A date follows; the text of a statement has another mark, in each of its lines.
+    // A date follows the `#`; lines with a statement's text begin differently.
     let line = line.strip_prefix('#').filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))?;
     let (head, what) = line.split_once('\t')?;
     if !["Write_rows", "Update_rows", "Delete_rows"].iter().any(|kind| what.starts_with(kind)) {
@@ -204,7 +204,7 @@ fn rows_end(line: &[u8]) -> Option<u64> {
     head.split_once("end_log_pos ")?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// Does it, and has the server forget them. `note` is called when they are undone and not yet forgotten.
+/// Undoes the transactions, and removes them from the server's GTID state. `note` is called between the two.
 pub async fn run(
     node: &mut Server,
     found: &Found,
@@ -216,7 +216,7 @@ pub async fn run(
         failed => failed,
     };
     if let Err(failure) = undone {
-        // What was not committed is gone with the connection at the latest.
+        // Without the ROLLBACK, the transaction ends with the connection.
         let _ = node.order("ROLLBACK").await;
         return Err(failure.explained("nothing was changed: the rows could not be undone"));
     }
@@ -234,7 +234,7 @@ pub async fn run(
     node.order(&forget).await.map(drop).map_err(|failure| failure.explained(undone))
 }
 
-/// Nobody has written there since it was looked at.
+/// Checks that nobody has written there since the search.
 async fn is_as_it_was(node: &mut Server, found: &Found) -> Result<(), Failure> {
     let now = node.standing().await?;
     if now.binlog_state == found.standing.binlog_state && now.read_only {

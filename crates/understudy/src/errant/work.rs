@@ -1,6 +1,6 @@
-//! A directory for one look at a server's errant transactions, under the state directory: only its owner may read what is in it.
+//! A work directory for the errant transactions of one server, under the state directory: only its owner may read it.
 //!
-//! Invariant: it is removed when nobody keeps it; one whose process was killed, by the next.
+//! Invariant: it is removed unless it has to be kept; that of a process that was killed is removed at the next start.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
@@ -18,7 +18,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Makes it: `STATE/errant/NODE-MOMENT`.
+    /// Creates it: `STATE/errant/NODE-TIME-PID`.
     pub fn begin(state: &Path, node: &str) -> Result<Self, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = moment(u64::try_from(now.as_millis()).unwrap_or(0)).replace([' ', ':'], "-");
@@ -30,23 +30,23 @@ impl Work {
         Ok(Self { dir, is_kept: false })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A place in it.
+    /// The path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Bytes that may be written in it.
+    /// Free space of its file system, in bytes.
     pub fn free_bytes(&self) -> Result<u64, Failure> {
         let system = rustix::fs::statvfs(&self.dir).map_err(|e| failed(&self.dir, &e.into()))?;
         Ok(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
-    /// It stays.
+    /// Keeps it after this value is dropped.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
@@ -59,10 +59,10 @@ impl Work {
     }
 }
 
-/// What is kept: it has this from its beginning.
+/// The file that a directory has from the moment it must be kept.
 const KEPT: &str = "errant.sql";
 
-/// Removes what processes left that are no more.
+/// Removes the directories of processes that no longer exist.
 fn tidy(all: &Path) {
     let entries = std::fs::read_dir(all).into_iter().flatten().flatten();
     for dir in entries.map(|entry| entry.path()).filter(|dir| !dir.join(KEPT).exists()) {
@@ -73,7 +73,7 @@ fn tidy(all: &Path) {
     }
 }
 
-/// Writes a file that only its owner may read, and has it on the disk; a file that is there already stays as it is.
+/// Writes a file that only its owner may read, and syncs it to disk; a file that exists already is not changed, and is an error.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| {
@@ -90,7 +90,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 impl Drop for Work {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Whatever is left is only for its owner to read.
+            // On an error it stays; only its owner can read it.
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         let kept_dir = dir(&kept);
         drop(kept);
         let running = Work::begin(state.path(), "db2").unwrap();
-        // No process has a number as high as this.
+        // No process has an id as high as this.
         let killed = state.path().join("errant").join("db1-2026-11-22-15-00-00.000-4194999");
         std::fs::create_dir(&killed).unwrap();
         drop(Work::begin(state.path(), "../db3").unwrap());
