@@ -1,11 +1,11 @@
-//! What a node keeps for others that come back, and how much a full copy would have to move: asked of it now and then, on a link of its own that is
-//! given back at once. It only reads.
+//! Queries what a node retains for returning nodes, and how much data a full copy would transfer. Done from time to time, on a separate
+//! connection that is closed at once. It only reads.
 //!
-//! | asked | costs the server |
+//! | query | cost for the server |
 //! |---|---|
 //! | `wsrep_provider_options`, retention of binary logs | nothing |
-//! | `SHOW BINARY LOGS` | a look at each file's size; it does not keep commits waiting |
-//! | the sizes of the tablespaces that it knows (needs PROCESS) | memory only, no table is opened; it is broken off after 2 s, and not asked of the active node when another answers |
+//! | `SHOW BINARY LOGS` | looks up each file's size; it does not block commits |
+//! | the sizes of the tablespaces known to it (needs PROCESS) | memory only, no table is opened; cancelled after 2 s, and not run on the active node when another one answers |
 
 use std::time::Duration;
 
@@ -16,58 +16,60 @@ use topology::kind::Kind;
 
 use crate::doctor::options::Options;
 
-/// A connection, or one statement, may take this long.
+/// The time limit of connecting, and of one statement.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 const ER_CON_COUNT_ERROR: u16 = 1040;
 /// A privilege is missing.
 const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
-/// Tablespaces that were not used since the start are missing. The first name is MariaDB's and MySQL 5.7's, the second that of MySQL 8.
+/// Tables with the tablespaces' sizes; tablespaces not used since the start are missing. The first name is MariaDB's and MySQL 5.7's, the
+/// second that of MySQL 8.
 const DATA: [&str; 2] =
     ["information_schema.INNODB_SYS_TABLESPACES", "information_schema.INNODB_TABLESPACES"];
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_provider_options','log_bin','log_slave_updates',\
     'log_replica_updates','binlog_expire_logs_seconds','binlog_expire_logs_auto_purge','expire_logs_days','max_binlog_total_size',\
     'binlog_space_limit','wsrep_sst_method')";
 
-/// What a node keeps.
+/// What a node retains.
 #[derive(Clone, Debug, Default)]
 pub struct Keeps {
-    /// `gcache.size`, bytes; of a Galera node.
+    /// `gcache.size`, in bytes; for a Galera node.
     pub gcache_bytes: Option<u64>,
-    /// `wsrep_sst_method`: with which it would ask for a full copy; of a Galera node.
+    /// `wsrep_sst_method`, by which it would request a full copy; for a Galera node.
     pub sst_method: Option<String>,
-    /// Its binary logs, where it keeps those of others' transactions, too; of a primary or a replica.
+    /// Its binary logs, if they include replicated transactions; for a primary or a replica.
     pub binlogs: Option<Binlogs>,
-    /// Its tablespaces, bytes; none when that was not asked, or may not be.
+    /// The size of its tablespaces, in bytes; `None` when that was not queried, or not permitted.
     pub data_bytes: Option<u64>,
-    /// They may not be asked for: the account has no PROCESS.
+    /// The size is not permitted: the account has no PROCESS.
     pub is_data_hidden: bool,
 }
 
 /// A server's binary logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binlogs {
-    /// All of them, bytes.
+    /// Their total size, in bytes.
     pub bytes: u64,
-    /// The newest, bytes.
+    /// The size of the newest file, in bytes.
     pub newest_bytes: u64,
     /// The oldest one's name.
     pub oldest: Option<String>,
-    /// The GTIDs before the oldest: who lacks any of them cannot follow. None when the account may not ask.
+    /// The GTIDs before the oldest file: a server that lacks any of them cannot replicate from here. `None` when the account may not read
+    /// it.
     pub purged: Option<String>,
-    /// Older ones are deleted, seconds; none: never for their age.
+    /// Older files are deleted, in seconds; `None`: no age limit.
     pub age_max_s: Option<u64>,
-    /// Beyond so many bytes the oldest are deleted; none: never for their size.
+    /// Beyond this total size the oldest files are deleted, in bytes; `None`: no size limit.
     pub bytes_max: Option<u64>,
-    /// The account may not ask what is there.
+    /// The account may not list the files.
     #[serde(default)]
     pub is_hidden: bool,
-    /// Each by its name, oldest first.
+    /// The files with their sizes, oldest first.
     #[serde(skip)]
     pub files: Vec<(String, u64)>,
 }
 
 impl Binlogs {
-    /// Bytes that were written since an earlier look at the same server; at the least, when the file of that look is gone.
+    /// Bytes written since an earlier reading of the same server; a lower limit when the newest file of that reading is gone.
     pub fn grown_since(&self, earlier: &Self) -> u64 {
         let Some((last, had)) = earlier.files.last() else { return self.bytes };
         match self.files.iter().position(|(name, _)| name == last) {
@@ -79,10 +81,10 @@ impl Binlogs {
     }
 }
 
-/// Asks a node, on a fresh link.
+/// Queries a node, on a new connection.
 ///
 /// # Errors
-/// When it does not answer, refuses the account, or has no connection to spare: the last one is left to others.
+/// When it does not answer, refuses the account, or has no spare connection: the last one is left to other clients.
 pub async fn ask(kind: Kind, address: &str, login: &Login, with_data: bool) -> Result<Keeps, LinkError> {
     let mut link = Link::connect(address, login, DEADLINE).await?;
     if manager::rival::is_crowded(&mut link).await? {
@@ -95,7 +97,7 @@ pub async fn ask(kind: Kind, address: &str, login: &Login, with_data: bool) -> R
     Ok(keeps)
 }
 
-/// Asks a node, on this link.
+/// Queries a node, on this connection.
 ///
 /// # Errors
 /// When it does not answer.
@@ -142,9 +144,9 @@ async fn binlogs(link: &mut Link, variables: &Rows) -> Result<Option<Binlogs>, L
     Ok(Some(binlogs))
 }
 
-/// For how long, and how many; the rest is for others to fill in.
+/// The limits by age and size; the caller fills in the rest.
 fn retention<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Binlogs {
-    // MariaDB has decimals in expire_logs_days; 0 means never, each.
+    // MariaDB has decimals in expire_logs_days; for each of these variables 0 means no limit.
     let number = |name: &str| value(name)?.parse::<f64>().ok().filter(|number| *number > 0.0);
     let seconds =
         number("binlog_expire_logs_seconds").or_else(|| Some(number("expire_logs_days")? * 86_400.0));
@@ -159,7 +161,7 @@ fn retention<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Binlogs {
     }
 }
 
-/// How much a full copy would have to move, and whether it is a right that is missing; a node that does not tell it in time is no reason to give up.
+/// The size of the tablespaces, and whether the privilege for it is missing. A query that the server cancels after its 2 s is not an error.
 async fn data(link: &mut Link) -> Result<(Option<u64>, bool), LinkError> {
     let mut is_hidden = false;
     for table in DATA {

@@ -1,7 +1,7 @@
-//! For how long each node may be away before it needs a full copy: from what is known of all nodes to one row for each.
+//! How long each node may be away before it needs a full copy: one row for each node, from what is known of all nodes.
 //!
-//! `recovery forecast`, the status, the metrics and the live view all have it from here, so that they say the same. What is known comes from
-//! the servers ([`keeps`]) or from the samples of a running `serve` (`wiring/windows.rs`); what follows from it is [`measure::recovery`]'s.
+//! `recovery forecast`, the status, the metrics and the live view all use this, so that they agree. The input comes from the servers
+//! ([`keeps`]) or from the samples of a running `serve` (`wiring/windows.rs`); the forecast itself is computed in [`measure::recovery`].
 
 pub mod keeps;
 pub mod remembered;
@@ -22,7 +22,7 @@ use topology::kind::Kind;
 use self::keeps::Binlogs;
 pub use self::words::{notes, sentence, size, warning};
 
-/// After so long every other node was asked again since a node went away.
+/// After this time, every other node has been queried again since a node went away.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// What is known of one node.
@@ -30,104 +30,104 @@ const SETTLED: Duration = Duration::from_secs(5);
 pub struct Known {
     /// Its name.
     pub name: String,
-    /// A word for what it is.
+    /// Its state, in one word.
     pub state: String,
-    /// It takes part: a member of the group, or a server whose replication runs.
+    /// It is in service: a member of the group, or a server whose replication runs.
     pub is_there: bool,
-    /// For how long it has been away, where that was seen.
+    /// How long it has been away, if its departure was seen.
     pub lasted: Option<Duration>,
-    /// It was an earlier run of the program that saw it last: it has been away for so long at the most.
+    /// It was last seen by an earlier run of the program: `lasted` is an upper limit.
     pub is_remembered: bool,
-    /// Why nothing can be said of it, when its position is not known.
+    /// Why there is no forecast, when its position is not known.
     pub why: String,
-    /// What it has, and keeps for others.
+    /// Its position, and what it can send to others.
     pub kept: Kept,
 }
 
-/// What a node has, and keeps for others.
+/// A node's position, and what it can send to others.
 #[derive(Clone, Debug)]
 pub enum Kept {
-    /// Of a Galera node.
+    /// For a Galera node.
     Galera {
-        /// It has every writeset up to this; -1 when it has none, or does not know.
+        /// The last writeset that it has; -1 when it has none, or does not know.
         position: Option<i64>,
-        /// Whose history that is: `wsrep_cluster_state_uuid`, where it is known.
+        /// The history of that position: `wsrep_cluster_state_uuid`, where it is known.
         history: Option<String>,
-        /// Bytes of writesets since it went away, where they were counted.
+        /// Bytes of writesets since it went away, if they were counted.
         missed_bytes: Option<u64>,
-        /// What it could send; nothing of one that does not answer.
+        /// What it could send by IST; `None` if it does not answer.
         donor: Option<Donor>,
-        /// It is a member of the primary component and has everything.
+        /// It is a synced member of the primary component.
         may_donate: bool,
     },
-    /// Of a primary, or a replica.
+    /// For a primary, or a replica.
     Replication {
-        /// It has every transaction up to this.
+        /// The GTIDs that it has.
         position: Option<Position>,
-        /// Its binary logs, with the transactions of others, too; nothing of one that keeps none, or does not answer.
+        /// Its binary logs, which include replicated transactions; `None` if it has none, or does not answer.
         binlogs: Option<Binlogs>,
         /// It is the primary.
         is_primary: bool,
-        /// Bytes of binary logs that were written since it went away.
+        /// Bytes of binary logs written since it went away.
         missed_bytes: u64,
     },
 }
 
-/// What is known of all of them.
+/// What is known of all nodes.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Of which kind.
+    /// The kind of cluster.
     pub kind: Kind,
-    /// In the configuration's order.
+    /// The nodes, in the order of the configuration.
     pub nodes: Vec<Known>,
     /// The present rate of writes.
     pub writes: WriteRate,
-    /// That was measured for so long.
+    /// For how long that rate was measured.
     pub measured: Duration,
     /// The busiest minute of the last hour, where that is known.
     pub busiest: Option<WriteRate>,
-    /// The data, bytes.
+    /// The size of the data, in bytes.
     pub data_bytes: Option<u64>,
-    /// The speed of the last full copy that was seen, bytes a second.
+    /// The speed of the last observed full copy, in bytes per second.
     pub copied_bytes_per_s: Option<f64>,
-    /// What is not known, and what would help; a sentence each.
+    /// What is not known, and what would make it known; one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What concerns all nodes: as JSON, and back from that of a running server.
+/// The facts about the whole cluster, written as JSON, and parsed again from a running server's JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// Bytes of writesets, or of binary logs, in a second.
+    /// The rate of writes: bytes of writesets, or of binary logs, per second.
     pub write_bytes_per_s: f64,
-    /// Transactions in a second.
+    /// Transactions per second.
     pub transactions_per_s: f64,
-    /// For how long those were measured, seconds.
+    /// For how long those rates were measured, in seconds.
     pub window_s: f64,
-    /// The same of the busiest minute of the last hour, where that is known.
+    /// The rate of writes in the busiest minute of the last hour, where that is known.
     pub busiest_write_bytes_per_s: Option<f64>,
-    /// What a full copy has to move, bytes.
+    /// What a full copy has to transfer, in bytes.
     pub full_copy_bytes: Option<u64>,
-    /// The speed of the last full copy that was seen, bytes a second.
+    /// The speed of the last observed full copy, in bytes per second.
     #[serde(default)]
     pub copied_bytes_per_s: Option<f64>,
-    /// What is not known, and what would help; a sentence each.
+    /// What is not known, and what would make it known; one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// One node's row: as JSON, and back from that of a running server.
+/// One node's row, written as JSON, and parsed again from a running server's JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outlook {
     /// Its name.
     pub node: String,
-    /// A word for what it is.
+    /// Its state, in one word.
     pub state: String,
-    /// It has everything up to this: a number (Galera), or GTIDs.
+    /// Its position: a number (Galera), or GTIDs.
     pub position: Value,
-    /// The oldest writeset that it can send (Galera).
+    /// The oldest writeset in its gcache (Galera).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_downto: Option<u64>,
-    /// Its gcache's size, bytes.
+    /// The size of its gcache, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gcache_bytes: Option<u64>,
     /// Its binary logs.
@@ -135,24 +135,24 @@ pub struct Outlook {
     pub binlogs: Option<Binlogs>,
     /// How it would return now.
     pub returns_by: Option<Way>,
-    /// Why by a full copy.
+    /// Why it needs a full copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<Reason>,
-    /// The members that have what it misses, where not all have (Galera).
+    /// The members that can send what it misses, if not all can (Galera).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub donors: Vec<String>,
-    /// It takes part.
+    /// It is in service.
     pub is_there: bool,
-    /// For how long it has been away, seconds, where that was seen.
+    /// How long it has been away, in seconds, if its departure was seen.
     pub away_s: Option<f64>,
-    /// It was an earlier run of the program that saw it last: it has been away for `away_s` at the most.
+    /// It was last seen by an earlier run of the program: `away_s` is an upper limit.
     #[serde(default)]
     pub is_remembered: bool,
-    /// For so long from now it may be away, seconds; none when it never ends, or nothing is known.
+    /// How long from now it may be away, in seconds; `None` when there is no limit, or nothing is known.
     pub away_max_s: Option<f64>,
     /// The same at the rate of the busiest minute of the last hour.
     pub busiest_away_max_s: Option<f64>,
-    /// Why nothing is known.
+    /// Why there is no forecast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -160,19 +160,19 @@ pub struct Outlook {
 /// How a node would return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// What it missed is sent from a gcache.
+    /// What it missed is sent from a gcache (IST).
     #[serde(rename = "ist")]
     Ist,
-    /// The whole database is copied by Galera.
+    /// The whole database is copied by Galera (SST).
     #[serde(rename = "sst")]
     Sst,
     /// What it missed is read from binary logs.
     #[serde(rename = "binlogs")]
     Binlogs,
-    /// It has to be cloned anew.
+    /// It has to be cloned again.
     #[serde(rename = "clone")]
     Clone,
-    /// Some of the servers that it could follow have what it missed.
+    /// Some, but not all, of the servers that it could replicate from have what it missed.
     #[serde(rename = "depends on the source")]
     Source,
 }
@@ -180,7 +180,7 @@ pub enum Way {
 impl Way {
     fn of(kind: Kind, forecast: Forecast) -> Self {
         match (kind, forecast) {
-            // Galera chooses a donor that can.
+            // Galera itself chooses a donor that has what is missing.
             (Kind::Galera, Forecast::Missed(_) | Forecast::DependsOnSource(_)) => Self::Ist,
             (Kind::Galera, Forecast::FullCopy(_)) => Self::Sst,
             (Kind::Replication, Forecast::Missed(_)) => Self::Binlogs,
@@ -189,14 +189,14 @@ impl Way {
         }
     }
 
-    /// Whether it is of Galera.
+    /// Whether it is a way of Galera.
     pub fn is_galera(self) -> bool {
         matches!(self, Self::Ist | Self::Sst)
     }
 }
 
 impl Outlook {
-    /// The forecast that its figures come from.
+    /// The forecast that the row's values come from.
     pub fn forecast(&self) -> Option<Forecast> {
         let window = self.away_max_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
         Some(match self.returns_by? {
@@ -206,7 +206,7 @@ impl Outlook {
         })
     }
 
-    /// It takes part, and could return without a full copy, at once and after `away`, also at the rate of writes of the busiest minute.
+    /// Whether it is in service and could return without a full copy, now and after `away`, also at the busiest minute's rate of writes.
     pub fn is_well(&self, away: Option<Duration>) -> bool {
         let busiest = self.busiest_away_max_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
         match self.forecast() {
@@ -225,7 +225,7 @@ impl Cluster {
         (0..self.nodes.len()).map(|place| self.outlook(place)).collect()
     }
 
-    /// What concerns all.
+    /// The facts about the whole cluster.
     pub fn summary(&self) -> Summary {
         Summary {
             write_bytes_per_s: self.writes.bytes_per_s,
@@ -279,7 +279,7 @@ impl Cluster {
         self.nodes.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, node)| node)
     }
 
-    /// The members that have what the node misses; none when all have, or it is of another kind.
+    /// The members that can send what the node misses; empty when all can, or for the other kind of cluster.
     fn few_donors(&self, place: usize) -> Vec<String> {
         let Kept::Galera { position: Some(seqno), .. } = &self.nodes[place].kept else { return Vec::new() };
         let known = self.others(place).filter_map(Known::donor);
@@ -291,10 +291,10 @@ impl Cluster {
         known.into_iter().filter(|(_, donor)| serves(donor)).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// What the node needs; `Err`: why nobody knows.
+    /// What the node needs to return; an `Err` says why that is not known.
     fn forecast(&self, place: usize, writes: WriteRate) -> Result<Forecast, String> {
         let forecast = self.forecast_at(place, writes)?;
-        // Without a rate it would be for ever.
+        // Without a rate the window would be infinite.
         if self.measured.is_zero() && matches!(forecast, Forecast::Missed(_)) {
             return Err("the rate of writes is not known yet".to_owned());
         }
@@ -311,7 +311,8 @@ impl Cluster {
                     return Err("nobody else is Synced: there is no donor".to_owned());
                 }
                 let seqno = position.ok_or_else(|| node.why.clone())?;
-                // Members of one component have one history. Where there are two, those of the node's own can be its donors.
+                // Members of one component have the same history. If there are two histories, only members with the node's own can be its
+                // donors.
                 let theirs = |own: &str| able.iter().any(|(.., history)| *history == Some(own));
                 let group = match history.as_deref().filter(|own| theirs(own)) {
                     Some(own) => Some(own),
@@ -325,7 +326,7 @@ impl Cluster {
                 let returning = Returning {
                     history: history.as_deref(),
                     seqno,
-                    // What it said last may be newer than what the others said last.
+                    // Its last report may be newer than the last reports of the others.
                     is_gone: !node.is_there && node.lasted.is_none_or(|lasted| lasted >= SETTLED),
                     missed_bytes: *missed_bytes,
                 };
@@ -346,7 +347,7 @@ impl Cluster {
                         .and_then(|text| Position::parse(position.family(), text).ok());
                     let has_missed = match purged {
                         Some(purged) => position.contains(&purged).unwrap_or(false),
-                        // Their age is all that is known; a note says so.
+                        // Only their age limit is known; a note says so.
                         None if binlogs.is_hidden && (node.is_there || node.lasted.is_some()) => true,
                         None => {
                             return Err(format!(
@@ -357,7 +358,7 @@ impl Cluster {
                     let retention = Retention {
                         has_missed,
                         age_max: binlogs.age_max_s.map(Duration::from_secs),
-                        // The file in which it stands goes as a whole.
+                        // A binary log file is deleted as a whole.
                         bytes_max: binlogs.bytes_max.map(|most| most.saturating_sub(binlogs.newest_bytes)),
                     };
                     let lasted = node.lasted.unwrap_or_default();
@@ -370,7 +371,7 @@ impl Cluster {
 }
 
 impl Known {
-    /// Its name, what it could send, and its history, if the group may choose it as a donor; `None` inside: what it keeps is not known yet.
+    /// Its name, what it could send, and its history, if the group may choose it as a donor; an inner `None`: its gcache is not known yet.
     fn donor(&self) -> Option<(&str, Option<Donor>, Option<&str>)> {
         match &self.kept {
             Kept::Galera { donor, may_donate: true, history, .. } => {
@@ -381,7 +382,7 @@ impl Known {
     }
 }
 
-/// Whom a server would follow on its return: the primary; when that is not among them, whoever could be it.
+/// The servers that a returning server may replicate from: the primary, or if that does not answer, all that could become it.
 fn sources<'a>(others: impl Iterator<Item = &'a Known>) -> Vec<(&'a str, &'a Binlogs)> {
     let all: Vec<(&str, &Binlogs, bool)> = others
         .filter(|other| other.is_there)

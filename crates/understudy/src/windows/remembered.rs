@@ -1,6 +1,6 @@
-//! Where each node was when it took part last, on disk: a node that is away when the program starts again is forecast by that.
+//! Stores each node's last known position on disk, so that there is a forecast for a node that is away when the program starts.
 //!
-//! A file in the state directory that anybody may delete: without it such a node's position is unknown, and said to be.
+//! A file in the state directory that may be deleted: the position of such a node is then reported as unknown.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,21 +9,21 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "last_seen.json";
-/// Of a file that is read: one of a hundred nodes with long GTIDs is far smaller.
+/// The limit of the file's size, in bytes: with a hundred nodes and long GTIDs it is far smaller.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A node, when it took part last.
+/// A node's state when it was last in service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastSeen {
-    /// When, milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_unix_ms: u64,
     /// Galera: the last writeset that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seqno: Option<u64>,
-    /// Galera: of which history, `wsrep_cluster_state_uuid`.
+    /// Galera: the history of that writeset, `wsrep_cluster_state_uuid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<String>,
-    /// Replication: the GTIDs that it had, as the server writes them.
+    /// Replication: the GTIDs that it had, in the server's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gtids: Option<String>,
 }
@@ -31,7 +31,7 @@ pub struct LastSeen {
 /// By the nodes' names.
 pub type Remembered = BTreeMap<String, LastSeen>;
 
-/// What is there; nothing where there is no file of an earlier run, or none that can be read.
+/// The stored positions; empty when there is no file of an earlier run, or no valid one.
 pub fn load(state_dir: &Path) -> Remembered {
     let path = state_dir.join(FILE);
     if !std::fs::metadata(&path).is_ok_and(|meta| meta.len() <= BYTES_MAX) {
@@ -48,10 +48,10 @@ pub fn load(state_dir: &Path) -> Remembered {
     }
 }
 
-/// Writes it, in the place of what was there.
+/// Replaces the file.
 ///
 /// # Errors
-/// When it cannot be written; what was there is then there still.
+/// When it cannot be written; the old file then stays.
 pub fn save(state_dir: &Path, remembered: &Remembered) -> io::Result<()> {
     let path = state_dir.join(FILE);
     let new = path.with_extension("json.new");

@@ -1,4 +1,4 @@
-//! From what is known of the nodes to sentences: who could send what is missing, and why nobody could.
+//! Tests the sentences: who could send what is missing, and why no node can.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -17,7 +17,7 @@ fn known(name: &str, is_there: bool, kept: Kept) -> Known {
     Known { name: name.into(), state: state.into(), is_there, lasted: None, is_remembered: false, why, kept }
 }
 
-/// A member whose gcache of 100 MB begins with that writeset of a million.
+/// A member whose gcache of 100 MB begins with this writeset, of a million.
 fn member(name: &str, cached_downto: u64) -> Known {
     let donor = Donor {
         last_committed: 1_000_000,
@@ -55,7 +55,7 @@ fn cluster(kind: Kind, nodes: Vec<Known>) -> Cluster {
     }
 }
 
-/// The last node's row, through its JSON, as from a running server, and its sentence.
+/// The last node's row, converted to JSON and back as from a running server, and its sentence.
 fn last_outlook(nodes: Vec<Known>) -> (Outlook, String) {
     let row = json!(cluster(Kind::Galera, nodes).outlooks().last().unwrap());
     let row: Outlook = serde_json::from_value(row).unwrap();
@@ -80,7 +80,7 @@ fn a_node_that_nobody_can_send_what_it_misses_says_why() {
     assert_eq!((row.returns_by, row.because), (Some(Way::Sst), Some(Reason::Gone)));
     let (row, _) = of(gone(Some(OURS), -1, None));
     assert_eq!(row.because, Some(Reason::NoPosition));
-    // What it said last may be newer than what the others said last.
+    // Its last report may be newer than the last reports of the others.
     let just_gone = Known { lasted: Some(Duration::from_secs(1)), ..gone(Some(OURS), 1_000_001, None) };
     assert_eq!(of(just_gone).0.returns_by, Some(Way::Ist));
 }
@@ -91,7 +91,7 @@ fn one_member_that_has_it_is_chosen_and_named() {
         vec![member("db1", 500_000), member("db2", 999_000), gone(Some(OURS), 900_000, Some(40_000_000))];
     let (row, said) = last_outlook(nodes);
     assert_eq!((row.returns_by, row.donors.as_slice()), (Some(Way::Ist), ["db1".to_owned()].as_slice()));
-    // 100 MB less a 128th, less what was counted.
+    // 100 MB minus a 128th, minus the bytes counted.
     assert!((row.away_max_s.unwrap() - 50.2).abs() < 0.1, "{row:?}");
     assert!(
         said.contains(
@@ -99,7 +99,7 @@ fn one_member_that_has_it_is_chosen_and_named() {
         ),
         "{said}"
     );
-    // Its window closes as any other does: that is worth a warning.
+    // Its window ends like any other, so it gets warnings.
     assert!(matches!(row.forecast(), Some(Forecast::Missed(Some(_)))));
     let (row, _) =
         last_outlook(vec![member("db1", 500_000), member("db2", 500_000), gone(Some(OURS), 900_000, None)]);
@@ -170,6 +170,6 @@ fn binary_logs_that_are_not_shown_are_judged_by_their_age() {
     let nodes = vec![server("db1", true, true, Some(hidden)), away, unseen];
     let rows = cluster(Kind::Replication, nodes).outlooks();
     assert_eq!((rows[1].returns_by, rows[1].away_max_s), (Some(Way::Binlogs), Some(3000.0)));
-    // Since when it is away is not known.
+    // It is not known since when it is away.
     assert!(rows[2].returns_by.is_none() && rows[2].why.as_deref().unwrap().contains("BINLOG MONITOR"));
 }

@@ -1,4 +1,4 @@
-//! A row, and a warning, as sentences.
+//! Formats a row, and a warning, as sentences.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use super::keeps::Keeps;
 use super::{Outlook, Summary, Way};
 use crate::table::span;
 
-/// A window at the busiest minute's rate is told when it is shorter than this part of the other.
+/// The window at the busiest minute's rate is mentioned if it is shorter than this fraction of the window at the present rate.
 const NOTABLY_SHORTER: f64 = 0.8;
 
 fn long(s: f64) -> String {
     span((s * 1000.0) as u64)
 }
 
-/// A full copy is reckoned with so many bytes a second where nobody says a figure and none was seen.
+/// The speed of a full copy, in bytes per second, if none was given and none was observed.
 const ASSUMED_BYTES_PER_S: f64 = 1e8;
 
 impl Summary {
-    /// "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)". `said`: somebody's figure of bytes a second, which goes before any other.
+    /// "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)". `said`: a given speed in bytes per second, which takes precedence.
     pub fn copy(&self, said: Option<f64>) -> String {
         let Some(bytes) = self.full_copy_bytes else { return "a full copy".to_owned() };
         let (bytes_per_s, from) = match (said, self.copied_bytes_per_s) {
@@ -35,7 +35,7 @@ impl Summary {
     }
 }
 
-/// What is not known for want of a right, by what each node, under its name, said of what it keeps; a sentence each.
+/// What is unknown because a privilege is missing, from each node's name and what it reported; one sentence each.
 pub fn notes<'a>(keeps: impl Iterator<Item = (&'a str, &'a Keeps)>) -> Vec<String> {
     let keeps: Vec<(&str, &Keeps)> = keeps.collect();
     let names = |is_hidden: fn(&Keeps) -> bool| {
@@ -59,7 +59,7 @@ pub fn notes<'a>(keeps: impl Iterator<Item = (&'a str, &'a Keeps)>) -> Vec<Strin
     notes
 }
 
-/// One node's forecast; `copy` as [`Summary::copy`] makes it.
+/// One node's forecast as a sentence; `copy` is the result of [`Summary::copy`].
 pub fn sentence(row: &Outlook, copy: &str) -> String {
     let Some((way, forecast)) = row.returns_by.zip(row.forecast()) else {
         return row.why.clone().unwrap_or_else(|| "nothing is known yet".to_owned());
@@ -86,7 +86,7 @@ pub fn sentence(row: &Outlook, copy: &str) -> String {
             let may = if row.is_there { "may be away" } else { "may catch up" };
             format!("{been}{may} for as long as no binary logs are deleted, for which no limit is near")
         }
-        // Binary logs are kept from when they were written.
+        // The age of binary logs counts from when they were written.
         Forecast::Missed(Some(window)) if !row.is_there && been.is_empty() && !way.is_galera() => {
             format!(
                 "what it misses is there now; since when it is away is not known, so that it is for another {} at the most, after that it needs {copy}",
@@ -132,7 +132,7 @@ pub fn sentence(row: &Outlook, copy: &str) -> String {
     }
 }
 
-/// What the journal says before it is too late, and when it is.
+/// The journal's entry before the window ends, and when it has ended.
 pub fn warning(row: &Outlook, warning: Warning, copy: &str) -> String {
     let (name, said) = (&row.node, sentence(row, copy));
     let left = row
@@ -146,7 +146,7 @@ pub fn warning(row: &Outlook, warning: Warning, copy: &str) -> String {
     }
 }
 
-/// Decimal units, as disks and networks are sold: "1.2 GB".
+/// A size in decimal units, as for disks and networks: "1.2 GB".
 pub fn size(bytes: f64) -> String {
     match bytes {
         b if b < 1e3 => format!("{b:.0} B"),
