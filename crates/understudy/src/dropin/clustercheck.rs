@@ -1,13 +1,13 @@
-//! `clustercheck`: what the shell script of that name prints, byte for byte, and its exit code, without the script's hang.
+//! `clustercheck`: the output of the shell script of that name, byte for byte, and its exit code, but it cannot hang like the script.
 //!
 //! ```text
 //!   clustercheck [USER] [PASS] [AVAILABLE_WHEN_DONOR] [LOG_FILE] [AVAILABLE_WHEN_READONLY] [DEFAULTS_EXTRA_FILE]
 //! ```
 //!
-//! An argument wins over the sysconfig file, that over the environment, that over the default. Sources: the script
+//! An argument takes precedence over the sysconfig file, that over the environment, that over the default. Sources: the script
 //! (olafz/percona-clustercheck), Percona XtraDB Cluster's version of it and their READMEs, as described in seed-tools.md, section 1.
 //!
-//! Under xinetd standard output and standard error are the client's socket, so nothing but the answer is written there; reasons go to
+//! Under xinetd, standard output and standard error are the client's socket, so only the answer is written there; reasons are written to
 //! LOG_FILE.
 
 use std::ffi::OsString;
@@ -32,17 +32,17 @@ use crate::mycnf::Options;
 
 const USAGE: &str =
     "<user> <pass> <available_when_donor=0|1> <log_file> <available_when_readonly=0|1> <defaults_extra_file>";
-/// As the original's documentation has it.
+/// From the original's documentation.
 const PASSWORD: &str = "clustercheckpassword!";
 const DEFAULTS_EXTRA_FILE: &str = "/etc/my.cnf";
-/// Carries the password from the first start of the program to the second.
+/// The environment variable that passes the password from the first execution of the program to the second.
 const HIDDEN: &str = "UNDERSTUDY_HIDDEN_PASSWORD";
-/// Stands where the password stood.
+/// Replaces the password on the command line.
 const MASK: &str = "********";
-/// A running check's answer that is older is not taken: then the database is asked.
+/// An older answer of a running check is not used; then the database is queried.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Runs it.
+/// Runs the command.
 pub fn run() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let first = arguments.first().map(|first| first.to_string_lossy());
@@ -51,7 +51,7 @@ pub fn run() -> ExitCode {
             give(format!("Usage: clustercheck {USAGE}\n").as_bytes());
             return ExitCode::SUCCESS;
         }
-        // The original would take it for a user. No user is called that, and whoever wrote it meant something else.
+        // The original would take it for a user name. No user has such a name; the caller meant an option.
         Some(option) if option.starts_with("--") => {
             let why = format!("{option} is not an option; usage: clustercheck {USAGE}");
             remark(&why);
@@ -68,8 +68,8 @@ pub fn run() -> ExitCode {
     settings.check()
 }
 
-/// The password on the command line is in everybody's `ps`. The program starts itself again with the password in its environment, which
-/// only its own user and root can read. It is the same process, with the same standard input and output.
+/// Every user can see a command line in `ps`. The program executes itself again with the password in its environment, which only its own
+/// user and root can read. It remains the same process, with the same standard input and output.
 fn hide_password(arguments: &mut [OsString]) {
     let Some(password) = arguments.get_mut(1).filter(|password| !password.is_empty()) else { return };
     if *password == MASK
@@ -80,7 +80,7 @@ fn hide_password(arguments: &mut [OsString]) {
     }
     let hidden = std::mem::replace(password, MASK.into());
     let called = std::env::args_os().next().unwrap_or_else(|| "clustercheck".into());
-    // Returns only when it failed: then it stays visible, for the moment that a check takes.
+    // Returns only on failure: then the password stays visible for the duration of the check.
     let _failed =
         Command::new("/proc/self/exe").arg0(called).args(arguments.iter()).env(HIDDEN, &hidden).exec();
     arguments[1] = hidden;
@@ -92,15 +92,15 @@ struct Settings {
 }
 
 impl Settings {
-    /// A setting by its place on the command line (counted from 1) or its name.
+    /// A setting by its position on the command line (from 1) or its name.
     fn get(&self, place: usize, name: &str) -> Option<String> {
         let argument = self.arguments.get(place - 1).map(|text| text.to_string_lossy().into_owned());
-        // For the first two, an empty one is meant: "give the client no such option".
+        // For the first two, an empty value is meaningful: "give the client no such option".
         let argument = argument.filter(|text| place <= 2 || !text.is_empty());
         argument.or_else(|| self.sysconfig.get(name).filter(|text| place <= 2 || !text.is_empty()))
     }
 
-    /// A switch as the shell's arithmetic sees it: whatever is no number is 0.
+    /// A switch as in the shell's arithmetic: any text that is not a number is 0.
     fn number(&self, place: usize, name: &str, default: i64) -> i64 {
         self.get(place, name).map_or(default, |text| text.trim().parse().unwrap_or(0))
     }
@@ -109,7 +109,7 @@ impl Settings {
         let log = self.get(4, "ERR_FILE").map(PathBuf::from);
         let file = self.get(6, "DEFAULTS_EXTRA_FILE").unwrap_or_else(|| DEFAULTS_EXTRA_FILE.into());
         let mut remarks = self.sysconfig.remarks.clone();
-        // The original passes the file over when it cannot be read.
+        // The original skips the file when it cannot be read.
         let extra = Some(Path::new(&file)).filter(|file| match std::fs::File::open(file) {
             Ok(_) => true,
             Err(e) if file != &Path::new(DEFAULTS_EXTRA_FILE) => {
@@ -149,7 +149,7 @@ impl Settings {
     }
 }
 
-/// The answer for the client, the reason for the log. The log begins anew with each check, as the original's.
+/// Writes the answer for the client and the reason to the log. The log is truncated at each check, as in the original.
 fn tell(answer: &Answer, log: Option<(PathBuf, Vec<String>)>) -> ExitCode {
     give(&Style::Clustercheck.text(answer));
     if let Some((file, remarks)) = log {
@@ -162,7 +162,7 @@ fn tell(answer: &Answer, log: Option<(PathBuf, Vec<String>)>) -> ExitCode {
     if answer.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Empties the log, or makes it. A pipe that nobody reads is an error and not a wait.
+/// Truncates or creates the log. O_NONBLOCK: a named pipe without a reader gives an error instead of blocking.
 fn create(file: &Path) -> std::io::Result<std::fs::File> {
     let without_waiting = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     std::fs::OpenOptions::new()

@@ -1,8 +1,7 @@
-//! Drop-ins: under another tool's name, the program is that tool.
+//! Drop-in replacements: called by the name of another tool, the program behaves like that tool.
 //!
-//! Enters: argv\[0\], so a link `clustercheck -> understudy` is all that an installation needs; MHA's names and myq_status also as the first
-//! argument (`understudy masterha_master_switch ...`). Leaves: an exit code, or nothing when
-//! the name is none of theirs.
+//! Input: argv\[0\], so a link `clustercheck -> understudy` is all that an installation needs; for MHA's names and myq_status also the
+//! first argument (`understudy masterha_master_switch ...`). Output: an exit code, or nothing when the name is none of these.
 
 mod clustercheck;
 mod masterha;
@@ -19,7 +18,7 @@ use crate::myq;
 
 const MYQ_STATUS: &str = "myq_status";
 
-/// Runs the tool that the program was called as.
+/// Runs the tool by whose name the program was called; `None` for any other name.
 pub fn run() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let called = arguments.next()?;
@@ -34,7 +33,7 @@ pub fn run() -> Option<ExitCode> {
             if std::env::args_os().nth(1).is_some_and(|first| first == MYQ_STATUS) {
                 return Some(myq::run(std::env::args_os().skip(1)));
             }
-            // Text that is no text fits no option either.
+            // Invalid UTF-8 matches no option either.
             let mut rest: VecDeque<String> =
                 arguments.map(|text| text.to_string_lossy().into_owned()).collect();
             let name = if name.starts_with("masterha_") { name.to_owned() } else { rest.pop_front()? };

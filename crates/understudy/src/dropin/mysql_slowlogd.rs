@@ -1,7 +1,7 @@
-//! `mysql_slowlogd`: Groupon's streamer of slow logs, with its options, port and routes.
+//! `mysql_slowlogd`: Groupon's server that streams slow logs, with its options, port and routes.
 //!
-//! Without `-x` the program goes to the background, as the original does: it starts itself again in a session of its own, and ends
-//! when that one listens, with 0, or does not, with 1. Source: the tool as described in seed-tools.md, section 5.
+//! Without `-x` the program goes to the background, as the original does: it starts itself again in a new session, and exits with 0 once
+//! that process listens, or with 1 if it cannot. Source: the tool as described in seed-tools.md, section 5.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use crate::commands::foreground;
 use crate::commands::slowlog::{self, Door};
 use crate::exit::{CommandResult, Failure};
 
-/// A reader that is more bytes behind goes on at the log's end.
+/// A reader that is further behind than this, in bytes, continues at the end of the log.
 const BEHIND_BYTES_MAX: u64 = 1 << 30;
-/// Set for the process in the background: it tells the one in the foreground that it listens.
+/// Set for the process in the background, which then reports on standard output when it listens.
 const BACKGROUND: &str = "UNDERSTUDY_SLOWLOGD_BACKGROUND";
-/// What it says then.
+/// The line that it prints then.
 const LISTENS: &str = "listens";
 
 /// Serves a slow log over HTTP: GET /slow[?rate_limit=N]
@@ -36,13 +36,13 @@ struct MysqlSlowlogd {
     no_daemon: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run() -> ExitCode {
     let arguments = match MysqlSlowlogd::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();
-            // The original's code for wrong usage.
+            // The original's exit code for wrong usage.
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
@@ -94,7 +94,7 @@ fn to_background() -> CommandResult {
         .map_err(|e| failed("the process in the background cannot be started", e))?;
     let mut line = String::new();
     if let Some(out) = child.stdout.take() {
-        // It ends without a line when it cannot listen; it has said why.
+        // If it cannot listen, it ends without this line, and has logged the reason.
         let _ = BufReader::new(out).read_line(&mut line);
     }
     Ok(if line.trim() == LISTENS { ExitCode::SUCCESS } else { ExitCode::FAILURE })

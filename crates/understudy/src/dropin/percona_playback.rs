@@ -1,8 +1,7 @@
-//! `percona-playback`: Percona's replayer of slow logs, as far as it reads them: its options and its report.
+//! `percona-playback`: Percona's replayer of slow logs, with its options and its report; other input formats are not supported.
 //!
-//! It streams from standard input, as 0.5 to 0.7 did. What it does better is said in the docs: order by the start of statements, schemas
-//! as the log tells them, no retries of statements that failed, and nothing but reads.
-//! Source: the tool as described in seed-tools.md, section 4.
+//! It reads standard input as a stream, as 0.5 to 0.7 did. The docs list what it does better: order by the start of statements, schemas
+//! from the log, no retries of failed statements, and only reads.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,9 +15,9 @@ use warmup::replay::{Sessions, Settings, Speed};
 use crate::commands::replay::{self, Source};
 use crate::exit::{CommandResult, Failure};
 
-/// The original's exit code for options that it does not take.
+/// The original's exit code for unknown options.
 const WRONG_OPTION: u8 = 255;
-/// Allows an account that may write: the seed's own command line logs in with one.
+/// Allows an account with write privileges: the seed article's own command line logs in with one.
 const WRITABLE_ENV: &str = "UNDERSTUDY_REPLAY_WRITABLE_ACCOUNT";
 
 /// Replays the reads of a slow log on a server.
@@ -111,7 +110,7 @@ struct PerconaPlayback {
     ignore_row_result_diffs: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run() -> ExitCode {
     match PerconaPlayback::try_parse() {
         Ok(asked) => asked.play().unwrap_or_else(|failure| failure.tell()),
@@ -123,7 +122,7 @@ pub fn run() -> ExitCode {
 }
 
 impl PerconaPlayback {
-    /// A sentence for each option that was given and changes nothing.
+    /// A sentence for each given option that has no effect.
     fn without_effect(&self) -> Vec<String> {
         [
             (self.queue_depth.is_some(), "--queue-depth", "what waits is bounded by its bytes"),
@@ -244,7 +243,7 @@ impl PerconaPlayback {
         if is_wanted("full_report") {
             print!("{}", played.figures.detailed_report());
         }
-        // The original ends with 0 whatever became of its queries.
+        // The original exits with 0 regardless of failed queries.
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,7 +1,7 @@
-//! `pyclustercheck`: the options, the port and the bytes of the Python server of that name.
+//! `pyclustercheck`: the Python server of that name, with its options, port and response bytes.
 //!
-//! An option wins over the sysconfig file, that over the environment, that over the default. Sources: the tool's twisted and master
-//! branches (Oneiroi/clustercheck) as described in seed-tools.md, section 2.
+//! An option takes precedence over the sysconfig file, that over the environment, that over the default. Sources: the tool's twisted and
+//! master branches (Oneiroi/clustercheck) as described in seed-tools.md, section 2.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,13 +19,14 @@ use crate::commands::check::watch::Watch;
 use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
 
-/// The option file, when nobody names one.
+/// The default option file.
 const CONF: &str = "~/.my.cnf";
-/// The original asks when it is asked, at most every cache time; we ask at least this much slower than not at all.
+/// The original queries the database per request, at most once per cache time. Here it is polled every cache time, but not faster than
+/// this.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
-/// What a database has for its answer.
+/// The time limit of the database's answer.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// A longer cache time is a mistake.
+/// The limit of the cache time, in seconds; a longer one is a mistake.
 const CACHE_S_MAX: f64 = 3600.0;
 
 /// Answers over HTTP whether the Galera node of this machine may take traffic.
@@ -62,7 +63,7 @@ struct Pyclustercheck {
     ipv4: Option<String>,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run() -> ExitCode {
     let sysconfig = Sysconfig::read();
     for remark in &sysconfig.remarks {
@@ -102,10 +103,10 @@ impl Pyclustercheck {
 
         let port = said(self.port, "PORT").unwrap_or_else(|| "8000".into());
         let port: u16 = port.parse().map_err(|_| wrong("port (PORT)", "a number up to 65535", &port))?;
-        // The file has the name in both spellings.
+        // Sysconfig files have the name in either spelling.
         let ipv4 = said(self.ipv4.or_else(|| sysconfig.get("IPv4")), "IPV4");
         let address = match ipv4 {
-            // As the original: -6 wins.
+            // As in the original, -6 takes precedence.
             _ if is_ipv6 => "[::]".to_owned(),
             ipv4 => ipv4.unwrap_or_else(|| "0.0.0.0".into()),
         };
@@ -132,7 +133,7 @@ impl Pyclustercheck {
     }
 }
 
-/// The option file: one that is named must be there, the user's own may be.
+/// Reads the option file: a named one must exist, the user's own need not.
 fn conf(named: Option<String>) -> Result<Options, Failure> {
     let is_named = named.is_some();
     let text = named.unwrap_or_else(|| CONF.into());

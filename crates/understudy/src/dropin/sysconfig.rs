@@ -1,23 +1,23 @@
-//! The tools' settings outside of the command line: a file of `KEY=VALUE` lines, and the environment.
+//! Reads the tools' settings outside the command line: a file of `KEY=VALUE` lines, and the environment.
 //!
-//! The originals let a shell run that file, so what it sets takes the place of what the environment had. Here it is read and never run: quotes are taken off and a leading `~` is the home
-//! directory, but a value that a shell would have to work out (`$x`, `$(...)`, backquotes) is not a value.
+//! In the originals a shell executes that file, so its values replace those of the environment. Here it is parsed and never executed:
+//! quotes are removed and a leading `~` is the home directory, but a value with an expansion (`$x`, `$(...)`, backquotes) is ignored.
 
 use std::path::PathBuf;
 
-/// Where the file may be, unless `UNDERSTUDY_SYSCONFIG` names it: Red Hat's place, and Debian's.
+/// The possible paths, unless `UNDERSTUDY_SYSCONFIG` names one: Red Hat's, and Debian's.
 const FILES: [&str; 2] = ["/etc/sysconfig/clustercheck", "/etc/default/clustercheck"];
 
-/// What the file says, and the environment behind it.
+/// The settings of the file, with the environment as a fallback.
 #[derive(Default)]
 pub struct Sysconfig {
     lines: Vec<(String, String)>,
-    /// What in the file was not understood: sentences for the log.
+    /// Lines that were not understood: sentences for the log.
     pub remarks: Vec<String>,
 }
 
 impl Sysconfig {
-    /// Reads the first of the files that is there. None is fine.
+    /// Reads the first of the files that exists. None need exist.
     pub fn read() -> Self {
         let named = std::env::var_os("UNDERSTUDY_SYSCONFIG").map(PathBuf::from);
         let files = named.map_or_else(|| FILES.iter().map(PathBuf::from).collect(), |file| vec![file]);
@@ -52,15 +52,14 @@ impl Sysconfig {
         read
     }
 
-    /// The value of a setting; the file's wins, and in it the last line.
+    /// The value of a setting: the last line of the file that has it, else the environment.
     pub fn get(&self, name: &str) -> Option<String> {
         let of_file = self.lines.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         of_file.or_else(|| std::env::var(name).ok())
     }
 }
 
-/// A shell's word without the shell: up to a blank or a comment, quotes taken off. `None` when it holds what must be worked out, or a
-/// quote that does not end.
+/// Parses one shell word: up to a blank or a comment, with quotes removed. `None` when it has an expansion or an unclosed quote.
 fn word(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -86,7 +85,7 @@ fn word(text: &str) -> Option<String> {
         }
     }
     let rest = chars.as_str().trim_start();
-    // `A=1 command` would run it.
+    // In a shell, `A=1 command` would run the command.
     (quote.is_none() && (rest.is_empty() || rest.starts_with('#'))).then_some(out)
 }
 

@@ -1,4 +1,4 @@
-//! `masterha_check_repl`, `masterha_check_status`: what is.
+//! `masterha_check_repl` and `masterha_check_status`: report the state of replication and of the manager.
 
 use std::time::Duration;
 
@@ -36,10 +36,10 @@ pub const STATUS_OPTIONS: &[(&str, Takes)] = &[
     ("ping_limit", Text),
     ("monitor_only", Nothing),
 ];
-/// A manager that has not touched its file for so long is stuck.
+/// The default of --ping_limit, in seconds: a manager that has not written its file for this long is stuck.
 const OLD_S: u64 = 10;
 
-/// `MySQL Replication Health is OK.`, or not.
+/// Prints `MySQL Replication Health is OK.`, or `NOT OK!`.
 pub fn repl(log: &Log, options: &Options) -> ToolResult {
     let conf = read_conf(log, options)?;
     let site = Site::find(&conf, options, log, For::Look)?;
@@ -51,7 +51,7 @@ pub fn repl(log: &Log, options: &Options) -> ToolResult {
     Ok(u8::from(!wrong.is_empty()))
 }
 
-/// What is not as it should be.
+/// The problems found, one sentence each.
 fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<String>, String> {
     let is_well = |status: &Value| {
         let others = |server: &&crate::mha::conf::Server| status["writer"] != site.name(server);
@@ -86,7 +86,7 @@ fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<
     Ok(wrong)
 }
 
-/// What a manager says of itself, by its file; or what a running `understudy serve` says, which is the manager of these servers then.
+/// Prints the manager's state from its status file; without one, the state of a running `understudy serve` that manages these servers.
 pub fn status(options: &Options) -> ToolResult {
     let conf = conf_quietly(options)?;
     let app = conf.app();
@@ -112,7 +112,7 @@ const PING_FAILING: u8 = 20;
 const TIMESTAMP_OLD: u8 = 32;
 pub const FAILOVER_RUNNING: u8 = 50;
 
-/// MHA's line for its code.
+/// MHA's status line for an exit code.
 fn said(app: &str, code: u8, pid: i32, master: &str) -> String {
     let name = match code {
         PING_OK => "PING_OK",
@@ -146,7 +146,7 @@ fn said(app: &str, code: u8, pid: i32, master: &str) -> String {
     }
 }
 
-/// The code for what a running Understudy says; its process; the master.
+/// The exit code for the status of a running Understudy, its process id, and the master.
 fn served(conf: &Conf, site: &Site, status: &Value) -> (u8, i32, String) {
     let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
     let primary = site.primary(conf, status);
@@ -154,20 +154,20 @@ fn served(conf: &Conf, site: &Site, status: &Value) -> (u8, i32, String) {
     let code = match primary {
         None => INITIALIZING_MONITOR,
         Some(primary) if !site.is_alive(status, primary) => PING_FAILING,
-        // The next one is being made the master, or statements wait for another reason.
+        // A new master is being promoted, or statements are held for another reason.
         Some(_) if status["gate"] != "open" && status["order"].is_null() => FAILOVER_RUNNING,
         Some(_) => PING_OK,
     };
     (code, pid, master)
 }
 
-/// Where the manager's files are.
+/// The directory of the manager's files.
 pub fn workdir(conf: &Conf, options: &Options) -> Workdir {
     let given = ["workdir", "manager_workdir", "status_dir"].into_iter().find_map(|name| options.get(name));
     Workdir::of(conf, given)
 }
 
-/// The file of `--conf`, without a line in a log.
+/// Reads the file of `--conf` without logging.
 pub fn conf_quietly(options: &Options) -> Result<Conf, String> {
     let file = options.path("conf").ok_or("--conf=<server_config_file> must be set.")?;
     let conf = Conf::read(&file, options.path("global_conf").as_deref())?;

@@ -1,4 +1,4 @@
-//! A master that is dead: by `masterha_master_switch --master_state=dead`, or found by `masterha_manager`.
+//! Failover from a dead master: ordered by `masterha_master_switch --master_state=dead`, or started by `masterha_manager`.
 //!
 //! ```text
 //!   Phase 1  it is dead, the others answer, no failover was done lately
@@ -8,7 +8,7 @@
 //!   Phase 5  it follows nobody ── report script
 //! ```
 //!
-//! A running Understudy has mostly done phases 3 to 5 by then: the scripts are called all the same, for whoever bypasses it.
+//! A running Understudy has usually done phases 3 to 5 by then: the scripts are called nevertheless, for clients that bypass it.
 
 use std::time::{Duration, Instant};
 
@@ -23,18 +23,18 @@ use super::site::{For, Site};
 use super::workdir::Workdir;
 use crate::mha::conf::{Conf, Server};
 
-/// One that still answers after this time is not dead.
+/// How long to wait until the master is seen as dead; one that still answers after this time is not dead.
 const DEAD_WITHIN: Duration = Duration::from_secs(5);
-/// How long the promotion may take: all that was received is applied first.
+/// The time limit of the promotion: all received transactions are applied first.
 const PROMOTION: Duration = Duration::from_secs(60);
 /// While the servers are being asked it is tried again when something is known that was not, and after this time.
 const LOOK: Duration = Duration::from_millis(100);
-/// Done, but.
+/// The exit code for a failover after which some replicas do not follow.
 const PARTIALLY: u8 = 10;
-/// What the brain says of a candidate of which it cannot prove that it has everything.
+/// The manager's text about a candidate that cannot be proven to have everything.
 const BY_FORCE: &str = " takes over only by an order with force";
 
-/// By order.
+/// Runs the failover that was ordered.
 pub fn run(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     let host = options
         .get("dead_master_host")
@@ -54,7 +54,7 @@ pub fn run(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     fail_over(log, conf, options, &site, dead)
 }
 
-/// The whole of it; leaves APP.failover.complete, or APP.failover.error.
+/// Runs the whole failover. After phase 1 it leaves the file APP.failover.complete or APP.failover.error.
 pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &Server) -> ToolResult {
     let workdir = Workdir::of(conf, options.get("workdir"));
     log.info("");
@@ -107,7 +107,7 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
     }
 }
 
-/// Phases 2 to 5. `true`: some replicas do not follow.
+/// Runs phases 2 to 5. `true`: some replicas do not follow.
 fn recover<'a>(
     log: &Log,
     conf: &'a Conf,
@@ -150,7 +150,7 @@ fn recover<'a>(
     Ok((new, is_late))
 }
 
-/// The new master: by our order, or by a running Understudy that has done it already.
+/// Promotes the new master, or finds the one that a running Understudy has already promoted.
 fn promoted<'a>(
     log: &Log,
     conf: &'a Conf,
@@ -179,7 +179,7 @@ fn promoted<'a>(
     let until = Instant::now() + KNOWN_WITHIN;
     let mut said = loop {
         let said = site.switchover(named, PROMOTION, false);
-        // While the servers are being asked, it is not clear yet who has most.
+        // While the servers are being queried, it is not clear yet which one has most.
         let is_soon = said.as_ref().is_err_and(|why| {
             why.contains("try again") || why.contains("is asked") || why.contains("being asked")
         });
@@ -193,14 +193,14 @@ fn promoted<'a>(
         && let Some(best) = before.rsplit([' ', ';']).next().and_then(|name| site.server(conf, name))
         && named.is_none_or(|named| named.block == best.block)
     {
-        // That is what MHA does: it takes the one that has most, and what that has is all that is known.
+        // As MHA does: it promotes the server that has most of those that answer.
         log.warning(&format!("{why}. It is ordered: {} has most of those that answer.", best.shown()));
         said = site.switchover(Some(best), PROMOTION, true);
     }
     match said {
         Ok(sentence) => log.info(&sentence),
         Err(why) => {
-            // A running Understudy may have been faster.
+            // A running Understudy may have promoted one in the meantime.
             let status = site.status()?;
             return is_over(&status).ok_or(why);
         }
@@ -217,7 +217,7 @@ fn others<'a>(conf: &'a Conf, dead: &Server, new: &Server) -> Vec<&'a Server> {
     conf.servers.iter().filter(is_other).collect()
 }
 
-/// MHA fails over once, and then not again for a time.
+/// Refuses a failover soon after the last one, or after a failed one, as MHA does.
 fn may_again(workdir: &Workdir, options: &Options) -> Result<(), String> {
     if options.has("ignore_last_failover") {
         workdir.remove("failover.error");

@@ -1,4 +1,4 @@
-//! Log lines as MHA writes them: `Fri Jul  4 09:21:49 2014 - [info] text`, on standard error and, where one is named, in a file.
+//! Writes log lines like MHA: `Fri Jul  4 09:21:49 2014 - [info] text`, to standard error, or to a file if one is named.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use time::{OffsetDateTime, UtcOffset};
 
-/// Where lines go.
+/// The target of the log lines.
 #[derive(Clone)]
 pub struct Log {
     offset: UtcOffset,
@@ -16,12 +16,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// To standard error. To be called before there is a second thread; else the times are UTC.
+    /// Logs to standard error. Must be called while the process has one thread; otherwise the times are UTC.
     pub fn new() -> Self {
         Self { offset: UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC), file: None }
     }
 
-    /// To the end of this file instead.
+    /// Appends to this file instead.
     pub fn to(mut self, file: &Path) -> Result<Self, String> {
         let opened = OpenOptions::new().create(true).append(true).mode(0o640).open(file);
         let opened = opened.map_err(|e| format!("{} cannot be written: {e}", file.display()))?;
@@ -47,7 +47,7 @@ impl Log {
         for line in text.split('\n') {
             lines += &format!("{now} - [{level}] {line}\n");
         }
-        // Nobody to tell that nobody listens.
+        // An error in writing the log cannot be reported anywhere.
         let _ = match &self.file {
             Some(file) => (&**file).write_all(lines.as_bytes()),
             None => std::io::stderr().write_all(lines.as_bytes()),
@@ -55,7 +55,7 @@ impl Log {
     }
 }
 
-/// As Perl's `localtime` has it.
+/// In the format of Perl's `localtime`.
 fn stamp(at: OffsetDateTime) -> String {
     let (weekday, month) = (at.weekday().to_string(), at.month().to_string());
     format!(

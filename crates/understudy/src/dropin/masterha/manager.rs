@@ -1,12 +1,12 @@
-//! `masterha_manager`: watches until the master is dead, fails over once, and ends.
+//! `masterha_manager`: watches the master until it is dead, fails over once, and ends.
 //!
 //! ```text
-//!   INITIALIZING_MONITOR ──> PING_OK ──> PING_FAILED ──> FAILOVER_RUNNING ──> ends, 0    (1, and APP.failover.error, when it fails)
+//!   INITIALIZING_MONITOR ──> PING_OK ──> FAILOVER_RUNNING ──> ends, 0    (1, and APP.failover.error, when it fails)
 //!                               └── SIGTERM (masterha_stop) ──> ends, 1
 //! ```
 //!
-//! What is seen, and when a master is dead, is Understudy's: a running one that fails over by itself has done so mostly before the
-//! scripts are called.
+//! Monitoring, and the decision that a master is dead, are Understudy's: a running one that fails over by itself has usually done so before
+//! the scripts are called.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,11 +46,11 @@ pub const OPTIONS: &[(&str, Takes)] = &[
     ("new_master_host", Text),
     ("new_master_port", Text),
 ];
-/// What is known is looked at again after this time, also where nothing has changed.
+/// The status is checked after this time even when no change was reported.
 const LOOK: Duration = Duration::from_millis(100);
-/// A master whose process is gone for so long is to be replaced, though nobody has been proposed.
+/// A master whose process has been gone for this long is replaced, even if no switchover was proposed.
 const DEAD_FOR: Duration = Duration::from_secs(10);
-/// Between two signs of life in the file.
+/// The interval of writing the status file.
 const TOUCH: Duration = Duration::from_secs(1);
 
 pub fn run(log: Log, options: &Options) -> ToolResult {
@@ -75,7 +75,7 @@ fn watch(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
         "MHA::MasterMonitor version 0.58, as Understudy {} does it.",
         env!("CARGO_PKG_VERSION")
     ));
-    // From here on a signal ends it in good order: between two looks, and never in the middle of a failover.
+    // From here on a signal ends it in an orderly way: between two checks, and never during a failover.
     let ended = Ended::listen()?;
     workdir.write_health(10, "INITIALIZING_MONITOR", "")?;
     let watched = watch_until_dead(log, conf, options, &workdir, &ended);
@@ -90,7 +90,7 @@ fn watch(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     done
 }
 
-/// `None`: it was told to end.
+/// Returns the dead master; `None` when it was ended by a signal.
 fn watch_until_dead<'a>(
     log: &Log,
     conf: &'a Conf,
@@ -121,7 +121,7 @@ fn watch_until_dead<'a>(
         if is_lost(&site, &status, master) || dead_since.is_some_and(|at| at.elapsed() > DEAD_FOR) {
             break;
         }
-        // Moved by an order: that is nobody's death.
+        // The primary was moved by an order; that is not a failure.
         if let Some(new) = writes.filter(|new| new.block != master.block && status["gate"] == "open") {
             log.info(&format!("{} is the master by now.", new.shown()));
             master = new;
@@ -140,10 +140,10 @@ fn watch_until_dead<'a>(
     Ok(Some((site, master)))
 }
 
-/// SIGTERM, SIGINT and SIGHUP: remembered, so that the manager ends where it can.
+/// Records SIGTERM, SIGINT and SIGHUP, so that the manager can end at a suitable point.
 struct Ended {
     signalled: Arc<AtomicBool>,
-    /// Ends with this value.
+    /// Held so that the signal tasks run as long as this value exists.
     _runtime: Runtime,
 }
 
@@ -170,7 +170,7 @@ impl Ended {
     }
 }
 
-/// It is dead, or silent and given up: nothing goes there any more.
+/// It is dead or silent, and either another server is the primary or the status proposes a switchover.
 fn is_lost(site: &Site, status: &Value, master: &Server) -> bool {
     let node = site.node(status, master);
     let is_gone = node["state"] == "dead" || node["state"] == "silent";

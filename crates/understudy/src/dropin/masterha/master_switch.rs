@@ -1,4 +1,4 @@
-//! `masterha_master_switch`: makes another server the master, by order. The old one is alive (this file), or dead ([`super::dead`]).
+//! `masterha_master_switch`: makes another server the master, by order. The old master is alive (this file) or dead ([`super::dead`]).
 //!
 //! ```text
 //!   Phase 1  nobody is dead, nobody is behind, nothing runs for long ── --check_only ends here
@@ -6,7 +6,7 @@
 //!   Phase 5  the new master follows nobody
 //! ```
 //!
-//! Exit codes: 0 done; 10 done, but not every replica follows; 1 not done.
+//! Exit codes: 0 done; 10 done, but some replicas do not follow; 1 not done.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
 
-/// MHA's, all of them.
+/// All options of MHA.
 pub const OPTIONS: &[(&str, Takes)] = &[
     ("help", Nothing),
     ("version", Nothing),
@@ -57,19 +57,19 @@ pub const OPTIONS: &[(&str, Takes)] = &[
     ("ignore_binlog_server_error", Nothing),
 ];
 
-/// What changes something.
+/// The condition for statements that change something.
 const UPDATES: &str =
     "AND INFO RLIKE '^[[:space:]]*(INSERT|UPDATE|DELETE|REPLACE|LOAD|ALTER|CREATE|DROP|TRUNCATE|CALL)'";
-/// How long the servers may take to say what they are.
+/// How long to wait until the state of the servers is known.
 pub const KNOWN_WITHIN: Duration = Duration::from_secs(10);
-/// How long replicas may take to follow.
+/// How long to wait until the replicas follow the new master.
 pub const FOLLOW_WITHIN: Duration = Duration::from_secs(30);
-/// Done, but.
+/// The exit code when some replicas do not follow.
 const PARTIALLY: u8 = 10;
 
 pub fn run(log: &Log, options: &Options) -> ToolResult {
     let conf = read_conf(log, options)?;
-    // Its manager would take the new master for a stranger, and make it read only.
+    // A running masterha_manager would treat the new master as an unknown server, and make it read only.
     if let Some(manager) = Workdir::of(&conf, None).health().filter(|_| !options.has("check_only")) {
         return Err(format!(
             "masterha_manager runs, pid {}: nothing was changed. Stop it (masterha_stop), and try again.",
@@ -84,7 +84,7 @@ pub fn run(log: &Log, options: &Options) -> ToolResult {
     }
 }
 
-/// The file of `--conf`.
+/// Reads the file of `--conf`, with MHA's log lines.
 pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
     let file = options.path("conf").ok_or("--conf=<server_config_file> must be set.")?;
     let global = options.path("global_conf");
@@ -234,7 +234,7 @@ pub fn followers(log: &Log, site: &Site, others: &[&Server], new: &Server) -> bo
     is_late
 }
 
-/// Why nothing can be switched.
+/// The reason why a switch is not possible.
 fn not_well(conf: &Conf, site: &Site, status: &Value) -> Failed {
     let dead: Vec<String> = conf
         .servers
@@ -253,7 +253,7 @@ fn not_well(conf: &Conf, site: &Site, status: &Value) -> Failed {
     Failed { code: 1, why }
 }
 
-/// The one that was named, or the best of the candidates.
+/// The server of `--new_master_host`; else the first with candidate_master, else the first without no_master.
 pub fn chosen<'a>(
     conf: &'a Conf,
     options: &Options,
@@ -276,7 +276,7 @@ pub fn chosen<'a>(
     best.ok_or_else(|| "None of existing slaves can be a new master: no_master is set on all".into())
 }
 
-/// What MHA refuses for.
+/// MHA's checks: replication lag, and long-running queries.
 fn check(
     site: &Site,
     status: &Value,
@@ -331,10 +331,10 @@ fn tree(log: &Log, orig: &Server, new: &Server, others: &[&Server]) {
     log.info("");
 }
 
-/// Asks whoever sits there.
+/// Asks for confirmation on the terminal.
 pub fn confirm(question: &str) -> Result<(), String> {
     let mut out = std::io::stdout();
-    // Who cannot read the question cannot answer it.
+    // If the question cannot be printed, it cannot be answered, which counts as no.
     let _ = write!(out, "\n{question}").and_then(|()| out.flush());
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
@@ -345,7 +345,7 @@ pub fn confirm(question: &str) -> Result<(), String> {
     }
 }
 
-/// Takes a server's block out of the file.
+/// Removes a server's block from the file.
 pub fn remove(conf: &Conf, server: &Server) -> Result<(), String> {
     let shown = conf.file.display();
     let text = std::fs::read_to_string(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;

@@ -1,13 +1,13 @@
-//! MHA's commands: the names, options, exit codes and log lines of MHA 0.58, the work done by Understudy.
+//! MHA's commands: names, options, exit codes and log lines of MHA 0.58; the work is done by Understudy.
 //!
 //! ```text
 //!   options ──> conf (MHA's file) ──> site ─┬─ a running `understudy serve` for these servers: its API
-//!                                           └─ none: a manager of our own for as long as the command runs, without a proxy
+//!                                           └─ none: a manager that runs as long as the command, without a proxy
 //!   master_switch ──> checks ──> script: stop ──> switchover, or failover ──> script: start ──> replicas follow
 //!   manager       ──> watches, writes APP.master_status.health, fails over once, ends
 //! ```
 //!
-//! Source: seed-tools.md, section 7. Passwords of MHA's file get into no log and no command line.
+//! Source: seed-tools.md, section 7. Passwords from MHA's file are written to no log and no command line.
 
 mod check;
 mod dead;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use log::Log;
 use options::Options;
 
-/// A command that did not do what it was asked for: the sentence, and the exit code.
+/// A failed command: its error sentence and exit code.
 pub struct Failed {
     pub code: u8,
     pub why: String,
@@ -40,9 +40,9 @@ impl From<String> for Failed {
 
 type ToolResult = Result<u8, Failed>;
 
-/// Runs the command of that name, if it is one of MHA's.
+/// Runs the command of this name; `None` if it is not one of MHA's.
 pub fn run(name: &str, arguments: Vec<String>) -> Option<ExitCode> {
-    // Before anything starts a thread: the place of this clock in the world can be asked only then.
+    // Before any thread is started: the local time zone can be determined only then.
     let log = Log::new();
     let known = match name {
         "masterha_master_switch" => master_switch::OPTIONS,

@@ -1,25 +1,24 @@
-//! Command lines as Getopt::Long reads them: `--name=value`, `--name value`, `--name`, one dash or two, and every beginning of a name that
-//! only one has.
+//! Parses command lines like Getopt::Long: `--name=value`, `--name value`, `--name`, one dash or two, and unambiguous prefixes of names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Of an option.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
     Value,
 }
 
-/// Of this program, beside MHA's: the configuration of the running server.
+/// This program's own option, in addition to MHA's: the configuration of the running server.
 const OWN: [(&str, Takes); 1] = [("understudy", Takes::Value)];
 
-/// What was given.
+/// The given options.
 #[derive(Debug)]
 pub struct Options(BTreeMap<&'static str, String>);
 
 impl Options {
-    /// Reads a command line. An unknown option is an error, as with MHA.
+    /// Parses a command line. An unknown option is an error, as in MHA.
     pub fn read(arguments: Vec<String>, known: &'static [(&'static str, Takes)]) -> Result<Self, String> {
         let mut given = BTreeMap::new();
         let mut rest = arguments.into_iter();
@@ -45,7 +44,7 @@ impl Options {
         Ok(Self(given))
     }
 
-    /// Which options there are, for `--help`.
+    /// The text for `--help`.
     pub fn usage(program: &str, known: &[(&str, Takes)]) -> String {
         let shown = |(name, takes): &(&str, Takes)| match takes {
             Takes::Nothing => format!("[--{name}]"),

@@ -1,7 +1,8 @@
-//! A manager for as long as a command runs: the same brain and orders as in `understudy serve`, and no proxy.
+//! A manager that runs as long as a command: the same decisions and orders as in `understudy serve`, without a proxy.
 //!
-//! It moves nothing by itself (failover = "manual"), and keeps its state in a directory of its own. Nobody's statements go through it, so
-//! every lane is quiet at once, and has no links; what keeps clients away from an old primary is read_only, and the site's own scripts.
+//! It moves nothing by itself (failover = "manual"), and stores its state in a directory of its own. No client statements pass through it,
+//! so every lane is idle at once and has no connections; clients are kept away from an old primary by read_only and by the site's own
+//! scripts.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -22,32 +23,32 @@ use crate::mha::moved;
 use crate::settings::Settings;
 use crate::wiring::{self, Passwords};
 
-/// A server is asked so often, whatever MHA's interval is: a person waits for the end.
+/// The probe interval, whatever MHA's interval is: a person is waiting for the command.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// What it is for.
+/// What the manager is started for.
 #[derive(Clone, Copy)]
 pub enum Purpose<'a> {
-    /// To look, and to change nothing.
+    /// To read the state; nothing is changed.
     Look,
     /// To move the primary by order.
     Move,
-    /// The same; this one is lost already.
+    /// To move the primary; this one is already lost.
     Replace(&'a str),
 }
 
-/// The manager.
+/// The running manager.
 pub struct Own {
     handles: Option<Handles>,
     names: Vec<String>,
     runtime: Runtime,
     dir: PathBuf,
-    /// It changes nothing.
+    /// Started for [`Purpose::Look`].
     looks: bool,
 }
 
 impl Own {
-    /// Starts it.
+    /// Starts the manager.
     pub fn start(conf: &Conf, purpose: Purpose<'_>) -> Result<Self, String> {
         let first = &conf.servers[0];
         if first.get("repl_user").is_none() || first.get("repl_password").is_none() {
@@ -79,18 +80,18 @@ impl Own {
         Ok(Self { handles: Some(handles), names, runtime, dir, looks })
     }
 
-    /// As the API tells it.
+    /// The status, in the form of the API.
     pub fn status(&self) -> Value {
         let status = self.handles.as_ref().map_or(Value::Null, |handles| json!(**handles.view.borrow()));
         if self.looks { without_our_setting(status) } else { status }
     }
 
-    /// Waits until it is another, no longer than this.
+    /// Waits until the status changes, no longer than this.
     pub fn changed(&self, within: Duration) {
         let Some(handles) = &self.handles else { return };
         let mut view = handles.view.clone();
         view.mark_unchanged();
-        // Its end, too, is a change.
+        // The manager's end counts as a change.
         let _ = self.runtime.block_on(async { tokio::time::timeout(within, view.changed()).await });
     }
 
@@ -109,12 +110,12 @@ impl Drop for Own {
         if let Some(handles) = self.handles.take() {
             handles.stop.stop_blocking();
         }
-        // What is left is in a directory for such things.
+        // If it cannot be removed, it stays in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-/// The brain names the setting that keeps it from acting. Whoever runs MHA's commands has set none.
+/// Replaces the name of a setting in the manager's texts: a user of MHA's commands has not set it.
 fn without_our_setting(status: Value) -> Value {
     match status {
         Value::String(text) => Value::String(
@@ -127,7 +128,7 @@ fn without_our_setting(status: Value) -> Value {
     }
 }
 
-/// Says what a proxy without clients would say.
+/// Reports what a proxy without clients would report.
 async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<Fact>) {
     loop {
         let now = Arc::clone(&routes.borrow_and_update());

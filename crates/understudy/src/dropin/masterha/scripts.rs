@@ -1,4 +1,4 @@
-//! The scripts that an MHA site has: called with MHA's arguments, and believed by their exit codes.
+//! Runs the scripts of an MHA site with MHA's arguments, and evaluates their exit codes.
 //!
 //! | exit code | means |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | 10 | something is amiss, go on; of shutdown_script: the host still answers, its server is stopped |
 //! | other | stop |
 //!
-//! MHA gives passwords on the command line, where everybody can read them. Here they are in the environment: ORIG_MASTER_PASSWORD and
-//! NEW_MASTER_PASSWORD. Invariant: a script that does not end is ended after [`TIME_MAX`].
+//! MHA passes passwords on the command line, where every user can read them. Here they are in the environment: ORIG_MASTER_PASSWORD and
+//! NEW_MASTER_PASSWORD. Invariant: the shell of a script that does not end is killed after [`TIME_MAX`].
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::process::Command;
 use super::log::Log;
 use crate::mha::conf::{Conf, Server};
 
-/// How long a script may take.
+/// The time limit of a script.
 const TIME_MAX: Duration = Duration::from_secs(300);
 const PROCEED: i32 = 10;
 
@@ -33,7 +33,7 @@ pub struct Call<'a> {
     pub more: Vec<String>,
 }
 
-/// Calls it; `Err` when the work must not go on. Without such a script nothing is done.
+/// Runs the script; an `Err` means that the command must stop. Without such a script nothing is done.
 pub fn call(log: &Log, conf: &Conf, call: Call<'_>) -> Result<(), String> {
     let Some(script) = call.new.unwrap_or(call.orig).get(call.key) else {
         log.info(&format!("{} is not set. Skipping.", call.key));
@@ -43,7 +43,7 @@ pub fn call(log: &Log, conf: &Conf, call: Call<'_>) -> Result<(), String> {
     let is_online = call.key == ONLINE_CHANGE;
     arguments.extend(about("orig_master", call.orig, is_online));
     if let Some(new) = call.new {
-        // A failover script tells the new primary's account, since it may have to open it to the application.
+        // A failover script gets the new primary's account, since it may have to open that server to the application.
         arguments.extend(about("new_master", new, is_online || call.command == "start"));
     }
     arguments.extend(call.more);
@@ -60,7 +60,7 @@ pub fn call(log: &Log, conf: &Conf, call: Call<'_>) -> Result<(), String> {
     run(log, script, &arguments, &environment)
 }
 
-/// `report_script`, whose end changes nothing.
+/// Runs `report_script`; its exit code changes nothing.
 pub fn report(
     log: &Log,
     conf: &Conf,
@@ -84,7 +84,7 @@ pub fn report(
     }
 }
 
-/// `shutdown_script`, if there is one.
+/// Runs `shutdown_script`, if there is one.
 pub fn shutdown(log: &Log, dead: &Server) -> Result<(), String> {
     let Some(script) = dead.get("shutdown_script") else {
         log.warning("shutdown_script is not set. Skipping explicit shutting down of the dead master.");
@@ -114,7 +114,7 @@ fn about(who: &str, server: &Server, with_account: bool) -> Vec<String> {
 
 fn run(log: &Log, script: &str, arguments: &[String], environment: &[(&str, &str)]) -> Result<(), String> {
     log.info(&format!("  {script} {}", arguments.join(" ")));
-    // The file names a command, which may have arguments of its own.
+    // The setting is a command, which may have arguments of its own.
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("{script} \"$@\""), "sh"]).args(arguments).stdin(Stdio::null());
     command.envs(environment.iter().copied()).kill_on_drop(true);

@@ -1,7 +1,8 @@
-//! The servers of an MHA configuration, and who gives them orders: a running `understudy serve`, or a manager of our own.
+//! The servers of an MHA configuration, and what executes the orders for them: a running `understudy serve`, or a manager of the command's
+//! own.
 //!
-//! A running one is found by `--understudy=FILE`, else by UNDERSTUDY_CONFIG in the environment, else where `understudy` itself looks for its
-//! configuration. It must serve all the servers of MHA's file, and decide by itself.
+//! A running one is found by `--understudy=FILE`, else by UNDERSTUDY_CONFIG in the environment, else where `understudy` itself looks for
+//! its configuration. It must serve all servers of MHA's file, and decide by itself.
 
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
@@ -20,21 +21,21 @@ use crate::exit::Failure;
 use crate::mha::conf::{Conf, Server};
 use crate::settings::{self, Settings};
 
-/// Between two looks at the status of a running server, whose API tells of no change by itself.
+/// The interval of reading the status of a running server, whose API does not report changes by itself.
 const LOOK: Duration = Duration::from_millis(50);
-/// One statement, or a connection, may take this long.
+/// The time limit of one statement, and of connecting.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 pub struct Site {
     by: By,
-    /// The block of MHA's file, and the node's name.
+    /// Pairs of the block in MHA's file and the node's name.
     names: Vec<(String, String)>,
 }
 
-/// What it is found for.
+/// What the site is used for.
 #[derive(Clone, Copy)]
 pub enum For<'a> {
-    /// To look: nothing is changed.
+    /// To read the state; nothing is changed.
     Look,
     /// To move the primary.
     Move,
@@ -48,7 +49,7 @@ enum By {
 }
 
 impl Site {
-    /// Finds or makes it.
+    /// Finds the running server, or starts a manager.
     pub fn find(conf: &Conf, options: &Options, log: &Log, whatfor: For<'_>) -> Result<Self, String> {
         let named =
             options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
@@ -81,7 +82,7 @@ impl Site {
         Ok(Self { by: By::Own(Box::new(own)), names })
     }
 
-    /// What is held true of all.
+    /// The current status.
     pub fn status(&self) -> Result<Value, String> {
         match &self.by {
             By::Serve(client) => client.get("status").map(|answer| answer.data).map_err(message),
@@ -89,7 +90,7 @@ impl Site {
         }
     }
 
-    /// Waits until the status is so; gives the last one when it never is.
+    /// Waits until the status fits; an `Err` has the last status when it did not in time.
     pub fn wait(&self, within: Duration, fits: impl Fn(&Value) -> bool) -> Result<Value, Value> {
         let until = Instant::now() + within;
         loop {
@@ -105,7 +106,7 @@ impl Site {
         }
     }
 
-    /// Waits until the status may be another, no longer than this.
+    /// Waits until the status may have changed, no longer than this.
     pub fn changed(&self, within: Duration) {
         match &self.by {
             By::Own(own) => own.changed(within),
@@ -113,7 +114,7 @@ impl Site {
         }
     }
 
-    /// Moves the primary; a sentence either way.
+    /// Moves the primary; returns a sentence in both cases.
     pub fn switchover(&self, to: Option<&Server>, budget: Duration, force: bool) -> Result<String, String> {
         let to = to.map(|server| self.name(server));
         match &self.by {
@@ -129,7 +130,7 @@ impl Site {
         }
     }
 
-    /// The running server that serves these servers and decides about them, if any: for a look, without a word in a log.
+    /// The running server that serves these servers and decides about them, if any; logs nothing.
     pub fn running(conf: &Conf, options: &Options) -> Option<(Self, Value)> {
         let named =
             options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
@@ -145,20 +146,20 @@ impl Site {
         self.names.iter().find(|(block, _)| *block == server.block).map_or("", |(_, name)| name)
     }
 
-    /// The server that a node is.
+    /// The server with this node name.
     pub fn server<'a>(&self, conf: &'a Conf, name: &str) -> Option<&'a Server> {
         let (block, _) = self.names.iter().find(|(_, node)| node == name)?;
         conf.servers.iter().find(|server| server.block == *block)
     }
 
-    /// What is held true of a server.
+    /// A server's part of the status.
     pub fn node<'a>(&self, status: &'a Value, server: &Server) -> &'a Value {
         let name = self.name(server);
         let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
         nodes.iter().find(|node| node["name"] == name).unwrap_or(&Value::Null)
     }
 
-    /// It answers.
+    /// Whether it answers.
     pub fn is_alive(&self, status: &Value, server: &Server) -> bool {
         let node = self.node(status, server);
         node["linked"] == true
@@ -172,7 +173,7 @@ impl Site {
         self.server(conf, status["writer"].as_str()?)
     }
 
-    /// Whether it follows that one, with both its threads.
+    /// Whether it replicates from `primary` only, with both threads running.
     pub fn follows(&self, status: &Value, server: &Server, primary: &Server) -> bool {
         let channels = self.node(status, server)["facts"]["channels"].as_array().cloned().unwrap_or_default();
         let address = self.node(status, primary)["address"].as_str().unwrap_or_default();
@@ -184,7 +185,7 @@ fn message(failure: Failure) -> String {
     failure.text().to_owned()
 }
 
-/// The running one of that configuration, if it serves these servers.
+/// The running server of that configuration, if it serves these servers.
 fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), String> {
     let shown = file.display();
     let settings = Settings::load(file).map_err(|e| e.to_string())?;
@@ -208,13 +209,13 @@ fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), 
     Ok((client, names))
 }
 
-/// Both are one place, by their words or by what these resolve to.
+/// Whether both are the same address, literally or as they resolve.
 fn is_same(one: &str, other: &str) -> bool {
     let all = |text: &str| text.to_socket_addrs().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
     one == other || all(one).iter().any(|address| all(other).contains(address))
 }
 
-/// Asks a server one thing, with MHA's account; gives the first column of each row.
+/// Runs one query on a server with MHA's account; returns the first column of each row.
 pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
     let secret = match server.password() {
         "" => Secret::None,

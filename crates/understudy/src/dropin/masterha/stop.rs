@@ -1,4 +1,4 @@
-//! `masterha_stop`: the end of a manager.
+//! `masterha_stop`: stops a manager.
 //!
 //! | state | said | exit code |
 //! |---|---|---|
@@ -33,11 +33,11 @@ pub const OPTIONS: &[(&str, Takes)] = &[
     ("abort", Nothing),
     ("abort_timeout", Text),
 ];
-/// How long a manager may take to end, as with MHA.
+/// How long a manager may take to end, in seconds; the same default as in MHA.
 const STOP_WITHIN_S: u64 = 5;
-/// A killed one is gone at once, once the kernel comes to it.
+/// How long a killed process may take to disappear.
 const KILLED_WITHIN: Duration = Duration::from_secs(5);
-/// Between two looks whether a process, which is not ours, has ended.
+/// The interval of checking whether the process, which is not a child, has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub fn run(options: &Options) -> ToolResult {
@@ -79,9 +79,9 @@ pub fn run(options: &Options) -> ToolResult {
     Ok(1)
 }
 
-/// Sends it, and waits until that process has ended.
+/// Sends the signal, and waits until the process has ended.
 fn ends(workdir: &Workdir, pid: Pid, signal: Signal, within: Duration) -> bool {
-    // It may have ended by itself.
+    // An error is ignored: it may have ended already.
     let _ = kill_process(pid, signal);
     let until = Instant::now() + within;
     while workdir.health().is_some() {

@@ -1,4 +1,4 @@
-//! The files in manager_workdir by which MHA's commands know of each other.
+//! The files in manager_workdir through which MHA's commands find each other.
 //!
 //! ```text
 //!   APP.master_status.health   pid TAB code:text TAB master:host     touched while the manager lives
@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use crate::mha::conf::Conf;
 
-/// Where they are.
+/// The directory, and the name of the application.
 pub struct Workdir {
     dir: PathBuf,
     app: String,
 }
 
-/// What the manager last said of itself.
+/// The manager's last report.
 pub struct Health {
     pub pid: i32,
     pub code: u8,
@@ -39,7 +39,7 @@ impl Workdir {
         self.dir.join(format!("{}.{what}", self.app))
     }
 
-    /// Whether it is there, and how old.
+    /// The age of a file; `None` when it does not exist.
     pub fn age(&self, what: &str) -> Option<Duration> {
         let changed = std::fs::metadata(self.file(what)).and_then(|data| data.modified()).ok()?;
         Some(changed.elapsed().unwrap_or_default())
@@ -56,7 +56,7 @@ impl Workdir {
     }
 
     pub fn remove(&self, what: &str) {
-        // It need not be there.
+        // An error is ignored: the file need not exist.
         let _ = std::fs::remove_file(self.file(what));
     }
 
@@ -65,7 +65,7 @@ impl Workdir {
         self.write("master_status.health", &line)
     }
 
-    /// `None`: there is no manager, or it has ended.
+    /// Reads the manager's report; `None` when there is none, or its process does not exist or may not be signalled by this user.
     pub fn health(&self) -> Option<Health> {
         let text = std::fs::read_to_string(self.file("master_status.health")).ok()?;
         let mut fields = text.trim_end().split('\t');
