@@ -1,7 +1,7 @@
 //! `percona-playback`: Percona's replayer of slow logs, with its options and its report; other input formats are not supported.
 //!
 //! It reads standard input as a stream, as 0.5 to 0.7 did. The docs list what it does better: order by the start of statements, schemas
-//! from the log, no retries of failed statements, and only reads.
+//! from the log, no retries of failed statements, and only reads. Source: the tool as described in seed-tools.md, section 4.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -27,7 +27,7 @@ use crate::mha::conf::{Conf, Server};
 const DEAD_WITHIN: Duration = Duration::from_secs(5);
 /// The time limit of the promotion: all received transactions are applied first.
 const PROMOTION: Duration = Duration::from_secs(60);
-/// While the servers are being asked it is tried again when something is known that was not, and after this time.
+/// While the state of the servers is still being determined, the order is repeated when the status changes, and after this time.
 const LOOK: Duration = Duration::from_millis(100);
 /// The exit code for a failover after which some replicas do not follow.
 const PARTIALLY: u8 = 10;
