@@ -1,7 +1,7 @@
-//! How a reader connects to a streamer (`slowlog serve`): with its API key, over TLS, or without either.
+//! Connects to a streamer (`slowlog serve`): with its API key, over TLS, or without either.
 //!
-//! One request a connection. The server must have the certificate that `--tls-ca` names, or one that is signed by that authority.
-//! The system's own authorities are not trusted.
+//! One request per connection. The server must have the certificate that `--tls-ca` names, or one signed by that authority. The system's
+//! own authorities are not trusted.
 
 use std::fmt;
 use std::io;
@@ -22,13 +22,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// A streamer whose host does not answer for so long is gone: a log that nobody writes to is quiet for hours, so only the system's own questions tell.
+/// TCP keepalive: a streamer whose host does not answer for this long is gone. A slow log may be quiet for hours, so only the kernel's
+/// probes can detect that.
 const SILENT_MAX: Duration = Duration::from_secs(40);
 
-/// What a reader shows, and what it wants to see. The default is neither.
+/// The key to send, and the certificate authorities to trust. The default is neither.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// `Bearer ...`; marked as sensitive, so that nothing prints it.
+    /// `Bearer ...`; marked as sensitive, so that it is never printed.
     authorization: Option<HeaderValue>,
     tls: Option<Tls>,
 }
@@ -48,7 +49,7 @@ impl PartialEq for Access {
     }
 }
 
-/// Why there is no access: one sentence with the file.
+/// Why the files cannot be used: one sentence with the file.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// A file cannot be read.
@@ -61,7 +62,7 @@ pub enum AccessError {
         /// The system's reason.
         source: io::Error,
     },
-    /// It holds something else.
+    /// It has other contents than required.
     #[error("{path} {what}")]
     Content {
         /// Which file.
@@ -81,14 +82,14 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// With the key in one file, and over TLS when there is a certificate to trust in the other (PEM).
+    /// With the key from one file, and over TLS when the other file (PEM) has a certificate to trust.
     pub fn of_files(key: Option<&Path>, trusted: Option<&Path>) -> Result<Access, AccessError> {
         let authorization = key.map(authorization).transpose()?;
         let tls = trusted.map(tls).transpose()?;
         Ok(Access { authorization, tls })
     }
 
-    /// Asks for `path` (with its query) at `address` (`host:port`); an error says why there is no answer.
+    /// Requests `path` (with its query) from `address` (`host:port`); an error says why there is no response.
     pub(crate) async fn get(&self, address: &str, path: &str) -> Result<hyper::Response<Incoming>, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         let alive =
@@ -118,7 +119,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    // It ends when the body is dropped, or the streamer leaves; the body tells.
+    // Ends when the body is dropped or the streamer closes; the reader of the body gets any error.
     tokio::spawn(async move {
         let _ = connection.await;
     });

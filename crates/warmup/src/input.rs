@@ -1,12 +1,13 @@
-//! Recognises by its first bytes input that is no slow log (a binlog, a compressed file, ...): one sentence that says what to do instead.
+//! Recognises input that is not a slow log (a binlog, a compressed file, ...) by its first bytes: one sentence that says what to do
+//! instead.
 //!
-//! What is wrong only in the middle of a log (another dialect, cut entries) is counted by the crate `slowlog`.
+//! Errors in the middle of a log (another dialect, cut entries) are counted by the crate `slowlog`.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// How the formats of compressed files begin, and the program that unpacks each to its standard output.
+/// The magic bytes of compressed formats, and the programs that decompress to standard output.
 const COMPRESSED: [(&[u8], &str, &str); 5] = [
     (b"\x1f\x8b", "gzip", "gzip -dc"),
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
@@ -14,7 +15,7 @@ const COMPRESSED: [(&[u8], &str, &str); 5] = [
     (b"BZh", "bzip2", "bzip2 -dc"),
     (b"\x04\x22\x4d\x18", "lz4", "lz4 -dc"),
 ];
-/// How other logs of a server begin.
+/// The first bytes of a server's other files.
 const OTHERS: [(&[u8], &str); 3] = [
     (b"\xfebin", "a binlog; the slow log is another file (SELECT @@slow_query_log_file)"),
     (
@@ -23,10 +24,10 @@ const OTHERS: [(&[u8], &str); 3] = [
     ),
     (b"-- MariaDB dump", "a dump; the slow log is another file (SELECT @@slow_query_log_file)"),
 ];
-/// As much of a file is looked at.
+/// How much of a file is examined, in bytes.
 pub const LOOKED_AT_BYTES: usize = 16;
 
-/// Why the input that begins with `first` can be no slow log; `name` is what it is called.
+/// Why input that begins with `first` cannot be a slow log; `name` is the name for the sentence. `None` if it may be one.
 pub fn foreign(name: &str, first: &[u8]) -> Option<String> {
     let begins = |magic: &[u8]| first.starts_with(magic);
     if let Some((_, format, unpack)) = COMPRESSED.iter().find(|(magic, ..)| begins(magic)) {
@@ -37,7 +38,7 @@ pub fn foreign(name: &str, first: &[u8]) -> Option<String> {
     OTHERS.iter().find(|(magic, _)| begins(magic)).map(|(_, what)| format!("{name} is {what}"))
 }
 
-/// Why the log at `path` can never be streamed or replayed. A file that is not there yet may come.
+/// Why the log at `path` can never be streamed or replayed. A file that does not exist may be created later, so that is no reason.
 pub fn unusable_log(path: &Path) -> Option<String> {
     let name = path.display();
     let about = match std::fs::metadata(path) {

@@ -1,10 +1,10 @@
-//! A map that drops entries which were not used for a long time. It holds what is known of recorded connections; a log does not say when they
-//! end.
+//! A map that drops entries which were not used for a long time. It stores the state of recorded connections, since a log does not show
+//! when they end.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Holds at most twice `half_max` entries; the last `half_max` that were asked for are surely there.
+/// Holds at most `2 * half_max` entries; the `half_max` most recently used ones are always present.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
     young: HashMap<K, V>,

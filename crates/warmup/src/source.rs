@@ -1,4 +1,4 @@
-//! A streamer's log, read over HTTP.
+//! Reads a streamer's log, or a buffer pool dump, over HTTP.
 
 use std::io;
 use std::time::Duration;
@@ -14,61 +14,61 @@ use tokio_util::io::StreamReader;
 use crate::access::Access;
 use crate::pool::{Malformed, Parser, Snapshot};
 
-/// Connecting and the answer's head may take so long together.
+/// The time limit of connecting and receiving the response head.
 const OPEN_MAX: Duration = Duration::from_secs(10);
-/// A buffer pool's answer begins when the server has dumped it.
+/// The same for a buffer pool, whose response begins after the server has dumped it.
 const POOL_MAX: Duration = Duration::from_secs(330);
-/// Between two parts of a buffer pool's answer.
+/// The longest pause between two parts of a buffer pool's response.
 const PART_MAX: Duration = Duration::from_secs(30);
-/// A streamer whose stream is open is asked so often whether it still answers.
+/// The interval of probing a streamer whose stream is open.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// Each answer may take so long.
+/// The time limit of each probe.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// So many answers in a row that did not come, and its stream is given up.
+/// After this many failed probes in a row the stream is given up.
 const MISSED_MAX: u32 = 2;
-/// As much of a refusal is read.
+/// How much of a refusal's text is read, in bytes.
 const REFUSAL_BYTES_MAX: usize = 4096;
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Nobody streams there.
+    /// No streamer answers there.
     #[error("no slow log is streamed at {address}: {why}; is `understudy slowlog serve` running there?")]
     Unreachable {
-        /// Where.
+        /// Its address.
         address: String,
         /// What went wrong.
         why: String,
     },
-    /// The place to go on from is gone.
+    /// The position to continue from was rotated away.
     #[error("the log at {0} no longer has the place to go on from: it was rotated away")]
     Gone(String),
-    /// The streamer said no.
+    /// The streamer refused the request.
     #[error("the streamer at {address} refused ({status}): {said}")]
     Refused {
-        /// Where.
+        /// Its address.
         address: String,
-        /// Its status.
+        /// Its HTTP status.
         status: StatusCode,
-        /// Its sentence.
+        /// Its reason.
         said: String,
     },
-    /// What came is not what was asked for.
+    /// The response is not a buffer pool.
     #[error("what {address} sent is no buffer pool: {why}")]
     Malformed {
-        /// Where.
+        /// Its address.
         address: String,
         /// What is wrong.
         why: Malformed,
     },
 }
 
-/// Which events are asked for.
+/// The events that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// One in so many; 1 is all.
+    /// One event in this many; 1 means all.
     pub one_in: u32,
-    /// One recorded connection in so many, with all its events, instead of one event in so many.
+    /// One recorded connection in `one_in`, with all its events, instead of one event in `one_in`.
     pub by_session: bool,
 }
 
@@ -78,13 +78,13 @@ impl Default for Sample {
     }
 }
 
-/// The streamer beside the node at `address` (`host:port`).
+/// The address of the streamer on the machine of the node at `address` (`host:port`).
 pub fn beside(address: &str, port: u16) -> String {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     format!("{host}:{port}")
 }
 
-/// Opens the stream of `address` (`host:port`), from the log's end on, or behind `place`.
+/// Opens the stream of `address` (`host:port`), from the log's end on, or after the position `place`.
 pub async fn open(
     access: &Access,
     address: &str,
@@ -99,16 +99,16 @@ pub async fn open(
         let by = if sample.by_session { "session" } else { "event" };
         path += &format!("rate_limit={}&by={by}&", sample.one_in);
     }
-    // Without what only parts the parameters.
+    // Removes the trailing separator.
     path.pop();
     let response = ask(access, address, &path, OPEN_MAX).await?;
     Ok(StreamReader::new(Box::pin(BodyDataStream::new(response.into_body()).map_err(io::Error::other))))
 }
 
-/// Until the streamer at `address` does not answer any more; then a sentence.
+/// Resolves when the streamer at `address` does not answer any more, with a sentence.
 ///
-/// A log that nobody writes to is quiet for hours, and so is a streamer that was stopped or hangs while its host goes on acknowledging. A
-/// question beside the stream tells the two apart. Any answer counts, so that a streamer without this path (mysql_slowlogd) is one, too.
+/// A log without writes is quiet for hours, and so is a streamer that was stopped or hangs while its host's kernel still acknowledges. A
+/// request on a separate connection tells the two apart. Any response counts, even from a streamer without this path (mysql_slowlogd).
 pub(crate) async fn silent(access: &Access, address: &str) -> String {
     let mut missed = 0;
     while missed < MISSED_MAX {
@@ -119,7 +119,7 @@ pub(crate) async fn silent(access: &Access, address: &str) -> String {
     format!("the streamer at {address} did not answer {MISSED_MAX} times in a row: is it stopped?")
 }
 
-/// The pages that the server beside the streamer at `address` has in memory: a fresh dump.
+/// Fetches the pages that the server beside the streamer at `address` has in memory: a fresh dump.
 pub async fn pool(access: &Access, address: &str) -> Result<Snapshot, SourceError> {
     let mut body = ask(access, address, "/pool", POOL_MAX).await?.into_body();
     let malformed = |why| SourceError::Malformed { address: address.to_owned(), why };

@@ -1,4 +1,4 @@
-//! `GET /pool`: a fresh dump of the server beside the streamer, as text.
+//! `GET /pool`: a fresh dump of the buffer pool of the server beside the streamer, as text.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use tokio::sync::Mutex;
 use super::server::Server;
 use super::text;
 
-/// One dump at a time: each is work for the server, which holds its pool's lock while it looks which pages are there.
+/// One dump at a time: the server holds its buffer pool's lock while it collects the pages.
 type Shared = Arc<Mutex<Server>>;
 
-/// The route, for the server that runs on this machine.
+/// The HTTP route, for the server on this machine.
 pub fn router(server: Server) -> Router {
     Router::new().route("/pool", get(pool)).with_state(Arc::new(Mutex::new(server)))
 }
@@ -31,7 +31,7 @@ async fn pool(State(server): State<Shared>) -> Response {
             (plain, Body::from_stream(futures_util::stream::iter(parts))).into_response()
         }
         Err(error) => {
-            // The reason may name paths and accounts, which are nobody's business elsewhere.
+            // The reason may contain paths and accounts, which the client must not see.
             tracing::warn!("a reader was not given the buffer pool: {error}");
             let said = "The buffer pool cannot be dumped. The streamer's own log says why.\n";
             (StatusCode::SERVICE_UNAVAILABLE, plain, said).into_response()

@@ -1,6 +1,6 @@
-//! One load: the pages go into the server's own dump file, the server is told to load it, and its own file comes back.
+//! Runs one load: writes the pages to the server's own dump file, orders the server to load it, and restores the original file.
 //!
-//! On MariaDB the file's name cannot be changed while the server runs, so the file itself is exchanged for a moment:
+//! On MariaDB the file's name cannot be changed while the server runs, so the file itself is replaced for the duration of the load:
 //!
 //! ```text
 //!   ib_buffer_pool                     the server's own            ours, while it is loaded     the server's own again
@@ -8,8 +8,8 @@
 //!   ib_buffer_pool.understudy-own                                  the server's own             (gone)
 //! ```
 //!
-//! Every step leaves a state that the next run puts right: a file that still is ours by its inode is replaced by the server's own, and one that
-//! the server wrote meanwhile, as it does at its end, is newer and stays.
+//! Every step leaves a state that the next run repairs: a file that is still ours, by its inode, is replaced by the server's own; a file
+//! that the server has written in the meantime, as it does at shutdown, is newer and stays.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -22,53 +22,58 @@ use super::server::{LOOK_EVERY, PoolError, Server, Session, identity, unusable};
 use super::snapshot::{Page, Snapshot, write_dump};
 use super::translate::{LeftOut, translate};
 
-/// A load whose status has not changed for so long has stopped. (A busy server loads `innodb_io_capacity` pages a second, and tells every 32 MiB.)
+/// A load whose status has not changed for this long has stopped. (A busy server loads `innodb_io_capacity` pages per second, and reports
+/// every 32 MiB.)
 const STALL_MAX: Duration = Duration::from_secs(300);
-/// A load that was told to end does so within this.
+/// The time limit for a load to end after it was aborted.
 const ABORT_MAX: Duration = Duration::from_secs(30);
-/// How a load stands, in the server's words.
+/// The status variable with the state of the load.
 const STATUS: &str = "Innodb_buffer_pool_load_status";
-/// Pages in memory.
+/// The status variable with the number of pages in memory.
 const PAGES: &str = "Innodb_buffer_pool_pages_data";
 
-/// What may be done although it is refused otherwise.
+/// Operations that are refused unless they are allowed here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// A server that takes writes. Galera's nodes all do.
+    /// Loading on a server that takes writes, as all Galera nodes do.
     pub writable: bool,
 }
 
-/// How far a load is.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Pages that the server has asked its disks for.
+    /// Pages that the server has read from disk, or requested.
     pub loaded: u64,
-    /// Pages there are to load.
+    /// All pages to load.
     pub pages: u64,
 }
 
-/// A load that has ended.
+/// The result of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// Pages that the dump named.
+    /// Pages in the dump.
     pub dumped: u64,
-    /// Pages that the server was given.
+    /// Pages that were given to the server.
     pub pages: u64,
-    /// The others, by reason.
+    /// The pages that were left out, by reason.
     pub left_out: LeftOut,
     /// Pages in the server's memory before, of all tables.
     pub before_pages: u64,
-    /// And after.
+    /// Pages in the server's memory afterwards.
     pub after_pages: u64,
-    /// Pages that its memory holds.
+    /// The capacity of its buffer pool, in pages.
     pub pool_pages: u64,
-    /// How long the server took.
+    /// How long the load took.
     pub spent: Duration,
-    /// It was told to end before it was done.
+    /// It was aborted before it was complete.
     pub is_aborted: bool,
 }
 
-/// Loads `snapshot` on `server`. `tell` is told how far it is; when `stop` ends, the server is told to give up loading, and what it has stays.
+/// Loads `snapshot` on `server`. `tell` is called with the progress; when `stop` resolves, the load is aborted, and the pages loaded so far
+/// stay.
+///
+/// # Errors
+/// When the server refuses, is not suitable for this snapshot, or stops making progress; or its dump file cannot be replaced.
 pub async fn load(
     server: &Server,
     snapshot: &Snapshot,
@@ -102,7 +107,7 @@ pub async fn load(
     let exchanged = Exchanged::put(&facts.file, &translated.pages)?;
     let begin = Instant::now();
     let ended = session.load(translated.pages.len() as u64, allowed, tell, stop).await;
-    // Also after an error, which is the one to be told then.
+    // Restores the file also after a failed load, whose error is then the one returned.
     let back = exchanged.back();
     let is_aborted = ended?;
     back?;
@@ -122,7 +127,7 @@ pub async fn load(
 }
 
 impl Session<'_> {
-    /// Orders the load and waits for its end; whether it was broken off.
+    /// Orders the load and waits for its end; returns whether it was aborted.
     async fn load(
         &mut self,
         pages: u64,
@@ -156,7 +161,7 @@ impl Session<'_> {
             if since.elapsed() > patience {
                 return Err(PoolError::Stalled { at: self.at(), what: "load", after: patience, status });
             }
-            // It may have become the active node meanwhile.
+            // The server may have become the active node in the meantime.
             if !is_stopped && !allowed.writable && self.is_writable().await? {
                 self.query("SET GLOBAL innodb_buffer_pool_load_abort = ON").await?;
                 (is_stopped, takes_writes, since) = (true, true, Instant::now());
@@ -176,7 +181,8 @@ impl Session<'_> {
         Ok(said.text(0, 0) == Some("0"))
     }
 
-    /// The status before the order, once a new load's end would have another time: the server tells it in whole seconds.
+    /// Returns the status before the order, after waiting until the end of a new load would have another time: the status has whole seconds
+    /// only.
     async fn past_second(&mut self) -> Result<String, PoolError> {
         loop {
             let status = self.status(STATUS).await?;
@@ -191,7 +197,7 @@ impl Session<'_> {
     }
 }
 
-/// It is under way.
+/// Whether a load is running.
 fn is_running(status: &str) -> bool {
     status.starts_with("Loading buffer pool") || loaded(status).is_some()
 }
@@ -205,48 +211,48 @@ fn loaded(status: &str) -> Option<u64> {
     status.strip_prefix("Loaded ")?.split_once('/')?.0.parse().ok()
 }
 
-/// The server's dump file, while it is ours.
+/// The replaced dump file of the server.
 struct Exchanged {
     file: PathBuf,
-    /// Writes a file, or a directory's names, to disk: [`File::sync_all`], but for tests.
+    /// Syncs a file or a directory to disk: [`File::sync_all`], except in tests.
     sync: fn(&File) -> io::Result<()>,
 }
 
 impl Exchanged {
-    /// Puts `pages` where the server loads from.
+    /// Puts `pages` in the place of the server's dump file.
     fn put(file: &Path, pages: &[Page]) -> Result<Exchanged, PoolError> {
         Exchanged { file: file.to_owned(), sync: File::sync_all }.exchange(pages)
     }
 
     fn exchange(self, pages: &[Page]) -> Result<Exchanged, PoolError> {
         let exchanged = self;
-        // What a run that was killed left.
+        // Repairs what a killed run has left.
         exchanged.restore()?;
         let ours = exchanged.ours();
         let put = exchanged.write(pages).and_then(|()| exchanged.swap());
         put.map_err(|source| {
-            // The first error is the one to tell.
+            // The first error is the one to return.
             let _ = exchanged.restore();
             unusable(&ours, "written", source)
         })?;
         Ok(exchanged)
     }
 
-    /// Gives the server its own file back, and leaves nothing.
+    /// Restores the server's own file, and removes all others.
     fn back(self) -> Result<(), PoolError> {
         self.restore()
     }
 
     fn write(&self, pages: &[Page]) -> io::Result<()> {
-        // create_new follows no link that somebody else may have put there.
+        // create_new does not follow a symbolic link that another user may have created.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(self.ours())?;
         let owner = fs::metadata(self.directory())?;
-        // The server has to read it. Only root may give it away, and only root has to.
+        // The server must be able to read it. Only root may change the owner, and only for root is that necessary.
         if file.metadata()?.uid() != owner.uid() {
             fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
         }
         file.write_all(write_dump(pages).as_bytes())?;
-        // Whole on disk before it has the server's name: after a crash the server loads what it finds under that.
+        // Synced before it gets the server's file name: after a crash the server loads whatever has that name.
         (self.sync)(&file)
     }
 
@@ -254,7 +260,7 @@ impl Exchanged {
         self.file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// The names in the directory are on disk.
+    /// Syncs the directory entries to disk.
     fn sync_names(&self) -> io::Result<()> {
         (self.sync)(&File::open(self.directory())?)
     }
@@ -266,7 +272,7 @@ impl Exchanged {
         }
         let link = self.named("-new");
         fs::hard_link(self.ours(), &link)?;
-        // The server's own file has its second name before it loses its first.
+        // The server's own file must have its second name on disk before it loses its first.
         self.sync_names()?;
         fs::rename(link, &self.file)?;
         self.sync_names()
@@ -275,12 +281,12 @@ impl Exchanged {
     fn restore(&self) -> Result<(), PoolError> {
         let ours = identity(&self.ours())?;
         if ours.is_some() && ours == identity(&self.file)? {
-            // The server's own comes back in one step; it may have had none.
+            // The server's own file is restored in one step; there may have been none.
             match fs::rename(self.own(), &self.file) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => remove(&self.file)?,
                 other => other.map_err(|source| unusable(&self.file, "given back", source))?,
             }
-            // Before the names are gone by which the next run would know what to put right.
+            // Synced before the names are removed by which the next run would recognise an interrupted exchange.
             self.sync_names().map_err(|source| unusable(&self.file, "given back", source))?;
         }
         [self.own(), self.named("-new"), self.ours()].iter().try_for_each(|path| remove(path))
@@ -340,7 +346,8 @@ mod tests {
 
     #[test]
     fn what_a_killed_run_left_is_put_right_by_the_next() {
-        // Each state that a run can leave: after writing, after the server's own got its second name, after ours got its, and after the exchange.
+        // Each state in which a run can be killed: after writing, after the server's own file got its second name, after ours got its
+        // second name, and after the exchange.
         for steps in 1..=4 {
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("ib_buffer_pool");
@@ -374,7 +381,7 @@ mod tests {
         assert!(exchanged.exchange(PAGES).is_err());
         assert_eq!(fs::read_to_string(&file).unwrap(), "1,2\n");
         assert_eq!(names(dir.path()), ["ib_buffer_pool"]);
-        // A directory whose names cannot be written: the server's own file has not lost its name.
+        // A directory that cannot be synced: the server's own file has not lost its name.
         let names_fail = |file: &File| match file.metadata()?.is_dir() {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => file.sync_all(),

@@ -1,4 +1,4 @@
-//! The buffer pool of one server, loaded on another: which pages the active node has in memory, in the numbers of the standby's own files.
+//! Loads the buffer pool of one server on another: which pages the active node has in memory, with the tablespace numbers of the standby.
 //!
 //! ```text
 //!   active node                                                        standby
@@ -6,11 +6,12 @@
 //!                + its tablespaces    (text)                    + its tablespaces
 //! ```
 //!
-//! A dump names pages as `tablespace number, page number`. The numbers of tablespaces are each server's own, so they are translated by the
-//! tablespaces' names. Page numbers are not translated: on a standby that was made from a physical copy they are nearly the same, on one that was
-//! loaded from a logical dump they are a hint. No contents are copied, and nothing is written but the server's own dump file.
+//! A dump lists pages as `tablespace number, page number`. Each server has its own tablespace numbers, so they are translated by the
+//! tablespaces' names. Page numbers are not translated: on a standby that was made from a physical copy they are nearly the same, on one
+//! that was loaded from a logical dump they are only a hint. No page contents are copied, and only the server's own dump file is written.
 //!
-//! `snapshot`, `spaces`, `text` and `translate` decide, without input or output; `server` asks servers, `load` has one load, `http` answers for the streamer.
+//! `snapshot`, `spaces`, `text` and `translate` do no I/O; `server` queries servers, `load` runs one load, `http` serves the dump for the
+//! streamer.
 
 mod http;
 mod load;

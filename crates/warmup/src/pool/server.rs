@@ -1,7 +1,7 @@
-//! One server: what it says of its buffer pool, and the order to dump which pages are in it.
+//! Queries one server about its buffer pool and tablespaces, and orders a dump of the pool.
 //!
-//! The dump file is the server's own, so this runs on the server's machine, as a user that may read its data directory. The order is the server's
-//! own, too (`innodb_buffer_pool_dump_now`), with its own `innodb_buffer_pool_dump_pct`: no setting is changed.
+//! The dump file is the server's own, so this runs on the server's machine, as a user that may read its data directory. The order is the
+//! server's own as well (`innodb_buffer_pool_dump_now`), with its own `innodb_buffer_pool_dump_pct`: no setting is changed.
 
 use std::fs;
 use std::io;
@@ -15,21 +15,21 @@ use super::snapshot::{Malformed, Snapshot, read_dump};
 use super::spaces::{Space, Spaces};
 use crate::follow::fnv1a;
 
-/// Connecting, and each small statement, may take so long.
+/// The time limit of connecting, and of each small statement.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// A dump is written within this; one of 8 million pages takes some seconds.
+/// The time limit of a dump; one of 8 million pages takes some seconds.
 const DUMP_MAX: Duration = Duration::from_secs(300);
-/// An error that the server had told before the order is believed to be the answer to it after this.
+/// If the status has the same error as before the order, it counts as the result of the order after this time.
 const SAME_ERROR_AFTER: Duration = Duration::from_secs(5);
-/// Between two looks at the server's status.
+/// The interval of polling the server's status.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// So many tablespaces are asked for at once; an answer has at most 10,000 rows.
+/// How many tablespaces are queried at once; an answer has at most 10,000 rows.
 const SPACES_AT_ONCE: usize = 5000;
 
-/// Why a buffer pool is not dumped or loaded. `at` is the server's place.
+/// Why a buffer pool was not dumped or loaded. `at` is the server's address.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// It cannot be asked.
+    /// It cannot be queried.
     #[error("{at}: {source}")]
     Link {
         /// Which server.
@@ -37,7 +37,7 @@ pub enum PoolError {
         /// Why.
         source: LinkError,
     },
-    /// The account may not.
+    /// The account lacks a privilege.
     #[error(
         "{at}: the account {user} may not do this: {message}. It needs PROCESS, and SUPER (MariaDB) or SYSTEM_VARIABLES_ADMIN (MySQL): \
          GRANT PROCESS, SUPER ON *.* TO {user}"
@@ -50,12 +50,12 @@ pub enum PoolError {
         /// The server's sentence.
         message: String,
     },
-    /// It does not say what every InnoDB server says.
+    /// It does not report a value that every InnoDB server reports.
     #[error("{at} does not tell {what}: is it MariaDB or MySQL, with InnoDB?")]
     Silent {
         /// Which server.
         at: String,
-        /// What was asked for.
+        /// The missing value.
         what: &'static str,
     },
     /// A file beside the server's data cannot be used.
@@ -70,7 +70,7 @@ pub enum PoolError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The dump file is none.
+    /// The file is not a dump.
     #[error("{path} is no dump of a buffer pool: {why}")]
     Dump {
         /// Which file.
@@ -78,7 +78,7 @@ pub enum PoolError {
         /// What is wrong.
         why: Malformed,
     },
-    /// The server did not do it.
+    /// The server has reported a failure.
     #[error("{at} did not {what} its buffer pool; it says: {status}")]
     Failed {
         /// Which server.
@@ -88,19 +88,19 @@ pub enum PoolError {
         /// Its status.
         status: String,
     },
-    /// The server is not done.
+    /// The server has made no progress.
     #[error("{at} has not got on with its buffer pool's {what} for {} s; it says: {status}", after.as_secs())]
     Stalled {
         /// Which server.
         at: String,
         /// "dump" or "load".
         what: &'static str,
-        /// So long was waited.
+        /// How long was waited.
         after: Duration,
         /// Its status.
         status: String,
     },
-    /// The pages are the server's own.
+    /// The pages are from this server itself.
     #[error("{at} is the server that the pages are from: loading them there changes nothing")]
     Itself {
         /// Which server.
@@ -124,7 +124,7 @@ pub enum PoolError {
         /// Its status.
         status: String,
     },
-    /// Page numbers mean other places.
+    /// The page sizes differ, so the page numbers do not match.
     #[error(
         "{at} has pages of {to} bytes, and the pages are from a server with pages of {from} bytes (innodb_page_size)"
     )]
@@ -136,12 +136,12 @@ pub enum PoolError {
         /// The other's, in bytes.
         from: u32,
     },
-    /// Nothing would be left.
+    /// No page could be translated.
     #[error("of {pages} pages none is of a table that {at} has: are these two copies of the same database?")]
     Nothing {
         /// Which server.
         at: String,
-        /// How many there were.
+        /// The number of pages in the dump.
         pages: usize,
     },
 }
@@ -149,26 +149,26 @@ pub enum PoolError {
 /// A server, and an account that may order a dump or a load.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Where.
+    /// Its address.
     pub place: Endpoint,
-    /// As whom.
+    /// The account.
     pub login: Login,
 }
 
-/// What a server says of itself.
+/// A server's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) identity: String,
     pub(super) page_bytes: u32,
     pub(super) dump_percent: u8,
-    /// Where it dumps to, and loads from.
+    /// The dump file.
     pub(super) file: PathBuf,
     pub(super) is_writable: bool,
-    /// Whose tables of tablespaces it has.
+    /// Which information_schema tables it has.
     dictionary: Dictionary,
 }
 
-/// The tables in information_schema that tell of tablespaces.
+/// The information_schema tables with the tablespaces, by kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dictionary {
     MariaDb,
@@ -185,7 +185,8 @@ impl Dictionary {
         }
     }
 
-    /// To be asked one after the other, what comes later being better known: the table, and how many pages a tablespace's file has.
+    /// The tables to query in order, where a later one has better data: the table, and the expression for the number of pages in a
+    /// tablespace's file.
     fn tables(self) -> &'static [(&'static str, &'static str)] {
         const WITH_ZIP: &str = "FILE_SIZE DIV NULLIF(IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE), 0)";
         match self {
@@ -199,14 +200,14 @@ impl Dictionary {
     }
 }
 
-/// A link to a server, with its words for errors.
+/// A connection to a server, which converts errors to [`PoolError`].
 pub(super) struct Session<'a> {
     server: &'a Server,
     link: Link,
 }
 
 impl Server {
-    /// Where, in words.
+    /// The address as text.
     pub fn address(&self) -> String {
         match &self.place {
             Endpoint::Tcp(address) => address.clone(),
@@ -214,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Orders a dump, waits for it and reads it, with the names of the tablespaces.
+    /// Orders a dump, waits for it and parses it, with the names of the tablespaces.
     pub async fn snapshot(&self) -> Result<Snapshot, PoolError> {
         let mut session = self.session().await?;
         let facts = session.facts().await?;
@@ -242,7 +243,7 @@ impl Session<'_> {
     pub(super) async fn query(&mut self, sql: &str) -> Result<Rows, PoolError> {
         let at = self.at();
         self.link.query(sql, ANSWER_MAX).await.map_err(|source| match source {
-            // ER_SPECIFIC_ACCESS_DENIED_ERROR: a right is missing.
+            // ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing.
             LinkError::Rejected { errno: 1227, message, .. } => {
                 PoolError::Rights { at, user: self.server.login.user.clone(), message }
             }
@@ -280,12 +281,12 @@ impl Session<'_> {
         let uid = rows.value_of("server_uid").or_else(|| rows.value_of("server_uuid")).unwrap_or_default();
         let whole = [uid, of("hostname")?, of("port")?, of("socket")?, of("datadir")?].join("\0");
         Ok(Facts {
-            // A hash: a reader of the stream has no need of the server's paths.
+            // A hash, since clients need not know the server's paths.
             identity: format!("{:016x}", fnv1a(whole.as_bytes())),
             page_bytes: number("innodb_page_size")?.max(1),
             dump_percent: number("innodb_buffer_pool_dump_pct")?.min(100) as u8,
             file: home.join(of("innodb_buffer_pool_filename")?),
-            // MariaDB 12 has more words than ON; each but OFF refuses writes.
+            // MariaDB 12 has more values than ON; each one except OFF refuses writes.
             is_writable: matches!(of("read_only")?, "OFF" | "0"),
             dictionary: Dictionary::of(of("version")?),
         })
@@ -293,12 +294,12 @@ impl Session<'_> {
 
     /// All tablespaces with their names, and their sizes where the server knows them.
     ///
-    /// MariaDB opens a tablespace when it is first used (since MDEV-32027; also when a load names it), and INNODB_SYS_TABLESPACES has only those
-    /// that are open: on a standby after a restart hardly any. Its dictionary's tables have all.
+    /// MariaDB opens a tablespace when it is first used (since MDEV-32027; also when a load lists it), and INNODB_SYS_TABLESPACES has only
+    /// open ones: on a standby after a restart hardly any. INNODB_SYS_TABLES, from its dictionary, has all.
     pub(super) async fn spaces(&mut self, facts: &Facts) -> Result<Spaces, PoolError> {
         let mut spaces = Spaces::default();
         for (table, pages) in facts.dictionary.tables() {
-            // 0 is the system tablespace, which several tables may be in, and is known by its number.
+            // 0 is the system tablespace. It may contain several tables, and is recognised by its number.
             let mut after = 0;
             loop {
                 let sql = format!(
@@ -309,7 +310,7 @@ impl Session<'_> {
                     let number = rows.text(row, 0).and_then(|number| number.parse::<u32>().ok());
                     let (Some(number), Some(name)) = (number, rows.text(row, 1)) else { continue };
                     after = number;
-                    // 0 is an unknown size: no file is empty.
+                    // 0 means an unknown size: no file is empty.
                     let pages = rows.text(row, 2).and_then(|pages| pages.parse().ok());
                     let pages = pages.filter(|pages| *pages > 0);
                     spaces.insert(number, Space { name: name.to_owned(), pages });
@@ -322,8 +323,8 @@ impl Session<'_> {
         Ok(spaces)
     }
 
-    /// Orders a dump and waits until its file is there. The file, not the status, tells that it is this dump: the server writes each into a new
-    /// file, and its status has the time in seconds only.
+    /// Orders a dump and waits until its file exists. Only the file shows that it is this dump: the server writes each dump to a new file,
+    /// while the time in its status has whole seconds only.
     async fn dump(&mut self, facts: &Facts) -> Result<(), PoolError> {
         const STATUS: &str = "Innodb_buffer_pool_dump_status";
         let begin = Instant::now();
@@ -360,7 +361,7 @@ pub(super) fn unusable(path: &Path, action: &'static str, source: io::Error) -> 
     PoolError::File { path: path.to_owned(), action, source }
 }
 
-/// Which file it is, if there is one.
+/// The device and inode of a file, if it exists.
 pub(super) fn identity(path: &Path) -> Result<Option<(u64, u64)>, PoolError> {
     match fs::metadata(path) {
         Ok(about) => Ok(Some((about.dev(), about.ino()))),

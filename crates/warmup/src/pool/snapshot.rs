@@ -1,54 +1,54 @@
-//! What a server's dump says, and the file that it stands in: one line `tablespace,page` for each page, as InnoDB writes and reads it.
+//! The contents of a server's dump, and the format of its file: one line `tablespace,page` for each page, as InnoDB writes and reads it.
 
 use super::spaces::Spaces;
 
-/// Pages that a dump may name: those of a pool of 2 TiB. More is taken for a broken file.
+/// The limit of pages in a dump: those of a pool of 2 TiB. More is treated as a broken file.
 pub const PAGES_MAX: usize = 1 << 27;
 
 /// A page of a tablespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Page {
-    /// The number of its tablespace, which is the server's own.
+    /// The number of its tablespace, which differs between servers.
     pub space: u32,
-    /// Its number in there, from 0.
+    /// Its number in the tablespace, from 0.
     pub number: u32,
 }
 
-/// The pages that a server has in memory, and what its tablespaces are called.
+/// The pages that a server has in memory, and the names of its tablespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Tells servers apart; equal only for the same one.
+    /// Identifies the server; equal only for the same one.
     pub server: String,
-    /// `innodb_page_size`.
+    /// `innodb_page_size`, in bytes.
     pub page_bytes: u32,
-    /// `innodb_buffer_pool_dump_pct`: of its pool the server named so many percent at most.
+    /// `innodb_buffer_pool_dump_pct`: the dump has at most this percentage of the pool.
     pub dump_percent: u8,
     /// The tablespaces.
     pub spaces: Spaces,
-    /// In the dump's order: most recently used first. (With several pool instances, as MySQL has them: of one instance after the other.)
+    /// The pages in the dump's order: most recently used first. (With several pool instances, as in MySQL, one instance after the other.)
     pub pages: Vec<Page>,
 }
 
-/// Why a text is not what it should be.
+/// Why a text cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// A line is something else.
+    /// A line has another format.
     #[error("line {line} is not {wanted}: {text:?}")]
     Line {
         /// From 1.
         line: usize,
-        /// What should be there.
+        /// The expected format.
         wanted: &'static str,
-        /// Its beginning.
+        /// The beginning of the line.
         text: String,
     },
     /// The text ends too early.
     #[error("it ends in the middle, after {pages} pages")]
     Cut {
-        /// Read until then.
+        /// The pages read before that.
         pages: usize,
     },
-    /// More than any server has.
+    /// It has more pages or tablespaces than any server.
     #[error("it names more than {PAGES_MAX} pages")]
     TooMany,
 }
@@ -59,7 +59,7 @@ impl Malformed {
     }
 }
 
-/// Reads the file that InnoDB wrote.
+/// Parses the file that InnoDB wrote.
 pub fn read_dump(text: &str) -> Result<Vec<Page>, Malformed> {
     let mut pages = Vec::with_capacity(text.len() / 8);
     for (at, line) in text.lines().enumerate() {
@@ -72,7 +72,7 @@ pub fn read_dump(text: &str) -> Result<Vec<Page>, Malformed> {
     Ok(pages)
 }
 
-/// Writes a file that InnoDB reads.
+/// Formats a file that InnoDB can load.
 pub fn write_dump(pages: &[Page]) -> String {
     let mut text = String::with_capacity(pages.len() * 12);
     for page in pages {

@@ -1,30 +1,30 @@
-//! A server's tablespaces: their numbers, names and sizes, and which of them mean the same on another server.
+//! A server's tablespaces: their numbers, names and sizes, and which of them correspond to those of another server.
 
 use std::collections::BTreeMap;
 
 /// A tablespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// As InnoDB has it: `shop/orders`, `shop/orders#P#p0`, `innodb_system`; other characters as in file names (`@0020`).
+    /// The name in InnoDB: `shop/orders`, `shop/orders#P#p0`, `innodb_system`; other characters are encoded as in file names (`@0020`).
     pub name: String,
-    /// Pages that its file has; nothing when that is not known.
+    /// The size of its file in pages; `None` when it is not known.
     pub pages: Option<u64>,
 }
 
-/// What a tablespace is, as far as another server's may be the same.
+/// The kind of a tablespace, which decides whether another server can have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpaceKind {
-    /// A table's, a partition's, or one that was made with CREATE TABLESPACE: the same where it has the same name.
+    /// Of a table, of a partition, or made with CREATE TABLESPACE: one with the same name on another server is the same.
     Named,
-    /// The server's own: the system tablespace, undo logs, temporary tables, the data dictionary. What is on which page there is another thing on
-    /// every server, and these pages are read at its start or by itself.
+    /// The server's own: the system tablespace, undo logs, temporary tables, the data dictionary. The contents of a page there differ
+    /// between servers, and the server reads these pages at its start or by itself.
     Own,
-    /// Of a full-text index: its name is made of numbers that are the server's own, and may be another table's elsewhere.
+    /// Of a full-text index: its name has numbers that are the server's own, and may belong to another table elsewhere.
     FullText,
 }
 
 impl Space {
-    /// What it is, by its name.
+    /// Its kind, by its name.
     pub fn kind(&self) -> SpaceKind {
         let Some((schema, table)) = self.name.split_once('/') else {
             let is_own = self.name.starts_with("innodb_") || self.name == "mysql";
@@ -35,13 +35,13 @@ impl Space {
             _ if table.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("FTS_")) => {
                 SpaceKind::FullText
             }
-            // Of ALTER TABLE, and of temporary tables.
+            // From ALTER TABLE, and of temporary tables.
             _ if table.starts_with("#sql") => SpaceKind::Own,
             _ => SpaceKind::Named,
         }
     }
 
-    /// Equal for tablespaces that are the same on two servers. MySQL 8 writes `#p#`, MariaDB and older ones `#P#`.
+    /// A key that is equal for the same tablespace on two servers. MySQL 8 writes `#p#`, MariaDB and older versions `#P#`.
     fn key(&self) -> String {
         self.name.replace("#P#", "#p#").replace("#SP#", "#sp#")
     }
@@ -55,7 +55,7 @@ pub struct Spaces {
 }
 
 impl Spaces {
-    /// Adds one; a number that is there already gets the new name.
+    /// Adds a tablespace; a number that exists already gets the new name.
     pub fn insert(&mut self, number: u32, space: Space) {
         self.by_key.insert(space.key(), number);
         if let Some(old) = self.by_number.insert(number, space).map(|old| old.key())
@@ -65,18 +65,18 @@ impl Spaces {
         }
     }
 
-    /// The one with this number.
+    /// The tablespace with this number.
     pub fn get(&self, number: u32) -> Option<&Space> {
         self.by_number.get(&number)
     }
 
-    /// The one that is the same as another server's `space`, with its number.
+    /// The tablespace that corresponds to another server's `space`, with its number.
     pub fn same_as(&self, space: &Space) -> Option<(u32, &Space)> {
         let number = *self.by_key.get(&space.key())?;
         Some((number, self.by_number.get(&number)?))
     }
 
-    /// All, by number.
+    /// All tablespaces, by number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Space)> {
         self.by_number.iter().map(|(number, space)| (*number, space))
     }

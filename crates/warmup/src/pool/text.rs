@@ -1,4 +1,4 @@
-//! A snapshot as text, as it goes over HTTP: lines that a person can read, with an end that shows that nothing is missing.
+//! The text format of a snapshot for HTTP: human-readable lines, with a last line that shows that nothing is missing.
 //!
 //! ```text
 //! understudy buffer pool 1
@@ -11,18 +11,18 @@
 //! end 1                                  how many pages there were
 //! ```
 //!
-//! Lines of the head with other words are passed over, so that later versions may say more.
+//! Head lines with unknown words are skipped, so that later versions may add some.
 
 use super::snapshot::{Malformed, PAGES_MAX, Page, Snapshot, page, write_dump};
 use super::spaces::Space;
 
-/// The first line; the number changes when older readers would misread what follows.
+/// The first line; its number changes when older readers would misinterpret the rest.
 const FIRST: &str = "understudy buffer pool 1";
-/// A line may be so long: a tablespace's name has up to 2 x 5 x 64 bytes, and some signs.
+/// The limit of a line, in bytes: a tablespace's name has up to 2 x 5 x 64 bytes, and some other characters.
 const LINE_BYTES_MAX: usize = 4096;
-/// A tablespace for each table and partition; more is taken for a broken text.
+/// The limit of tablespaces, one for each table and partition; more is treated as a broken text.
 const SPACES_MAX: usize = 10_000_000;
-/// So many pages make one part of the text.
+/// The number of pages in one part of the text.
 const PAGES_A_PART: usize = 8192;
 
 /// The text, in parts.
@@ -47,7 +47,7 @@ pub fn write(snapshot: Snapshot) -> impl Iterator<Item = String> {
     std::iter::once(head).chain(parts).chain(std::iter::once(end))
 }
 
-/// Reads the text in pieces of any size.
+/// Parses the text in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Parser {
     snapshot: Snapshot,
@@ -66,7 +66,7 @@ enum State {
 }
 
 impl Parser {
-    /// Takes the next piece.
+    /// Parses the next piece.
     pub fn feed(&mut self, mut piece: &[u8]) -> Result<(), Malformed> {
         while let Some(at) = piece.iter().position(|byte| *byte == b'\n') {
             let (line, behind) = (&piece[..at], &piece[at + 1..]);
@@ -87,7 +87,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The snapshot, if the text has ended.
+    /// The snapshot, if the text is complete.
     pub fn finish(self) -> Result<Snapshot, Malformed> {
         match self.state {
             State::Ended if self.rest.is_empty() => Ok(self.snapshot),
@@ -102,7 +102,7 @@ impl Parser {
             State::First if line == FIRST => self.state = State::Head,
             State::First => return Err(wrong("`understudy buffer pool 1`")),
             State::Head if line == "pages" => {
-                // What is divided by later, and decides what is read.
+                // Both values are required: the page size is used as a divisor.
                 if self.snapshot.page_bytes == 0 || self.snapshot.server.is_empty() {
                     return Err(wrong("`server` or `page_bytes`, one of which is missing"));
                 }

@@ -1,4 +1,4 @@
-//! From one server's pages to another's: by the names of their tablespaces, and no more than fit.
+//! Translates one server's pages to another's by the names of their tablespaces, limited to what fits into its pool.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::spaces::{SpaceKind, Spaces};
 pub struct Translated {
     /// Most recently used first.
     pub pages: Vec<Page>,
-    /// What is not among them.
+    /// The pages that are not loaded.
     pub left_out: LeftOut,
 }
 
@@ -21,17 +21,17 @@ pub struct LeftOut {
     pub own: u64,
     /// Of full-text indexes.
     pub full_text: u64,
-    /// Of tablespaces that were gone when the server was asked for their names.
+    /// Of tablespaces that no longer existed when the server was queried for their names.
     pub nameless: u64,
     /// Of tables that the standby does not have.
     pub missing: u64,
-    /// Behind the end of the standby's file.
+    /// Beyond the end of the standby's file.
     pub beyond_end: u64,
-    /// More than its pool holds.
+    /// Beyond the capacity of its pool.
     pub too_many: u64,
 }
 
-/// What becomes of a tablespace's pages.
+/// The result for all pages of a tablespace.
 #[derive(Clone, Copy)]
 enum Fate {
     To { space: u32, pages: Option<u64> },
@@ -41,7 +41,7 @@ enum Fate {
     Missing,
 }
 
-/// The pages of `snapshot` in the numbers of a server that has the tablespaces `to` and whose pool holds `pages_max` pages.
+/// Translates `snapshot` to a server that has the tablespaces `to` and whose pool holds `pages_max` pages.
 pub fn translate(snapshot: &Snapshot, to: &Spaces, pages_max: u64) -> Translated {
     let mut fates: HashMap<u32, Fate> = HashMap::new();
     let mut translated = Translated::default();
@@ -65,7 +65,7 @@ pub fn translate(snapshot: &Snapshot, to: &Spaces, pages_max: u64) -> Translated
 
 fn fate(snapshot: &Snapshot, to: &Spaces, space: u32) -> Fate {
     let Some(from) = snapshot.spaces.get(space) else {
-        // The system tablespace is not in every server's table of tablespaces.
+        // Not every server lists the system tablespace.
         return if space == 0 { Fate::Own } else { Fate::Nameless };
     };
     match from.kind() {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn numbers_are_translated_by_name_and_the_order_is_kept() {
-        // What is 5 here is another table there, as it is on a standby with another history.
+        // Number 5 is another table on the standby, as with a different history of DDL.
         let to = spaces(&[(5, "shop/log#P#p0", 100), (12, "shop/orders", 100), (6, "shop/other", 9)]);
         let translated = translate(&snapshot(&[(7, 3), (5, 9), (5, 1)]), &to, 10);
         assert_eq!(translated.pages, pages(&[(5, 3), (12, 9), (12, 1)]));

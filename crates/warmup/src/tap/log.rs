@@ -1,8 +1,8 @@
-//! Reads of the proxy's clients as a slow log in MariaDB's form.
+//! Writes the reads of the proxy's clients as a slow log in MariaDB's format.
 //!
-//! What a connection has set stands before its first read, and again where it changes, as entries of its own (`SET NAMES ...`): a replay of any
-//! one connection begins from its state. The connection's number is the proxy's, with the count of its resets in the upper half, so that no
-//! state is carried over a reset.
+//! The session state of a connection is written before its first read, and again where it changes, as separate entries (`SET NAMES ...`),
+//! so that a replay of any connection starts with its state. The connection's number is the proxy's, with the count of its resets in the
+//! upper half, so that no state is carried over a reset.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,14 +21,14 @@ use tokio_util::io::StreamReader;
 
 use crate::recent::Recent;
 
-/// Connections of which it is known what the log says of their state, at most twice so many; others are told anew.
+/// Half of the greatest number of connections whose written state is remembered; for the others it is written again.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// So many bytes are given at once, more or less.
+/// The approximate size of one part, in bytes.
 const PART_BYTES: usize = 64 << 10;
-/// Reads are gathered for so long: to be woken for each would cost more than all else that is done with it.
+/// How long reads are collected before they are written: a wake-up for each one would cost more than the rest of the work.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// The log as something to read from. It ends when the proxy does.
+/// The log as a reader. It ends when the proxy ends.
 pub fn source(reads: Receiver<Offered>, counts: Arc<Counts>) -> impl AsyncRead + Unpin + Send {
     StreamReader::new(Box::pin(parts(reads, counts).map(|part| match part {
         Ok(part) => Ok::<_, io::Error>(part),
@@ -36,7 +36,7 @@ pub fn source(reads: Receiver<Offered>, counts: Arc<Counts>) -> impl AsyncRead +
     })))
 }
 
-/// The log in pieces of whole entries, as the body of an answer.
+/// The log in parts of whole entries, as the body of an HTTP response.
 pub fn parts(
     reads: Receiver<Offered>,
     counts: Arc<Counts>,
@@ -76,7 +76,7 @@ impl Log {
         }
     }
 
-    /// The read, behind what has to be said of its connection.
+    /// Writes the read, after the entries for its connection's state where they are needed.
     fn write(&mut self, read: &Finished, out: &mut Vec<u8>) {
         let is_known = self.states.get(read.session).is_some_and(|known| Arc::ptr_eq(known, &read.state));
         if !is_known {
@@ -84,7 +84,7 @@ impl Log {
             let before = before.as_ref().map_or(&[][..], |known| &known.statements);
             let said =
                 read.state.statements.iter().zip(before).take_while(|(now, before)| now == before).count();
-            // Said when the read began: in the order of starts it stands before.
+            // With the time at which the read began, so that in the order of starts it comes before the read.
             let at_us = read.ended_us.saturating_sub(read.took_us);
             for statement in &read.state.statements[said..] {
                 let entry = Entry { end_us: at_us, query_time_us: 0, ..entry(read, statement.as_bytes()) };
@@ -102,7 +102,7 @@ impl Log {
         if dropped_bytes > self.dropped_bytes_told {
             let more = dropped_bytes - self.dropped_bytes_told;
             self.dropped_bytes_told = dropped_bytes;
-            // In the head, behind its last line: the entry's own text begins with the schema, or with SET.
+            // After the last line of the head: the entry's text begins with the schema, or with SET.
             let head =
                 self.entry.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#"));
             let at: usize = head.map(<[u8]>::len).sum();

@@ -1,11 +1,11 @@
-//! Runs the reads of the proxy's clients on a standby at once: not through a log, in no order, and those that would be late are left out.
+//! Runs the reads of the proxy's clients on a standby immediately: without a log, in no order; reads that would be late are left out.
 //!
 //! ```text
 //!   proxy's tap ──> a bounded queue ──> guard ──> too old? ──> for the score? ──> whichever session is free ──> the standby, READ ONLY
 //! ```
 //!
-//! The same three guards as in a replay: only reads are sent, in sessions that are read only, with an account that cannot write ([`Target::check`],
-//! to be called first).
+//! The same three safeguards as in a replay: only reads are sent, in read-only sessions, with an account that cannot write (to be checked
+//! first with [`Target::check`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,16 +24,16 @@ use crate::replay::state;
 use crate::replay::target::{Target, use_schema};
 use crate::warmth::Tap;
 
-/// How to mirror.
+/// The settings of a mirror.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Sessions on the standby.
     pub sessions: usize,
-    /// A read is left out when its client has had its answer for longer than this.
+    /// A read is left out when its client got its answer longer ago than this.
     pub wait_max: Duration,
-    /// The longest that one read may take there.
+    /// The time limit of one read on the standby.
     pub statement_max: Duration,
-    /// What these accounts read is left out.
+    /// Reads of these accounts are left out.
     pub skipped_users: Vec<String>,
 }
 
@@ -48,12 +48,12 @@ impl Default for Settings {
     }
 }
 
-/// After a connection that could not be made, the next attempt waits; longer each time.
+/// The pause after a failed connection attempt; it doubles with each failure.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Mirrors until the proxy ends, or this is dropped: then nothing more is begun. `figures` count as those of a replay do, and what the queue had no
-/// room for as too late; `meter` is told of each read, and takes some of them to run them itself.
+/// Mirrors until the proxy ends, or until this future is dropped, after which no read is started. `figures` count as in a replay; reads
+/// that did not fit into the queue count as late. `meter` gets each read, and takes some of them to run them itself.
 pub async fn mirror(
     (reads, counts): (Receiver<Offered>, Arc<Counts>),
     target: Arc<Target>,
@@ -78,11 +78,11 @@ pub async fn mirror(
     while sessions.join_next().await.is_some() {}
 }
 
-/// What all sessions take from.
+/// The queue that all sessions take reads from.
 struct Queue {
     reads: Receiver<Offered>,
     counts: Arc<Counts>,
-    /// What the queue had no room for, as far as the figures have it.
+    /// The reads that did not fit into the queue, as far as they are counted in the figures.
     dropped: u64,
     dropped_bytes: u64,
 }
@@ -144,7 +144,7 @@ impl Session {
         self.figures.heard(now_us, read.ended_us);
         let is_late = Duration::from_micros(now_us.saturating_sub(read.ended_us)) > self.settings.wait_max;
         if self.meter.as_ref().is_some_and(|meter| meter.read(read, !is_late)) {
-            // It is run all the same, and the standby has its pages then.
+            // The meter runs it, which also brings its pages into the standby's memory.
             self.figures.executed.fetch_add(1, Relaxed);
             return;
         }
@@ -180,7 +180,7 @@ impl Session {
         }
     }
 
-    /// Runs it once. It reads, so nothing is lost when it fails.
+    /// Runs the read once, without a retry: a failed read loses nothing.
     async fn attempt(&mut self, read: &Finished) -> Result<u64, LinkError> {
         let limit = self.settings.statement_max;
         let figures = Arc::clone(&self.figures);

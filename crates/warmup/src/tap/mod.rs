@@ -1,11 +1,11 @@
-//! The proxy as the source of a replay, in place of a slow log: the reads that it has answered to its clients.
+//! The proxy as the source of a replay, instead of a slow log: the reads that it has answered.
 //!
 //! ```text
 //!   proxy's tap ──> a bounded queue ──┬──> log: entries of a slow log, each connection's state before its first read ──> replay, or HTTP
 //!                                     └──> mirror: run at once on the standby, in no order (a share of them)
 //! ```
 //!
-//! Neither costs the active node anything, and no client waits for them: reads that do not fit into the queue are left out, and counted.
+//! Neither puts load on the active node, and no client waits for them: reads that do not fit into the queue are left out and counted.
 
 pub mod log;
 pub mod mirror;

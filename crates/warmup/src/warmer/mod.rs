@@ -1,12 +1,12 @@
-//! Keeps the standbys of one cluster warm: replays on each standby the reads of the active node. Which node is active, is told from outside
-//! ([`Roles`]).
+//! Keeps the standbys of one cluster warm: replays the active node's reads on each standby. Which node is active is an input ([`Roles`]).
 //!
 //! ```text
 //!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> table: their state
 //!      └────> a change of roles: the replays that it concerns are aborted at once, and their statements killed on the server
 //! ```
 //!
-//! Invariant: a replay does not outlive the roles under which it was begun. It is dropped, not finished: statements that wait in it are not run.
+//! Invariant: a replay does not outlive the roles under which it was started. It is dropped, not completed: statements that wait in it are
+//! not run.
 
 mod one;
 pub mod warming_table;
@@ -30,19 +30,19 @@ use crate::replay::{self};
 use crate::source::{self, Sample};
 use crate::warmth::{self, Replayed};
 
-/// Who is what, now.
+/// The current roles of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
-    /// The node that takes the traffic: its name, and its address (`host:port`). Otherwise why nobody is known to, as a sentence.
+    /// The node that takes the traffic: its name, and its address (`host:port`). An error says in one sentence why none is known.
     pub active: Result<(String, String), String>,
-    /// All other nodes by name: the address (`host:port`) of one that is to be warmed, or why it is not to be, as a sentence.
+    /// All other nodes by name: the address (`host:port`) of one that is to be warmed, or in one sentence why it is not.
     pub standbys: BTreeMap<String, Result<String, String>>,
 }
 
-/// Something that is to be told: begins and ends, with their reasons.
+/// A message for the log: a replay has started or ended, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Somebody has to do something about it.
+    /// An operator has to act on it.
     pub is_bad: bool,
     /// One sentence.
     pub text: String,
@@ -58,32 +58,32 @@ impl Said {
     }
 }
 
-/// Where what the active node was asked comes from.
+/// The source of the active node's reads.
 #[derive(Clone)]
 pub enum Source {
-    /// Its slow log, which `understudy slowlog serve` streams there.
+    /// Its slow log, streamed by `understudy slowlog serve` on its machine.
     SlowLog {
-        /// At this port.
+        /// The streamer's port.
         port: u16,
-        /// So much of it.
+        /// The part of the log that is requested.
         sample: Sample,
-        /// With this key, or over TLS.
+        /// The key, and the certificate for TLS.
         access: Access,
     },
-    /// The proxy that its clients go through; it listens anew for each replay.
+    /// The proxy that its clients use; a new receiver is created for each replay.
     Proxy(Listen),
-    /// The same, and each read is run at once, in no order, instead of a replay.
+    /// The same, but each read is run immediately and in no order, instead of a replay.
     Mirror {
-        /// Gives a share of the reads.
+        /// Provides a sample of the reads.
         listen: Listen,
-        /// The share that it gives.
+        /// The size of that sample, in percent.
         percent: u8,
         /// Sessions on each standby.
         sessions: usize,
     },
 }
 
-/// Begins to listen to the reads of a proxy's clients; dropping the receiver ends it.
+/// Creates a receiver for the reads of a proxy's clients; dropping the receiver ends it.
 pub type Listen = Arc<dyn Fn() -> (Receiver<Offered>, Arc<Counts>) + Send + Sync>;
 
 /// The source of one active node.
@@ -127,23 +127,23 @@ impl Source {
     }
 }
 
-/// How standbys are warmed.
+/// Warms all standbys of a cluster.
 pub struct Warmer {
-    /// Where what the active node was asked comes from.
+    /// The source of the active node's reads.
     pub source: Source,
-    /// A login out of a standby's address.
+    /// Makes the target from a standby's address.
     pub target: Box<dyn Fn(&str) -> Target + Send + Sync>,
-    /// How it is replayed.
+    /// The settings of each replay.
     pub settings: replay::Settings,
-    /// An account that may write is used all the same.
+    /// Accept an account that may write.
     pub may_be_writable: bool,
-    /// Where the state of each standby is kept.
+    /// The state of each standby.
     pub warming_table: WarmingTable,
-    /// Called when a replay begins or ends.
+    /// Called when a replay starts or ends.
     pub tell: Box<dyn Fn(Said) + Send + Sync>,
 }
 
-/// What the tasks of all standbys share.
+/// The values that the tasks of all standbys share.
 struct WarmerContext {
     source: Source,
     target: Box<dyn Fn(&str) -> Target + Send + Sync>,
@@ -154,7 +154,7 @@ struct WarmerContext {
 }
 
 impl WarmerContext {
-    /// How a standby's warmth is measured. What is replayed is all that comes; what does not come was left out at the source, which says so.
+    /// The settings for measuring a standby's warmth. All events that arrive here are replayed; the source reports what it leaves out.
     fn measuring(&self) -> warmth::Settings {
         warmth::Settings {
             replayed: Replayed::OneIn(1),
@@ -169,7 +169,7 @@ impl WarmerContext {
 }
 
 impl Warmer {
-    /// Warms, until the roles' sender is gone.
+    /// Warms the standbys until the sender of the roles is gone.
     pub async fn run(self, mut roles: watch::Receiver<Roles>) {
         let Warmer { source, target, settings, may_be_writable, warming_table, tell } = self;
         let context =
@@ -187,12 +187,12 @@ impl Warmer {
     }
 }
 
-/// The replays there are.
+/// The running replays.
 struct Warming {
     context: Arc<WarmerContext>,
     /// By the standby's name.
     replays: BTreeMap<String, Replay>,
-    /// What still ran on servers is being ended.
+    /// Tasks that end the statements which aborted replays still run on servers.
     endings: JoinSet<()>,
     /// The reason that was logged last for having no active node.
     said: Option<String>,
@@ -207,7 +207,7 @@ struct Replay {
 }
 
 impl Warming {
-    /// Makes it what these roles want.
+    /// Starts and stops replays according to the roles.
     async fn follow(&mut self, roles: &Roles) {
         let active = roles.active.clone();
         self.stop(|standby, replay| match (&active, roles.standbys.get(standby)) {
@@ -238,7 +238,7 @@ impl Warming {
                 (Ok(active), Ok(address)) => self.begin(standby, active, address),
             }
         }
-        // Those that are done are forgotten.
+        // Removes the finished tasks.
         while self.endings.try_join_next().is_some() {}
     }
 
@@ -262,7 +262,7 @@ impl Warming {
         self.replays.insert(standby.to_owned(), replay);
     }
 
-    /// Breaks off the replays for which there is a reason.
+    /// Aborts the replays for which there is a reason.
     async fn stop(&mut self, reason: impl Fn(&str, &Replay) -> Option<String>) {
         let reasons: BTreeMap<String, String> = self
             .replays
@@ -277,7 +277,7 @@ impl Warming {
         }
         for (standby, why) in reasons {
             let Some(replay) = self.replays.remove(&standby) else { continue };
-            // With the task its sessions are gone. That it was aborted is no error.
+            // The task's sessions end with it. The error of an aborted task is expected.
             let _ = replay.task.await;
             self.endings.spawn(end(standby.clone(), replay.target, replay.figures));
             let warming_table = &self.context.warming_table;
@@ -291,12 +291,12 @@ impl Warming {
     }
 }
 
-/// Ends what a replay that was broken off still runs on its server.
+/// Ends the statements that an aborted replay still runs on its server.
 async fn end(standby: String, target: Arc<Target>, figures: Arc<Figures>) {
     match ending::end(&target, &figures).await {
         Ok(0) => {}
         Ok(ended) => tracing::info!("{standby}: {ended} statements of the replay were ended"),
-        // A server that is gone runs nothing.
+        // A server that is down runs no statements.
         Err(error) => {
             tracing::info!("{standby}: it could not be asked what the replay still runs there: {error}")
         }

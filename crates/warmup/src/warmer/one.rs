@@ -1,4 +1,4 @@
-//! The task of one standby: connects to the active node's streamer and replays its events, and begins again after an error, until it is dropped.
+//! The task of one standby: connects to the source of reads and replays them; after an error it starts again, until it is dropped.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,13 +18,13 @@ use crate::source::{self, SourceError};
 use crate::tap::{log, mirror};
 use crate::warmth::Meter;
 
-/// After a stream that could not be had, the next attempt waits: longer each time, unless a replay ran for longer than that.
+/// The pause after a failed attempt; it doubles each time, unless a replay ran for longer than the longest pause.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(10);
-/// So often figures are logged.
+/// The interval of logging figures.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// Who is replayed what.
+/// A standby, and the source of its replay.
 pub(super) struct One {
     pub standby: String,
     pub active: String,
@@ -35,7 +35,7 @@ pub(super) struct One {
 }
 
 impl One {
-    /// Goes on until it is dropped, also behind a defect: that costs this standby's warmth, and nothing else.
+    /// Runs until it is dropped, even after a panic in an attempt: that costs only this standby's warmth.
     pub(super) async fn run(self: Arc<Self>) -> Infallible {
         let mut place = None;
         let mut again = AGAIN_MIN;
@@ -55,7 +55,7 @@ impl One {
                 never = self.tell() => match never {},
             };
             let was_warmed = self.context.warming_table.is_warmed(&self.standby);
-            // Said once, not at each attempt.
+            // Reported once, not at each attempt.
             if was_warmed || why != said {
                 self.context.say(Said::bad(format!("{} is not warmed now: {why}", self.standby)));
                 said.clone_from(&why);
@@ -69,7 +69,7 @@ impl One {
         }
     }
 
-    /// Replays until that ends; gives where to go on, and why it ended.
+    /// Replays until the source ends; returns the position to continue from, and why it ended.
     async fn attempt(self: Arc<Self>, place: Option<String>) -> (Option<String>, String) {
         if let Err(refused) = self.target.check(self.context.may_be_writable).await {
             return (place, refused.to_string());
@@ -79,7 +79,7 @@ impl One {
                 match source::open(access, streamer, place.as_deref(), *sample).await {
                     Ok(stream) => Box::pin(stream),
                     Err(error) => {
-                        // A place that the streamer has not any more, or does not understand, is not asked for again.
+                        // A position that the streamer no longer has, or does not understand, is not requested again.
                         let is_no_place = match &error {
                             SourceError::Gone(_) => true,
                             SourceError::Refused { status, .. } => status.as_u16() == 400,
@@ -120,7 +120,7 @@ impl One {
         (figures.place(), why)
     }
 
-    /// Until the streamer does not answer any more; says so. The proxy is in this process.
+    /// Resolves when the streamer does not answer any more, with a sentence. Never for the proxy, which is in this process.
     async fn silent(&self) -> String {
         match &self.feed {
             Feed::SlowLog { streamer, access, .. } => source::silent(access, streamer).await,
@@ -128,7 +128,7 @@ impl One {
         }
     }
 
-    /// Runs what the proxy's clients read, until the proxy ends; gives why it ended.
+    /// Mirrors the reads of the proxy's clients until the proxy ends; returns why it ended.
     async fn mirror(&self, listen: &Listen, sessions: usize) -> String {
         let Self { standby, active, figures, context, .. } = self;
         let settings = mirror::Settings {
@@ -152,7 +152,7 @@ impl One {
         format!("{} ended", self.feed)
     }
 
-    /// Figures for the log, now and then.
+    /// Logs figures from time to time.
     async fn tell(&self) -> Infallible {
         loop {
             sleep(TELL_EVERY).await;

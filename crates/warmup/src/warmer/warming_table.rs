@@ -1,7 +1,7 @@
-//! The state of warming for each standby: shown by status and metrics, and looked at before a switchover.
+//! The state of warming for each standby: shown by status and metrics, and checked before a switchover.
 //!
-//! Enters: what the warmer does. Leaves: [`Seen`], a copy of it at one moment. Counts go on over the replays of one process: each replay has
-//! figures of its own, which are added to those of the earlier ones when it ends.
+//! Input: the events of the warmer. Output: [`Seen`], a copy at one moment. Counts continue over the replays of one process: each replay
+//! has its own figures, which are added to the earlier ones when it ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,37 +17,37 @@ use crate::warmth::Warmth;
 /// Whether a standby is warmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// With what this node is asked.
+    /// With the reads of this node.
     Warmed {
         /// The active node.
         by: String,
     },
-    /// It should be, and cannot be at present; tried again.
+    /// It should be warmed, but cannot be at present; tried again.
     Failing {
         /// Why, as a sentence.
         why: String,
     },
-    /// It should not be.
+    /// It should not be warmed.
     Off {
         /// Why, as a sentence.
         why: String,
     },
 }
 
-/// Counts, since this process began.
+/// Counts since this process started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Statements that were run and ended well.
+    /// Statements that succeeded.
     pub executed: u64,
-    /// Statements left out, since they waited longer than the lag allowed.
+    /// Statements that were left out because they had waited longer than the allowed lag.
     pub late: u64,
-    /// Events left out for what they are, by the reason in words.
+    /// Events that were left out because of their kind, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
     /// Statements that failed, by class.
     pub errors: BTreeMap<String, u64>,
-    /// Bytes of the log that the streamer did not give, since this reader was too far behind.
+    /// Bytes of the log that the streamer skipped because this reader was too far behind.
     pub dropped_bytes: u64,
-    /// Bytes that are no event.
+    /// Bytes that belong to no event.
     pub unparsed_bytes: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct Seen {
     pub waiting: u64,
     /// Sessions on the standby.
     pub sessions: u64,
-    /// How warm it is; `None` while nothing is replayed on it, since it is only measured during a replay.
+    /// How warm it is; `None` while no replay runs, since warmth is only measured during one.
     pub warmth: Option<Warmth>,
 }
 
@@ -148,12 +148,12 @@ impl WarmingTable {
         matches!(lines.get(standby), Some(Line { state: State::Warmed { .. }, .. }))
     }
 
-    /// What a standby is now. A new replay begins with figures of its own.
+    /// Sets the state of a standby.
     pub(super) fn state(&self, standby: &str, state: State) {
         self.line(standby, |line| line.state = state);
     }
 
-    /// The figures of a new replay; those of the last one are added up.
+    /// Creates the figures of a new replay, and adds those of the last one to the totals.
     pub(super) fn figures(&self, standby: &str) -> Arc<Figures> {
         let figures = Arc::new(Figures::default());
         self.line(standby, |line| {
@@ -163,18 +163,18 @@ impl WarmingTable {
         figures
     }
 
-    /// Where it is told how warm it is.
+    /// Sets the receiver of a standby's warmth.
     pub(super) fn measured(&self, standby: &str, warmth: Option<watch::Receiver<Warmth>>) {
         self.line(standby, |line| line.warmth = warmth);
     }
 
-    /// A replay was broken off: what waits in it will never be run.
+    /// A replay was aborted: the statements that wait in it will never be run.
     pub(super) fn ended(&self, standby: &str) {
         self.figures(standby);
         self.measured(standby, None);
     }
 
-    /// Standbys that there are no more are forgotten.
+    /// Removes standbys that no longer exist.
     pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|standby, _| is_there(standby));
     }
