@@ -1,40 +1,40 @@
-//! Who is away, since when, and what is said about it before it is too late: once at half of the time that the node may be away, once in its
-//! last fifth, and once when it is over.
+//! Tracks which nodes are away and since when, and issues warnings: when half of the time that a node may be away has passed, when four
+//! fifths have passed, when only some sources still have what it missed, and when a full copy is needed.
 //!
-//! Enters: for each look at a node, whether it takes part in the cluster, and the forecast for it. Leaves: for how long it has been away, from
-//! where on it misses transactions, and a warning that is due. No clock of its own: a moment is a time since a beginning that all looks share.
+//! Input: for each observation of a node, whether it is in service, and the forecast for it. Output: how long it has been away, from which
+//! position it misses transactions, and a warning that is due. There is no clock here: a moment is the time since a common origin.
 
 use std::time::Duration;
 
 use super::Forecast;
 
-/// What is left of the time that a node may be away, when it is worth a word.
+/// A warning about the remaining time that a node may be away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Warning {
-    /// Half of it has gone.
+    /// Half of the time has passed.
     Half,
-    /// Four fifths of it have gone.
+    /// Four fifths of the time have passed.
     Last,
-    /// Some of the servers that it could follow have not all any more that it missed.
+    /// Some of the servers that it could replicate from no longer have all that it missed.
     Depends,
-    /// It is over: it needs a full copy.
+    /// The time has passed: it needs a full copy.
     Over,
 }
 
-/// One node, looked at again and again.
+/// The presence of one node, observed repeatedly.
 #[derive(Clone, Debug)]
 pub struct Absence<P> {
-    /// When it took part last, and up to where it had everything then.
+    /// When it was last in service, and its position then.
     there: Option<There<P>>,
     is_there: bool,
-    /// The gravest of what was said about its absence.
+    /// The gravest warning issued in this absence.
     said: Option<Warning>,
 }
 
 #[derive(Clone, Debug)]
 struct There<P> {
     at: Duration,
-    /// For so long it was not seen before that, by another program's word.
+    /// How long before `at` it was really seen, according to an earlier run of the program.
     before: Option<Duration>,
     position: P,
 }
@@ -42,11 +42,11 @@ struct There<P> {
 /// An absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away<'a, P> {
-    /// For so long. It was not seen to go when [`Away::is_remembered`]: then it is for so long at the most.
+    /// How long it has lasted; an upper limit if [`Away::is_remembered`].
     pub lasted: Duration,
-    /// By what an earlier run of the program saw last, and not by this one.
+    /// The node was last seen by an earlier run of the program, not by this one.
     pub is_remembered: bool,
-    /// Up to where it certainly has everything.
+    /// The position up to which it certainly has everything.
     pub position: &'a P,
 }
 
@@ -57,43 +57,43 @@ impl<P> Default for Absence<P> {
 }
 
 impl<P> Absence<P> {
-    /// It takes part, and has everything up to `position`.
+    /// Records that it is in service and has everything up to `position`.
     pub fn is_there(&mut self, at: Duration, position: P) {
         let there = There { at, before: None, position };
         *self = Self { there: Some(there), is_there: true, said: None };
     }
 
-    /// It took part so long ago, as an earlier run of the program saw it; for one that this run has not yet seen.
+    /// Records that an earlier run of the program saw it `before` ago. Ignored if this run has already seen it in service.
     pub fn was_there(&mut self, now: Duration, before: Duration, position: P) {
         if self.there.is_none() {
             self.there = Some(There { at: now, before: Some(before), position });
         }
     }
 
-    /// It does not take part.
+    /// Records that it is not in service.
     pub fn is_away(&mut self) {
         self.is_there = false;
     }
 
-    /// Up to where it had everything when it took part last.
+    /// Its position when it was last in service.
     pub fn last(&self) -> Option<&P> {
         self.there.as_ref().map(|there| &there.position)
     }
 
-    /// The absence, when it is away and was seen to take part before.
+    /// The absence, if it is away and was seen in service before.
     pub fn away(&self, now: Duration) -> Option<Away<'_, P>> {
         let There { at, before, position } = self.there.as_ref().filter(|_| !self.is_there)?;
         let lasted = now.saturating_sub(*at) + before.unwrap_or_default();
         Some(Away { lasted, is_remembered: before.is_some(), position })
     }
 
-    /// The warning that is due by this forecast, each once in an absence, and none after a graver one.
+    /// The warning that is due by this forecast. Each one is issued once in an absence, and none after a graver one.
     pub fn warning(&mut self, now: Duration, forecast: Forecast) -> Option<Warning> {
         let lasted = self.away(now)?.lasted;
         let due = match forecast {
             Forecast::FullCopy(_) => Warning::Over,
             Forecast::DependsOnSource(_) => Warning::Depends,
-            // In five parts of the whole time, one is left at the most.
+            // At most one fifth of the whole time is left.
             Forecast::Missed(Some(left)) if left.saturating_mul(4) <= lasted => Warning::Last,
             Forecast::Missed(Some(left)) if left <= lasted => Warning::Half,
             Forecast::Missed(_) => return None,

@@ -1,23 +1,23 @@
-//! The busiest minute of the last hour: what a forecast at the present rate of writes is held against.
+//! The busiest minute of the last hour, which is compared with the forecast at the present rate of writes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::WriteRate;
 
-/// Between two rates that are kept, and the span that each should be of.
+/// The interval between two stored rates, and the span over which each should be measured.
 pub const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub struct Busiest {
-    /// With the moment at which each ended, oldest first.
+    /// The rates with the moment at which each one's minute ended, oldest first.
     minutes: VecDeque<(Duration, WriteRate)>,
 }
 
 impl Busiest {
-    /// Takes the rate of the minute that ends now, when the last one that was taken ended a minute ago or earlier.
+    /// Records the rate of the minute that ends now; ignored if the last recorded one ended less than a minute ago.
     pub fn see(&mut self, now: Duration, rate: WriteRate) {
         if self.minutes.back().is_some_and(|(at, _)| now.saturating_sub(*at) < MINUTE) {
             return;
@@ -28,7 +28,7 @@ impl Busiest {
         }
     }
 
-    /// The one with the most bytes; `None` before the first.
+    /// The rate with the most bytes; `None` before the first.
     pub fn rate(&self) -> Option<WriteRate> {
         WriteRate::highest(self.minutes.iter().map(|(_, rate)| *rate))
     }

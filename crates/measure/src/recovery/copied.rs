@@ -1,31 +1,32 @@
-//! How fast full copies (SST) are, learned from one that was seen: how long another member was donor for a node that needed one and came back.
+//! Measures how long a full copy (SST) took: how long another member was donor for a node that needed one and returned.
 //!
-//! Enters: for each look at a node that is away, what it needs by the forecast, and whether a member is donor. Leaves: how long the copy took. The
-//! moment of a look is a time since a beginning that all looks share.
+//! Input: for each observation of a node that is away, what it needs by the forecast, and whether a member is donor. Output: how long the
+//! copy took. A moment is the time since a common origin.
 
 use std::time::Duration;
 
 use super::Forecast;
 
-/// A shorter copy says little about a larger one: the looks are seconds apart, and the scripts wait for seconds on their own.
+/// A shorter copy is not a useful measure for a larger one: observations are seconds apart, and the scripts themselves wait for seconds.
 const TOOK_MIN: Duration = Duration::from_secs(10);
 
-/// One node's way back, looked at again and again.
+/// The return of one node, observed repeatedly.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Copied {
-    /// Before a donor was named: only a full copy helps.
+    /// By the last forecast before there was a donor, the node needs a full copy.
     is_needed: bool,
-    /// A donor was seen from then until then.
+    /// The first and the last moment at which a donor was seen.
     fed: Option<(Duration, Duration)>,
-    /// At the last look, too.
+    /// There was a donor at the last observation.
     is_fed: bool,
 }
 
 impl Copied {
-    /// The node is away. `forecast`: what it needs, where that is known. `is_fed`: a member is donor, and no other node is away that it could be for.
+    /// Records that the node is away. `forecast`: what it needs, if that is known. `is_fed`: a member is donor, and no other node is away
+    /// for which it could be.
     pub fn is_away(&mut self, now: Duration, forecast: Option<Forecast>, is_fed: bool) {
         if is_fed && self.is_needed {
-            // A second attempt counts from its own beginning.
+            // A second attempt is measured from its own beginning.
             let from = self.fed.filter(|_| self.is_fed).map_or(now, |(from, _)| from);
             self.fed = Some((from, now));
         }
@@ -35,7 +36,7 @@ impl Copied {
         self.is_fed = is_fed;
     }
 
-    /// The node is a member again: how long the copy took, if there was one that was long enough to be measured.
+    /// Records that the node is a member again; returns how long the copy took, if there was one that was long enough to be measured.
     pub fn is_back(&mut self) -> Option<Duration> {
         let (from, until) = std::mem::take(self).fed?;
         Some(until.saturating_sub(from)).filter(|took| *took >= TOOK_MIN)
@@ -49,12 +50,12 @@ mod tests {
 
     const FULL: Option<Forecast> = Some(Forecast::FullCopy(Reason::Gone));
 
-    /// A donor is seen in each of `fed` (from, to; s), in a look every two seconds from 0 to 60.
+    /// A donor is seen in each of `fed` (from, to; seconds), with an observation every two seconds from 0 to 60.
     fn copied(forecast: Option<Forecast>, fed: &[(u64, u64)]) -> Option<Duration> {
         let mut copied = Copied::default();
         for now in (0..60).step_by(2) {
             let is_fed = fed.iter().any(|(from, to)| (*from..*to).contains(&now));
-            // With its only donor busy nothing is known of it.
+            // While its only donor is busy, there is no forecast.
             copied.is_away(Duration::from_secs(now), forecast.filter(|_| !is_fed), is_fed);
         }
         let took = copied.is_back();

@@ -1,36 +1,36 @@
-//! Galera: incremental state transfer (IST) from a donor's gcache, or a full copy (SST)?
+//! Galera: forecasts whether a node returns by an incremental state transfer (IST) from a donor's gcache, or by a full copy (SST).
 //!
-//! The gcache is a ring of `gcache.size` bytes with the newest writesets; each new one overwrites the oldest. A node that has everything up to
-//! writeset P is sent P + 1 and what follows, so it can be sent by a donor that still has P + 1.
+//! The gcache is a ring buffer of `gcache.size` bytes with the newest writesets; each new one overwrites the oldest. A node that has
+//! everything up to writeset P needs P + 1 and all that follow, so a donor must still have P + 1.
 //!
-//! Which donor: `gcs_group_find_donor` in Galera's gcs_group.cpp first looks for a Synced member whose oldest writeset is P + 1 or older (those of
-//! `wsrep_sst_donor` first, then any other), and only when there is none for a donor of a full copy. So one able donor is enough. Two
-//! conditions come before that: the node's history must be the group's, and P must be ahead of the oldest writeset that any member has by a
-//! 128th of the range that is cached, since the ring goes on turning while the transfer is prepared.
+//! The choice of the donor: `gcs_group_find_donor` in Galera's gcs_group.cpp first looks for a Synced member whose oldest writeset is P + 1
+//! or older (those of `wsrep_sst_donor` first, then any other), and only if there is none for a donor of a full copy. So one suitable donor
+//! is enough. Two conditions are checked before that: the node's history must be the group's, and P must be ahead of the oldest writeset of
+//! any member by a 128th of the cached range, since writesets continue to be overwritten while the transfer is prepared.
 //!
-//! A node that has more than the group ends itself at its start ("states diverged", `state_transfer_required` in replicator_str.cpp).
+//! A node that is ahead of the group terminates itself at its start ("states diverged", `state_transfer_required` in replicator_str.cpp).
 
 use super::{Forecast, Reason, WriteRate, lasting};
 
-/// What the provider reports for an empty gcache.
+/// The provider's value of wsrep_local_cached_downto for an empty gcache.
 const EMPTY: u64 = u64::MAX;
-/// This part of what is cached is not used for an incremental transfer.
+/// One part in this many of the cached range is not used for an incremental transfer.
 const RESERVED: u64 = 128;
-/// The same in writesets, at the most.
+/// The upper limit of that part, in writesets.
 const RESERVED_MAX: u64 = 1 << 20;
 
-/// What a member that could be the donor says.
+/// The status of a member that could be the donor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Donor {
     /// `wsrep_last_committed`.
     pub last_committed: u64,
-    /// `wsrep_local_cached_downto`: the oldest writeset that it can still send.
+    /// `wsrep_local_cached_downto`: the oldest writeset in its gcache.
     pub cached_downto: u64,
-    /// `gcache.size` of `wsrep_provider_options`, bytes.
+    /// `gcache.size` of `wsrep_provider_options`, in bytes.
     pub gcache_bytes: u64,
-    /// `cached_downto` has been rising: the ring is full.
+    /// `cached_downto` has been increasing: the ring buffer is full.
     pub is_dropping: bool,
-    /// The mean size of all writesets since the server's start, bytes; `None` while it has seen none.
+    /// The mean size of all writesets since the server's start, in bytes; `None` while there were none.
     pub mean_bytes: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Donor {
         self.cached_downto != EMPTY && self.cached_downto <= position.saturating_add(1)
     }
 
-    /// For how long it will be able to; `None` for ever. `missed_bytes`: written behind `position`, where that was counted.
+    /// For how long it will be able to; `None` means without end. `missed_bytes`: written after `position`, if that was counted.
     fn serves_for(
         &self,
         position: u64,
@@ -53,13 +53,13 @@ impl Donor {
     ) -> Option<std::time::Duration> {
         let missed = missed_bytes
             .map_or_else(|| self.estimated_bytes(position, writes), |bytes| bytes as f64 * KEPT_BESIDE);
-        // The writeset behind the node's last is overwritten when the ring has turned once since it was written.
+        // The node's next writeset is overwritten once the whole ring has been written since then.
         let usable = self.gcache_bytes as f64 * (1.0 - 1.0 / RESERVED as f64);
         lasting((usable - missed) / KEPT_BESIDE, writes.bytes_per_s)
     }
 
-    /// How much of the ring is taken by what was written behind `position`, bytes, by the mean size of writesets: of those in the ring when it is full, else of all since the
-    /// server's start, else of the present ones.
+    /// How much of the ring was written after `position`, in bytes, by the mean size of writesets: of those in the ring when it is full,
+    /// else of all since the server's start, else at the present rate.
     fn estimated_bytes(&self, position: u64, writes: WriteRate) -> f64 {
         let missed = self.last_committed.saturating_sub(position) as f64;
         let cached = self.last_committed.saturating_add(1).saturating_sub(self.cached_downto);
@@ -72,28 +72,28 @@ impl Donor {
     }
 }
 
-/// So many times the bytes of the writesets the ring takes for them: a header for each, and the gap at its end.
+/// The ratio of gcache space to writeset bytes: there is a header for each writeset, and a gap at the end of the ring.
 const KEPT_BESIDE: f64 = 1.1;
 
-/// Of one writeset.
+/// The mean size of a writeset, in bytes.
 fn mean_bytes(writes: WriteRate) -> f64 {
     if writes.transactions_per_s > 0.0 { writes.bytes_per_s / writes.transactions_per_s } else { 0.0 }
 }
 
-/// A node that is away, or stops now.
+/// A node that is away, or that stops now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returning<'a> {
-    /// `wsrep_cluster_state_uuid`, or `uuid` of its grastate.dat; `None` where it is not known, and then taken for the donors'.
+    /// `wsrep_cluster_state_uuid`, or `uuid` of its grastate.dat; `None` where it is not known, which is treated as equal to the donors'.
     pub history: Option<&'a str>,
-    /// It has everything up to this writeset: `wsrep_last_committed`, or `seqno` of its grastate.dat or of `--wsrep-recover`; -1 where it has none.
+    /// The last writeset that it has: `wsrep_last_committed`, or `seqno` of its grastate.dat or of `--wsrep-recover`; -1 where it has none.
     pub seqno: i64,
-    /// It does not run, and the donors have been asked since: what it has more than they is not on its way to them.
+    /// It does not run, and the donors were queried after it stopped: writesets that it has beyond theirs will not reach them.
     pub is_gone: bool,
-    /// Bytes that were written since it stopped, where they were counted.
+    /// Bytes written since it stopped, if they were counted.
     pub missed_bytes: Option<u64>,
 }
 
-/// What the node needs. `history`: the donors', where it is known.
+/// What the node needs to return. `history`: the donors', where it is known.
 pub fn forecast(node: Returning<'_>, history: Option<&str>, donors: &[Donor], writes: WriteRate) -> Forecast {
     if let (Some(own), Some(group)) = (node.history, history)
         && !own.eq_ignore_ascii_case(group)
@@ -111,13 +111,14 @@ pub fn forecast(node: Returning<'_>, history: Option<&str>, donors: &[Donor], wr
         able(position, donors).map(|donor| donor.serves_for(position, node.missed_bytes, writes)).collect();
     match windows.iter().flatten().max() {
         _ if windows.is_empty() => Forecast::FullCopy(Reason::Gone),
-        // `None` is for ever.
+        // `None` means without end.
         Some(longest) if !windows.contains(&None) => Forecast::Missed(Some(*longest)),
         _ => Forecast::Missed(None),
     }
 }
 
-/// Those of whom the group would choose one for an incremental transfer to a node with everything up to `position`; none: it is a full copy.
+/// The donors that the group may choose for an incremental transfer to a node with everything up to `position`; if there are none, it is a
+/// full copy.
 pub fn able(position: u64, donors: &[Donor]) -> impl Iterator<Item = &Donor> {
     let newest = donors.iter().map(|donor| donor.last_committed).max().unwrap_or(0);
     let oldest = donors.iter().map(|donor| donor.cached_downto).filter(|downto| *downto != EMPTY).min();
@@ -128,7 +129,7 @@ pub fn able(position: u64, donors: &[Donor]) -> impl Iterator<Item = &Donor> {
     donors.iter().filter(move |donor| is_safe && donor.serves(position))
 }
 
-/// `gcache.size` with which a node may be away for so long at so many bytes of writes a second, bytes.
+/// The `gcache.size`, in bytes, with which a node may be away for this long at this rate of writes.
 pub fn gcache_bytes_for(away: std::time::Duration, bytes_per_s: f64) -> u64 {
     let usable = 1.0 - 1.0 / RESERVED as f64;
     (away.as_secs_f64() * bytes_per_s * KEPT_BESIDE / usable).round() as u64
@@ -141,13 +142,13 @@ mod tests {
     use super::*;
 
     const MB: u64 = 1_000_000;
-    /// 1 MB and 2,000 transactions a second: the seed's second test.
+    /// 1 MB and 2,000 transactions per second: the seed article's second test.
     const SEED: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s: 2_000.0 };
     const OURS: &str = "4d02cf61-e6ca-11f1-a31c-9aa338aa497e";
     const OTHER: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 
     fn donor(cached_downto: u64, is_dropping: bool) -> Donor {
-        // 127 MB of it are used.
+        // 127 MB of it are usable.
         Donor {
             last_committed: 1_000_000,
             cached_downto,
@@ -172,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_ring_lasts_for_its_size_less_what_was_missed() {
-        // 127 MB of it, and a tenth of what is written beside it.
+        // 127 MB of it, with a tenth more than the written bytes used for each writeset.
         for is_dropping in [false, true] {
             assert_eq!(seconds(forecast_at(1_000_000, &[donor(800_001, is_dropping)])), 115, "now");
         }
         // Away for 20 s, 40,000 writesets of 500 bytes by the mean of all that the donor has seen.
         assert_eq!(seconds(forecast_at(960_000, &[donor(900_000, false)])), 95);
-        // A full ring has 200,000 writesets: half of them are half of it.
+        // A full ring has 200,000 writesets: half of them take half of it.
         assert_eq!(seconds(forecast_at(900_000, &[donor(800_001, true)])), 57);
     }
 
@@ -197,7 +198,7 @@ mod tests {
     fn what_is_not_there_any_more_is_copied() {
         let full = [donor(800_001, true)];
         assert_eq!(forecast_at(799_999, &full), Forecast::FullCopy(Reason::Gone));
-        // Galera keeps clear of the oldest 128th: 199,999 / 128 = 1562 writesets.
+        // Galera does not use the oldest 128th: 199,999 / 128 = 1562 writesets.
         assert_eq!(forecast_at(800_001 + 1_561, &full), Forecast::FullCopy(Reason::Gone));
         assert!(matches!(forecast_at(800_001 + 1_562, &full), Forecast::Missed(Some(_))));
         assert_eq!(forecast_at(1_000_000, &[]), Forecast::FullCopy(Reason::Gone));
@@ -216,7 +217,7 @@ mod tests {
         let donors = [donor(1, false)];
         let other = Returning { history: Some(OTHER), ..at(1_000_000) };
         assert_eq!(forecast(other, Some(OURS), &donors, SEED), Forecast::FullCopy(Reason::OtherHistory));
-        // Where one of the two is not known nothing speaks against it.
+        // If one of the two is not known, they are treated as equal.
         assert!(matches!(forecast(other, None, &donors, SEED), Forecast::Missed(_)));
         let upper = OURS.to_ascii_uppercase();
         assert!(matches!(forecast(at(1_000_000), Some(&upper), &donors, SEED), Forecast::Missed(_)));
@@ -227,7 +228,7 @@ mod tests {
         let donors = [donor(1, false), Donor { last_committed: 999_990, ..donor(1, false) }];
         assert_eq!(forecast_at(1_000_001, &donors), Forecast::FullCopy(Reason::Ahead));
         assert!(matches!(forecast_at(1_000_000, &donors), Forecast::Missed(_)));
-        // One that runs was only asked later than the others.
+        // A running node was queried later than the others.
         let running = Returning { is_gone: false, ..at(1_000_001) };
         assert!(matches!(forecast(running, Some(OURS), &donors, SEED), Forecast::Missed(_)));
     }
@@ -239,11 +240,11 @@ mod tests {
 
     #[test]
     fn one_donor_that_has_it_is_enough() {
-        // One restarted a moment ago and has only the newest writesets.
+        // One donor restarted a moment ago and has only the newest writesets.
         let (old, fresh) = (donor(800_001, true), donor(999_000, false));
         assert_eq!(seconds(forecast_at(900_000, &[old, fresh])), 57);
         assert_eq!(able(900_000, &[old, fresh]).collect::<Vec<_>>(), [&old]);
-        // The longest of all windows.
+        // The longest window of all donors counts.
         let small = Donor { gcache_bytes: 64 * MB, ..donor(900_001, true) };
         assert_eq!(seconds(forecast_at(1_000_000, &[small, old])), 115);
     }

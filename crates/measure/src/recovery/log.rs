@@ -1,17 +1,17 @@
-//! A Galera node's error log: the lines that say how far a restart has come, as typed events.
+//! Parses a Galera node's error log: the lines that show the progress of a restart, as typed events.
 //!
-//! The wording is that of MariaDB 10.4 to 11 with Galera 26.4 (`logs/` has recordings of 10.11.19); lines that say nothing about a restart, and
-//! entries of several lines, are passed over. Pure; fed in pieces of any size by [`Lines`].
+//! The wording is that of MariaDB 10.4 to 11 with Galera 26.4 (`logs/` has recordings of 10.11.19); other lines, and entries of several
+//! lines, are skipped. No I/O; [`Lines`] takes pieces of any size.
 
 use std::fmt;
 
-/// A line longer than this is passed over: no line that is looked for is nearly as long, and a file that is no log may have no ends of lines at all.
+/// Longer lines are skipped: no relevant line is nearly as long, and a file that is not a log may have no line ends at all.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// A state in a cluster's history: `uuid:seqno`. The seqno is -1 where nothing is known.
+/// A position in a cluster's history: `uuid:seqno`. The seqno is -1 where it is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Which history.
+    /// The history.
     pub uuid: String,
     /// The last writeset.
     pub seqno: i64,
@@ -31,39 +31,39 @@ impl fmt::Display for Position {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A server process begins.
+    /// A server process starts.
     Starting,
-    /// The server ends in good order.
+    /// The server was shut down normally.
     ShutDown,
     /// It is a member of the primary component.
     Member,
-    /// It lacks something: what the group has.
+    /// It needs a state transfer: the group's position.
     GroupState(Position),
-    /// What the node itself has.
+    /// The node's own position.
     LocalState(Position),
     /// The script for the state transfer was started for this joiner: `rsync`, `mariabackup`, ...
     Method(String),
     /// The group named the donor.
     Donor {
-        /// Who asked.
+        /// The node that requested the transfer.
         joiner: String,
-        /// Who was chosen.
+        /// The chosen donor.
         donor: String,
     },
-    /// The script of the state transfer has ended well. It also runs, and moves nothing, before an incremental transfer.
+    /// The script of the state transfer was successful. It also runs, and copies nothing, before an incremental transfer.
     ScriptDone,
-    /// InnoDB begins.
+    /// InnoDB starts.
     InnodbStart,
     /// The storage engines run.
     InnodbReady,
-    /// From where on the node goes on: its own old position, or what a full copy has brought.
+    /// The position from which the node continues: its own old one, or that of a full copy.
     Installed(Position),
-    /// An incremental transfer begins: first and last writeset.
+    /// An incremental transfer starts.
     IstFrom {
-        /// How many.
+        /// The number of writesets.
         writesets: u64,
         /// The first one's number.
         first: u64,
@@ -72,11 +72,11 @@ pub enum Event {
     },
     /// All writesets of the incremental transfer are applied.
     IstDone,
-    /// The node has its state, and what queued up meanwhile is left to apply.
+    /// The node has its state; writesets that were queued in the meantime remain to be applied.
     Joined,
     /// It has everything.
     Synced,
-    /// It takes connections.
+    /// It accepts connections.
     Ready,
     /// The transfer failed, and the server ends.
     TransferFailed(String),
@@ -84,10 +84,10 @@ pub enum Event {
     Aborted,
 }
 
-/// What one line says about a restart, if anything.
+/// The event of one line, if it concerns a restart.
 pub fn event(line: &str) -> Option<Event> {
     let line = line.trim_end();
-    // Those of the script's and of the two-line entries have no time.
+    // Lines of the script, and the second lines of entries, have no time.
     if let Some(state) = line.trim_start().strip_prefix("Group state: ") {
         return Position::read(state).map(Event::GroupState);
     }
@@ -146,7 +146,7 @@ fn of_server(text: &str) -> Option<Event> {
     if text.ends_with(": Shutdown complete") {
         return Some(Event::ShutDown);
     }
-    // The first thing that InnoDB says, in all versions.
+    // InnoDB's first message, in all versions.
     if text.starts_with("InnoDB: Compressed tables use ") {
         return Some(Event::InnodbStart);
     }
@@ -172,7 +172,7 @@ fn ist(text: &str) -> Option<Event> {
     })
 }
 
-/// Cuts what is read of a growing file into lines.
+/// Cuts the pieces read from a growing file into lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     rest: Vec<u8>,
@@ -180,7 +180,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The whole lines that `bytes` completes. Bytes that are no text are replaced.
+    /// Returns the lines that `bytes` completes. Invalid UTF-8 is replaced.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! How long may a node be away before it needs a full copy?
+//! Forecasts how long a node may be away before it needs a full copy, and measures restarts.
 
 pub mod absence;
 pub mod busiest;
@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a node that stays away for some time needs when it returns.
+/// What a node that is away needs when it returns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Forecast {
-    /// What it missed is enough, if it returns within this time from now. `None`: for as long as nothing is written.
+    /// Only what it missed, if it returns within this time from now. `None`: no limit is in sight, since nothing is written or nothing is
+    /// deleted.
     Missed(Option<Duration>),
     /// Only a full copy brings it back.
     FullCopy(Reason),
-    /// Some of the servers that it could follow have what it missed, and some have not: which it is depends on who is chosen. Of replication only: Galera
-    /// chooses a donor that has it.
+    /// Some of the servers that it could replicate from have what it missed, and some do not: it depends on which one is chosen. For
+    /// replication only: Galera chooses a donor that has it.
     DependsOnSource(Option<Duration>),
 }
 
@@ -28,35 +29,35 @@ pub enum Forecast {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// Nobody has all that it missed any more.
+    /// No other node still has all that it missed.
     Gone,
-    /// Its data are of another history than the cluster's.
+    /// Its data have another history than the cluster's.
     OtherHistory,
     /// It has something that no other node has.
     Ahead,
-    /// It has no position: it is empty, or crashed and was not asked by `--wsrep-recover`.
+    /// It has no position: it is empty, or it crashed and `--wsrep-recover` was not run.
     NoPosition,
 }
 
-/// How fast a cluster is written.
+/// The rate of writes of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteRate {
-    /// Bytes that a node that is away misses in a second.
+    /// Bytes per second that a node misses while it is away.
     pub bytes_per_s: f64,
-    /// Transactions in a second.
+    /// Transactions per second.
     pub transactions_per_s: f64,
 }
 
 impl WriteRate {
-    /// The one of these with the most bytes: a node that sees less of the writes than others does not slow them down.
+    /// The rate with the most bytes: a node that sees fewer writes than others must not lower the result.
     pub fn highest(rates: impl Iterator<Item = Self>) -> Option<Self> {
         rates.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
     }
 }
 
 impl Forecast {
-    /// What holds where it is not known which of several sources the node will have, `each` being the forecast with one of them: only what all can do is
-    /// certain. Without any source nothing but a full copy is left.
+    /// The forecast when it is not known from which of several sources the node will replicate; `each` is the forecast with one of them.
+    /// Only what all can provide is certain. Without any source only a full copy is left.
     pub fn of_all(each: &[Self]) -> Self {
         let windows: Vec<Option<Duration>> = each
             .iter()
@@ -68,7 +69,7 @@ impl Forecast {
         if windows.is_empty() {
             return Self::FullCopy(Reason::Gone);
         }
-        // `None` is for ever.
+        // `None` means without end.
         if each.iter().all(|one| matches!(one, Self::Missed(_))) {
             return Self::Missed(windows.into_iter().flatten().min());
         }
@@ -76,7 +77,7 @@ impl Forecast {
         Self::DependsOnSource(if is_endless { None } else { windows.into_iter().flatten().max() })
     }
 
-    /// For how long from now the node may still return without a full copy; `None` for ever.
+    /// How long from now the node may still return without a full copy; `None` means without end, zero that it needs one already.
     pub fn window(self) -> Option<Duration> {
         match self {
             Self::Missed(window) | Self::DependsOnSource(window) => window,
@@ -85,12 +86,12 @@ impl Forecast {
     }
 }
 
-/// `amount` at `per_s` of it in a second; `None` when it never ends, or not in the lifetime of a server.
+/// How long `amount` lasts at `per_s` per second; `None` when it never ends, or not in the lifetime of a server.
 fn lasting(amount: f64, per_s: f64) -> Option<Duration> {
     (per_s > 0.0).then(|| Duration::try_from_secs_f64(amount.max(0.0) / per_s).ok()).flatten()
 }
 
-/// How long a full copy takes, when `bytes` are copied at `bytes_per_s`.
+/// How long a full copy of `bytes` takes at `bytes_per_s`; `None` when that speed is zero.
 pub fn full_copy(bytes: u64, bytes_per_s: f64) -> Option<Duration> {
     lasting(bytes as f64, bytes_per_s)
 }

@@ -1,24 +1,25 @@
-//! A replica: the primary's binary logs from its position on, or a copy made anew?
+//! Replication: forecasts whether a replica can continue from the primary's binary logs, or needs a new copy.
 //!
-//! A primary deletes binary logs that are older than `binlog_expire_logs_seconds` (`expire_logs_days`), and with `max_binlog_total_size` the oldest
-//! ones beyond so many bytes, whatever a replica that is away still needs. (mariadb.com/kb, "Using and Maintaining the Binary Log".)
+//! A primary deletes binary logs that are older than `binlog_expire_logs_seconds` (`expire_logs_days`), and with `max_binlog_total_size`
+//! the oldest ones beyond that size, even if a replica that is away still needs them. (mariadb.com/kb, "Using and Maintaining the Binary
+//! Log".)
 
 use std::time::Duration;
 
 use super::{Forecast, Reason, WriteRate, lasting};
 
-/// What a primary keeps.
+/// The binary logs that a primary retains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Whether all that the replica misses is still there.
+    /// Whether all that the replica misses still exists.
     pub has_missed: bool,
-    /// Logs older than this are deleted; `None`: never for their age.
+    /// Logs older than this are deleted; `None`: no age limit.
     pub age_max: Option<Duration>,
-    /// Beyond so many bytes the oldest are deleted; `None`: never for their size.
+    /// Beyond this total size the oldest logs are deleted, in bytes; `None`: no size limit.
     pub bytes_max: Option<u64>,
 }
 
-/// What a replica needs that has been away for `away` (zero for one that stops now), and misses `missed_bytes` of binary logs until now.
+/// What a replica needs that has been away for `away` (zero for one that stops now), and has missed `missed_bytes` of binary logs so far.
 pub fn forecast(retention: Retention, away: Duration, missed_bytes: u64, writes: WriteRate) -> Forecast {
     if !retention.has_missed {
         return Forecast::FullCopy(Reason::Gone);
@@ -29,9 +30,9 @@ pub fn forecast(retention: Retention, away: Duration, missed_bytes: u64, writes:
     Forecast::Missed([by_age, by_size].into_iter().flatten().min())
 }
 
-/// What a primary has to keep of binary logs, so that a replica may be away for so long at so many bytes of writes a second; bytes.
+/// The size of binary logs that a primary must retain so that a replica may be away for this long at this rate of writes, in bytes.
 ///
-/// Logs are deleted as whole files: one more than what was written must have room, of `file_bytes`.
+/// Logs are deleted as whole files, so there must be room for one more file of `file_bytes`.
 pub fn binlog_bytes_for(away: Duration, bytes_per_s: f64, file_bytes: u64) -> u64 {
     ((away.as_secs_f64() * bytes_per_s).round() as u64).saturating_add(file_bytes)
 }

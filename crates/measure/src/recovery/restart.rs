@@ -1,24 +1,25 @@
-//! A Galera node's restart by phases: what its log and the members' status say, with the times at which it was seen, in; phases and a verdict out.
+//! Divides a Galera node's restart into phases, from its log and the members' status with the times at which they were observed, and
+//! determines how the node got what it missed.
 //!
 //! ```text
 //!   process ─> member of the group ─> donor named ─> script done (a full copy is there) ─> storage engines run ─> IST applied ─> joined ─> Synced
 //! ```
 //!
-//! A phase is named by what ends it, and lasts from the one before: together they are the whole time. Pure.
+//! A phase is named by the event that ends it, and lasts from the previous event: together the phases are the whole time. No I/O.
 
 use std::time::Duration;
 
 use super::Forecast;
 use super::log::{Event, Position};
 
-/// What ends a phase, in the order in which they usually come.
+/// The event that ends a phase, in the usual order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mark {
     /// It is a member of the primary component.
     Member,
     /// The group has named its donor.
     Donor,
-    /// The script of the state transfer has ended: what is copied is there.
+    /// The script of the state transfer has ended: the copy is complete.
     Copied,
     /// InnoDB and the other engines run.
     Engines,
@@ -28,12 +29,12 @@ pub enum Mark {
     Joined,
     /// It has everything that the group has.
     Synced,
-    /// It says itself that it is Synced and takes statements.
+    /// Its own status says that it is Synced and accepts statements.
     Ready,
 }
 
 impl Mark {
-    /// Of JSON and of tables.
+    /// The name in JSON and in tables.
     pub fn phase(self) -> &'static str {
         match self {
             Self::Member => "join",
@@ -47,7 +48,7 @@ impl Mark {
         }
     }
 
-    /// What happens in the phase that it ends.
+    /// What happens in the phase that ends with it.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Member => "the process starts and becomes a member of the group",
@@ -61,7 +62,7 @@ impl Mark {
         }
     }
 
-    /// Whether the time depends on how much data or how many writes there are: the rest is what any start of a server costs.
+    /// Whether the phase's duration depends on the amount of data or writes; the other phases are the cost of any start of a server.
     pub fn is_transfer(self) -> bool {
         matches!(self, Self::Copied | Self::Applied | Self::Synced)
     }
@@ -72,16 +73,16 @@ impl Mark {
 pub enum TransferKind {
     /// It missed nothing.
     Nothing,
-    /// The missed writesets.
+    /// The missed writesets only (IST).
     Incremental,
-    /// A copy of everything, and the writesets that came during it.
+    /// A copy of everything (SST), and the writesets that were committed during it.
     Full,
-    /// No log was read, or it does not say.
+    /// No log was read, or it does not show it.
     Unknown,
 }
 
 impl TransferKind {
-    /// Of JSON and of tables.
+    /// The name in JSON and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -92,7 +93,7 @@ impl TransferKind {
     }
 }
 
-/// What the node's own status says, once it answers.
+/// The node's own status, once it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
     /// `wsrep_local_state`: 1 joiner, 2 donor, 3 joined, 4 synced.
@@ -101,7 +102,7 @@ pub struct Own {
     pub is_ready: bool,
 }
 
-/// What the members say about the cluster.
+/// The members' status of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Members {
     /// The largest `wsrep_cluster_size`.
@@ -113,11 +114,11 @@ pub struct Members {
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What ended it.
+    /// The event that ended it.
     pub mark: Mark,
-    /// From the start of the process until it began.
+    /// When it began, since the restart was ordered or first seen.
     pub from: Duration,
-    /// How long it was.
+    /// Its duration.
     pub took: Duration,
 }
 
@@ -132,7 +133,7 @@ pub struct Restart {
     pub method: Option<String>,
     /// The donor's name.
     pub donor: Option<String>,
-    /// Of the incremental transfer: writesets, first, last.
+    /// The incremental transfer: number of writesets, first, last.
     pub ist: Option<(u64, u64, u64)>,
     /// Why it failed.
     pub failed: Option<String>,
@@ -141,10 +142,10 @@ pub struct Restart {
 }
 
 impl Restart {
-    /// The log says something. What it says before the server's start is about its end.
+    /// Records an event of the log. Events before the server's start belong to its shutdown, and are ignored.
     pub fn log(&mut self, at: Duration, event: Event) {
         if event == Event::Starting {
-            // A server that restarts by itself begins again, and what the first attempt came to is no part of it but its time.
+            // If the server restarts by itself, the results of the first attempt are discarded, but its time counts.
             *self = Self { has_log: true, begun: true, ..Self::default() };
             return;
         }
@@ -168,13 +169,14 @@ impl Restart {
             Event::Joined => self.mark(Mark::Joined, at),
             Event::Synced => self.mark(Mark::Synced, at),
             Event::TransferFailed(why) => self.failed = Some(why),
-            // Whether it takes statements it says itself: the log has this line at different times, even before the missed writesets are applied.
+            // Ignored, since its own status shows whether it takes statements: the log has this line at different times, even before the
+            // missed writesets are applied.
             Event::Ready => {}
             Event::Starting | Event::ShutDown | Event::InnodbStart | Event::Aborted => {}
         }
     }
 
-    /// The members' word. With a log it adds nothing: that is earlier and more exact.
+    /// Records the members' status. Ignored when there is a log, which is earlier and more exact.
     pub fn members(&mut self, at: Duration, members: Members, size_before: u64) {
         if self.has_log {
             return;
@@ -187,7 +189,7 @@ impl Restart {
         }
     }
 
-    /// The node's own word.
+    /// Records the node's own status.
     pub fn own(&mut self, at: Duration, own: Own) {
         if !self.has_log {
             self.mark(Mark::Engines, at);
@@ -204,19 +206,19 @@ impl Restart {
         }
     }
 
-    /// The first word counts.
+    /// Records the time of an event; the first one counts.
     fn mark(&mut self, mark: Mark, at: Duration) {
         if !self.marks.iter().any(|(known, _)| *known == mark) {
             self.marks.push((mark, at));
         }
     }
 
-    /// Whether it has come to its end: it says itself that it is Synced and takes statements.
+    /// Whether the restart is complete: the node's own status says that it is Synced and takes statements.
     pub fn is_over(&self) -> bool {
         self.marks.iter().any(|(mark, _)| *mark == Mark::Ready)
     }
 
-    /// How it got what it missed. A full copy brings a position of its own; before an incremental transfer the node keeps the one it had.
+    /// How it got what it missed. A full copy has a position of its own; before an incremental transfer the node keeps the one it had.
     pub fn kind(&self) -> TransferKind {
         if !self.has_log {
             return TransferKind::Unknown;
@@ -224,7 +226,7 @@ impl Restart {
         match (&self.local, &self.installed) {
             (Some(local), Some(installed)) if local == installed => TransferKind::Incremental,
             (Some(_), Some(_)) => TransferKind::Full,
-            // Nothing was asked for.
+            // No state transfer was requested.
             (None, None) if self.donor.is_none() && self.is_over() => TransferKind::Nothing,
             _ => TransferKind::Unknown,
         }
@@ -235,14 +237,14 @@ impl Restart {
         self.is_over().then(|| self.marks.iter().map(|(_, at)| *at).max())?
     }
 
-    /// Without what any start of a server costs: the copy, the missed writesets and the catch-up alone.
+    /// The time of the copy, the missed writesets and the catch-up alone, without the cost of any start of a server.
     pub fn net(&self) -> Option<Duration> {
         self.is_over().then(|| {
             self.phases().iter().filter(|phase| phase.mark.is_transfer()).map(|phase| phase.took).sum()
         })
     }
 
-    /// In the order of time. With nothing to copy before, the time of [`Mark::Copied`] is the script's alone.
+    /// The phases in the order of time. If nothing had to be copied, the duration of [`Mark::Copied`] is that of the script alone.
     pub fn phases(&self) -> Vec<Phase> {
         let mut marks = self.marks.clone();
         marks.sort_by_key(|(mark, at)| (*at, *mark));
@@ -255,13 +257,13 @@ impl Restart {
         phases
     }
 
-    /// What the group had when the node came back, and what the node had.
+    /// The seqno of the group when the node returned, and the node's own.
     pub fn positions(&self) -> Option<(i64, i64)> {
         Some((self.group.as_ref()?.seqno, self.local.as_ref()?.seqno))
     }
 }
 
-/// What a forecast, made when the node could still choose, says of an absence that was so long.
+/// The transfer that a forecast from the beginning of the absence predicts for an absence of this length.
 pub fn expected(forecast: Forecast, away: Duration) -> TransferKind {
     match forecast {
         Forecast::FullCopy(_) => TransferKind::Full,
@@ -272,7 +274,7 @@ pub fn expected(forecast: Forecast, away: Duration) -> TransferKind {
     }
 }
 
-/// Whether that came; `None` where one of the two is not known. A node that missed nothing needed no full copy.
+/// Whether the prediction was right; `None` where one of the two is not known. A node that missed nothing needed no full copy.
 pub fn was_right(expected: TransferKind, came: TransferKind) -> Option<bool> {
     let is_full = |kind| match kind {
         TransferKind::Full => Some(true),
@@ -288,7 +290,7 @@ mod tests {
     use super::super::log::event;
     use super::*;
 
-    /// A line each 100 ms.
+    /// One event every 100 ms.
     fn follow(log: &str) -> Restart {
         let mut restart = Restart::default();
         for (number, event) in log.lines().filter_map(event).enumerate() {
