@@ -5,7 +5,8 @@
 //! statement is late: it is passed on immediately, and counted.
 //!
 //! The clock is the median of the last few end times, because a single time may be wrong: a session that sets its own `timestamp` is logged
-//! with that time. An entry whose end is a window before the clock, or an hour after it, is treated as if it had run when it was written.
+//! with that time. An entry whose end is more than a window before the clock, or more than an hour after it, is treated as if it had run
+//! when it was written.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

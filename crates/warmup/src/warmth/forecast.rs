@@ -50,7 +50,8 @@ impl Method {
 pub struct Forecast {
     /// The number of pages.
     pub disk_reads: u64,
-    /// The lower end of the 95 % interval. It covers random variation only and assumes that the next window is like the last one.
+    /// The lower end of the 95 % interval. It covers random variation and the bounds of an extrapolation, and assumes that the next window
+    /// is like the last one.
     pub low: u64,
     /// The upper end of that interval.
     pub high: u64,
@@ -60,7 +61,7 @@ pub struct Forecast {
     pub reads: u64,
     /// The number of pages that the standby read itself during the window.
     pub own_reads: u64,
-    /// The share of the window's reads that the standby ran.
+    /// The share of the window's reads that were passed to the replay on the standby.
     pub run_share: f64,
     /// Of the reads that it did not run in the window, the share that was run after it; 1 is all.
     pub completed_share: f64,

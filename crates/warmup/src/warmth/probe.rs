@@ -17,7 +17,7 @@ use crate::replay::target::{Target, use_schema};
 /// Added to the time limit that the server enforces, so that the client never stops waiting before the server ends the statement.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// If other sessions read more pages than this during one statement, their reads are not subtracted.
+/// If other sessions read more pages than this during one statement, only the pages that ANALYZE reports are counted.
 const OTHERS_MAX: f64 = 0.5;
 
 /// One session on the standby, connected on demand.
