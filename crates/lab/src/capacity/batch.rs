@@ -15,7 +15,7 @@ const ROWS: u32 = 3000;
 /// Pause between two batches.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Runs batches until it is stopped.
+/// Runs batches until it is dropped.
 pub struct Batches(JoinHandle<anyhow::Result<()>>);
 
 impl Batches {
@@ -34,11 +34,16 @@ impl Batches {
     ///
     /// # Errors
     /// When a batch has failed meanwhile.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    pub async fn stop(mut self) -> anyhow::Result<()> {
         if self.0.is_finished() {
-            return self.0.await?.context("a batch was refused");
+            return (&mut self.0).await?.context("a batch was refused");
         }
-        self.0.abort();
         Ok(())
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! The results of a failover run: the JSON with one object for each cell (DESIGN, section 5), and the timelines for the report.
+//! The results of a failover run: the JSON with one object for each cell, and the timelines for the report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -434,7 +434,7 @@ impl Report {
         self.cells.iter().filter_map(|cell| cell.broke.clone()).collect()
     }
 
-    /// The whole run as JSON; `cells` has one object (DESIGN, section 5) for each measured cell.
+    /// The whole run as JSON; `cells` has one object for each measured cell.
     pub fn json(&self) -> serde_json::Value {
         let mut cells = Vec::new();
         for case in Case::ALL {

@@ -144,7 +144,7 @@ impl Work {
             // Each connection updates its own rows, so that none waits for another's locks.
             let keys: Vec<String> = (0..UPDATES)
                 .map(|_| {
-                    let own = self.random.random_range(0..self.rows.div_ceil(CONNECTIONS));
+                    let own = self.random.random_range(0..(self.rows / CONNECTIONS).max(1));
                     let b = (own * CONNECTIONS + self.number) % self.rows + 1;
                     format!("(a = '{b:k>32}' AND b = {b})")
                 })

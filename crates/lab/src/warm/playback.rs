@@ -36,7 +36,7 @@ pub struct Played {
     pub statements: u64,
     /// Duration, including the program's start, s.
     pub took_s: f64,
-    /// Statements a second, as the replay itself reports it.
+    /// Statements a second: as the replay itself reports it, or by the lab's clock where it reports none.
     pub statements_per_s: f64,
 }
 

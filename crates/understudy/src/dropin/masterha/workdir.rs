@@ -65,14 +65,16 @@ impl Workdir {
         self.write("master_status.health", &line)
     }
 
-    /// Reads the manager's report; `None` when there is none, or its process does not exist or may not be signalled by this user.
+    /// Reads the manager's report; `None` when there is none, or its process does not exist.
     pub fn health(&self) -> Option<Health> {
         let text = std::fs::read_to_string(self.file("master_status.health")).ok()?;
         let mut fields = text.trim_end().split('\t');
         let pid: i32 = fields.next()?.parse().ok()?;
         let (code, _) = fields.next()?.split_once(':')?;
         let master = fields.next().and_then(|field| field.strip_prefix("master:")).unwrap_or_default();
-        let lives = rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?).is_ok();
+        let found = rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?);
+        // Another user's process may not be signalled, and lives.
+        let lives = found != Err(rustix::io::Errno::SRCH);
         let age = self.age("master_status.health").unwrap_or_default();
         lives.then(|| Health { pid, code: code.parse().unwrap_or(0), master: master.into(), age })
     }
