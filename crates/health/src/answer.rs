@@ -17,7 +17,7 @@ pub enum AnswerKind {
     NotSynced,
     /// The node is read only, and the question requires one that is not.
     ReadOnly,
-    /// An operator's file says that it is not to be used.
+    /// An operator has disabled it by a file.
     Disabled,
     /// The node does not report its status, or not enough of it, or its last report is too old.
     Unknown,
@@ -37,7 +37,7 @@ pub struct Answer {
     pub reason: Arc<str>,
     /// The age of the facts.
     pub age: Duration,
-    /// The greatest possible age of a replica's data, if that was asked for and is known.
+    /// The greatest possible age of a replica's data, if that was requested and is known.
     pub lag: Option<Duration>,
 }
 

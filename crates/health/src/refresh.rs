@@ -73,7 +73,7 @@ pub struct State {
     pub word: Result<Arc<Word>, Arc<str>>,
     /// The server's version; empty until it was reached.
     pub version: Arc<str>,
-    /// An operator's file says that the node is not to be used.
+    /// An operator has disabled the node by a file.
     pub is_disabled: bool,
     /// The answers for each of the eight [`Rules`], computed once per state since they are read often; see [`number`].
     members: [(AnswerKind, Arc<str>); 8],

@@ -33,7 +33,7 @@ pub enum Seen {
 /// A whole request head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
+    /// The kind of answer that is requested.
     pub wants: Wants,
     /// The node that is asked about; `None` for the source's own.
     pub node: Option<String>,
@@ -51,7 +51,7 @@ pub struct Request {
     pub is_any_path: bool,
 }
 
-/// What is asked for.
+/// The kind of answer that is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// Whether the node may take traffic, in the bytes of the configured style.

@@ -446,7 +446,7 @@ async fn a_server_that_no_longer_answers_is_no_member_after_the_deadline() {
             let asked = server.round(round);
             assert!(asked.iter().all(|asked| asked.link == link), "{when}: {asked:?}");
             assert_eq!(asked.last().unwrap().what, silent, "{when}");
-            // The clock began a moment before the statement arrived.
+            // The deadline began a moment before the statement arrived.
             let took = state.at - asked[0].at;
             assert!(took > DEADLINE / 2 && took < DEADLINE + LITTLE, "{when}: the no came after {took:?}");
         }

@@ -1,4 +1,4 @@
-//! Advice for TimeBetweenLocalCheckpoints: which value lets a node come back before three checkpoints have been started without it.
+//! Advice for TimeBetweenLocalCheckpoints: which value lets a node return before three checkpoints have been started without it.
 //!
 //! The setting is the base-2 logarithm of a count of 4-byte words: the next checkpoint starts when that much was written. Checkpoints do
 //! not overlap, so the time from one start to the next is the longer of two: the time to write that much, and the duration of a checkpoint.

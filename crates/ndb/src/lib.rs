@@ -5,7 +5,7 @@
 //! ```text
 //!   pieces --Lines--> entry::Entry --event::of--> Event --restart::Story--> Restart, Checkpoint
 //!                                  '--node_log::NodeLog (a data node's own log)--> OwnStart
-//!   Restart + OwnStart --verdict--> where the data came from; what the rule of three checkpoints says
+//!   Restart + OwnStart --verdict--> where the data came from; what the rule of three checkpoints predicts
 //!   restart_info (a table)          advice: TimeBetweenLocalCheckpoints
 //! ```
 //!

@@ -123,7 +123,7 @@ pub struct Restart {
 /// A part of a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What happens in it.
+    /// Its name in the report: what happens in it.
     pub name: &'static str,
     /// How long it took, in microseconds.
     pub us: i64,

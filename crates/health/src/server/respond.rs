@@ -24,7 +24,7 @@ pub struct Responder {
 }
 
 impl Answerer {
-    /// Whether this program itself accepts clients now; unknown counts as no.
+    /// Whether this program itself accepts clients now; an `Err` says why not, or that it is not known.
     pub fn takes_clients(&self) -> Result<(), String> {
         match self.0.source.answer(None, Question::Member(self.0.rules)) {
             Some(answer) if answer.is_good() => Ok(()),

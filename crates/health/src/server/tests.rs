@@ -94,7 +94,7 @@ fn half_a_name_is_no_name() {
         said
     };
     assert_eq!(said("db1\n"), "ready down # \n");
-    // The rest may be on its way: db10.
+    // The rest of the name may still follow: db10.
     assert_eq!(said("db1"), agent::NAMELESS);
 }
 

@@ -118,7 +118,7 @@ mod tests {
         Duration::from_secs(s)
     }
 
-    /// Away from second 100 on; it had everything up to 7.
+    /// A node that is away from second 100 on, with everything up to position 7.
     fn gone() -> Absence<u64> {
         let mut node = Absence::default();
         node.is_there(s(40), 5);
@@ -162,7 +162,7 @@ mod tests {
             said.extend(node.warning(s(now), forecast).map(|warning| (now, warning)));
         }
         assert_eq!(said, [(150, Warning::Half), (180, Warning::Last), (201, Warning::Over)]);
-        // The next absence begins anew.
+        // The next absence starts with no warning issued.
         node.is_there(s(300), 9);
         node.is_away();
         assert_eq!(node.warning(s(310), OVER), Some(Warning::Over));

@@ -46,7 +46,7 @@ pub enum Event {
     LocalState(Position),
     /// The script for the state transfer was started for this joiner: `rsync`, `mariabackup`, ...
     Method(String),
-    /// The group named the donor.
+    /// The group has chosen a donor.
     Donor {
         /// The node that requested the transfer.
         joiner: String,

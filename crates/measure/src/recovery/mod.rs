@@ -18,14 +18,14 @@ pub enum Forecast {
     /// Only what it missed, if it returns within this time from now. `None`: no limit is in sight, since nothing is written or nothing is
     /// deleted.
     Missed(Option<Duration>),
-    /// Only a full copy brings it back.
+    /// It needs a full copy.
     FullCopy(Reason),
     /// Some of the servers that it could replicate from have what it missed, and some do not: it depends on which one is chosen. For
     /// replication only: Galera chooses a donor that has it.
     DependsOnSource(Option<Duration>),
 }
 
-/// Why only a full copy brings a node back.
+/// Why a node needs a full copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {

@@ -3,7 +3,7 @@
 //! The figures called measured are this project's own: three Galera nodes on one machine, MariaDB 10.11 with Galera 26.4.
 //!
 //! ```text
-//!   what the nodes said ──> findings (what is wrong) ────────────────────┐
+//!   the nodes' answers  ──> findings (what is wrong) ────────────────────┐
 //!                      ├──> cells (what decides each case) <── stall     ├──> report
 //!                      └──> decisive (the settings that are read at all) ┘
 //! ```

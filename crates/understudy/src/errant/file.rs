@@ -20,7 +20,7 @@ const STATEMENTS_MAX: usize = 20;
 /// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// The file's name on the server.
+    /// The name of its binlog file on the server.
     pub name: String,
     /// All GTIDs that were written before it.
     pub before: State,
@@ -35,7 +35,7 @@ pub struct Contents {
 pub struct Transaction {
     /// Its GTID.
     pub gtid: Gtid,
-    /// The file's name on the server.
+    /// The name of its binlog file on the server.
     pub file: String,
     /// Its first byte in the file, and the first byte of the next event.
     pub begins: u64,

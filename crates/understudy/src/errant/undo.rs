@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   obstacles? ──none──> script (mariadb-binlog --flashback), checked against what the binlog's events say
-//!                           └──> one transaction, sql_log_bin = 0 ──> forget (one statement) ──> it stands before them, and can follow
+//!                           └──> one transaction, sql_log_bin = 0 ──> forget (one statement) ──> its position is before them
 //! ```
 //!
 //! Invariants: either all of them are undone or none; what cannot be undone exactly is refused before anything is changed.

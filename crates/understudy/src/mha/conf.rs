@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   /etc/masterha_default.cnf  [server default]  ─┐
-//!   app1.cnf                   [server default]  ─┴─> holds for every server, the application's before the global file's
-//!                              [server1] ...          hostname, port, and whatever this server has of its own
-//!                              [binlog1] ...          binlog servers: known, and not used
+//!   app1.cnf                   [server default]  ─┴─> applies to every server; the application's values take precedence
+//!                              [server1] ...          hostname, port, and this server's other values
+//!                              [binlog1] ...          binlog servers: recognised, and not used
 //! ```
 //!
 //! Invariants: every key that is stored is known to MHA; a value is printed only by code that knows it is not a password.

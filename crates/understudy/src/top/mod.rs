@@ -3,7 +3,7 @@
 //! ```text
 //!   feed (a thread): the status of a running serve, each second ──┐
 //!   recording: the states of a file, at their own pace ───────────┼─Message─> update(model) ──Effect──> order (a thread), seek, quit
-//!   keys, signals, what came of an order ─────────────────────────┘              │
+//!   keys, signals, results of orders ─────────────────────────────┘              │
 //!                                                                            view draws
 //! ```
 //!
@@ -83,7 +83,7 @@ enum Source {
 }
 
 impl Top {
-    /// Shows it until somebody ends it.
+    /// Shows the view until a key or a signal ends it.
     pub fn run(self) -> CommandResult {
         let mut model = Model::default();
         let (send, messages) = mpsc::channel();

@@ -16,7 +16,7 @@ const HISTORY_MAX: usize = 120;
 pub struct Model {
     /// The last status; null before the first.
     pub status: Value,
-    /// The applied rate of each node per second, oldest first, at most the last [`HISTORY_MAX`] states shown; `None` where it is not known.
+    /// The applied rate of each node per second, oldest first, at most the last 120 states shown; `None` where it is not known.
     pub applied: BTreeMap<String, VecDeque<Option<u64>>>,
     /// The index of the selected node.
     pub chosen: usize,

@@ -1,12 +1,12 @@
 //! Draws the model; takes no decisions.
 //!
 //! ```text
-//!   head: cluster, term, writer, gate; why statements wait; what is under way
+//!   head: cluster, term, writer, gate; why statements are held; the order in progress
 //!   nodes: one line each
-//!   group: flow control, and because of whom; the hold; the clients; for how long nodes may be away; the chosen node's curve
-//!   busy: what keeps a lane busy
-//!   events: the last decisions, as sentences
-//!   foot: keys, the question, what came of the last order
+//!   group: flow control, and the node that causes it; the hold; the clients; how long nodes may be away; advice
+//!   busy: the sessions that keep lanes busy
+//!   events: the last decisions, as sentences; beside them the selected node's curve
+//!   foot: keys, the question, the result of the last order
 //! ```
 
 use ratatui::Frame;

@@ -1,7 +1,7 @@
 //! Runs the reads of the proxy's clients on a standby immediately: without a log, in no order; reads that would be late are left out.
 //!
 //! ```text
-//!   proxy's tap ──> a bounded queue ──> guard ──> too old? ──> for the score? ──> whichever session is free ──> the standby, READ ONLY
+//!   proxy's tap ──> a bounded queue ──> guard ──> too old? ──> for the meter? ──> any free session ──> the standby, READ ONLY
 //! ```
 //!
 //! The same three safeguards as in a replay: only reads are sent, in read-only sessions, with an account that cannot write (to be checked

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   proxy's tap ──> a bounded queue ──┬──> log: entries of a slow log, each connection's state before its first read ──> replay, or HTTP
-//!                                     └──> mirror: run at once on the standby, in no order (a share of them)
+//!                                     └──> mirror: run immediately on the standby, in no order (a sample of them)
 //! ```
 //!
 //! Neither puts load on the active node, and no client waits for them: reads that do not fit into the queue are left out and counted.

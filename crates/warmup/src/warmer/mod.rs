@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> table: their state
-//!      └────> a change of roles: the replays that it concerns are aborted at once, and their statements killed on the server
+//!      └────> a change of roles: the affected replays are aborted at once, and their statements killed on the server
 //! ```
 //!
 //! Invariant: a replay does not outlive the roles under which it was started. It is dropped, not completed: statements that wait in it are

@@ -24,12 +24,12 @@ pub enum State {
     },
     /// It should be warmed, but cannot be at present; tried again.
     Failing {
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         why: String,
     },
     /// It should not be warmed.
     Off {
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         why: String,
     },
 }
@@ -62,7 +62,7 @@ pub struct Seen {
     pub totals: Totals,
     /// How far the replay is behind what was read, in recorded time.
     pub lag: Duration,
-    /// Statements that wait.
+    /// Statements that wait to be run.
     pub waiting: u64,
     /// Sessions on the standby.
     pub sessions: u64,

@@ -1,11 +1,11 @@
 //! Failover from a dead master: ordered by `masterha_master_switch --master_state=dead`, or started by `masterha_manager`.
 //!
 //! ```text
-//!   Phase 1  it is dead, the others answer, no failover was done lately
+//!   Phase 1  no failover was done lately, and it is dead
 //!   Phase 2  failover script: stop, shutdown script
 //!   Phase 3  the replica that has most applies all of it, and is writable ── failover script: start
-//!   Phase 4  the others follow it
-//!   Phase 5  it follows nobody ── report script
+//!   Phase 4  the others follow the new master
+//!   Phase 5  the new master follows nobody ── report script
 //! ```
 //!
 //! A running Understudy has usually done phases 3 to 5 by then: the scripts are called nevertheless, for clients that bypass it.

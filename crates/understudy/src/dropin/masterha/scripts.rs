@@ -3,7 +3,7 @@
 //! | exit code | means |
 //! |---|---|
 //! | 0 | done |
-//! | 10 | something is amiss, go on; of shutdown_script: the host still answers, its server is stopped |
+//! | 10 | there is a problem, but continue; from shutdown_script: the host still answers, its server is stopped |
 //! | other | stop |
 //!
 //! MHA passes passwords on the command line, where every user can read them. Here they are in the environment: ORIG_MASTER_PASSWORD and

@@ -1,12 +1,12 @@
 //! `masterha_stop`: stops a manager.
 //!
-//! | state | said | exit code |
+//! | state | output | exit code |
 //! |---|---|---|
 //! | no manager runs | `MHA Manager is not running on APP(2:NOT_RUNNING).` | 0 |
 //! | it fails over, and no `--abort` | `Currently Failover is running on APP. Should not stop.` | 1 |
 //! | it ends on SIGTERM; with `--abort`, on SIGKILL after `--abort_timeout` | `Stopped APP successfully.`, `Forced stopped APP.` | 0 |
 //! | it does not | `Failed to stop APP.` | 1 |
-//! | `understudy serve` manages these servers | that it does; nothing is ended | 1 |
+//! | `understudy serve` manages these servers | that it does, and that it is not stopped | 1 |
 
 use std::time::{Duration, Instant};
 

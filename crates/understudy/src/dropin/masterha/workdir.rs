@@ -1,9 +1,9 @@
 //! The files in manager_workdir through which MHA's commands find each other.
 //!
 //! ```text
-//!   APP.master_status.health   pid TAB code:text TAB master:host     touched while the manager lives
-//!   APP.failover.complete      a failover was done then: another one only after a time
-//!   APP.failover.error         one failed: another one only when somebody has removed it
+//!   APP.master_status.health   pid TAB code:text TAB master:host     rewritten while the manager watches
+//!   APP.failover.complete      the last failover succeeded: no other one for some time
+//!   APP.failover.error         the last failover failed: no other one until this file is removed
 //! ```
 
 use std::io::Write;
