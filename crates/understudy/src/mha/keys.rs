@@ -1,6 +1,7 @@
 //! The keys of MHA 0.58, and what replaces each when a site moves to Understudy.
 //!
-//! Source: seed-tools.md, section 7. A key that is not here is reported and left out, while MHA stops at it.
+//! Source: seed-tools.md, section 7. A key that is not here is an error in the commands with MHA's names, as in MHA; the conversion to
+//! Understudy's configuration reports it and leaves it out.
 
 /// What replaces a key.
 pub enum Becomes {
