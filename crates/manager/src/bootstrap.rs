@@ -258,10 +258,10 @@ mod tests {
     async fn a_server_that_listens_is_seen() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap().to_string();
-        let closed = {
-            let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            gone.local_addr().unwrap().to_string()
-        };
+        // Bound, so that nobody else gets the port, and not listening.
+        let bound = tokio::net::TcpSocket::new_v4().unwrap();
+        bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let closed = bound.local_addr().unwrap().to_string();
         let nodes = [("db1".to_owned(), closed.clone()), ("db2".to_owned(), open)];
         assert_eq!(who_listens(&nodes).await.as_deref(), Some("db2"));
         assert_eq!(who_listens(&nodes[..1]).await, None);
