@@ -101,7 +101,7 @@ async fn reads_go_on_whatever_becomes_of_the_servers() {
 
     for fault in [Fault::Kill, Fault::Freeze] {
         // Sessions of both, so that some are hit.
-        let more = Readers::at(port(&scene), one, "@@server_id").await;
+        let more = Readers::on_both(port(&scene), one, "@@server_id").await;
         more.settle_on(&ids[1..]).await.is_right("spread");
         scene.stage.fault("db3", fault).await.unwrap();
         readers.settle_on(&ids[1..2]).await.is_right(&format!("{fault} of a replica"));

@@ -48,11 +48,21 @@ impl Readers {
     /// Sessions that read what `writer` writes, each on one connection that must not end.
     /// `server` is the expression for a server's number.
     pub async fn at(address: SocketAddr, writer: u64, server: &'static str) -> Self {
+        Self::several(READERS, address, writer, server).await
+    }
+
+    /// The same, so many that both replicas get some: each new session goes to the one that has fewest, and on one of them there may be all of the
+    /// others, and all of those that have just ended.
+    pub async fn on_both(address: SocketAddr, writer: u64, server: &'static str) -> Self {
+        Self::several(2 * READERS + 4, address, writer, server).await
+    }
+
+    async fn several(count: usize, address: SocketAddr, writer: u64, server: &'static str) -> Self {
         let (stop, stopped) = watch::channel(false);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let lost = Arc::new(AtomicU64::new(0));
         let mut tasks = vec![];
-        for _ in 0..READERS {
+        for _ in 0..count {
             let conn = connect(address).await.unwrap();
             tasks.push(tokio::spawn(read(
                 conn,
