@@ -16,7 +16,7 @@ use topology::health::Serves;
 use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
-use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
+use topology::settings::{EvictPolicy, NodeSettings, Settings, SilencePolicy, Writers};
 use topology::view::NodeState;
 use topology::{NodeId, Term};
 
@@ -124,6 +124,7 @@ impl World {
         };
         let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
         settings.galera.evict = evict;
+        settings.galera.silence = SilencePolicy::Hurry;
         settings.events = !checks_only;
         let writer = (restored.0 > 0).then_some(NodeId(1));
         let restored_state = Restored {

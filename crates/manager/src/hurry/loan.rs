@@ -69,7 +69,30 @@ pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan,
     kept.into_iter().map(|loan| (loan.clone(), why(&loan))).collect()
 }
 
+/// Whether a member that one of them is of is agreeing with others on their next view.
+pub(super) async fn any_forming_view(loans: Vec<Loan>, login: &Login) -> bool {
+    let mut tasks = JoinSet::new();
+    for loan in loans.into_iter().filter(|loan| loan.option == SUSPECT) {
+        let login = login.clone();
+        tasks.spawn(async move { loan.is_forming_view(&login).await });
+    }
+    let mut any = false;
+    while let Some(joined) = tasks.join_next().await {
+        any |= joined.is_ok_and(|said| said.unwrap_or(false));
+    }
+    any
+}
+
 impl Loan {
+    async fn is_forming_view(&self, login: &Login) -> Result<bool, Failed> {
+        let mut link = Link::connect(&self.address, login, STEP).await?;
+        let rows = link.query(sql::VIEW_STATE, STEP).await;
+        link.quit();
+        let rows = rows?;
+        let same = rows.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid == self.gcomm_uuid);
+        Ok(same && rows.value_of("wsrep_evs_state").is_some_and(|state| state != "OPERATIONAL"))
+    }
+
     /// Restores it; returns whether that was necessary.
     pub async fn give_back(&self, login: &Login) -> Result<bool, Failed> {
         let mut link = Link::connect(&self.address, login, STEP).await?;

@@ -17,6 +17,9 @@
 //! the manager shortens the suspect timeout once more: a survivor that has been agreeing on the next view for longer than the suspect timeout
 //! goes by what the others found. With 0.3 s that is 1.1 to 1.2 s instead of 1.3 s.
 //!
+//! It is not the default (`silent = "wait"`). A member that stood still for 0.7 to 1.1 s and wakes while the others agree on a view without it
+//! costs the group up to 3.5 s instead. Nothing is given back in the middle of such an agreement; see `manager/src/hurry`.
+//!
 //! It is not done:
 //!   - for a member that lives. One that answers us slowly need not be silent to the group. The group is asked ([`super::question`]): as long as
 //!     all members acknowledge, nothing waits. A member that stands still for less than the 0.6 s of [`super::timers::Mode::Quick`] stays:

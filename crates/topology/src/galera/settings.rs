@@ -20,10 +20,11 @@ pub enum EvictPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SilencePolicy {
-    /// The others' timers are shortened until the group has gone on without it; see [`super::hurry`].
-    #[default]
+    /// The others' timers are shortened until the group has gone on without it; see [`super::hurry`]. Not the default: a member that wakes
+    /// just then costs the group up to 3.5 s.
     Hurry,
     /// Nothing: Galera's own timers decide.
+    #[default]
     Wait,
 }
 

@@ -3,7 +3,7 @@
 //! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
 //!
 //! ```text
-//!   cluster writers=one evict=proven silent=hurry nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
+//!   cluster writers=one evict=proven [silent=hurry] nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
 //!   auto persist barrier evict            these are answered at once, with success
 //!   0.100 all up                          every node: LinkUp and a Status
 //!   0.100 db1 status primary=no           what is changed stays changed for that node

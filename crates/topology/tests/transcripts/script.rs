@@ -58,8 +58,8 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
     if let Some(time) = given.get("probe_interval") {
         settings.probe_interval = seconds(time)?;
     }
-    if given.get("silent") == Some(&"wait") {
-        settings.galera.silence = SilencePolicy::Wait;
+    if given.get("silent") == Some(&"hurry") {
+        settings.galera.silence = SilencePolicy::Hurry;
     }
     settings.events = given.get("events") != Some(&"off");
     if let Some(time) = given.get("leave_grace") {

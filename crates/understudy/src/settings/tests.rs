@@ -42,7 +42,7 @@ fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
     assert_eq!(s.listen.http, ["127.0.0.1:6080"]);
     assert!(s.listen.https.is_empty() && s.listen.health.is_empty() && s.listen.agent.is_empty());
     assert_eq!((s.monitor.interval, s.monitor.misses_max), (Duration::from_millis(200), 3));
-    assert_eq!((s.monitor.evict, s.monitor.silent), (EvictPolicy::Proven, SilencePolicy::Hurry));
+    assert_eq!((s.monitor.evict, s.monitor.silent), (EvictPolicy::Proven, SilencePolicy::Wait));
     assert_eq!(s.monitor.stop_grace, Duration::from_secs(1));
     assert_eq!((s.hold.time, s.hold.statements_max), (Duration::from_secs(60), 10_000));
     assert_eq!((s.hold.bytes_max, s.hold.release_at_once), (67_108_864, 16));

@@ -2,7 +2,7 @@
 //! and that every member gets its own settings back.
 //!
 //! ```text
-//!   Understudy killed between two settings ─> a firewall that resets ─> kill -9 ─> frozen, vanished ─> only slow ─> Understudy killed meanwhile ─> half done
+//!   Understudy killed between two settings ─> a firewall that resets ─> kill -9 ─> a moment ─> frozen, vanished ─> only slow ─> Understudy killed meanwhile ─> half done
 //!      └── a writer on each node that the part needs: its commits, and the longest time without one
 //! ```
 
@@ -36,6 +36,8 @@ async fn a_group_that_lost_a_member_is_helped_and_nobody_else_is_hurt() {
     told("a living node behind a firewall that resets was not evicted");
     proven::killed(&scene).await;
     told("kill -9 of the writer and of another node");
+    silence::blink(&scene).await;
+    told("with the default settings nothing was done for a moment's standstill");
     silence::silent(&scene).await;
     told("frozen and vanished, the writer and another node");
     silence::slow(&scene).await;

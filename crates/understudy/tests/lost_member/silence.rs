@@ -1,5 +1,5 @@
-//! Members that say nothing, on Galera's default settings: frozen, vanished, only slow. The others' timers are shortened for the moment, and
-//! are their own again afterwards, whatever happens meanwhile.
+//! Members that say nothing, on Galera's default settings: frozen, vanished, only slow. By default nothing is done about it. With
+//! `silent = "hurry"` the others' timers are shortened for the moment, and are their own again afterwards, whatever happens meanwhile.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -22,6 +22,11 @@ const STOP: Duration = Duration::from_millis(400);
 const RUN: Duration = Duration::from_millis(500);
 /// How long a machine with too little time is watched.
 const BUSY: Duration = Duration::from_secs(6);
+
+/// How long a node stands still that is to stay a member, for the default settings: so long that a shortened timer would suspect it.
+const BLINK: Duration = Duration::from_millis(900);
+/// What shortens the timers.
+const HURRY: &str = "silent = \"hurry\"";
 
 /// Galera's defaults.
 const OWN: [(&str, &str); 3] =
@@ -51,7 +56,7 @@ fn bystander(writer: &str) -> &'static str {
 
 /// Frozen and vanished, the writer and another.
 pub async fn silent(scene: &Scene) {
-    let directory = scene.directory("", None);
+    let directory = scene.directory(HURRY, None);
     let serving = Serving::start(directory.path());
     let mut ended = 0;
     for fault in [Fault::Freeze, Fault::Vanish] {
@@ -89,9 +94,38 @@ pub async fn silent(scene: &Scene) {
     }
 }
 
+/// With the default settings, the writer and another node stand still for a moment: the group waits for them, and nothing else happens to it.
+pub async fn blink(scene: &Scene) {
+    let directory = scene.directory("", None);
+    let serving = Serving::start(directory.path());
+    for active in [false, true] {
+        let before = writer(&status_when(&serving, "all well", is_well));
+        let victim = if active { before.clone() } else { bystander(&before).to_owned() };
+        let view = scene.word(&victim, "wsrep_cluster_conf_id").await;
+        let writers = Writers::at(&[through(scene)]);
+        writers.more(50).await;
+        let began = scene.stage.fault(&victim, Fault::Freeze).await.unwrap();
+        sleep(BLINK).await;
+        scene.stage.fault(&victim, Fault::Thaw).await.unwrap();
+        writers.more(100).await;
+        status_when(&serving, "all well", is_well);
+        let told = writers.stop().await;
+        println!(
+            "          {victim} stood still for {BLINK:?}: longest time without a commit {:?}",
+            told.gap(began)
+        );
+        for node in ["db1", "db2", "db3"] {
+            assert_eq!(scene.word(node, "wsrep_cluster_conf_id").await, view, "{node}: the view changed");
+        }
+    }
+    let said = journal(&serving);
+    assert!(!said.contains("evs timers"), "{said}");
+    all_own(scene, &["db1", "db2", "db3"]).await;
+}
+
 /// A member that stands still for less than its suspect timeout, again and again, and a machine that has no time for anybody.
 pub async fn slow(scene: &Scene) {
-    let directory = scene.directory("", None);
+    let directory = scene.directory(HURRY, None);
     let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let view = scene.word("db1", "wsrep_cluster_conf_id").await;
@@ -142,7 +176,7 @@ pub async fn slow(scene: &Scene) {
 
 /// Understudy is killed while the timers are short. Its next start gives them back.
 pub async fn killed_meanwhile(scene: &Scene) {
-    let directory = scene.directory("", None);
+    let directory = scene.directory(HURRY, None);
     let mut serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let victim = bystander(&before);
@@ -178,7 +212,7 @@ pub async fn killed_meanwhile(scene: &Scene) {
 pub async fn half_done(scene: &Scene) {
     let node = scene.stage.node("db3").unwrap();
     let door = Door::open(SocketAddr::from((scene.stage.host_address(), 0)), node.address).await;
-    let directory = scene.directory("", Some(("db3", door.address)));
+    let directory = scene.directory(HURRY, Some(("db3", door.address)));
     let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let victim = if before == "db1" { "db2" } else { "db1" };

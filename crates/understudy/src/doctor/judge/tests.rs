@@ -75,7 +75,9 @@ fn the_cells_follow_the_settings() {
     let checks = comes_to("detect = \"checks\"", DEFAULTS, passive);
     assert!(checks.contains("does nothing with detect") && checks.contains("5.3 s"), "{checks}");
     assert!(comes_to("detect = \"checks\"", DEFAULTS, "non-graceful (kill -9): active").contains("200 x 3"));
-    let hurry = comes_to("", DEFAULTS, "frozen");
+    let wait = comes_to("", DEFAULTS, "frozen");
+    assert!(wait.contains("silent = \"wait\"") && wait.contains("10.3 s"), "{wait}");
+    let hurry = comes_to("silent = \"hurry\"", DEFAULTS, "frozen");
     assert!(hurry.contains("silent = \"hurry\"") && hurry.contains("0.6 to 1.2 s of stalled"), "{hurry}");
     let slow = comes_to("silent = \"wait\"\ninterval_ms = 1000\nmisses_max = 3", DEFAULTS, "frozen");
     assert!(slow.contains("1000 x 3 = 3 s") && slow.contains("10.3 s"), "{slow}");
