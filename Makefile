@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy
+.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -58,6 +58,11 @@ bench-health: build ## The health endpoint beside nginx and HAProxy; kept in ben
 	rm -rf target/bench-health
 	target/release/understudy lab bench health --out-dir target/bench-health
 	scripts/kept.sh target/bench-health health understudy lab bench health
+
+bench-blink: build ## A Galera member stands still for 0.3 to 20 s, with and without Understudy; kept in bench/runs
+	rm -rf target/bench-blink
+	scripts/bench-blink.sh target/bench-blink $${WHO:-standby}
+	scripts/kept.sh target/bench-blink blink-$${WHO:-standby} scripts/bench-blink.sh target/bench-blink $${WHO:-standby}
 
 bench-slowlog: build ## How fast 1 GiB of slow log is read, all servers' forms, pt-query-digest beside us; kept in bench/runs
 	rm -rf target/bench-slowlog
