@@ -125,7 +125,14 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
         Err(LinkError::Rejected { .. }) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let mut server = said::read(&link.greeting.version.clone(), |name| variables.value_of(name), sessions);
+    let position = match link.query(sql::POSITION, within).await {
+        Ok(rows) => rows,
+        // Not a MariaDB.
+        Err(LinkError::Rejected { .. }) => Rows::default(),
+        Err(error) => return Err(error),
+    };
+    let value = |name: &str| variables.value_of(name).or_else(|| position.text(0, position.column(name)?));
+    let mut server = said::read(&link.greeting.version.clone(), value, sessions);
     if wanted.binlogs {
         server.purged = purged(&mut link, within).await?;
     }

@@ -36,8 +36,8 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Reads the answers to [`replication::sql::variables`], [`replication::sql::positions`] (on MySQL, which has them apart from the
-    /// variables; otherwise empty) and [`replication::sql::status`], and one row for each channel.
+    /// Reads the answers to [`replication::sql::variables`], [`replication::sql::positions`] and
+    /// [`replication::sql::status`], and one row for each channel.
     pub fn read(variables: &Rows, positions: &Rows, status: &Rows, channel_rows: &Rows) -> Self {
         let channels = channels(channel_rows);
         let sources = sources(channel_rows, &channels);
@@ -85,10 +85,7 @@ pub(crate) async fn ask(
         Kind::Replication => {
             let dialect = Dialect::of(&link.greeting.version);
             let variables = link.query(replication::sql::variables(dialect), deadline).await?;
-            let positions = match replication::sql::positions(dialect) {
-                Some(statement) => link.query(statement, deadline).await?,
-                None => Rows::default(),
-            };
+            let positions = link.query(replication::sql::positions(dialect), deadline).await?;
             let status = link.query(replication::sql::status(dialect, is_sampled), deadline).await?;
             let rows = channel_rows(link, deadline).await?;
             let standing = Standing::read(&variables, &positions, &status, &rows);

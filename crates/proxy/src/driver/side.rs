@@ -271,7 +271,7 @@ impl Driver {
             return Ok(self.side.is_some());
         }
         let on_primary = self.ask_primary(SETTINGS).await?;
-        replicas.saw_position(on_primary.value_of("gtid_current_pos").unwrap_or_default());
+        self.ask_position(replicas).await?;
         let Some(side) = self.side.as_mut() else { return Ok(false) };
         side.may_differ = false;
         Ok(side.settings == settings_hash(&on_primary))
@@ -332,8 +332,6 @@ impl Driver {
         // A position that was enough on another replica is not enough here.
         self.need = Need::Unknown;
         let on_primary = self.ask_primary(SETTINGS).await?;
-        let position = on_primary.value_of("gtid_current_pos").unwrap_or_default().to_owned();
-        replicas.saw_position(&position);
         let has =
             |name: &str, what: &str| on_primary.value_of(name).is_some_and(|value| value.contains(what));
         if INDISPENSABLE.iter().any(|name| on_primary.value_of(name).is_none())
@@ -343,6 +341,14 @@ impl Driver {
             self.side_not_before = Some(Instant::now() + SESSION_WAITS);
             return Err(Unfit::Nobody);
         }
+        let position = match self.ask_position(replicas).await {
+            // A primary without MariaDB's positions refuses the question.
+            Err(Unfit::Failed) => {
+                self.side_not_before = Some(Instant::now() + SESSION_WAITS);
+                return Err(Unfit::Failed);
+            }
+            position => position?,
+        };
         let backend = self.attach_side(replicas, lane, &on_primary).await?;
         let schema = self.session.wanted.schema().map(<[u8]>::to_vec);
         let settings = settings_hash(&on_primary);
@@ -437,6 +443,14 @@ impl Driver {
         }
     }
 
+    /// The primary's position. A SELECT gives the whole of it, where SHOW cuts long values off.
+    async fn ask_position(&mut self, replicas: &Replicas) -> Result<String, Unfit> {
+        let rows = self.ask_primary(POSITION).await?;
+        let position = rows.text(0, 0).unwrap_or_default().to_owned();
+        replicas.saw_position(&position);
+        Ok(position)
+    }
+
     /// Waits until the replica has what the session has written and seen.
     async fn catch_up(&mut self, replicas: &Replicas) -> Result<(), Unfit> {
         let (Some(side), Some(primary)) = (&self.side, &self.at.backend) else { return Err(Unfit::Nobody) };
@@ -452,12 +466,7 @@ impl Driver {
             // Others have just waited for it without success.
             _ if replicas.is_late(lane.node) => return Err(Unfit::Behind),
             Need::Gtid(gtid) => gtid.to_string(),
-            Need::Unknown => {
-                let rows = self.ask_primary(POSITION).await?;
-                let position = rows.text(0, 0).unwrap_or_default().to_owned();
-                replicas.saw_position(&position);
-                position
-            }
+            Need::Unknown => self.ask_position(replicas).await?,
         };
         self.wait(replicas, &position).await
     }

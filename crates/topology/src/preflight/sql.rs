@@ -5,7 +5,7 @@
 
 /// Rows of name and value.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format','event_scheduler','max_connections',\
-    'gtid_current_pos','gtid_strict_mode','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
+    'gtid_strict_mode','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
     'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_point','rpl_semi_sync_source_enabled','rpl_semi_sync_replica_enabled',\
     'rpl_semi_sync_source_timeout','rpl_semi_sync_source_wait_point','wsrep_max_ws_rows','wsrep_max_ws_size','wsrep_OSU_method')";
 
@@ -19,6 +19,9 @@ pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p
     OR p.STATE LIKE 'Waiting to execute in isolation%' \
     OR p.INFO REGEXP '^[[:space:]]*(ALTER|CREATE|DROP|OPTIMIZE|RENAME|TRUNCATE)[[:space:]]') \
     ORDER BY GREATEST(IFNULL(transaction_s, 0), state_s) DESC LIMIT 200";
+
+/// MariaDB's position, whole: SHOW cuts long values off. MySQL and a server without GTIDs refuse it.
+pub const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos";
 
 /// The existing binlogs, the oldest first. Needs BINLOG MONITOR.
 pub const BINLOGS: &str = "SHOW BINARY LOGS";

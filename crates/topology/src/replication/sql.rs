@@ -8,7 +8,9 @@
 
 use crate::flavor::Dialect;
 
-/// Rows of name and value: the settings in [`super::ReplicationStatus`] and, on MariaDB, the positions. 0.5 ms on MariaDB 10.11.
+/// Rows of name and value: the settings in [`super::ReplicationStatus`]. 0.5 ms on MariaDB 10.11. Positions are not among them: SHOW cuts long
+/// values off (MariaDB 10.11 after 4,096 bytes, seen; MySQL: see `MYSQL_VARIABLES`), and a set of GTIDs that is cut off is another set.
+/// [`positions`] asks for those.
 pub fn variables(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => VARIABLES,
@@ -18,26 +20,29 @@ pub fn variables(dialect: Dialect) -> &'static str {
 
 /// Rows of name and value, for a server whose family is not known yet: MariaDB's names, of which MySQL answers those that it knows.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id','read_only','log_bin','log_slave_updates',\
-    'gtid_strict_mode','binlog_format','gtid_current_pos','gtid_binlog_state','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
+    'gtid_strict_mode','binlog_format','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
 /// MySQL has its older names beside the newer ones in some versions and not in others, and a plugin's names only where that is installed.
 /// `gtid_executed` is not among them: "SHOW VARIABLES Statement" says that long values are cut off, after 1024 characters in
-/// performance_schema ("Performance Schema System Variable Tables"), and a set of GTIDs that is cut off is another set. [`positions`] asks
-/// for it.
+/// performance_schema ("Performance Schema System Variable Tables").
 const MYSQL_VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','server_id','read_only','super_read_only','log_bin',\
     'log_replica_updates','log_slave_updates','gtid_mode','enforce_gtid_consistency','binlog_format','rpl_semi_sync_source_enabled',\
     'rpl_semi_sync_replica_enabled','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
-/// One row, read by column name in addition to [`variables`]; `None` where those contain everything. MySQL: "GTID Format and Storage",
-/// "Replication and Binary Logging Options and Variables" (`server_uuid`).
-pub fn positions(dialect: Dialect) -> Option<&'static str> {
+/// One row, read by column name in addition to [`variables`]: the positions, whole. MySQL: "GTID Format and Storage", "Replication and Binary
+/// Logging Options and Variables" (`server_uuid`).
+pub fn positions(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::MariaDb => None,
+        Dialect::MariaDb => POSITIONS,
         Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
-            Some("SELECT @@GLOBAL.server_uuid AS server_uuid, @@GLOBAL.gtid_executed AS gtid_executed")
+            "SELECT @@GLOBAL.server_uuid AS server_uuid, @@GLOBAL.gtid_executed AS gtid_executed"
         }
     }
 }
+
+/// The positions on MariaDB.
+pub const POSITIONS: &str =
+    "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos, @@GLOBAL.gtid_binlog_state AS gtid_binlog_state";
 
 /// The status variables of MariaDB on which decisions depend.
 macro_rules! mariadb {

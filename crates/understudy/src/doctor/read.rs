@@ -87,7 +87,8 @@ pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
 
 async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
     let mut link = Link::connect(address, login, DEADLINE).await?;
-    let variables = link.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'wsrep_on', 'wsrep_provider_options', 'read_only', 'wsrep_sst_method', 'wsrep_slave_threads')", DEADLINE).await?;
+    let variables = link.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'wsrep_on', 'read_only', 'wsrep_sst_method', 'wsrep_slave_threads')", DEADLINE).await?;
+    let options = provider_options(&mut link, DEADLINE).await?.unwrap_or_default();
     let status = link
         .query(
             "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep\\_%' OR Variable_name = 'Uptime'",
@@ -101,7 +102,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
     Ok(Said {
         version: variable("version"),
         wsrep_on: on(variable("wsrep_on")),
-        options: Options::parse(&variable("wsrep_provider_options")),
+        options: Options::parse(&options),
         read_only: on(variable("read_only")),
         cluster_size: value("wsrep_cluster_size").parse().ok(),
         cluster_status: value("wsrep_cluster_status"),
@@ -114,6 +115,18 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
         delayed: value("wsrep_evs_delayed"),
         lacks,
     })
+}
+
+/// `wsrep_provider_options`, whole: SHOW cuts long values off. `None` on a server without Galera.
+pub(crate) async fn provider_options(
+    link: &mut Link,
+    deadline: Duration,
+) -> Result<Option<String>, LinkError> {
+    match link.query(topology::galera::sql::PROVIDER_OPTIONS, deadline).await {
+        Ok(rows) => Ok(rows.text(0, 0).map(str::to_owned)),
+        Err(LinkError::Rejected { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn rate(status: &Rows) -> Option<f64> {

@@ -15,6 +15,7 @@ use topology::flavor::Flavor;
 use topology::kind::Kind;
 
 use crate::doctor::options::Options;
+use crate::doctor::read::provider_options;
 
 /// The time limit of connecting, and of one statement.
 pub const DEADLINE: Duration = Duration::from_secs(5);
@@ -25,7 +26,7 @@ const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
 /// second that of MySQL 8.
 const DATA: [&str; 2] =
     ["information_schema.INNODB_SYS_TABLESPACES", "information_schema.INNODB_TABLESPACES"];
-const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_provider_options','log_bin','log_slave_updates',\
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin','log_slave_updates',\
     'log_replica_updates','binlog_expire_logs_seconds','binlog_expire_logs_auto_purge','expire_logs_days','max_binlog_total_size',\
     'binlog_space_limit','wsrep_sst_method')";
 
@@ -107,8 +108,11 @@ pub async fn read(kind: Kind, link: &mut Link, with_data: bool) -> Result<Keeps,
         Kind::Galera => None,
         Kind::Replication => binlogs(link, &variables).await?,
     };
+    let provider = match kind {
+        Kind::Galera => provider_options(link, DEADLINE).await?.map(|options| Options::parse(&options)),
+        Kind::Replication => None,
+    };
     let (data_bytes, is_data_hidden) = if with_data { data(link).await? } else { (None, false) };
-    let provider = variables.value_of("wsrep_provider_options").map(Options::parse);
     Ok(Keeps {
         gcache_bytes: provider.and_then(|options| options.bytes("gcache.size")),
         sst_method: variables.value_of("wsrep_sst_method").map(str::to_owned),

@@ -12,17 +12,16 @@ use crate::backend::Backend;
 pub(super) const SETTINGS: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN ('autocommit','big_tables','block_encryption_mode','character_set_client',\
     'character_set_collations','character_set_connection','character_set_database','character_set_results','character_set_server',\
     'collation_connection','collation_database','collation_server','cte_max_recursion_depth','default_regex_flags','default_week_format',\
-    'div_precision_increment','group_concat_max_len','gtid_current_pos','lc_messages','lc_time_names','lower_case_table_names',\
+    'div_precision_increment','group_concat_max_len','lc_messages','lc_time_names','lower_case_table_names',\
     'max_allowed_packet','max_error_count','max_join_size','max_recursive_iterations','max_sort_length','max_statement_time',\
     'note_verbosity','old','old_mode','old_passwords','sql_auto_is_null','sql_big_selects','sql_buffer_result','sql_mode','sql_notes',\
     'sql_quote_show_create','sql_safe_updates','sql_select_limit','sql_warnings','standard_compliant_cte','system_time_zone',\
     'system_versioning_asof','time_zone','tx_isolation','transaction_isolation')";
 
 /// Without these from the primary, the settings cannot be compared.
-pub(super) const INDISPENSABLE: [&str; 4] =
-    ["sql_mode", "time_zone", "collation_connection", "gtid_current_pos"];
-/// They follow from the schema, or are not a setting.
-const NOT_SET: [&str; 3] = ["gtid_current_pos", "character_set_database", "collation_database"];
+pub(super) const INDISPENSABLE: [&str; 3] = ["sql_mode", "time_zone", "collation_connection"];
+/// They follow from the schema.
+const NOT_SET: [&str; 2] = ["character_set_database", "collation_database"];
 /// A session cannot set them: where they differ, a read may have another answer.
 const FIXED: [&str; 3] = ["lower_case_table_names", "max_allowed_packet", "system_time_zone"];
 

@@ -78,6 +78,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         return Ok(Server { version, role: "not asked further".into(), wrong, standing: None });
     }
     let variables = link.query(sql::VARIABLES, DEADLINE).await?;
+    let positions = link.query(sql::POSITIONS, DEADLINE).await?;
     let status = link.query(sql::STATUS, DEADLINE).await?;
     let mut wrong = Vec::new();
     let channels = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
@@ -92,7 +93,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         Err(other) => return Err(other),
     };
     let may_tell_sources = wrong.is_empty();
-    let standing = Standing::read(&variables, &Rows::default(), &status, &channels);
+    let standing = Standing::read(&variables, &positions, &status, &channels);
     wrong.extend(settings_wrong(&standing.status, replicas.is_some()));
     let missing = rights_missing(&mut link, replicas.is_some()).await?;
     if !missing.is_empty() {

@@ -183,10 +183,7 @@ async fn server(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
 async fn standing(link: &mut Link) -> Result<ReplicationStatus, LinkError> {
     let dialect = Dialect::of(&link.greeting.version);
     let variables = link.query(sql::variables(dialect), DEADLINE).await?;
-    let positions = match sql::positions(dialect) {
-        Some(statement) => link.query(statement, DEADLINE).await?,
-        None => Rows::default(),
-    };
+    let positions = link.query(sql::positions(dialect), DEADLINE).await?;
     let status = link.query(sql::status(dialect, false), DEADLINE).await?;
     let channels = link.query(sql::channels(dialect), DEADLINE).await?;
     Ok(Standing::read(&variables, &positions, &status, &channels).status)
