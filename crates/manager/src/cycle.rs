@@ -354,6 +354,7 @@ impl Cycle {
                     sessions_max,
                     failed_over_ago,
                     is_writer_incomplete,
+                    renumbered,
                 } => {
                     let limits = self.settings.nodes.iter().zip(sessions_max);
                     let failed_over_unix_ms =
@@ -366,6 +367,7 @@ impl Cycle {
                             .collect(),
                         failed_over_unix_ms,
                         is_writer_incomplete,
+                        renumbered: renumbered.iter().map(|node| self.name(*node).to_owned()).collect(),
                     };
                     self.persist(number, saved);
                 }

@@ -253,6 +253,7 @@ pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreErr
         sessions_max: Vec::new(),
         failed_over_unix_ms: None,
         is_writer_incomplete: false,
+        renumbered: Vec::new(),
     };
     let (told, heard) = std::sync::mpsc::channel();
     let tell = Box::new(move |done| {
@@ -277,6 +278,7 @@ fn restore(settings: &Settings, saved: &Saved, newest_row_unix_ms: Option<u64>) 
         sessions_max: settings.cluster.nodes.iter().map(|node| limit(&node.name)).collect(),
         failed_over_ago: saved.failed_over_unix_ms.map(ago),
         is_writer_incomplete: saved.is_writer_incomplete,
+        renumbered: saved.renumbered.iter().filter_map(|name| settings.cluster.node(name)).collect(),
         away: newest_row_unix_ms.map(ago),
     }
 }

@@ -29,6 +29,8 @@ const FAILOVER: &str = "CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY 
 /// The writer that came back without transactions of its own; empty when it did not.
 const INCOMPLETE: &str =
     "CREATE TABLE IF NOT EXISTS incomplete (id INTEGER PRIMARY KEY CHECK (id = 1), writer TEXT NOT NULL)";
+/// The nodes whose transactions are numbered as the primary's were before those began anew.
+const RENUMBERED: &str = "CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMARY KEY)";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -85,6 +87,8 @@ pub(crate) struct Saved {
     pub failed_over_unix_ms: Option<u64>,
     /// The writer came back without transactions of its own.
     pub is_writer_incomplete: bool,
+    /// The nodes whose transactions are numbered as the primary's were before those began anew.
+    pub renumbered: Vec<String>,
 }
 
 /// A sentence, with its time and term.
@@ -210,7 +214,9 @@ impl File {
                 .query_row("SELECT writer FROM incomplete WHERE id = 1", [], |row| row.get(0))
                 .optional()?;
             let is_writer_incomplete = incomplete.is_some() && incomplete == writer;
-            Ok(Saved { term, writer, sessions_max, failed_over_unix_ms, is_writer_incomplete })
+            let mut names = connection.prepare("SELECT node FROM renumbered ORDER BY node")?;
+            let renumbered = names.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            Ok(Saved { term, writer, sessions_max, failed_over_unix_ms, is_writer_incomplete, renumbered })
         };
         read(&self.decisions).map_err(|error| explain(&path, &error))
     }
@@ -268,6 +274,10 @@ impl File {
         change.execute("DELETE FROM incomplete", [])?;
         if let Some(writer) = saved.writer.as_ref().filter(|_| saved.is_writer_incomplete) {
             change.execute("INSERT INTO incomplete (id, writer) VALUES (1, ?1)", [writer])?;
+        }
+        change.execute("DELETE FROM renumbered", [])?;
+        for node in &saved.renumbered {
+            change.execute("INSERT INTO renumbered (node) VALUES (?1)", [node])?;
         }
         change.commit()
     }
@@ -397,6 +407,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
             .execute_batch(LOAN)
             .and_then(|()| connection.execute_batch(FAILOVER))
             .and_then(|()| connection.execute_batch(INCOMPLETE))
+            .and_then(|()| connection.execute_batch(RENUMBERED))
             .and_then(|()| tell_advice_apart(connection))
             .map_err(|error| explain(path, &error));
     }
@@ -412,6 +423,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         change.execute_batch(LOAN)?;
         change.execute_batch(FAILOVER)?;
         change.execute_batch(INCOMPLETE)?;
+        change.execute_batch(RENUMBERED)?;
         change.execute_batch(IS_ADVICE)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
@@ -467,6 +479,7 @@ pub(crate) mod tests {
             sessions_max: vec![("db1".into(), 0)],
             failed_over_unix_ms: Some(5),
             is_writer_incomplete: true,
+            renumbered: vec!["db1".into(), "db3".into()],
         };
         save(&store, |told| Work::Save(eight.clone(), told)).unwrap();
         let loan = |node: &str| Loan {
@@ -499,7 +512,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        let older = "DROP TABLE loan; DROP TABLE failover; ALTER TABLE journal DROP COLUMN is_advice;
+        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; ALTER TABLE journal DROP COLUMN is_advice;
             INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
         Connection::open(&path).unwrap().execute_batch(older).unwrap();
         let Opened { store, loans, .. } = Store::open(&path).unwrap();

@@ -39,6 +39,8 @@ pub enum Action {
         /// The writer came back without transactions of its own, and must not be written to although it answers
         /// ([`crate::brain::Restored::is_writer_incomplete`]).
         is_writer_incomplete: bool,
+        /// [`crate::brain::Restored::renumbered`].
+        renumbered: Vec<NodeId>,
     },
     /// Something to do to a Galera cluster.
     Galera(galera::Action),

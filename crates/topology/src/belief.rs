@@ -67,6 +67,8 @@ pub(crate) struct Belief {
     pub sessions_max: Option<u32>,
     /// The limit before it was drained: undraining gives it back. Not kept over a restart.
     pub sessions_max_before: Option<u32>,
+    /// Its transactions are numbered as the primary's were before those began anew; see [`crate::replication`]. On disk, too.
+    pub is_renumbered: bool,
     /// Drained by an order that is not for the time of somebody's work only.
     pub drain_is_lasting: bool,
 
@@ -129,6 +131,7 @@ impl Belief {
             sessions_max,
             behind: 0,
             sessions_max_before: None,
+            is_renumbered: false,
             drain_is_lasting: sessions_max == Some(0),
             linked: false,
             linked_once: false,

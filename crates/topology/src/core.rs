@@ -271,6 +271,7 @@ impl Core {
         let Choice { term, writer } = self.disk.choice;
         let ticket = self.disk.ask(self.now);
         let failed_over_ago = self.failed_over.map(|at| at.ago(self.now));
+        let renumbered = ids(&self.nodes).filter(|id| self.node(*id).is_renumbered).collect();
         let is_writer_incomplete = self.is_writer_incomplete && writer == self.writer;
         self.out.push(Action::Persist {
             number: ticket.0,
@@ -279,6 +280,7 @@ impl Core {
             sessions_max,
             failed_over_ago,
             is_writer_incomplete,
+            renumbered,
         });
         ticket
     }

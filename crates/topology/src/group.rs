@@ -113,7 +113,7 @@ impl Group {
     }
 
     /// The node has reported this status; its belief still has the one before.
-    pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status, asked: Now) {
+    pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, asked: Now) {
         match (self, status) {
             (Self::Galera(group), Status::Galera(status)) => group.heard(core, id, status),
             (Self::Replication(group), Status::Replication(status)) => group.heard(core, id, status, asked),
@@ -459,7 +459,7 @@ impl Group {
     }
 
     /// The change to `to` has succeeded.
-    pub fn taken_over(&mut self, core: &Core, to: NodeId) {
+    pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         if let Self::Replication(group) = self {
             group.taken_over(core, to);
         }

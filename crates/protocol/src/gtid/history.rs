@@ -120,6 +120,15 @@ impl Errant {
         }
     }
 
+    /// Whether the server that lacks them has others of the same origin, with lower numbers: it knew them, or numbers anew. One that lacks
+    /// all of an origin may have left that out (FLUSH BINARY LOGS DELETE_DOMAIN_ID).
+    pub fn continues(&self) -> bool {
+        match self {
+            Self::MariaDb(runs) => runs.iter().any(|run| run.after > 0),
+            Self::MySql(set) => set.count() > 0,
+        }
+    }
+
     /// Whether one of them is in the history; for MariaDB, the last of a run.
     pub fn is_any_in(&self, history: &History) -> bool {
         match (self, history) {

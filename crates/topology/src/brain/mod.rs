@@ -65,6 +65,8 @@ pub struct Restored {
     /// The writer had come back without transactions of its own. It is not written to again before all other servers have shown that they do
     /// not have them either.
     pub is_writer_incomplete: bool,
+    /// The nodes whose transactions are numbered as the primary's were before those began anew.
+    pub renumbered: Vec<NodeId>,
     /// How long before the start an earlier process last wrote something down; `None` when there was none. A server that has restarted since
     /// then did so unseen.
     pub away: Option<Duration>,
@@ -116,6 +118,9 @@ impl Brain {
         let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
         core.is_writer_incomplete = writer.is_some() && restored.is_writer_incomplete;
+        for id in ids(&core.nodes) {
+            core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
+        }
         group.restore(writer.filter(|_| restored.is_writer_incomplete), restored.away);
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),

@@ -144,6 +144,10 @@ impl Brain {
             None if undrain => format!("{name} takes sessions again"),
             None => format!("{name} has no limit of sessions any more"),
         };
+        if undrain {
+            // The operator's word that it is a copy of the primary again.
+            core.node_mut(node).is_renumbered = false;
+        }
         self.change(running, node, sessions_max, done);
     }
 

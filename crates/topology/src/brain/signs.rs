@@ -167,7 +167,7 @@ impl Brain {
 
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
-        self.group.heard(&self.core, id, &status, asked);
+        self.group.heard(&mut self.core, id, &status, asked);
         self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;
         let node = self.core.node_mut(id);

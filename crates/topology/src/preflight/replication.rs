@@ -9,6 +9,11 @@ use crate::replication::words;
 /// The rules of the brain's table ([`words`]): the check's name, its sentence when all is well, and the remedy when not.
 const WORDS: &[(&str, &str, &str)] = &[
     (
+        "renumbered",
+        "has no transactions from before the primary's numbers began anew",
+        "drain it, make it a copy of the primary (mariadb-backup), and undrain it",
+    ),
+    (
         "errant",
         "has no transactions that the primary has not",
         "`understudy errant list` shows them, and whether they can be undone; otherwise make the server a copy of the primary",

@@ -17,6 +17,7 @@ use protocol::gtid::Position;
 use super::external::is_external;
 use super::follow::Followed;
 use super::parting::{Parting, may_send};
+use super::renumber;
 use super::sight::{answers, own, writes};
 use super::start::root_of;
 use super::{Action, Replication, retry_at};
@@ -272,7 +273,8 @@ impl Replication {
     }
 
     /// The change has ended: `to` is the primary.
-    pub fn taken_over(&mut self, core: &Core, to: NodeId) {
+    pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
+        renumber::taken_over(core, to);
         self.fence = None;
         self.forced = None;
         self.decided = true;

@@ -79,7 +79,9 @@ impl Replication {
 
     fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
         let (node, server) = (core.node(id), self.server(id));
-        let Some(status) = own(node).filter(|status| !status.galera && server.errant.is_none()) else {
+        let Some(status) =
+            own(node).filter(|status| !status.galera && server.errant.is_none() && !node.is_renumbered)
+        else {
             return false;
         };
         // All that it has, received or applied, must have been compared with the primary. Received transactions are deleted when it starts

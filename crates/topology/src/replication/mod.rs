@@ -4,6 +4,7 @@
 //!   sql ──(the shell asks)──> status ──> words      the table of rules about one server's own status
 //!                               │  └───> channel    the status of one replication channel
 //!                               ├──> sight          the servers compared: who has errant transactions, who has lost some
+//!                               ├──> renumber       a primary whose transactions are numbered anew: RESET MASTER while it runs
 //!                               ├──> late           a primary that is late: its replicas test their connections to it
 //!                               ├──> reconnect_test a primary that is silent: can its replicas still connect to it?
 //!                               ├──> parting        a lost primary that may come back: the replicas stop fetching from it
@@ -31,6 +32,7 @@ mod late;
 mod parting;
 mod receiving;
 mod reconnect_test;
+mod renumber;
 pub mod settings;
 pub mod setup;
 mod sight;

@@ -74,6 +74,7 @@ impl Replication {
         let has_lost = |at: Now| !core.node(id).answered_since(at);
         channel_to(core, id, lost).is_some_and(|channel| channel.io_running)
             && self.server(id).errant.is_none()
+            && !core.node(id).is_renumbered
             && !matches!(&self.server(id).reconnect_test, Asked::Lost(at) if has_lost(*at))
     }
 }

@@ -54,6 +54,7 @@ pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
             primary: primary.map(|primary| (primary.name, primary.address)),
             primary_answers: false,
             errant: None,
+            is_renumbered: false,
             follows_stranger: source.is_some() && ours.is_none(),
             ring,
             format: primary.and_then(|primary| primary.status).map_or("", |status| &status.binlog_format),

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use protocol::gtid::{Errant, History, Origin, Position};
 
-use super::Replication;
 use super::channel::Channel;
 use super::external::is_external;
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
+use super::{Replication, renumber};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
@@ -35,6 +35,8 @@ pub(super) struct LastWord {
     pub origin: Origin,
     pub history: Option<History>,
     pub position: Option<Position>,
+    /// How long its process had run.
+    pub uptime_s: Option<u64>,
     /// Its position in the report before that. A replica has had the time since to receive it.
     pub before: Option<Position>,
     /// Commits waited for a replica: semi-synchronous replication was in force.
@@ -142,7 +144,7 @@ impl Replication {
     }
 
     /// The server has reported its status.
-    pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+    pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         self.note_writable(id, status.read_only);
         if core.writer == Some(id) {
             self.in_time(id, asked);
@@ -169,10 +171,11 @@ impl Replication {
     /// The primary has reported its status. Which transactions another server has and the primary has not is decided only with a report of
     /// the primary that was asked for after the other's report arrived. Everything that the other showed can by then have come from the
     /// primary.
-    fn primary_said(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+    fn primary_said(&mut self, core: &mut Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         if self.server(id).writable_since.is_some_and(|since| asked <= since) || status.read_only {
             return;
         }
+        self.look_whether_it_went_back(core, id, status, asked);
         self.note_kept_up(core, id);
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
@@ -187,20 +190,28 @@ impl Replication {
             history: primary.clone(),
             before,
             position: status.position.clone(),
+            uptime_s: status.uptime_s,
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
             asked,
         });
         self.note_left(core, id, status, asked);
         let Some(primary) = primary else { return };
+        let mut renumbered = vec![];
         for other in ids(&core.nodes).filter(|other| *other != id) {
+            let Some(said) = self.server_mut(other).said.take_if(|said| said.at < asked) else { continue };
+            let errant = said.state.minus(&primary);
+            // Only the primary itself can have written those of its origin.
+            if errant.as_ref().is_ok_and(|errant| renumber::is_from_before(errant, status)) {
+                renumbered.push(other);
+            }
             let server = self.server_mut(other);
-            let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
-            server.errant = match said.state.minus(&primary) {
+            server.errant = match errant {
                 Ok(errant) => (!errant.is_empty()).then(|| at_most(&errant, &core.node(other).name)),
                 Err(why) => Some(why.to_string()),
             };
             server.compared = said.has;
         }
+        renumber::mark(core, &renumbered);
     }
 
     /// Notes which servers have all that the primary had in its report before this one.
@@ -253,13 +264,14 @@ impl Replication {
             .is_some_and(|(away, uptime_s)| Duration::from_secs(uptime_s) < core.now.saturating_add(away));
         let may_lack = self.decided || status.read_only || was_incomplete || server.was_away || has_restarted;
         let counts = status.channels.is_empty() && may_lack;
-        // A server that was found to have errant transactions is no measure for the primary.
-        let lost =
-            others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
-                let (_, theirs) = spoke(other)?;
-                let of_mine = theirs.minus(&mine).ok()?.of(status.origin());
-                (!of_mine.is_empty()).then(|| format!("{of_mine}, which {} has", core.name(other)))
-            });
+        // A server that was found to have errant transactions, or has other numbers, is no measure for the primary.
+        let is_measure =
+            |other: NodeId| self.server(other).errant.is_none() && !core.node(other).is_renumbered;
+        let lost = others().filter(|other| counts && is_measure(*other)).find_map(|other| {
+            let (_, theirs) = spoke(other)?;
+            let of_mine = theirs.minus(&mine).ok()?.of(status.origin());
+            (!of_mine.is_empty()).then(|| format!("{of_mine}, which {} has", core.name(other)))
+        });
         let missing = ids(&core.nodes).find(|other| *other != id && !answers(core.node(*other)));
         let before = missing.filter(|_| was_incomplete).map(|missing| {
             format!(
@@ -333,6 +345,7 @@ impl Replication {
             primary: Some((&primary.name, &primary.address)),
             primary_answers: answers(primary) && primary.assessment.serves != Serves::No,
             errant: self.server(id).errant.as_deref(),
+            is_renumbered: core.node(id).is_renumbered,
             follows_stranger: follows_stranger(core, status),
             ring: None,
             format: own(primary).map_or("", |status| &status.binlog_format),

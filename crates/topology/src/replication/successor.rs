@@ -307,7 +307,10 @@ impl Replication {
     pub(super) fn ahead_of(&self, core: &Core, id: NodeId, lost: NodeId) -> Vec<NodeId> {
         let counts = |other: &NodeId| {
             let is_half = *other == lost && core.node(lost).pulse.has_broken_off();
-            *other != id && !is_half && self.server(*other).errant.is_none()
+            *other != id
+                && !is_half
+                && self.server(*other).errant.is_none()
+                && !core.node(*other).is_renumbered
         };
         let others = ids(&core.nodes).filter(counts);
         others.filter(|other| self.is_ahead(core, *other, id, lost)).collect()

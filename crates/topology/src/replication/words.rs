@@ -22,6 +22,8 @@ pub(super) struct Sight<'a> {
     pub primary_answers: bool,
     /// The transactions that it has and the primary has not.
     pub errant: Option<&'a str>,
+    /// It has transactions from before the primary's numbers began anew.
+    pub is_renumbered: bool,
     /// It is connected to a source outside this cluster.
     pub follows_stranger: bool,
     /// The servers that follow each other, when it is one of them.
@@ -53,6 +55,13 @@ pub fn examine(status: &ReplicationStatus) -> Option<Finding> {
 
 /// Rules about a server that is not the primary; the most serious ones first.
 const REPLICA: &[Rule] = &[
+    Rule {
+        name: "renumbered",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.is_renumbered,
+        sentence: |s| renumbered(primary(s)),
+    },
     Rule {
         name: "errant",
         state: NodeState::Refused,
@@ -158,6 +167,14 @@ const REPLICA: &[Rule] = &[
         },
     },
 ];
+
+/// About a server with transactions from before the primary's numbers began anew.
+fn renumbered(primary: &str) -> String {
+    format!(
+        "has transactions from before the primary's numbers began anew (RESET MASTER there?): rows may be missing here although the numbers agree; \
+         drain this server, make it a copy of {primary}, and undrain it"
+    )
+}
 
 /// It cannot continue to read the primary's binlog, which contains an incomplete event. (Error 1743, and with it 1595, as MariaDB 10.11.19
 /// reports them.)
@@ -283,6 +300,7 @@ pub fn each(
         primary: Some((primary.name, primary.address)),
         primary_answers: primary.status.is_some(),
         errant: None,
+        is_renumbered: false,
         follows_stranger: false,
         ring: None,
         format: primary.status.map_or("", |status| &status.binlog_format),
@@ -312,6 +330,7 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
         primary: None,
         primary_answers: false,
         errant: None,
+        is_renumbered: false,
         follows_stranger: false,
         ring: None,
         format: "",
@@ -387,6 +406,7 @@ mod tests {
             primary: Some(PRIMARY),
             primary_answers: true,
             errant,
+            is_renumbered: false,
             follows_stranger: false,
             ring: None,
             format: "ROW",

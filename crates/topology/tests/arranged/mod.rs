@@ -148,8 +148,9 @@ impl Arranged {
             | Action::Replication(R::Demote { node, .. } | R::Promote { node, .. } | R::Part { node, .. }) => {
                 to_node(node)
             }
-            Action::Persist { writer, sessions_max, .. } => {
-                writer.iter_mut().for_each(to_node);
+            Action::Persist { writer, sessions_max, renumbered, .. } => {
+                writer.iter_mut().chain(&mut *renumbered).for_each(to_node);
+                renumbered.sort_unstable();
                 let limits = sessions_max.clone();
                 let of = |node: usize| limits[usize::from(self.place(NodeId(node as u8)).0)];
                 *sessions_max = (0..limits.len()).map(of).collect();

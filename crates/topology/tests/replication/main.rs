@@ -53,6 +53,13 @@ fn an_old_primary_gives_nobody_what_the_new_one_has_not() {
 }
 
 #[test]
+fn no_replica_takes_over_after_a_reset_of_the_primary() {
+    for family in [Family::MariaDb, Family::MySql] {
+        simulation::run_all_of(family, simulation::seeds(0..500), simulation::Faults::OfResets);
+    }
+}
+
+#[test]
 fn a_switchover_ends_with_the_writer_that_its_answer_names() {
     simulation::run_all(simulation::seeds(0..500), simulation::Faults::OfSwitchovers);
 }

@@ -15,6 +15,8 @@
 //!   db1 end-link                  our link to it ends, and nothing else
 //!   db1 vanish | return           no packet gets from or to it
 //!   db1 unseen | seen             only we do not reach it
+//!   db2 copied db1                it is a copy of db1 anew
+//!   db1 reset                     RESET MASTER: its rows stay, and its numbers begin anew
 //!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
 //!   db1 read-only | db3 follows db2   another hand makes it so
 //!   db2 alone                     another hand makes it follow nobody
@@ -173,6 +175,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         sessions_max: vec![None; names.len()],
         failed_over_ago: None,
         is_writer_incomplete: false,
+        renumbered: vec![],
         away: None,
     };
     let mut world = World::new(names.clone(), primary, restored, None);
@@ -251,6 +254,17 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         world.servers[node].follow(source);
         return;
     }
+    if let ["copied", source] = what {
+        let source = place(world, source);
+        let (applied, newest, from) = {
+            let source = &world.servers[source];
+            (source.applied.clone(), source.newest.clone(), source.logged_from)
+        };
+        let server = &mut world.servers[node];
+        (server.applied, server.newest, server.logged_from) = (applied, newest, from);
+        server.follow(source);
+        return;
+    }
     let now = world.now;
     let uid = world.uid + 1;
     let server = &mut world.servers[node];
@@ -297,6 +311,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
                 world.beat(process, node, asked);
             }
         }
+        ["reset"] => server.number_anew(),
         ["kill"] => world.kill(node),
         ["end-link"] => world.end_link(node),
         ["start"] => world.start_server(node, None),

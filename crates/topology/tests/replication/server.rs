@@ -64,6 +64,8 @@ pub struct Server {
     /// It waits for a replica at each commit.
     pub waits: bool,
     pub applied: Vec<Transaction>,
+    /// Its binlog begins with this one: RESET MASTER.
+    pub logged_from: usize,
     pub received: VecDeque<Transaction>,
     /// What its source has sent and it has not read yet.
     pub on_the_way: VecDeque<Transaction>,
@@ -110,7 +112,7 @@ impl Server {
     pub fn write(&mut self, uid: u64, at: Duration) {
         let own = || self.newest.get(&self.id).copied().unwrap_or(0);
         let number =
-            if self.is_mysql { own() } else { self.applied.last().map_or(0, |last| last.number) } + 1;
+            if self.is_mysql { own() } else { self.logged().last().map_or(0, |last| last.number) } + 1;
         self.has_written = true;
         self.add(Transaction { server: self.id, number, uid, at });
     }
@@ -122,7 +124,7 @@ impl Server {
                 self.applied.pop();
             }
             self.newest.clear();
-            for transaction in &self.applied {
+            for transaction in &self.applied[self.logged_from.min(self.applied.len())..] {
                 let newest = self.newest.entry(transaction.server).or_default();
                 *newest = transaction.number.max(*newest);
             }
@@ -138,9 +140,20 @@ impl Server {
         self.life += 1;
     }
 
+    /// RESET MASTER while it runs: the rows stay, and the numbers begin anew.
+    pub fn number_anew(&mut self) {
+        self.logged_from = self.applied.len();
+        self.newest.clear();
+    }
+
+    /// What its binlog shows.
+    fn logged(&self) -> &[Transaction] {
+        &self.applied[self.logged_from.min(self.applied.len())..]
+    }
+
     /// Its position.
     fn last(&self) -> Option<Transaction> {
-        self.received.back().or(self.applied.last()).copied()
+        self.received.back().or(self.logged().last()).copied()
     }
 
     /// Its source sends at most `count` transactions. `Err`: replication stops for good.
@@ -152,13 +165,25 @@ impl Server {
             None => 0,
             Some(last) => {
                 let same = |it: &Transaction| (it.server, it.number) == (last.server, last.number);
-                source.applied.iter().rposition(same).ok_or_else(|| {
-                    format!("1236: the source has not {}-{}-{}", 0, last.server, last.number)
-                })? + 1
+                match source.logged().iter().rposition(same) {
+                    Some(place) => place + 1,
+                    // It is connected, and gets nothing until the source's numbers have reached its own.
+                    None if source.logged_from > 0
+                        && source.logged().last().is_none_or(|theirs| theirs.number < last.number) =>
+                    {
+                        return Ok(());
+                    }
+                    None => {
+                        return Err(format!(
+                            "1236: the source has not {}-{}-{}",
+                            0, last.server, last.number
+                        ));
+                    }
+                }
             }
         };
-        let whole = source.applied.len() - usize::from(source.is_half_written);
-        self.on_the_way.extend(source.applied[..whole].iter().skip(after).take(count));
+        let whole = source.logged().len() - usize::from(source.is_half_written);
+        self.on_the_way.extend(source.logged()[..whole].iter().skip(after).take(count));
         Ok(())
     }
 
@@ -166,14 +191,14 @@ impl Server {
     fn fetch_what_lacks(&mut self, source: &Self, count: usize) -> Result<(), String> {
         let name = |it: &Transaction| (it.server, it.number);
         let has: BTreeSet<_> =
-            self.applied.iter().chain(&self.received).chain(&self.on_the_way).map(name).collect();
-        let theirs: BTreeSet<_> = source.applied.iter().map(name).collect();
+            self.logged().iter().chain(&self.received).chain(&self.on_the_way).map(name).collect();
+        let theirs: BTreeSet<_> = source.logged().iter().map(name).collect();
         if has.iter().any(|it| it.0 == source.id && !theirs.contains(it)) {
             return Err(
                 "1236: the replica has more GTIDs than the source has, using the source's SERVER_UUID".into(),
             );
         }
-        self.on_the_way.extend(source.applied.iter().filter(|it| !has.contains(&name(it))).take(count));
+        self.on_the_way.extend(source.logged().iter().filter(|it| !has.contains(&name(it))).take(count));
         Ok(())
     }
 
@@ -200,9 +225,9 @@ impl Server {
 
     pub fn position(&self) -> Position {
         if self.is_mysql {
-            return Position::parse(Family::MySql, &set(&self.applied)).expect("a set");
+            return Position::parse(Family::MySql, &set(self.logged())).expect("a set");
         }
-        let text = self.applied.last().map_or(String::new(), gtid);
+        let text = self.logged().last().map_or(String::new(), gtid);
         Position::parse(Family::MariaDb, &text).expect("a position")
     }
 
@@ -227,7 +252,7 @@ impl Server {
             ..Channel::default()
         });
         let (dialect, server_uuid, history) = if self.is_mysql {
-            let history = History::parse(Family::MySql, &set(&self.applied));
+            let history = History::parse(Family::MySql, &set(self.logged()));
             (Dialect::MySql, Some(uuid(self.id)), history)
         } else {
             (Dialect::MariaDb, None, History::parse(Family::MariaDb, &history.join(",")))

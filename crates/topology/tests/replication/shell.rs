@@ -13,13 +13,22 @@ impl World {
                 Some(line) => line,
                 None => return,
             },
-            Action::Persist { number, term, writer, sessions_max, failed_over_ago, is_writer_incomplete } => {
+            Action::Persist {
+                number,
+                term,
+                writer,
+                sessions_max,
+                failed_over_ago,
+                is_writer_incomplete,
+                renumbered,
+            } => {
                 let restored = Restored {
                     term,
                     writer,
                     sessions_max,
                     failed_over_ago,
                     is_writer_incomplete,
+                    renumbered,
                     away: None,
                 };
                 self.persist(number, restored);

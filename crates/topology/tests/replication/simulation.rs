@@ -34,6 +34,8 @@ pub enum Faults {
     OfReplicas,
     /// Switchovers are ordered, and servers refuse orders, or are behind; nothing else.
     OfSwitchovers,
+    /// RESET MASTER on the primary, and then anything to the replicas, switchovers, and the end of the primary and of the manager's process.
+    OfResets,
     /// The primary is lost with transactions that no replica has, and returns with them at any moment; the manager's process may be killed
     /// in between.
     OfReturns,
@@ -93,7 +95,7 @@ pub fn run(seed: u64, faults: Faults) -> String {
 
 fn live_through(family: Family, seed: u64, faults: Faults) -> World {
     let dice = Rc::new(Dice::new(seed));
-    let mut world = begin(&dice);
+    let mut world = begin(&dice, faults);
     world.are_of(family);
     let end = catch_unwind(AssertUnwindSafe(|| live(&mut world, &dice, faults)));
     if let Err(panic) = end {
@@ -103,16 +105,16 @@ fn live_through(family: Family, seed: u64, faults: Faults) -> World {
     world
 }
 
-fn begin(dice: &Rc<Dice>) -> World {
+fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     // Mostly two replicas; one, or up to four.
     let count = if dice.percent(60) { 3 } else { 2 + dice.below(4) };
     let names: Vec<String> = (1..=count).map(|number| format!("db{number}")).collect();
     let restored = Restored { sessions_max: vec![None; names.len()], ..Restored::default() };
     let mut world = World::new(names, 0, restored, Some(dice.clone()));
-    world.semi_sync = dice.percent(60);
+    world.semi_sync = dice.percent(60) && faults != Faults::OfResets;
     world.servers[0].waits = world.semi_sync;
     world.settings.replication.failover_gap = Duration::from_secs(2);
-    if dice.percent(10) {
+    if dice.percent(10) && faults != Faults::OfResets {
         let last = world.servers.len() - 1;
         world.servers[last].delay_s = 3600;
     }
@@ -126,6 +128,7 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     match faults {
         Faults::OfSwitchovers => return switch_over(world, dice),
         Faults::OfReturns => return come_back(world, dice),
+        Faults::OfResets => return number_anew(world, dice),
         Faults::All | Faults::OfReplicas => {}
     }
     let until = world.now + FAULTS_TIME;
@@ -136,7 +139,9 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
         }
         match faults {
             Faults::All => anything(world, dice, &mut orders),
-            Faults::OfReplicas | Faults::OfSwitchovers | Faults::OfReturns => of_a_replica(world, dice),
+            Faults::OfReplicas | Faults::OfSwitchovers | Faults::OfReturns | Faults::OfResets => {
+                of_a_replica(world, dice)
+            }
         }
         let pause = dice.between_ms(10, 1200);
         world.run(pause);
@@ -366,6 +371,64 @@ fn gone_on(world: &mut World, since: Duration, then: impl FnOnce(&mut World) + '
         then(world);
     } else {
         world.later(Duration::from_millis(1), move |world| gone_on(world, since, then));
+    }
+}
+
+/// After RESET MASTER on the primary no replica ever takes over: each lacks what the primary has written since.
+fn number_anew(world: &mut World, dice: &Rc<Dice>) {
+    let primary = world.open().expect("a primary");
+    if dice.percent(30) {
+        of_a_replica(world, dice);
+        world.run(dice.between_ms(0, 300));
+    }
+    world.note("-- RESET MASTER");
+    world.servers[primary].number_anew();
+    // Nothing shows it any more if the primary has written as many as before until it is asked.
+    for _ in 0..30 {
+        world.run(Duration::from_millis(50));
+        if !world.disk.renumbered.is_empty() {
+            break;
+        }
+    }
+    if world.disk.renumbered.is_empty() {
+        return;
+    }
+    for _ in 0..6 {
+        let back = dice.between_ms(50, 1500);
+        match dice.below(5) {
+            0 => {
+                world.note("-- the primary is killed");
+                world.kill(primary);
+                world.later(back, move |world| start(world, primary, None));
+            }
+            1 => {
+                world.note("-- our process is killed");
+                world.end_process();
+                world.later(back, |world| {
+                    if world.brain.is_none() {
+                        world.start_process();
+                    }
+                });
+            }
+            2 if world.brain.is_some() => {
+                world.operator(Order::Switchover { to: None, budget: back, force: false });
+            }
+            _ => of_a_replica(world, dice),
+        }
+        for _ in 0..20 {
+            world.run(dice.between_ms(5, 60));
+            let open = world.open().filter(|open| *open != primary);
+            assert_eq!(open, None, "a replica that lacks rows has taken over\n{}", world.tail());
+        }
+    }
+    mend(world);
+    world.run(MENDING_TIME);
+    assert_eq!(world.open(), Some(primary), "the primary does not write\n{}", world.tail());
+    check(world, &[], Faults::OfResets);
+    let view = world.brain.as_ref().expect("a brain").view(world.now);
+    for node in (0..world.servers.len()).filter(|node| *node != primary) {
+        let problem = view.nodes[node].problem;
+        assert_eq!(problem, Some("renumbered"), "{}\n{}", world.names[node], world.tail());
     }
 }
 

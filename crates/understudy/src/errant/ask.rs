@@ -40,6 +40,8 @@ pub struct Server {
 pub struct Standing {
     /// `gtid_binlog_state`, in the server's text.
     pub binlog_state: String,
+    /// `server_id`.
+    pub server_id: u32,
     /// All GTIDs that it has: those in its binlog, and those it applied as a replica.
     pub has: State,
     /// `gtid_slave_pos`.
@@ -100,7 +102,7 @@ impl Server {
         let rows = self
             .ask(
                 "SELECT @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_current_pos, @@GLOBAL.read_only, \
-                 @@GLOBAL.gtid_strict_mode, @@GLOBAL.max_allowed_packet",
+                 @@GLOBAL.gtid_strict_mode, @@GLOBAL.max_allowed_packet, @@GLOBAL.server_id",
             )
             .await?;
         let text = |column| rows.text(0, column).unwrap_or_default();
@@ -112,6 +114,7 @@ impl Server {
         has.add_position(&current);
         Ok(Standing {
             binlog_state: text(0).to_owned(),
+            server_id: text(6).parse().unwrap_or(0),
             has,
             slave_pos,
             read_only: text(3) != "0",

@@ -15,6 +15,8 @@ pub struct Found {
     pub standing: Standing,
     /// GTIDs that it has received and not applied, and that the primary lacks: `0-3-7`; empty for none.
     pub received: String,
+    /// The primary's `server_id`.
+    pub primary_id: u32,
 }
 
 /// Searches. `account`: one with REPLICATION SLAVE.
@@ -42,7 +44,8 @@ pub async fn find(
         }
     }
     let received = received.minus(&standing.has.union(&of_primary.has)).to_string();
-    Ok(Found { errant: judge::errant(&contents, &of_primary.has), standing, received })
+    let errant = judge::errant(&contents, &of_primary.has);
+    Ok(Found { errant, standing, received, primary_id: of_primary.server_id })
 }
 
 /// The binlogs that may have errant transactions: from the last one before which the server had nothing that the primary lacks; all of them

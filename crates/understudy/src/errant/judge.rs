@@ -56,6 +56,24 @@ impl Errant {
         all.position()
     }
 
+    /// Why they may not be errant at all: the primary, whose `server_id` is given, may have had them before its numbers began anew.
+    pub fn not_errant(&self, slave_pos: &Position, primary_id: u32, primary: &str) -> Option<String> {
+        let first = self.transactions.first()?.gtid;
+        if let Some(own) = self.transactions.iter().find(|one| one.gtid.server == primary_id) {
+            return Some(format!(
+                "{} was written by {primary} itself, which does not know its number any more (RESET MASTER there?): it is not errant, and undoing it \
+                 would lose it",
+                own.gtid
+            ));
+        }
+        self.position_before(slave_pos).in_domain(first.domain).is_none().then(|| {
+            format!(
+                "{first} is the first transaction of domain {} here, so that nothing shows whether {primary} had it before its binlogs begin",
+                first.domain
+            )
+        })
+    }
+
     /// Why they cannot be flashed back, one sentence each.
     pub fn obstacles(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -104,6 +122,22 @@ mod tests {
         assert_eq!(of.before.to_string(), "0-2-4,0-1-5");
         assert_eq!(of.position_before(&"0-1-3".parse().unwrap()).to_string(), "0-1-5");
         assert!(of.obstacles().is_empty());
+    }
+
+    #[test]
+    fn what_the_primary_wrote_itself_is_not_errant() {
+        let why = |files: &[Contents], primary: &str, id| {
+            found(files, primary).not_errant(&"".parse().unwrap(), id, "db1").unwrap_or_default()
+        };
+        let replica = [file("0-1-3", &["0-1-4", "0-1-5"])];
+        assert_eq!(why(&replica, "0-1-4,0-2-5", 2), "");
+        // RESET MASTER on server 1, which has written four since.
+        assert!(why(&replica, "0-1-4", 1).starts_with("0-1-5 was written by db1 itself"));
+        // The same on server 2, which had taken over from server 1.
+        let all = [file("", &["0-1-1", "0-1-2", "0-2-3"])];
+        assert!(why(&all, "0-2-1", 2).starts_with("0-2-3 was written by db1 itself"));
+        let before = [file("", &["0-1-1", "0-1-2"])];
+        assert!(why(&before, "0-2-1", 2).starts_with("0-1-1 is the first transaction of domain 0 here"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub async fn obstacles(
     others: &Others,
 ) -> Result<Vec<String>, Failure> {
     let mut all = found.errant.obstacles();
+    all.extend(found.errant.not_errant(&found.standing.slave_pos, found.primary_id, &primary.name));
     if !found.received.is_empty() {
         all.push(format!(
             "{} was received and not applied, and is nowhere else: run there START SLAVE SQL_THREAD, and look again",
