@@ -89,6 +89,9 @@ pub(crate) struct Belief {
     pub shut_out_why: String,
     /// When it was first seen not to answer, or to be lost; `None` while it is well.
     pub lost_at: Option<Now>,
+    /// Since when it has not been able to serve; `None` while it can. Unlike `lost_at` it outlasts the answers of a node that says itself that it
+    /// refuses: what waits for another node waits from here, and so for a limited time.
+    pub unfit_since: Option<Now>,
     /// Since when it has been shutting down, by its own report (error 1053, or a status that shows that it left the Primary component).
     pub leaving_since: Option<Now>,
     pub doubt: Option<Doubt>,
@@ -144,6 +147,7 @@ impl Belief {
             shut_out: 0,
             shut_out_why: String::new(),
             lost_at: None,
+            unfit_since: None,
             leaving_since: None,
             doubt: None,
             doubt_cleared: None,

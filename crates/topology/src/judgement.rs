@@ -20,6 +20,11 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
         if assessment.serves == Serves::No && assessment.problem != "unchecked" {
             node.doubt = None;
         }
+        if assessment.serves == Serves::No {
+            node.unfit_since.get_or_insert(now);
+        } else {
+            node.unfit_since = None;
+        }
         if assessment == node.assessment {
             continue;
         }

@@ -28,6 +28,7 @@ async fn a_member_that_answers_and_cannot_commit_is_relieved() {
     let scene = Scene::on(plan).await;
     forbidden(&scene).await;
     own_row(&scene).await;
+    refuses(&scene).await;
     large(&scene).await;
     altered(&scene).await;
     for (fault, problem) in [(Fault::WriteLock, "donor"), (Fault::StuckDdl, "Synced")] {
@@ -55,6 +56,26 @@ async fn forbidden(scene: &Scene) {
     let told = |status: &Value| scene.node(status, &writer(status))["advice"].to_string().contains(grant);
     let writes = |status: &Value| is_well(status) && !writer(status).is_empty();
     status_when(&serving, "what the account needs", |status| writes(status) && told(status));
+}
+
+/// A writer that answers and refuses writes: another writes in its place, and an order goes on from there.
+async fn refuses(scene: &Scene) {
+    let directory = directory(&config(&scene.stage, MONITOR_USER));
+    let serving = Serving::start(directory.path());
+    for (refuse, take) in [
+        ("SET GLOBAL wsrep_reject_queries = ALL", "SET GLOBAL wsrep_reject_queries = NONE"),
+        ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
+    ] {
+        let before = writer(&status_when(&serving, "all are well", is_well));
+        scene.stage.run_in(&before, refuse).await.unwrap();
+        let other = |status: &Value| ![before.as_str(), ""].contains(&writer(status).as_str());
+        let after = writer(&status_when(&serving, "another writes", other));
+        let third = crate::ALL.into_iter().find(|node| *node != before && *node != after).unwrap();
+        serving.ask(&["switchover", "--to", third]).with(0);
+        assert_eq!(writer(&serving.status()), third, "{}", journal(&serving));
+        scene.stage.run_in(&before, take).await.unwrap();
+    }
+    status_when(&serving, "all are well again", is_well);
 }
 
 /// A long ALTER stops the commits of all members: nobody takes over.

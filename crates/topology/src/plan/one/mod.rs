@@ -345,7 +345,8 @@ impl One {
     /// The successor of a lost writer where the general election decides. `None`: none can be chosen at this moment, and traffic is held.
     fn elected(&mut self, core: &mut Core, writer: NodeId) -> Option<NodeId> {
         // Only a node that has answered a query sent after the loss: the same event may have hit several nodes.
-        let lost = core.node(writer).lost_at.unwrap_or(core.now);
+        let node = core.node(writer);
+        let lost = node.lost_at.or(node.unfit_since).unwrap_or(core.now);
         let mut to = successor(core, lost, |id| id != writer);
         if to.is_some_and(|best| !core.node(best).answered_since(lost)) {
             let waiting = core.now.saturating_sub(lost) < WORD_WAIT;
