@@ -55,6 +55,11 @@ impl GaleraStatus {
         self.ready && self.is_primary()
     }
 
+    /// The group voted that its data differ from that of the others: it has left, and its position is void, so that it comes back by a full copy.
+    pub fn is_inconsistent(&self) -> bool {
+        self.local_state_comment.eq_ignore_ascii_case("Inconsistent")
+    }
+
     /// Its component has the majority.
     pub fn is_primary(&self) -> bool {
         self.cluster_status.eq_ignore_ascii_case("Primary")

@@ -33,7 +33,13 @@ const TABLE: &[Rule] = &[
         serves: Serves::No,
         forgiven: Forgiven::Never,
         matches: |s| !is(&s.cluster_status, "Primary"),
-        sentence: |s| format!("is in a {} component: it cannot reach the majority", shown(&s.cluster_status)),
+        sentence: |s| {
+            // It says "Disconnected" as well, and no network is to blame.
+            if s.is_inconsistent() {
+                return "is Inconsistent: its data differ from the group's, which it has left; it needs a full copy".into();
+            }
+            format!("is in a {} component: it cannot reach the majority", shown(&s.cluster_status))
+        },
     },
     Rule {
         name: "joining",
@@ -286,6 +292,21 @@ mod tests {
         assert_eq!(found(true, false), Some("read_only"));
         assert_eq!(found(true, true), None);
         assert_eq!(examine(&both).map(|f| f.problem), Some("read_only"));
+    }
+
+    #[test]
+    fn an_inconsistent_node_is_not_told_as_cut_off() {
+        let voted_out = status(|s| {
+            s.cluster_status = "Disconnected".into();
+            s.local_state = Some(5);
+            s.local_state_comment = "Inconsistent".into();
+        });
+        let finding = admit(&voted_out, Rules::default()).unwrap_err();
+        assert_eq!(finding.problem, "non_primary");
+        assert_eq!(
+            finding.sentence,
+            "is Inconsistent: its data differ from the group's, which it has left; it needs a full copy"
+        );
     }
 
     #[test]

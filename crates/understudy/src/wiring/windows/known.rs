@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use measure::recovery::WriteRate;
+use topology::galera::GaleraStatus;
 use topology::kind::Kind;
+use topology::status::Status;
 use topology::view::ClusterView;
 
 use super::seen::{At, Counted, Node, grown, gtids, history, is_fresh, keeps_of_others};
@@ -70,8 +72,15 @@ impl Source {
                     Some(said) => said.last_committed,
                     None => at.and_then(|at| at.seqno),
                 };
+                // Its last report, also when it does not answer any more: its files hold no position.
+                let is_void =
+                    seen.facts.as_ref().and_then(Status::galera).is_some_and(GaleraStatus::is_inconsistent);
                 Kept::Galera {
-                    position: seqno.and_then(|seqno| i64::try_from(seqno).ok()),
+                    position: if is_void {
+                        Some(-1)
+                    } else {
+                        seqno.and_then(|seqno| i64::try_from(seqno).ok())
+                    },
                     history: if is_there { history(seen) } else { at.and_then(|at| at.history.clone()) },
                     missed_bytes: at.and_then(|at| grown(&at.writesets, writesets)),
                     donor: said.and_then(|said| keeps.and_then(|_| node.donor(&said))),
