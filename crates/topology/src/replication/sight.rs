@@ -272,6 +272,22 @@ impl Replication {
             let of_mine = theirs.minus(&mine).ok()?.of(status.origin());
             (!of_mine.is_empty()).then(|| format!("{of_mine}, which {} has", core.name(other)))
         });
+        // A server that is gone as well may have been the only other one with what was acknowledged: its last report counts, unless an operator
+        // drained it to go on without.
+        let is_gone = |other: &NodeId| {
+            let node = core.node(*other);
+            *other != id && !answers(node) && !node.drained()
+        };
+        let gone = || ids(&core.nodes).filter(is_gone).filter(|other| counts && is_measure(*other));
+        let lost = lost.or_else(|| {
+            gone().find_map(|other| {
+                let of_mine = all_of(own(core.node(other))?).minus(&mine).ok()?.of(status.origin());
+                let name = core.name(other);
+                (!of_mine.is_empty()).then(|| {
+                    format!("{of_mine}, which {name} had in its last report, and {name} cannot be asked now")
+                })
+            })
+        });
         let missing = ids(&core.nodes).find(|other| *other != id && !answers(core.node(*other)));
         let before = missing.filter(|_| was_incomplete).map(|missing| {
             format!(
