@@ -20,6 +20,7 @@ mod aliases;
 mod bootstrap;
 mod cycle;
 mod evict;
+pub mod follower;
 mod heartbeat;
 mod hurry;
 mod journal;

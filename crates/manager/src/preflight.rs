@@ -16,7 +16,7 @@ use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, sql};
 use topology::replication::Manager;
 use topology::view::ClusterView;
 
-use crate::rights;
+use crate::{follower, rights};
 
 /// Before an ordered switchover, the nodes have this long to answer. One that does not is reported, and the order continues.
 pub const DEADLINE_ORDERED: Duration = Duration::from_millis(500);
@@ -31,6 +31,8 @@ pub struct Preflight {
     kind: Kind,
     /// Whether this program moves the primary of a primary and its replicas.
     gives_orders: bool,
+    /// How replicas log in at their source.
+    replication: Option<Login>,
 }
 
 /// What to check.
@@ -52,11 +54,15 @@ pub struct Wish<'a> {
 }
 
 impl Preflight {
-    pub(crate) fn new(settings: &topology::settings::Settings, login: Login) -> Self {
+    pub(crate) fn new(
+        settings: &topology::settings::Settings,
+        login: Login,
+        replication: Option<Login>,
+    ) -> Self {
         let nodes = settings.nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect();
         let gives_orders =
             settings.kind == Kind::Replication && settings.replication.manager == Manager::Understudy;
-        Self { nodes, login, kind: settings.kind, gives_orders }
+        Self { nodes, login, kind: settings.kind, gives_orders, replication }
     }
 
     /// Asks the nodes, and judges the answers.
@@ -70,12 +76,11 @@ impl Preflight {
             if view.nodes.get(place).is_none_or(|node| !node.linked || node.misses > 0) {
                 continue;
             }
-            let wanted = Wanted {
-                binlogs: self.kind == Kind::Replication && to_name == Some(name.as_str()),
-                rights: self.gives_orders,
-            };
+            let is_successor = self.kind == Kind::Replication && to_name == Some(name.as_str());
+            let replicas = self.replication.clone().filter(|_| is_successor && self.gives_orders);
+            let wanted = Wanted { binlogs: is_successor, rights: self.gives_orders };
             let (address, login) = (address.clone(), self.login.clone());
-            tasks.spawn(async move { (place, ask(&address, &login, wanted, within).await) });
+            tasks.spawn(async move { (place, ask_all(&address, &login, replicas, wanted, within).await) });
         }
         let mut said: Vec<Said> = self.nodes.iter().map(|_| Said::NotAsked).collect();
         while let Some(done) = tasks.join_next().await {
@@ -105,6 +110,27 @@ struct Wanted {
     binlogs: bool,
     /// The privileges that the monitor account lacks, where that can be known.
     rights: bool,
+}
+
+/// Asks the server, and at the same time tries the account that replicas would log in with there.
+async fn ask_all(
+    address: &str,
+    login: &Login,
+    replicas: Option<Login>,
+    wanted: Wanted,
+    within: Duration,
+) -> Said {
+    let Some(replicas) = replicas else { return ask(address, login, wanted, within).await };
+    let tried = timeout(within, follower::tried(address, &replicas, login, within));
+    let (mut said, tried) = tokio::join!(ask(address, login, wanted, within), tried);
+    if let Said::Server(server) = &mut said {
+        let late = |_| said::ReplicaLogin::NotKnown {
+            user: replicas.user.clone(),
+            why: format!("no answer within {:.1} s", within.as_secs_f64()),
+        };
+        server.replica_login = Some(tried.unwrap_or_else(late));
+    }
+    said
 }
 
 async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Said {

@@ -23,11 +23,12 @@ pub struct Settings {
 impl Settings {
     /// How the manager logs in at the nodes.
     pub(crate) fn login(&self) -> Login {
-        let secret = match self.monitor.password.0.as_str() {
-            "" => Secret::None,
-            password => Secret::Password(password.to_owned()),
-        };
-        Login::new(self.monitor.user.clone(), secret)
+        self.monitor.login()
+    }
+
+    /// How replicas log in at their source.
+    pub(crate) fn replication_login(&self) -> Option<Login> {
+        self.replication.as_ref().map(Account::login)
     }
 }
 
@@ -38,6 +39,16 @@ pub struct Account {
     pub user: String,
     /// Its password.
     pub password: Password,
+}
+
+impl Account {
+    fn login(&self) -> Login {
+        let secret = match self.password.0.as_str() {
+            "" => Secret::None,
+            password => Secret::Password(password.to_owned()),
+        };
+        Login::new(self.user.clone(), secret)
+    }
 }
 
 /// A password; Debug does not show it.

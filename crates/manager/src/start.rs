@@ -86,7 +86,7 @@ impl Handles {
     /// The settings cannot be put in force, or the manager is busy; nothing has changed then.
     pub async fn reconfigure(&mut self, settings: Settings) -> Result<(), NotTaken> {
         let stopping = || NotTaken::Busy("Understudy is stopping".into());
-        let preflight = Preflight::new(&settings.cluster, settings.login());
+        let preflight = Preflight::new(&settings.cluster, settings.login(), settings.replication_login());
         let (reply, answer) = oneshot::channel();
         self.changes.send((settings, reply)).await.map_err(|_| stopping())?;
         let Changed { samples, list } = answer.await.map_err(|_| stopping())??;
@@ -171,9 +171,9 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let (view_in, view) = watch::channel(Arc::new(brain.view(started.elapsed())));
     let journal = Journal { store: store.clone() };
 
-    let login = settings.login();
+    let (login, replication_login) = (settings.login(), settings.replication_login());
     let cluster = settings.cluster;
-    let preflight = Preflight::new(&cluster, login.clone());
+    let preflight = Preflight::new(&cluster, login.clone(), replication_login);
     let mut numbers = Numbers::default();
     let of_place = numbers.of(&cluster.nodes).unwrap_or_default();
     numbers.change(&cluster.nodes, of_place);

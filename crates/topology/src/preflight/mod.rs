@@ -21,6 +21,7 @@ pub mod warm;
 use std::fmt::Write;
 use std::time::Duration;
 
+pub use self::replication::REPLICA_LOGIN;
 pub use self::said::{Said, Server};
 use self::sight::{Found, Rule, Sight};
 use crate::NodeId;

@@ -1,6 +1,7 @@
 //! The checks for a primary with its replicas, in addition to those for any cluster.
 
 use super::Severity::{Fails, Note, Ok as Well, Slow};
+use super::said::ReplicaLogin;
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use super::{Row, Severity};
 use crate::flavor::Dialect;
@@ -61,6 +62,7 @@ const WORDS: &[(&str, &str, &str)] = &[
 
 pub(super) const RULES: &[Rule] = &[
     Rule { check: "rights", look: rights },
+    Rule { check: REPLICA_LOGIN, look: replica_login },
     Rule { check: "lag", look: lag },
     Rule { check: "strict", look: strict },
     Rule { check: "binlog_format", look: binlog_format },
@@ -70,6 +72,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "events", look: events },
     Rule { check: "replicas", look: replicas },
 ];
+
+/// The check whether replicas will be let in at the new primary.
+pub const REPLICA_LOGIN: &str = "replica_login";
 
 /// Whether a problem of that name has its own row here.
 pub(super) fn is_word(problem: &str) -> bool {
@@ -152,6 +157,38 @@ fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         format!("which is not known of {}", unknown.join(" and "))
     };
     look(found, sight.to, format!("grants the monitor account what a switchover needs, {others}"))
+}
+
+/// Every other server will follow the new primary with that account. If it is refused, nobody follows; where commits wait for a replica, they
+/// wait for ever.
+fn replica_login<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let to = sight.to;
+    let quoted = |user: &str| user.replace('\'', "''");
+    let found = match to.server()?.replica_login.as_ref()? {
+        ReplicaLogin::Admitted { user } => {
+            return look(vec![], to, format!("lets in {user}, which replicas log in with"));
+        }
+        ReplicaLogin::MayNotReplicate { user } => to.found(
+            Fails,
+            format!("does not let {user}, which replicas log in with, replicate: it lacks REPLICATION SLAVE"),
+            format!("GRANT REPLICATION SLAVE ON *.* TO '{}'@'%' on the primary", quoted(user)),
+        ),
+        ReplicaLogin::Refused { user, why } => to.found(
+            Fails,
+            format!("does not let in {user}, which replicas log in with, so that nobody could follow it: {why}"),
+            format!(
+                "put the password in [cluster.replication] right and run `understudy reload`, or the account: ALTER USER '{}'@'%' IDENTIFIED BY \
+                 '...' on the primary",
+                quoted(user)
+            ),
+        ),
+        ReplicaLogin::NotKnown { user, why } => to.found(
+            Note,
+            format!("is not known to let in {user}, which replicas log in with: tried from here, {why}"),
+            "try it from a replica's host; or make the account valid for Understudy's host, too, so that it can be tried",
+        ),
+    };
+    look(vec![found], to, "")
 }
 
 fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {

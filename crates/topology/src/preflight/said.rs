@@ -56,6 +56,37 @@ pub struct Server {
     pub sessions: Vec<Session>,
     /// Privileges that the monitor account lacks; `None`: not asked, or a MySQL server, which has other privileges.
     pub rights: Option<Rights>,
+    /// Whether it lets in the account that replicas will log in with; only for the new primary. `None`: not tried.
+    pub replica_login: Option<ReplicaLogin>,
+}
+
+/// What came of a login with the account that replicas log in with, tried from this program's host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicaLogin {
+    /// It is let in.
+    Admitted {
+        /// The account's user name; so below.
+        user: String,
+    },
+    /// It is let in, and lacks REPLICATION SLAVE.
+    MayNotReplicate {
+        /// See above.
+        user: String,
+    },
+    /// It is refused.
+    Refused {
+        /// See above.
+        user: String,
+        /// By the server's own words.
+        why: String,
+    },
+    /// It could not be tried, or the account is for other hosts than this program's.
+    NotKnown {
+        /// See above.
+        user: String,
+        /// What came instead.
+        why: String,
+    },
 }
 
 /// Privileges that the monitor account lacks on a server.
@@ -111,6 +142,7 @@ pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions
         osu_method: text("wsrep_OSU_method"),
         sessions,
         rights: None,
+        replica_login: None,
     }
 }
 

@@ -70,6 +70,7 @@ fn server() -> Server {
         osu_method: Some("TOI".into()),
         sessions: vec![],
         rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
+        replica_login: Some(said::ReplicaLogin::Admitted { user: "replication".into() }),
     }
 }
 
@@ -212,6 +213,21 @@ fn each_word_of_a_replica_has_its_row() {
         node.reason = "has transactions that the primary has not: 0-2-51".into();
     };
     assert_eq!(replicates(errant), one("errant", "db2", Fails));
+}
+
+#[test]
+fn the_account_that_replicas_log_in_with_is_let_in_by_the_new_primary() {
+    use said::ReplicaLogin;
+    let login = |login: ReplicaLogin| replicates(|world| world.server(1).replica_login = Some(login));
+    let (user, why) = ("replication".to_owned(), "access denied".to_owned());
+    let refused = ReplicaLogin::Refused { user: user.clone(), why: why.clone() };
+    assert_eq!(login(refused), one("replica_login", "db2", Fails));
+    let no_right = ReplicaLogin::MayNotReplicate { user: user.clone() };
+    assert_eq!(login(no_right), one("replica_login", "db2", Fails));
+    // An account for the replicas' hosts alone cannot be tried from here: that keeps no order from being carried out.
+    assert_eq!(login(ReplicaLogin::NotKnown { user, why }), one("replica_login", "db2", Note));
+    // Another manager moves the primary.
+    assert_eq!(replicates(|world| world.server(1).replica_login = None), vec![]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use topology::NodeId;
 use topology::action::{Level, Sentence};
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
-use topology::preflight::{Immovable, Report, warm};
+use topology::preflight::{Immovable, REPLICA_LOGIN, Report, warm};
 use topology::view::ClusterView;
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
@@ -148,15 +148,28 @@ impl ClusterControl {
 
     /// Why a switchover is refused before it is begun. The brain refuses by itself what it knows.
     async fn refusal(&self, order: &Order, allow_cold: bool) -> Option<OrderRefused> {
-        let Order::Switchover { to, budget, force: false } = order else { return None };
-        // While there is no healthy writer, an order says who is to follow it: there is nothing to hand over.
         let view = self.view();
+        let (to, budget, is_drain) = match order {
+            Order::Switchover { to, budget, force: false } => (*to, *budget, false),
+            // A drain of the writer moves it, too.
+            Order::Drain { node, budget, force: false, .. }
+                if view.nodes.iter().any(|of| of.id == *node && of.writer) =>
+            {
+                (None, *budget, true)
+            }
+            _ => return None,
+        };
+        // While there is no healthy writer, an order says who is to follow it: there is nothing to hand over.
         let is_handed_over = view.nodes.iter().any(|node| node.writer && node.problem.is_none());
         let mut report = match is_handed_over {
             _ if self.is_informed => return None,
-            true => self.look_before(*to, *budget, DEADLINE_ORDERED).await,
+            true => self.look_before(to, budget, DEADLINE_ORDERED).await,
             false => return None,
         };
+        if is_drain {
+            // Of the rest, the drain's own limits say what is to be said.
+            report.rows.retain(|row| row.check == REPLICA_LOGIN);
+        }
         if allow_cold {
             report.rows.retain(|row| row.check != warm::CHECK);
         }

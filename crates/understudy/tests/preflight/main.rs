@@ -46,6 +46,8 @@ async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_chan
     told("a healthy cluster has a clean table");
     operator::rights(&scene, &serving).await;
     told("rights that the monitor lacks are in the table, and keep an order from being begun");
+    operator::replica_login(&scene, &serving).await;
+    told("an account that replicas cannot log in with is in the table, and keeps an order from being begun");
     running(&scene, &serving).await;
     told("what runs on the primary is in the table");
     locked(&scene, &serving).await;

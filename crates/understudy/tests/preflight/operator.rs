@@ -23,6 +23,30 @@ pub async fn rights(scene: &Scene, serving: &Serving) {
     until_clean(serving);
 }
 
+/// The account that replicas log in with has another password than the configuration, then is for other hosts than this one: the first is refused
+/// before anything is begun, also where the writer is drained; the second is only told. Replicas that are connected stay so.
+pub async fn replica_login(scene: &Scene, serving: &Serving) {
+    let password = |of: &str| format!("ALTER USER 'replication'@'%' IDENTIFIED BY '{of}'");
+    scene.stage.run_in("db1", &password("another")).await.unwrap();
+    let table = until_found(serving, "replica_login db2 fails", 1);
+    assert!(sentence(&table, "replica_login").contains("1045"), "{table:#}");
+    for order in [&["switchover", "--to", "db2"][..], &["drain", "db1"]] {
+        let said = serving.ask(order).with(1);
+        assert!(
+            said.contains("refused (preflight): db2 does not let in replication, which replicas log in with"),
+            "{said}"
+        );
+    }
+    assert_eq!(writer(&serving.status()), "db1");
+    scene.stage.run_in("db1", &password("replication")).await.unwrap();
+    until_clean(serving);
+    let rename = |from: &str, to: &str| format!("RENAME USER 'replication'@'{from}' TO 'replication'@'{to}'");
+    scene.stage.run_in("db1", &rename("%", "192.0.2.%")).await.unwrap();
+    until_found(serving, "replica_login db2 note", 0);
+    scene.stage.run_in("db1", &rename("192.0.2.%", "%")).await.unwrap();
+    until_clean(serving);
+}
+
 /// A budget of 0: an idle primary is left, one with an open transaction is not.
 pub async fn without_waiting(scene: &Scene, serving: &Serving) {
     use mysql_async::prelude::Queryable;

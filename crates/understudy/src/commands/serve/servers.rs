@@ -100,14 +100,19 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         wrong.push(lacks(&missing, monitor));
     }
     link.quit();
-    if let Some(replicas) = replicas
-        && let Err(error) = Link::connect(address, replicas, DEADLINE).await
-    {
-        wrong.push(format!(
-            "the account that replicas log in with, {}, is refused: {error}; run on the primary: CREATE USER '{}'@'%' IDENTIFIED BY \
-             '...'; GRANT REPLICATION SLAVE ON *.* TO '{}'@'%'",
-            replicas.user, replicas.user, replicas.user
-        ));
+    if let Some(replicas) = replicas {
+        let user = &replicas.user;
+        match manager::follower::admits(address, replicas, DEADLINE).await {
+            Err(error) => wrong.push(format!(
+                "the account that replicas log in with, {user}, is refused: {error}; run on the primary: CREATE USER '{user}'@'%' IDENTIFIED BY \
+                 '...'; GRANT REPLICATION SLAVE ON *.* TO '{user}'@'%'"
+            )),
+            Ok(Some(false)) => wrong.push(format!(
+                "the account that replicas log in with, {user}, lacks REPLICATION SLAVE; run on the primary: GRANT REPLICATION SLAVE ON *.* TO \
+                 '{user}'@'%'"
+            )),
+            Ok(_) => {}
+        }
     }
     let role = role(&standing.status);
     Ok(Server { version, role, wrong, standing: may_tell_sources.then_some(standing) })

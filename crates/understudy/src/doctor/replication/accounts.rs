@@ -63,19 +63,11 @@ pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec
 
 /// What is wrong with the account that replicas log in with; `None` when nothing is, or when its grants cannot be read.
 pub async fn replicas(address: &str, login: &Login, deadline: Duration) -> Option<String> {
-    let mut link = match Link::connect(address, login, deadline).await {
-        Ok(link) => link,
-        Err(error) => return Some(format!("is refused: {error}")),
-    };
-    let grants = link.query("SHOW GRANTS", deadline).await.ok()?;
-    link.quit();
-    let may = (0..grants.len()).filter_map(|row| grants.text(row, 0)).any(|grant| {
-        let grant = grant.to_ascii_uppercase();
-        let whole = grant.split(" ON ").next().unwrap_or_default();
-        let whole = whole.trim_start_matches("GRANT ").split(", ").any(|right| right == "REPLICATION SLAVE");
-        whole || grant.contains("ALL PRIVILEGES ON *.*")
-    });
-    (!may).then(|| "lacks REPLICATION SLAVE".to_owned())
+    match manager::follower::admits(address, login, deadline).await {
+        Err(error) => Some(format!("is refused: {error}")),
+        Ok(Some(false)) => Some("lacks REPLICATION SLAVE".to_owned()),
+        Ok(_) => None,
+    }
 }
 
 #[cfg(test)]
