@@ -390,7 +390,9 @@ impl Replication {
 
     /// The primary came back without transactions that it had.
     fn lost_transactions(&self, core: &Core, id: NodeId) -> Option<Finding> {
-        let lost = self.server(id).lost.as_ref().filter(|_| core.writer == Some(id))?;
+        // An operator who orders it to write with force goes on without them.
+        let counts = core.writer == Some(id) && self.forced != Some(id);
+        let lost = self.server(id).lost.as_ref().filter(|_| counts)?;
         Some(refused("lost_transactions", format!("came back without transactions of its own: {lost}")))
     }
 

@@ -221,6 +221,11 @@ fn perform(world: &mut World, words: &[&str]) {
             let to =
                 rest.first().filter(|word| **word != "force").map(|name| NodeId(place(world, name) as u8));
             let budget = Duration::from_secs(2);
+            // The operator takes the loss of what that server has not.
+            if let Some(to) = to.filter(|_| force) {
+                let lacks = world.lacks(usize::from(to.0));
+                world.acknowledged.retain(|uid| !lacks.contains(uid));
+            }
             world.operator(Order::Switchover { to, budget, force });
         }
         ["order", "undrain", name] => {
