@@ -79,6 +79,8 @@ pub(crate) struct Core {
     pub term: Term,
     /// The writer of the last decision, also while its lane is held.
     pub writer: Option<NodeId>,
+    /// When another node last became the writer, since the program started. A term may also rise without that (the start, a move that is undone).
+    pub writer_changed_at: Option<Now>,
     pub disk: Disk,
     pub saving: Option<Saving>,
     /// Why no lane is open, when none is.
@@ -126,6 +128,7 @@ impl Core {
             first_epoch: 0,
             term,
             writer,
+            writer_changed_at: None,
             disk: Disk::new(Choice { term, writer }),
             saving: None,
             hold: "no node has been checked yet".into(),

@@ -30,6 +30,9 @@ pub struct ClusterView {
     pub version: u64,
     /// The writer's name (`writers = "one"`); also while its lane is held.
     pub writer: Option<String>,
+    /// When another node last became the writer, in milliseconds since the program started; `None` when none has.
+    #[serde(skip)]
+    pub writer_changed_ms: Option<u64>,
     /// The node that a switchover without a named target would choose (`writers = "one"`).
     pub candidate: Option<String>,
     /// Whether any lane is open.

@@ -18,7 +18,7 @@ use crate::repeat::{Repeat, Turn};
 use crate::reply::Reply;
 use crate::request::{MoveWish, Said, preflight_wish};
 use crate::slow::slow;
-use crate::{Cluster, Control};
+use crate::{Cluster, Control, Standing};
 
 /// The state that all handlers share.
 pub struct Api<C> {
@@ -179,8 +179,10 @@ async fn to_its_end(order: impl Future<Output = Reply> + Send + 'static) -> Repl
 /// One failover for all requests that come at the same time. It is a task of its own, so that it continues when the first client
 /// disconnects, and the next request gets its result.
 async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
-    let mut told = match api.failover.turn(Instant::now(), api.control.standing().term) {
+    let standing = api.control.standing();
+    let mut told = match api.failover.turn(Instant::now(), standing.term, standing.changed_ago) {
         Turn::Answered(reply) => return reply,
+        Turn::ChangedAlready(ago) => return changed_already(&standing, ago, api.control.cluster()),
         Turn::Join(told) => told,
         Turn::Lead(tell) => {
             let told = tell.subscribe();
@@ -196,6 +198,20 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
         let message = "the failover ended without an answer; look at the status before asking again";
         Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     })
+}
+
+/// The answer to a request to move the writer, just after it was moved.
+fn changed_already(standing: &Standing, ago: Duration, cluster: &Cluster) -> Reply {
+    let writer = standing.writer.map(|node| cluster.name_of(node));
+    let message = match writer {
+        Some(writer) => format!("{writer} is the writer, term {}", standing.term),
+        None => "the writer is being determined".to_owned(),
+    };
+    let note = format!(
+        "the writer changed {:.1} s ago and is not moved again; name \"to\" to insist",
+        ago.as_secs_f64()
+    );
+    Reply::done(message, json!({ "writer": writer, "term": standing.term, "changed": false })).repeated(&note)
 }
 
 // ---- paths and methods that do not exist

@@ -70,6 +70,9 @@ pub struct Standing {
     pub term: Term,
     /// The writer, when there is one.
     pub writer: Option<NodeId>,
+    /// How long ago another node became the writer, by whose doing ever. `None` when that is not known, or when another program moves the
+    /// writer, where an order only tells of that.
+    pub changed_ago: Option<Duration>,
 }
 
 /// The cluster behind the API. The program's wiring implements it.

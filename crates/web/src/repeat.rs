@@ -2,7 +2,8 @@
 //!
 //! A caller who lost the answer (a timeout, a broken line, `curl --retry`) asks again. Without a named target each request
 //! would move the writer once more, so requests that arrive while one runs join it, and one that arrives within
-//! [`REPEAT_WINDOW`] of a success, with no other change of the writer since, is answered with that success. A request that names its target needs none of this: the
+//! [`REPEAT_WINDOW`] of a change of the writer is answered with the writer that there is. By whose doing it changed is all one: such a request,
+//! at the end of a script that has moved the primary, or that an automatic failover has called, is to tell of that change. A request that names its target needs none of this: the
 //! target is already the writer the second time.
 //!
 //! ```text
@@ -39,6 +40,8 @@ enum Last {
 pub enum Turn {
     /// Nothing: this is the result.
     Answered(Reply),
+    /// Nothing: the writer changed that long ago.
+    ChangedAlready(Duration),
     /// Wait for the failover that runs.
     Join(Waiting),
     /// Carry it out, and send the result to the others through this.
@@ -46,13 +49,17 @@ pub enum Turn {
 }
 
 impl Repeat {
-    /// What this request has to do. `term` is the one in force: after another change of the writer an earlier success is no answer any more.
-    pub fn turn(&self, now: Instant, term: Term) -> Turn {
+    /// What this request has to do. The writer changed `changed_ago`. `term` is the one in force: with another one an earlier success is no answer
+    /// any more.
+    pub fn turn(&self, now: Instant, term: Term, changed_ago: Option<Duration>) -> Turn {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             // The request that ran it has ended without an answer (its sender was dropped).
             Some(Last::Running(running)) if running.has_changed().is_ok() => {
                 return Turn::Join(running.clone());
+            }
+            _ if changed_ago.is_some_and(|ago| ago < REPEAT_WINDOW) => {
+                return Turn::ChangedAlready(changed_ago.unwrap_or_default());
             }
             Some(Last::Done { at, term: then, reply })
                 if *then == term && now.duration_since(*at) < REPEAT_WINDOW =>
@@ -89,30 +96,33 @@ mod tests {
     fn a_repetition_is_answered_and_a_later_one_leads() {
         let repeat = Repeat::default();
         let start = Instant::now();
-        let Turn::Lead(tell) = repeat.turn(start, Term(8)) else { panic!("the first leads") };
-        assert!(matches!(repeat.turn(start, Term(8)), Turn::Join(_)));
+        let Turn::Lead(tell) = repeat.turn(start, Term(8), None) else { panic!("the first leads") };
+        assert!(matches!(repeat.turn(start, Term(8), None), Turn::Join(_)));
         repeat.finish(&tell, &done(), start, Term(8));
-        assert!(matches!(repeat.turn(start + REPEAT_WINDOW / 2, Term(8)), Turn::Answered(_)));
-        assert!(matches!(repeat.turn(start + REPEAT_WINDOW, Term(8)), Turn::Lead(_)));
+        assert!(matches!(repeat.turn(start + REPEAT_WINDOW / 2, Term(8), None), Turn::Answered(_)));
+        assert!(matches!(repeat.turn(start + REPEAT_WINDOW, Term(8), None), Turn::Lead(_)));
     }
 
     #[test]
-    fn a_success_that_was_overtaken_is_not_repeated() {
+    fn after_any_change_of_the_writer_nothing_is_moved() {
         let repeat = Repeat::default();
         let start = Instant::now();
-        let Turn::Lead(tell) = repeat.turn(start, Term(7)) else { panic!("the first leads") };
+        let Turn::Lead(tell) = repeat.turn(start, Term(7), None) else { panic!("the first leads") };
         repeat.finish(&tell, &done(), start, Term(8));
-        assert!(matches!(repeat.turn(start, Term(9)), Turn::Lead(_)));
+        assert!(matches!(repeat.turn(start, Term(9), Some(Duration::ZERO)), Turn::ChangedAlready(_)));
+        assert!(matches!(repeat.turn(start, Term(9), Some(REPEAT_WINDOW)), Turn::Lead(_)));
     }
 
     #[test]
     fn a_refusal_or_a_vanished_leader_is_not_repeated() {
         let repeat = Repeat::default();
         let start = Instant::now();
-        let Turn::Lead(tell) = repeat.turn(start, Term(8)) else { panic!("the first leads") };
+        let Turn::Lead(tell) = repeat.turn(start, Term(8), None) else { panic!("the first leads") };
         repeat.finish(&tell, &Reply::bad_request("no"), start, Term(8));
-        let Turn::Lead(tell) = repeat.turn(start, Term(8)) else { panic!("a refusal may be tried again") };
+        let Turn::Lead(tell) = repeat.turn(start, Term(8), None) else {
+            panic!("a refusal may be tried again")
+        };
         drop(tell);
-        assert!(matches!(repeat.turn(start, Term(8)), Turn::Lead(_)));
+        assert!(matches!(repeat.turn(start, Term(8), None), Turn::Lead(_)));
     }
 }

@@ -26,6 +26,7 @@ struct Fake {
     refuse: Mutex<Option<OrderRefused>>,
     /// When set, an order waits here until it is told to go on.
     gate: Option<Notify>,
+    changed_ago: Mutex<Option<Duration>>,
     live: broadcast::Sender<Event>,
 }
 
@@ -67,7 +68,7 @@ impl Control for Fake {
         Report { from: Some("db1".into()), to: to.map(name), fails: false, rows: vec![row] }
     }
     fn standing(&self) -> Standing {
-        Standing { term: Term(8), writer: Some(NodeId(1)) }
+        Standing { term: Term(8), writer: Some(NodeId(1)), changed_ago: *self.changed_ago.lock().unwrap() }
     }
     async fn status(&self) -> Value {
         json!({ "term": 8 })
@@ -116,7 +117,14 @@ impl Stand {
         let nodes = ["db1", "db2", "db3"].map(str::to_owned).to_vec();
         let cluster = Cluster { id: 5, name: "shop".into(), nodes };
         let live = broadcast::channel(8).0;
-        let fake = Arc::new(Fake { cluster, given: Mutex::default(), refuse: Mutex::default(), gate, live });
+        let fake = Arc::new(Fake {
+            cluster,
+            given: Mutex::default(),
+            refuse: Mutex::default(),
+            gate,
+            changed_ago: Mutex::default(),
+            live,
+        });
         let settings = Settings {
             http: vec!["127.0.0.1:0".into()],
             https: vec![],
@@ -372,6 +380,24 @@ async fn manual_failover_asked_again_is_done_once() {
     assert!(said["message"].as_str().unwrap().contains("nothing had to be moved"), "{said}");
     assert_eq!(stand.given().len(), 1);
     assert_eq!(stand.put(FAILOVER, &keyed(r#","to":"db3""#)).await.0, 200);
+    assert_eq!(stand.given().len(), 2);
+}
+
+/// Moved by an order with a target, by a failover or by another program: the request tells of that.
+#[tokio::test]
+async fn manual_failover_just_after_any_change_of_the_writer_moves_nothing() {
+    let stand = Stand::new();
+    *stand.fake.changed_ago.lock().unwrap() = Some(Duration::from_millis(1_500));
+    let (status, said) = stand.put(FAILOVER, &keyed("")).await;
+    assert_eq!((status, &said["success"], &said["data"]["changed"]), (200, &json!(true), &json!(false)));
+    assert_eq!((&said["data"]["repeated"], &said["data"]["writer"]), (&json!(true), &json!("db2")));
+    assert!(said["message"].as_str().unwrap().contains("the writer changed 1.5 s ago"), "{said}");
+    assert_eq!(stand.given(), []);
+    // Who names a target insists, and later the request is one to move the writer.
+    assert_eq!(stand.put(FAILOVER, &keyed(r#","to":"db3""#)).await.0, 200);
+    *stand.fake.changed_ago.lock().unwrap() = Some(Duration::from_secs(10));
+    let (_, said) = stand.put(FAILOVER, &keyed("")).await;
+    assert_eq!(said["data"]["changed"], true);
     assert_eq!(stand.given().len(), 2);
 }
 

@@ -51,6 +51,7 @@ impl Brain {
             term: core.term,
             version: core.version,
             writer: core.writer.map(|id| core.name(id).to_owned()),
+            writer_changed_ms: core.writer_changed_at.map(|at| at.as_millis() as u64),
             candidate: self.candidate(),
             gate: if core.any_open() { TrafficFlow::Open } else { TrafficFlow::Held },
             hold_because: (!core.any_open()).then(|| core.hold.clone()),

@@ -110,6 +110,7 @@ fn world(kind: Kind) -> World {
             term: Term(1),
             version: 1,
             writer: Some("db1".into()),
+            writer_changed_ms: None,
             candidate: Some("db2".into()),
             gate: TrafficFlow::Open,
             hold_because: None,

@@ -15,7 +15,7 @@ use topology::action::{Level, Sentence};
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Immovable, REPLICA_LOGIN, Report, warm};
-use topology::view::ClusterView;
+use topology::view::{ClusterView, TrafficFlow};
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
 use super::capacity::Capacities;
@@ -252,7 +252,13 @@ impl Control for ClusterControl {
     fn standing(&self) -> Standing {
         let view = self.view();
         let writer = view.nodes.iter().find(|node| node.writer).map(|node| node.id);
-        Standing { term: view.term, writer }
+        // The view is published before an order is answered. While statements wait, a request is not taken for one that only tells of a change.
+        let changed_ago = view
+            .writer_changed_ms
+            .filter(|_| view.gate == TrafficFlow::Open && !self.is_informed)
+            .and_then(|at| self.started.checked_add(Duration::from_millis(at)))
+            .map(|at| at.elapsed());
+        Standing { term: view.term, writer, changed_ago }
     }
 
     async fn status(&self) -> Value {

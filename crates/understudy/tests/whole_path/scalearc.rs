@@ -2,16 +2,21 @@
 //! `curl -k -X PUT https://172.31.10.30/api/cluster/5/manual_failover -d '{"apikey": "..."}'`.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::program::{Ended, Serving, run};
 use crate::{KEY, Scene, is_well, node, status_when, term, writer};
 
-/// Refused when the new writer is not writable, done, done once only, refused without the key. db2 writes before.
+/// How long after a change of the writer a request without a target only tells of it.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Answered without a move just after one; refused when the new writer is not writable, done, done once only, refused without the key. db2 writes before.
 pub async fn all(scene: &Scene, serving: &Serving) {
     let before = serving.status();
     assert_eq!(writer(&before), "db2");
+    after_a_change(scene, serving).await;
     not_writable(scene, serving).await;
     twice(scene, serving);
     wrong_key(scene, serving);
@@ -38,6 +43,25 @@ fn answer(ended: &Ended) -> (u16, String, Value) {
     let (head, body) = ended.out.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, body.to_owned(), serde_json::from_str(body).unwrap())
+}
+
+/// The pair of a planned change: the writer is moved by name, and the balancer is told.
+async fn after_a_change(scene: &Scene, serving: &Serving) {
+    for to in ["db1", "db2"] {
+        serving.ask(&["switchover", "--to", to]).with(0);
+        let moved = serving.status();
+        let (status, _, said) = answer(&curl(scene, "-k", KEY, ""));
+        assert_eq!(
+            (status, &said["data"]["changed"], &said["data"]["writer"]),
+            (200, &Value::Bool(false), &Value::from(to)),
+            "{said}"
+        );
+        assert_eq!(said["data"]["repeated"], true, "{said}");
+        let after = serving.status();
+        assert_eq!((writer(&after), term(&after)), (to.to_owned(), term(&moved)), "{said}");
+    }
+    // From here on such a request is one to move the writer.
+    tokio::time::sleep(WINDOW).await;
 }
 
 async fn not_writable(scene: &Scene, serving: &Serving) {

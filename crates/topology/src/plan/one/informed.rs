@@ -61,7 +61,7 @@ impl One {
             to.is_none() && self.followed_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_MOVED);
         if (to == Some(writer) || just_moved) && writes(core, writer) {
             let text = format!("{} is the writer already, term {}", core.name(writer), core.term);
-            core.answer_done(&order, text);
+            core.answer_unchanged(&order, text);
             return;
         }
         let whom = to.map_or("another server", |to| core.name(to));

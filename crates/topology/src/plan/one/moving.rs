@@ -231,6 +231,9 @@ impl One {
         }
         // A failover may end with the old writer, when it came back first.
         let is_moved = core.writer != Some(run.to);
+        if is_moved && core.writer.is_some() {
+            core.writer_changed_at = Some(core.now);
+        }
         core.writer = Some(run.to);
         core.set_lane(run.to, LaneState::Open);
         core.settled();
@@ -262,7 +265,11 @@ impl One {
         }
         core.say(Level::Info, text.clone());
         if let Some(order) = run.order {
-            core.answer_done(&order, text);
+            if is_moved {
+                core.answer_done(&order, text);
+            } else {
+                core.answer_unchanged(&order, text);
+            }
         }
     }
 
