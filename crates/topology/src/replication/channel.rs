@@ -19,7 +19,8 @@ pub struct Channel {
     pub sql_running: bool,
     /// Seconds_Behind_Master / Seconds_Behind_Source; `None` while it is not known.
     pub lag_s: Option<u64>,
-    /// The last error of either thread; empty when there is none.
+    /// Why the SQL thread is stopped, or while it runs the last error of either thread. Empty when there is none. An error of the I/O thread
+    /// says nothing about a stopped SQL thread: it is left over from the loss of a source.
     pub error: String,
     /// It replicates by GTID.
     pub by_gtid: bool,
@@ -48,13 +49,14 @@ const FILTERS: [&str; 6] = [
 pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
     let either = |new: &str, old: &str| value(new).or_else(|| value(old)).unwrap_or("");
     let yes = |text: &str| text.eq_ignore_ascii_case("Yes");
-    let errors = [value("Last_IO_Error"), value("Last_SQL_Error")];
+    let sql_running = yes(either("Replica_SQL_Running", "Slave_SQL_Running"));
+    let errors = [value("Last_IO_Error").filter(|_| sql_running), value("Last_SQL_Error")];
     Channel {
         name: either("Channel_Name", "Connection_name").into(),
         source: format!("{}:{}", either("Source_Host", "Master_Host"), either("Source_Port", "Master_Port")),
         io_running: yes(either("Replica_IO_Running", "Slave_IO_Running")),
         io_stopped: either("Replica_IO_Running", "Slave_IO_Running").eq_ignore_ascii_case("No"),
-        sql_running: yes(either("Replica_SQL_Running", "Slave_SQL_Running")),
+        sql_running,
         lag_s: either("Seconds_Behind_Source", "Seconds_Behind_Master").parse().ok(),
         by_gtid: value("Using_Gtid").is_some_and(|how| !how.eq_ignore_ascii_case("No"))
             || value("Auto_Position") == Some("1"),
@@ -114,5 +116,18 @@ mod tests {
         assert!(read.received().is_some_and(|set| set.to_string() == received));
         let family = Family::MySql;
         assert_eq!(read, Channel { io_running: false, lag_s: None, error, received, family, ..want });
+    }
+
+    #[test]
+    fn the_loss_of_a_source_is_no_reason_why_the_sql_thread_is_stopped() {
+        let error = |running, sql_error| {
+            let lost = "error reconnecting to master: 104 Connection reset by peer";
+            let row =
+                [("Slave_SQL_Running", running), ("Last_IO_Error", lost), ("Last_SQL_Error", sql_error)];
+            channel(among(&row)).error
+        };
+        assert_eq!(error("No", ""), "");
+        assert_eq!(error("No", "1062: duplicate entry"), "1062: duplicate entry");
+        assert!(error("Yes", "").starts_with("error reconnecting"));
     }
 }

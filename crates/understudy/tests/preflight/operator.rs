@@ -1,11 +1,13 @@
 //! What an operator is told where nothing is wrong with the servers: missing rights, a node that is gone, another Understudy beside this one, and
 //! an order that waits for nobody.
 
+use std::time::{Duration, Instant};
+
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
 use serde_json::Value;
 
-use crate::program::{Serving, until};
+use crate::program::{LONG, Serving, until};
 use crate::scene::{Scene, is_well, status_when, writer};
 use crate::{found, sentence, until_clean, until_found};
 
@@ -38,13 +40,33 @@ pub async fn replica_login(scene: &Scene, serving: &Serving) {
         );
     }
     assert_eq!(writer(&serving.status()), "db1");
+    refused_and_stopped(scene, "db3").await;
     scene.stage.run_in("db1", &password("replication")).await.unwrap();
     until_clean(serving);
+    status_when(serving, "the stopped one follows again", is_well);
     let rename = |from: &str, to: &str| format!("RENAME USER 'replication'@'{from}' TO 'replication'@'{to}'");
     scene.stage.run_in("db1", &rename("%", "192.0.2.%")).await.unwrap();
     until_found(serving, "replica_login db2 note", 0);
     scene.stage.run_in("db1", &rename("192.0.2.%", "%")).await.unwrap();
     until_clean(serving);
+}
+
+/// The primary does not let a replica in, and then its threads are stopped: what is left is an error of its I/O thread, which is no reason to leave it
+/// stopped.
+async fn refused_and_stopped(scene: &Scene, name: &str) {
+    for statement in ["STOP SLAVE", "START SLAVE"] {
+        scene.stage.run_in(name, statement).await.unwrap();
+    }
+    let began = Instant::now();
+    let is_refused = async || {
+        let rows = scene.stage.run_in(name, "SHOW SLAVE STATUS").await.unwrap();
+        rows.iter().flatten().any(|value| value == "1045")
+    };
+    while !is_refused().await {
+        assert!(began.elapsed() < LONG, "{name} is let in");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scene.stage.run_in(name, "STOP SLAVE").await.unwrap();
 }
 
 /// A budget of 0: an idle primary is left, one with an open transaction is not.
