@@ -124,17 +124,18 @@ async fn ask_all(
     let tried = timeout(within, follower::tried(address, &replicas, login, within));
     let (mut said, tried) = tokio::join!(ask(address, login, wanted, within), tried);
     if let Said::Server(server) = &mut said {
-        let late = |_| said::ReplicaLogin::NotKnown {
-            user: replicas.user.clone(),
-            why: format!("no answer within {:.1} s", within.as_secs_f64()),
-        };
+        let late = |_| said::ReplicaLogin::NotKnown { user: replicas.user.clone(), why: late_text(within) };
         server.replica_login = Some(tried.unwrap_or_else(late));
     }
     said
 }
 
+fn late_text(within: Duration) -> String {
+    format!("no answer within {:.1} s", within.as_secs_f64())
+}
+
 async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Said {
-    let late = || Said::Failed { why: format!("no answer within {:.1} s", within.as_secs_f64()), late: true };
+    let late = || Said::Failed { why: late_text(within), late: true };
     match timeout(within, read(address, login, wanted, within)).await {
         Err(_) | Ok(Err(LinkError::TimedOut { .. })) => late(),
         Ok(Err(error)) => Said::Failed { why: error.to_string(), late: false },

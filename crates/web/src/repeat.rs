@@ -20,7 +20,7 @@ use topology::Term;
 
 use crate::reply::Reply;
 
-/// How long after a success a request without a target counts as its repetition.
+/// How long after a change of the writer, or a success, a request without a target counts as its repetition.
 pub const REPEAT_WINDOW: Duration = Duration::from_secs(10);
 
 type Waiting = watch::Receiver<Option<Reply>>;
@@ -53,23 +53,22 @@ impl Repeat {
     /// any more.
     pub fn turn(&self, now: Instant, term: Term, changed_ago: Option<Duration>) -> Turn {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            // The request that ran it has ended without an answer (its sender was dropped).
-            Some(Last::Running(running)) if running.has_changed().is_ok() => {
-                return Turn::Join(running.clone());
-            }
-            _ if changed_ago.is_some_and(|ago| ago < REPEAT_WINDOW) => {
-                return Turn::ChangedAlready(changed_ago.unwrap_or_default());
-            }
-            Some(Last::Done { at, term: then, reply })
-                if *then == term && now.duration_since(*at) < REPEAT_WINDOW =>
-            {
-                let ago = now.duration_since(*at).as_secs_f64();
-                let note =
-                    format!("this was done {ago:.1} s ago and is not done again; name \"to\" to insist");
-                return Turn::Answered(reply.clone().repeated(&note));
-            }
-            _ => {}
+        // One that has ended without an answer (its sender was dropped) is no longer joined.
+        if let Some(Last::Running(running)) = &*last
+            && running.has_changed().is_ok()
+        {
+            return Turn::Join(running.clone());
+        }
+        if let Some(ago) = changed_ago.filter(|ago| *ago < REPEAT_WINDOW) {
+            return Turn::ChangedAlready(ago);
+        }
+        if let Some(Last::Done { at, term: then, reply }) = &*last
+            && *then == term
+            && now.duration_since(*at) < REPEAT_WINDOW
+        {
+            let ago = now.duration_since(*at).as_secs_f64();
+            let note = format!("this was done {ago:.1} s ago and is not done again; name \"to\" to insist");
+            return Turn::Answered(reply.clone().repeated(&note));
         }
         let (tell, told) = watch::channel(None);
         *last = Some(Last::Running(told));

@@ -267,25 +267,22 @@ impl Replication {
         // A server that was found to have errant transactions, or has other numbers, is no measure for the primary.
         let is_measure =
             |other: NodeId| self.server(other).errant.is_none() && !core.node(other).is_renumbered;
-        let lost = others().filter(|other| counts && is_measure(*other)).find_map(|other| {
+        let of_mine = |theirs: &History| {
+            let lacks = theirs.minus(&mine).ok()?.of(status.origin());
+            (!lacks.is_empty()).then_some(lacks)
+        };
+        let measures = ids(&core.nodes).filter(|other| counts && *other != id && is_measure(*other));
+        let (here, gone): (Vec<NodeId>, Vec<NodeId>) = measures.partition(|other| answers(core.node(*other)));
+        let lost = here.into_iter().find_map(|other| {
             let (_, theirs) = spoke(other)?;
-            let of_mine = theirs.minus(&mine).ok()?.of(status.origin());
-            (!of_mine.is_empty()).then(|| format!("{of_mine}, which {} has", core.name(other)))
+            Some(format!("{}, which {} has", of_mine(theirs)?, core.name(other)))
         });
         // A server that is gone as well may have been the only other one with what was acknowledged: its last report counts, unless an operator
         // drained it to go on without.
-        let is_gone = |other: &NodeId| {
-            let node = core.node(*other);
-            *other != id && !answers(node) && !node.drained()
-        };
-        let gone = || ids(&core.nodes).filter(is_gone).filter(|other| counts && is_measure(*other));
         let lost = lost.or_else(|| {
-            gone().find_map(|other| {
-                let of_mine = all_of(own(core.node(other))?).minus(&mine).ok()?.of(status.origin());
-                let name = core.name(other);
-                (!of_mine.is_empty()).then(|| {
-                    format!("{of_mine}, which {name} had in its last report, and {name} cannot be asked now")
-                })
+            gone.into_iter().filter(|other| !core.node(*other).drained()).find_map(|other| {
+                let (lacks, name) = (of_mine(&all_of(own(core.node(other))?))?, core.name(other));
+                Some(format!("{lacks}, which {name} had in its last report, and {name} cannot be asked now"))
             })
         });
         let missing = ids(&core.nodes).find(|other| *other != id && !answers(core.node(*other)));
