@@ -49,6 +49,7 @@ pub(crate) async fn barrier(
     address: &str,
     login: &Login,
     lost: Option<&[String]>,
+    at_least: Option<u64>,
     within: Duration,
 ) -> Result<(), Failed> {
     in_time(within, async {
@@ -58,7 +59,7 @@ pub(crate) async fn barrier(
         }
         let mut view = view(&mut watch, within).await?;
         loop {
-            let read = causal_read(address, login, within);
+            let read = causal_read(address, login, at_least, within);
             let changed = view_after(&mut watch, &view, within);
             tokio::select! {
                 biased;
@@ -84,7 +85,12 @@ async fn until_without(watch: &mut Link, lost: &[String], within: Duration) -> R
     }
 }
 
-async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(), Failed> {
+async fn causal_read(
+    address: &str,
+    login: &Login,
+    at_least: Option<u64>,
+    within: Duration,
+) -> Result<(), Failed> {
     let until = Instant::now() + within;
     let left = || until.saturating_duration_since(Instant::now());
     let mut link = Link::connect(address, login, within).await?;
@@ -102,6 +108,13 @@ async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(
     };
     if !says("wsrep_ready", "ON") || !says("wsrep_cluster_status", "Primary") {
         return Err(Failed::because("it is not a ready member of the Primary component"));
+    }
+    let has: Option<u64> = member.value_of("wsrep_last_committed").and_then(|seqno| seqno.parse().ok());
+    if let Some((has, at_least)) = has.zip(at_least).filter(|(has, at_least)| has < at_least) {
+        let text = format!(
+            "it has applied everything up to write set {has}, and the cluster had committed {at_least}: start the node that has it; or, only if              what is between them may be lost, undrain this one"
+        );
+        return Err(Failed::because(text));
     }
     Ok(())
 }

@@ -373,11 +373,11 @@ impl Cycle {
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
                 Action::Replication(action) => self.tend_server(acts, action),
-                Action::Barrier { node, term, lost, within } => {
+                Action::Barrier { node, term, lost, at_least, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
                     let lost = lost.map(|lost| cycle_state.aliases.names_of(&self.address(lost)));
                     acts.spawn(async move {
-                        let outcome = match act::barrier(&address, &login, lost.as_deref(), within).await {
+                        let outcome = match act::barrier(&address, &login, lost.as_deref(), at_least, within).await {
                             Ok(()) => Outcome::BarrierPassed { node, term },
                             Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
                         };
@@ -480,6 +480,10 @@ impl Cycle {
                     |node| (self.numbers.number(node), self.name(node).to_owned(), self.address(node));
                 let members = members.into_iter().map(known).collect();
                 self.watched.hurry(hurry::Wish { number, members, view });
+            }
+            galera::Action::Remember { component } => {
+                // If the store's thread has ended, the program ends, too.
+                let _ = self.store.send(Work::Remember(component));
             }
             galera::Action::Ease { number } => self.watched.ease(number),
             galera::Action::Desync { node, on } => {

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use topology::brain::{Brain, NotTaken, Restored};
 use topology::fact::Fact;
+use topology::galera::Component;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::reads::Reached;
 use topology::routes::{Lane, Routes};
@@ -153,9 +154,9 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once. Everything else arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let Opened { store, saved, loans, newest_row_unix_ms, thread: store_thread } =
+    let Opened { store, saved, loans, component, newest_row_unix_ms, thread: store_thread } =
         Store::open(&settings.store)?;
-    let restored = restore(&settings, &saved, newest_row_unix_ms);
+    let restored = restore(&settings, &saved, component, newest_row_unix_ms);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
     let (facts_in, facts) = mpsc::channel(FACTS_MAX);
@@ -267,7 +268,12 @@ pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreErr
 }
 
 /// Maps the saved names to nodes of the present configuration; names that it does not have any more are dropped.
-fn restore(settings: &Settings, saved: &Saved, newest_row_unix_ms: Option<u64>) -> Restored {
+fn restore(
+    settings: &Settings,
+    saved: &Saved,
+    component: Option<Component>,
+    newest_row_unix_ms: Option<u64>,
+) -> Restored {
     // If the clock was set back since then, it counts as just now.
     let ago = |unix_ms: u64| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(unix_ms));
     let limit =
@@ -279,6 +285,7 @@ fn restore(settings: &Settings, saved: &Saved, newest_row_unix_ms: Option<u64>) 
         failed_over_ago: saved.failed_over_unix_ms.map(ago),
         is_writer_incomplete: saved.is_writer_incomplete,
         renumbered: saved.renumbered.iter().filter_map(|name| settings.cluster.node(name)).collect(),
+        component,
         away: newest_row_unix_ms.map(ago),
     }
 }

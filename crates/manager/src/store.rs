@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
+use topology::galera::Component;
 use topology::view::Level;
 
 use crate::hurry::loan::Loan;
@@ -31,6 +32,8 @@ const INCOMPLETE: &str =
     "CREATE TABLE IF NOT EXISTS incomplete (id INTEGER PRIMARY KEY CHECK (id = 1), writer TEXT NOT NULL)";
 /// The nodes whose transactions are numbered as the primary's were before those began anew.
 const RENUMBERED: &str = "CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMARY KEY)";
+/// The writer's component in a Galera cluster, as JSON.
+const COMPONENT: &str = "CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL)";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -118,6 +121,8 @@ type OnWritten = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 pub(crate) enum Work {
     Save(Saved, OnWritten),
+    /// Replaces the writer's component. An error is logged.
+    Remember(Component),
     /// Replaces the list of changed settings.
     Lend(Vec<Loan>, OnWritten),
     Note(JournalRow, Shelf),
@@ -136,13 +141,14 @@ impl Store {
         let mut file = File::open(path)?;
         let saved = file.saved()?;
         let loans = file.loans().map_err(|error| explain(path, &error))?;
+        let component = file.component().map_err(|error| explain(path, &error))?;
         let newest_row_unix_ms = file.newest_row_unix_ms().map_err(|error| explain(path, &error))?;
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
-        Ok(Opened { store: Store { queue }, saved, loans, newest_row_unix_ms, thread })
+        Ok(Opened { store: Store { queue }, saved, loans, component, newest_row_unix_ms, thread })
     }
 
     /// Queues a request; `Err` returns it when the thread is gone.
@@ -156,6 +162,7 @@ pub(crate) struct Opened {
     pub store: Store,
     pub saved: Saved,
     pub loans: Vec<Loan>,
+    pub component: Option<Component>,
     /// When the newest journal row was written, in milliseconds since 1970.
     pub newest_row_unix_ms: Option<u64>,
     pub thread: JoinHandle<()>,
@@ -231,7 +238,7 @@ impl File {
                 let (result, told) = match save {
                     Work::Save(saved, told) => (self.save(&saved), told),
                     Work::Lend(loans, told) => (self.lend(&loans), told),
-                    Work::Note(..) | Work::Last(..) => continue,
+                    Work::Remember(..) | Work::Note(..) | Work::Last(..) => continue,
                 };
                 told(result.map_err(|error| explain(&self.path, &error)));
             }
@@ -239,6 +246,7 @@ impl File {
             for work in others {
                 match work {
                     Work::Note(row, shelf) => rows.push((row, shelf)),
+                    Work::Remember(component) => self.remember(&component),
                     Work::Last(rows_max, reply) => {
                         self.note(&std::mem::take(&mut rows));
                         let result = self.last(rows_max).map_err(|error| explain(&self.path, &error));
@@ -313,6 +321,32 @@ impl File {
             )?;
         }
         change.commit()
+    }
+
+    fn component(&self) -> rusqlite::Result<Option<Component>> {
+        let view: Option<String> = self
+            .decisions
+            .query_row("SELECT view FROM component WHERE id = 1", [], |row| row.get(0))
+            .optional()?;
+        Ok(view.and_then(|view| match serde_json::from_str(&view) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!("what the store has of the writer's component cannot be read: {error}");
+                None
+            }
+        }))
+    }
+
+    /// Not synced: it is written each second. What the system's crash loses of it is older than what the nodes report themselves.
+    fn remember(&mut self, component: &Component) {
+        let written = serde_json::to_string(component).map_err(|error| error.to_string()).and_then(|view| {
+            let statement =
+                "INSERT INTO component (id, view) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET view = excluded.view";
+            self.journal.execute(statement, [view]).map_err(|error| error.to_string())
+        });
+        if let Err(error) = written {
+            tracing::warn!("the writer's component could not be written: {error}");
+        }
     }
 
     /// A journal that cannot be written is no reason to stop: the log has the same sentence.
@@ -408,6 +442,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
             .and_then(|()| connection.execute_batch(FAILOVER))
             .and_then(|()| connection.execute_batch(INCOMPLETE))
             .and_then(|()| connection.execute_batch(RENUMBERED))
+            .and_then(|()| connection.execute_batch(COMPONENT))
             .and_then(|()| tell_advice_apart(connection))
             .map_err(|error| explain(path, &error));
     }
@@ -424,6 +459,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         change.execute_batch(FAILOVER)?;
         change.execute_batch(INCOMPLETE)?;
         change.execute_batch(RENUMBERED)?;
+        change.execute_batch(COMPONENT)?;
         change.execute_batch(IS_ADVICE)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
@@ -453,6 +489,8 @@ fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use topology::galera::Process;
+
     use super::*;
 
     /// A row with this text makes the thread panic.
@@ -471,8 +509,8 @@ pub(crate) mod tests {
     fn what_is_saved_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let Opened { store, saved, loans, thread, newest_row_unix_ms } = Store::open(&path).unwrap();
-        assert_eq!((saved, loans, newest_row_unix_ms), (Saved::default(), vec![], None));
+        let Opened { store, saved, loans, component, thread, newest_row_unix_ms } = Store::open(&path).unwrap();
+        assert_eq!((saved, loans, component, newest_row_unix_ms), (Saved::default(), vec![], None, None));
         let eight = Saved {
             term: 8,
             writer: Some("db2".into()),
@@ -492,6 +530,13 @@ pub(crate) mod tests {
         };
         save(&store, |told| Work::Lend(vec![loan("db1"), loan("db2")], told)).unwrap();
         save(&store, |told| Work::Lend(vec![loan("db2"), loan("db3")], told)).unwrap();
+        let view = |seqno: u64| {
+            let member = Process { address: "h:1".into(), gcomm_uuid: "u".into() };
+            Component { cluster_uuid: "c".into(), conf_id: 3, seqno, members: vec![member] }
+        };
+        for seqno in [7, 8] {
+            assert!(store.send(Work::Remember(view(seqno))).is_ok());
+        }
         for text in ["one", "two", "three"] {
             let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
             assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
@@ -504,7 +549,7 @@ pub(crate) mod tests {
         thread.join().unwrap();
         let opened = Store::open(&path).unwrap();
         assert_eq!((opened.saved, opened.loans), (eight, vec![loan("db2"), loan("db3")]));
-        assert_eq!(opened.newest_row_unix_ms, Some(5));
+        assert_eq!((opened.newest_row_unix_ms, opened.component), (Some(5), Some(view(8))));
     }
 
     #[test]
@@ -512,7 +557,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; ALTER TABLE journal DROP COLUMN is_advice;
+        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE component; ALTER TABLE journal DROP COLUMN is_advice;
             INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
         Connection::open(&path).unwrap().execute_batch(older).unwrap();
         let Opened { store, loans, .. } = Store::open(&path).unwrap();

@@ -55,6 +55,9 @@ pub enum Action {
         /// The node that was lost with its traffic. While the group still counts it as a member, another node may not have received its
         /// last writes. The answer counts only from a view without the lost node.
         lost: Option<NodeId>,
+        /// The last write set that the group is known to have committed (`wsrep_last_committed`). A node that has less is not a member of it, or
+        /// has lost some.
+        at_least: Option<u64>,
         /// Give up after this long.
         within: Duration,
     },

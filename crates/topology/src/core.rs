@@ -15,6 +15,7 @@ use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::NodeState;
+use crate::galera::Component;
 use crate::order::{OrderDone, OrderId, OrderRefused};
 use crate::problem::{UNCHECKED, seconds};
 use crate::routes::{Cut, LaneState};
@@ -99,6 +100,8 @@ pub(crate) struct Core {
     pub failed_over: Option<FailedOver>,
     /// The writer came back without transactions of its own, as is on disk or on its way there.
     pub is_writer_incomplete: bool,
+    /// What is remembered of the writer's component; see [`crate::galera::component`].
+    pub component: Option<Component>,
     /// What was decided until now.
     pub counts: Counts,
 }
@@ -140,6 +143,7 @@ impl Core {
             said_once: None,
             failed_over: None,
             is_writer_incomplete: false,
+            component: None,
             counts: Counts::default(),
         }
     }
@@ -295,7 +299,8 @@ impl Core {
 
     pub fn barrier(&mut self, node: NodeId, term: Term, lost: Option<NodeId>) {
         let within = self.settings.barrier_deadline;
-        self.out.push(Action::Barrier { node, term, lost, within });
+        let at_least = self.component.as_ref().map(|component| component.seqno);
+        self.out.push(Action::Barrier { node, term, lost, at_least, within });
     }
 
     // ---- questions: at most one connect and one status query under way for each node

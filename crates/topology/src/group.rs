@@ -112,6 +112,17 @@ impl Group {
         }
     }
 
+    /// An operator takes the node in as it is: with Galera, its component is the cluster from now on. `None` if nothing speaks against it.
+    ///
+    /// # Errors
+    /// Why it cannot be taken in.
+    pub fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
+        match self {
+            Self::Galera(group) => group.accept(core, id),
+            Self::Replication(_) => None,
+        }
+    }
+
     /// The node has reported this status; its belief still has the one before.
     pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, asked: Now) {
         match (self, status) {

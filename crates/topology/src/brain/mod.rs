@@ -35,6 +35,7 @@ use crate::disk::Ticket;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Now, Outcome};
 use crate::finding::Serves;
+use crate::galera::Component;
 use crate::group::Group;
 use crate::heartbeat::Wish;
 use crate::judgement::judge_all;
@@ -67,6 +68,8 @@ pub struct Restored {
     pub is_writer_incomplete: bool,
     /// The nodes whose transactions are numbered as the primary's were before those began anew.
     pub renumbered: Vec<NodeId>,
+    /// The writer's component in a Galera cluster, as [`crate::galera::Action::Remember`] had it last.
+    pub component: Option<Component>,
     /// How long before the start an earlier process last wrote something down; `None` when there was none. A server that has restarted since
     /// then did so unseen.
     pub away: Option<Duration>,
@@ -118,6 +121,7 @@ impl Brain {
         let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
         core.is_writer_incomplete = writer.is_some() && restored.is_writer_incomplete;
+        core.component = restored.component;
         for id in ids(&core.nodes) {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
         }

@@ -123,11 +123,21 @@ impl Brain {
         let what =
             format!("{} of {name} was ordered", if undrain { "undrain" } else { "a limit of sessions" });
         let running = Running { id, since: core.now, what };
+        let before = core.node(node).sessions_max;
+        // A failover may be waiting for just that.
+        let accepted = if undrain { self.group.accept(core, node) } else { None };
+        match accepted {
+            Some(Err(why)) => return core.refuse(id, "two_clusters", why),
+            Some(Ok(())) if before != Some(0) => {
+                core.answer_done(&running, format!("{name}'s component is the cluster from now on"));
+                return;
+            }
+            _ => {}
+        }
         if let Some(doing) = doing {
             core.refuse(id, "busy", format!("a {doing} is running: try again when it has ended"));
             return;
         }
-        let before = core.node(node).sessions_max;
         let sessions_max = if undrain { core.node(node).sessions_max_before } else { sessions_max };
         if undrain && before != Some(0) || before == sessions_max {
             let text = if undrain {

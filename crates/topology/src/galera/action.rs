@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::component::Component;
 use super::position::Left;
 use crate::NodeId;
 
@@ -83,6 +84,11 @@ pub enum Action {
         begin_within: Duration,
         /// Give up after this long.
         within: Duration,
+    },
+    /// Write the writer's component to disk, as far as that is possible. Has no outcome.
+    Remember {
+        /// It.
+        component: Component,
     },
     /// Clear the node's list of evicted members, without which each later change of the view costs 5 s more. Has no outcome. See [`super::sql::FORGET_EVICTED`].
     Forget {

@@ -3,6 +3,7 @@
 //! ```text
 //!   sql ──(the shell asks)──> status ──> words   what a member's own status says against it: a table of rules
 //!                                  └───> view    the newest view of the group: who has left, how many members are not in the configuration
+//!                                          ├──> component   the writer's component: a Primary node of another one is refused
 //!                                          ├──> evict   a member that is proven dead is evicted (evs.evict)
 //!                                          ├──> hurry   the others' evs timers are shortened while a member is silent
 //!                                          │    question  does every member still acknowledge what the group sends?
@@ -18,6 +19,7 @@
 
 pub(crate) mod action;
 pub mod bootstrap;
+pub(crate) mod component;
 mod evict;
 pub mod hurry;
 mod pace;
@@ -34,6 +36,7 @@ mod view;
 pub mod words;
 
 pub use self::action::{Action, HurryEnd, Outcome};
+pub use self::component::{Component, Process};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;
@@ -48,6 +51,10 @@ use crate::places::Places;
 pub(crate) struct Galera {
     members: Vec<Member>,
     view: Option<GroupView>,
+    /// The writer's component is not written to disk again before this, unless its view changes.
+    remember_after: Now,
+    /// The node that reported its status last, until that was compared with the writer's component.
+    news: Option<NodeId>,
     /// How many members of the group are not in the configuration (an arbitrator, a node that was forgotten there). Counted whenever all
     /// configured nodes are in the same view, as the size of that view less their number.
     unconfigured_members: usize,
@@ -99,6 +106,8 @@ impl Galera {
         Self {
             members: vec![Member::default(); nodes],
             view: None,
+            remember_after: Now::ZERO,
+            news: None,
             unconfigured_members: 0,
             evicting: None,
             evict_ended: None,
@@ -146,6 +155,7 @@ impl Galera {
                 self.member_mut(node).listed_once |= status.members.contains(&core.node(node).address);
             }
         }
+        self.news = Some(id);
         if let Some(prime) = prime::Prime::of(status) {
             self.note_prime(id, prime);
         }

@@ -35,7 +35,8 @@ impl Galera {
         let leaving: Vec<NodeId> = ids(&core.nodes).filter(|id| self.on_its_way_out(core, *id)).collect();
         for id in ids(&core.nodes) {
             let node = core.node(id);
-            let fast_join_retrans = leaving.iter().any(|other| *other != id) && node.linked && primary(node);
+            let may_form_a_view = node.linked && primary(node) && self.apart(core, id).is_none();
+            let fast_join_retrans = may_form_a_view && leaving.iter().any(|other| *other != id);
             if fast_join_retrans != self.member(id).fast_join_retrans {
                 self.member_mut(id).fast_join_retrans = fast_join_retrans;
                 core.out.push(Action::Pace { node: id, fast_join_retrans }.into());

@@ -47,9 +47,9 @@ pub const VIEW: &str = "SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_conf\\_id'";
 /// One row: `host:port` of each member of the node's view.
 pub const MEMBERS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep\\_incoming\\_addresses'";
 
-/// What [`BARRIER`] leaves open, asked after it: the node still is a synced member of the Primary component.
+/// What [`BARRIER`] leaves open, asked after it: the node still is a synced member of the Primary component, and how far it has come.
 pub const STILL_MEMBER: &str =
-    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status')";
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status','wsrep_last_committed')";
 
 /// What [`super::question::Look`] holds. 0.6 ms.
 pub const DELIVERED: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_received','wsrep_replicated','wsrep_local_recv_queue',\

@@ -55,6 +55,11 @@ impl GaleraStatus {
         self.ready && self.is_primary()
     }
 
+    /// It reports the same view as the other.
+    pub fn is_in_view_of(&self, other: &Self) -> bool {
+        (self.conf_id, &self.cluster_uuid) == (other.conf_id, &other.cluster_uuid)
+    }
+
     /// The group voted that its data differ from that of the others: it has left, and its position is void, so that it comes back by a full copy.
     pub fn is_inconsistent(&self) -> bool {
         self.local_state_comment.eq_ignore_ascii_case("Inconsistent")

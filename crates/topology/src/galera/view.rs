@@ -57,6 +57,9 @@ pub(super) fn primary(node: &Belief) -> bool {
 impl Galera {
     /// Called before the nodes are judged: finds the newest view, and asks the nodes that are not in it.
     pub fn look_around(&mut self, core: &mut Core) {
+        if let Some(id) = self.news.take() {
+            self.note_component(core, id);
+        }
         self.view = self.newest(core);
         self.count_strangers(core);
         self.question_absent(core);
@@ -71,6 +74,9 @@ impl Galera {
             let sentence = "was evicted from the group while it did not answer: restart it";
             return Some(refused(EVICTED, sentence.into()));
         }
+        if let Some(finding) = self.apart(core, id) {
+            return Some(finding);
+        }
         // Its last status may be older than that view. It was asked, and has a moment to answer.
         let view = self.view.as_ref().filter(|view| {
             view.omits(node, member)
@@ -83,8 +89,10 @@ impl Galera {
     }
 
     fn newest(&self, core: &Core) -> Option<GroupView> {
-        core.nodes
-            .iter()
+        ids(&core.nodes)
+            // The numbers of another component's views cannot be compared with those of the writer's.
+            .filter(|id| self.apart(core, *id).is_none())
+            .map(|id| core.node(id))
             .filter(|node| node.linked && node.doubt.is_none() && primary(node) && node.counts.misses == 0)
             .filter_map(|node| own(node).map(|status| (node, status)))
             .max_by_key(|(_, status)| (status.conf_id, !status.members.is_empty()))

@@ -266,12 +266,14 @@ impl Stage {
                 "primary" => status.cluster_status = if on { "Primary" } else { "non-Primary" }.into(),
                 "ready" => status.ready = on,
                 "conf" => status.conf_id = value.parse().map_err(|_| "conf?")?,
+                "history" => status.cluster_uuid = value.into(),
                 "uuid" => status.gcomm_uuid = value.into(),
                 "members" => {
                     status.members = value.split(',').map(address).collect();
                     status.cluster_size = status.members.len() as u32;
                 }
                 "read_only" => status.read_only = on,
+                "seqno" => status.last_committed = value.parse().map_err(|_| "seqno?")?,
                 "desync" => status.desync = on,
                 "reject" => status.reject_queries = on,
                 "asked" => {}

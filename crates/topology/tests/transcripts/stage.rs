@@ -108,6 +108,10 @@ impl Stage {
             Action::Galera(galera::Action::Desync { node, on }) => {
                 format!("desync {} {}", name(node), if on { "on" } else { "off" })
             }
+            Action::Galera(galera::Action::Remember { component }) => {
+                let members = component.members.iter().map(|member| member.address.trim_end_matches(":3306"));
+                format!("remember {} in view {}", members.collect::<Vec<_>>().join(","), component.conf_id)
+            }
             Action::Galera(galera::Action::Ease { number }) => format!("ease {number}"),
             Action::Galera(galera::Action::Pace { node, fast_join_retrans }) => {
                 format!(
@@ -117,9 +121,11 @@ impl Stage {
                 )
             }
             Action::Replication(action) => format!("asked of a Galera cluster: {action:?}"),
-            Action::Barrier { node, term, lost, .. } => {
+            Action::Barrier { node, term, lost, at_least, .. } => {
                 let lost = lost.map(|lost| format!(" without {}", name(lost))).unwrap_or_default();
-                let line = format!("barrier {} term {term}{lost}", name(node));
+                let at_least = at_least.filter(|seqno| *seqno > 0);
+                let at_least = at_least.map(|seqno| format!(" at least {seqno}")).unwrap_or_default();
+                let line = format!("barrier {} term {term}{lost}{at_least}", name(node));
                 if auto("barrier") {
                     answer = Some(Fact::Outcome(Outcome::BarrierPassed { node, term }));
                 } else {

@@ -1,0 +1,277 @@
+//! The writer's component: the cluster's history, who was in its last view, and how far it had come.
+//!
+//! A node that somebody bootstrapped alone is Primary, too, and numbers its views and write sets by itself. Its numbers say nothing beside
+//! those of the writer's component: it lacks what was acknowledged there. So the writer's component is remembered, also when its members are
+//! gone, and on disk.
+//!
+//! ```text
+//!   a Primary view ─ other state UUID ──────────────────────────────────────────────> another cluster: refused
+//!                  ─ same; processes of the component still run ─ none is in it ────> another cluster: refused
+//!                  │                                            └ one is in it ─────> the component as it is now
+//!                  └ same; none runs any more ─ none of its nodes is in it ─────────> another cluster: refused
+//!                                             └ one is (all were stopped, and it was bootstrapped) ─> the component as it is now
+//!   the barrier: a new writer must have at least the last write set that the component is known to have had
+//! ```
+//!
+//! Where nothing is remembered yet, the component is the writer's, or one with more than half of the configured nodes; while two are seen and
+//! neither is, both are refused. An operator's word (undrain) takes another component for the cluster.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Galera;
+use super::action::Action;
+use super::status::GaleraStatus;
+use super::view::{own, primary};
+use crate::NodeId;
+use crate::belief::Belief;
+use crate::core::Core;
+use crate::election::ids;
+use crate::finding::{Finding, refused};
+use crate::routes::LaneState;
+
+/// The name of the finding that a node is in another cluster.
+pub(super) const TWO_CLUSTERS: &str = "two_clusters";
+
+/// How often the last write set is written to disk at the most.
+const REMEMBER_GAP: Duration = Duration::from_secs(1);
+
+/// The last view of the writer's component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Component {
+    /// wsrep_cluster_state_uuid.
+    pub cluster_uuid: String,
+    /// wsrep_cluster_conf_id.
+    pub conf_id: u64,
+    /// The highest wsrep_last_committed that a member reported.
+    pub seqno: u64,
+    /// The members of the view.
+    pub members: Vec<Process>,
+}
+
+/// A member of a view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The address, as it is in the configuration, if it is there.
+    pub address: String,
+    /// wsrep_gcomm_uuid, which is new after each start of the server; empty if the member has not reported it from this view.
+    pub gcomm_uuid: String,
+}
+
+impl Component {
+    /// The view that a node reports. `None` unless the node is a Primary component's full member and finds itself in the list by the address
+    /// that is configured for it: otherwise nothing can be compared.
+    fn of(core: &Core, node: &Belief, status: &GaleraStatus) -> Option<Self> {
+        let told =
+            status.is_whole() && !status.cluster_uuid.is_empty() && status.members.contains(&node.address);
+        let process = |address: &String| {
+            let reports = |node: &&Belief| node.address == *address;
+            let own_word = if node.address == *address {
+                Some(status)
+            } else {
+                let told = core.nodes.iter().find(reports).filter(|node| node.linked).and_then(own);
+                told.filter(|told| told.is_whole() && told.is_in_view_of(status))
+            };
+            let gcomm_uuid = own_word.map_or_else(String::new, |word| word.gcomm_uuid.clone());
+            Process { address: address.clone(), gcomm_uuid }
+        };
+        told.then(|| Self {
+            cluster_uuid: status.cluster_uuid.clone(),
+            conf_id: status.conf_id,
+            seqno: status.last_committed,
+            members: status.members.iter().map(process).collect(),
+        })
+    }
+
+    fn has(&self, address: &str) -> bool {
+        self.members.iter().any(|member| member.address == address)
+    }
+
+    fn shares_a_node_with(&self, other: &Self) -> bool {
+        self.members.iter().any(|member| other.has(&member.address))
+    }
+
+    fn is_same_view(&self, other: &Self) -> bool {
+        let addresses = |view: &Self| {
+            let mut addresses: Vec<String> =
+                view.members.iter().map(|member| member.address.clone()).collect();
+            addresses.sort_unstable();
+            addresses
+        };
+        (self.conf_id, &self.cluster_uuid) == (other.conf_id, &other.cluster_uuid)
+            && addresses(self) == addresses(other)
+    }
+
+    /// What another member of the same view has reported is added.
+    fn learn(&mut self, other: &Self) {
+        self.seqno = self.seqno.max(other.seqno);
+        for member in &mut self.members {
+            let told = other.members.iter().find(|told| told.address == member.address);
+            if let Some(told) = told.filter(|told| !told.gcomm_uuid.is_empty()) {
+                member.gcomm_uuid.clone_from(&told.gcomm_uuid);
+            }
+        }
+    }
+
+    /// The configured nodes among its members.
+    fn names<'a>(&self, core: &'a Core) -> Vec<&'a str> {
+        core.nodes.iter().filter(|node| self.has(&node.address)).map(|node| node.name.as_str()).collect()
+    }
+
+    fn is_majority(&self, core: &Core) -> bool {
+        self.names(core).len() * 2 > core.nodes.len()
+    }
+
+    /// The addresses of its processes that still run, as far as they can be asked.
+    fn running<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = &'a str> {
+        let runs = |member: &&Process| {
+            let node = core.nodes.iter().find(|node| node.linked && node.address == member.address);
+            !member.gcomm_uuid.is_empty()
+                && node.and_then(own).is_some_and(|status| status.gcomm_uuid == member.gcomm_uuid)
+        };
+        self.members.iter().filter(runs).map(|member| member.address.as_str())
+    }
+
+    /// The other view is of the same cluster, or may be.
+    fn continues_in(&self, core: &Core, other: &Self) -> bool {
+        let mut running = self.running(core).peekable();
+        let is_there = if running.peek().is_some() {
+            running.any(|address| other.has(address))
+        } else {
+            self.shares_a_node_with(other)
+        };
+        self.cluster_uuid == other.cluster_uuid && is_there
+    }
+}
+
+impl Galera {
+    /// Takes in a node's last status.
+    pub(super) fn note_component(&mut self, core: &mut Core, id: NodeId) {
+        let node = core.node(id);
+        let Some(view) = own(node).and_then(|status| Component::of(core, node, status)) else { return };
+        let now = match known(core) {
+            None => (core.writer == Some(id) || view.is_majority(core)).then_some(view),
+            Some(known) if known.is_same_view(&view) => {
+                let mut learnt = known.clone();
+                learnt.learn(&view);
+                Some(learnt)
+            }
+            Some(known) if known.continues_in(core, &view) => {
+                let seqno = known.seqno.max(view.seqno);
+                // A process that was not heard from this view is still the one that was heard from the view before.
+                let mut next = Component { seqno, ..view };
+                for member in &mut next.members {
+                    let before = known.members.iter().find(|before| before.address == member.address);
+                    if let Some(before) = before.filter(|_| member.gcomm_uuid.is_empty()) {
+                        member.gcomm_uuid.clone_from(&before.gcomm_uuid);
+                    }
+                }
+                Some(if may_tell(core, id, known, &next) { next } else { Component { seqno, ..known.clone() } })
+            }
+            Some(_) => None,
+        };
+        if let Some(now) = now {
+            self.remember(core, now);
+        }
+    }
+
+    /// A view is written to disk at once, its last write set once a second.
+    fn remember(&mut self, core: &mut Core, now: Component) {
+        if core.component.as_ref() == Some(&now) {
+            return;
+        }
+        let is_next_view = core
+            .component
+            .as_ref()
+            .is_none_or(|before| Component { seqno: now.seqno, ..before.clone() } != now);
+        if is_next_view || core.now >= self.remember_after {
+            self.remember_after = core.now + REMEMBER_GAP;
+            core.out.push(Action::Remember { component: now.clone() }.into());
+        }
+        core.component = Some(now);
+    }
+
+    /// What is said of a node that is a member of a Primary component which is not the writer's.
+    pub(super) fn apart(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        let node = core.node(id);
+        let name = &node.name;
+        let view = Component::of(core, node, own(node).filter(|_| node.linked)?)?;
+        let Some(known) = known(core) else {
+            let rival = rival(core, &view)?;
+            let sentence = format!(
+                "there are two clusters: it is Primary without {rival}, which is Primary without it, and which has the last acknowledged writes is \
+                 not known. Stop the ones that lack them and let them join by a full copy, or say which is the cluster: understudy undrain {name}, or {rival}"
+            );
+            return Some(refused(TWO_CLUSTERS, sentence));
+        };
+        if known.continues_in(core, &view) {
+            return None;
+        }
+        let others = known.names(core).join(", ");
+        let sentence = if known.cluster_uuid == view.cluster_uuid {
+            format!(
+                "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, and let it join them by a \
+                 full copy; or, only if what they alone have is to be given up, stop them: understudy undrain {name}"
+            )
+        } else {
+            format!(
+                "there are two clusters: its state UUID is {}, and that of {others}, which had the last acknowledged writes, is {}. Stop it, and let \
+                 it join them by a full copy; or, only if it is to be the cluster, stop them: understudy undrain {name}",
+                view.cluster_uuid, known.cluster_uuid
+            )
+        };
+        Some(refused(TWO_CLUSTERS, sentence))
+    }
+
+    /// An operator's word that this node's component is the cluster. `None` if nothing speaks against that without it.
+    ///
+    /// # Errors
+    /// Clients write in the other one.
+    pub fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
+        let node = core.node(id);
+        let open = core.nodes.iter().find(|other| other.lane == LaneState::Open);
+        let view = Component::of(core, node, own(node).filter(|_| node.linked && primary(node))?)?;
+        let lacks = open.is_none() && known(core).is_some_and(|known| view.seqno < known.seqno);
+        if self.apart(core, id).is_none() && !lacks {
+            return None;
+        }
+        if let Some(open) = open {
+            return Some(Err(format!(
+                "clients write on {}, which is in the other cluster: stop that one first, or let {} join it",
+                open.name, node.name
+            )));
+        }
+        self.remember(core, view);
+        Some(Ok(()))
+    }
+}
+
+/// What is remembered. One whose members are not configured any more says nothing.
+fn known(core: &Core) -> Option<&Component> {
+    core.component.as_ref().filter(|known| !known.names(core).is_empty())
+}
+
+/// Whether this node's view takes the place of the known one. While the writer is heard, it alone says who is in its component: another
+/// member's list may be without it for a moment.
+fn may_tell(core: &Core, id: NodeId, known: &Component, view: &Component) -> bool {
+    // Views are counted from 1 again after the whole cluster was stopped: then none of those processes runs any more.
+    let is_newer = view.conf_id > known.conf_id || known.running(core).next().is_none();
+    match core.writer {
+        Some(writer) if writer != id => {
+            let writer = core.node(writer);
+            is_newer && !(writer.linked && writer.doubt.is_none() && primary(writer))
+        }
+        Some(_) => true,
+        None => is_newer,
+    }
+}
+
+/// The name of a node that is Primary in another component than this one, where nothing is remembered: one with as many nodes, or more.
+fn rival<'a>(core: &'a Core, view: &Component) -> Option<&'a str> {
+    ids(&core.nodes).map(|id| core.node(id)).find_map(|other| {
+        let seen = Component::of(core, other, own(other).filter(|_| other.linked)?)?;
+        let is_apart = seen.cluster_uuid != view.cluster_uuid || !seen.shares_a_node_with(view);
+        (is_apart && seen.names(core).len() >= view.names(core).len()).then_some(other.name.as_str())
+    })
+}
