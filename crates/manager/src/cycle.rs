@@ -377,10 +377,11 @@ impl Cycle {
                     let (address, login) = (self.address(node), self.login.clone());
                     let lost = lost.map(|lost| cycle_state.aliases.names_of(&self.address(lost)));
                     acts.spawn(async move {
-                        let outcome = match act::barrier(&address, &login, lost.as_deref(), at_least, within).await {
-                            Ok(()) => Outcome::BarrierPassed { node, term },
-                            Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
-                        };
+                        let outcome =
+                            match act::barrier(&address, &login, lost.as_deref(), at_least, within).await {
+                                Ok(()) => Outcome::BarrierPassed { node, term },
+                                Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
+                            };
                         (Fact::Outcome(outcome), None)
                     });
                 }

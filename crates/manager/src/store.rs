@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::oneshot;
 use topology::galera::Component;
 use topology::view::Level;
@@ -33,7 +33,8 @@ const INCOMPLETE: &str =
 /// The nodes whose transactions are numbered as the primary's were before those began anew.
 const RENUMBERED: &str = "CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMARY KEY)";
 /// The writer's component in a Galera cluster, as JSON.
-const COMPONENT: &str = "CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL)";
+const COMPONENT: &str =
+    "CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL)";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -166,6 +167,16 @@ pub(crate) struct Opened {
     /// When the newest journal row was written, in milliseconds since 1970.
     pub newest_row_unix_ms: Option<u64>,
     pub thread: JoinHandle<()>,
+}
+
+/// The writer's component as a store has it, also while another process uses the file; `None` where there is none.
+#[must_use]
+pub fn remembered(path: &Path) -> Option<Component> {
+    let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    file.busy_timeout(LOCK_WAIT).ok()?;
+    let view: String =
+        file.query_row("SELECT view FROM component WHERE id = 1", [], |row| row.get(0)).ok()?;
+    serde_json::from_str(&view).ok()
 }
 
 /// Handles requests until the queue ends. If one of them panics, its answer is missed by a deadline, and the file is opened again for the
@@ -509,7 +520,8 @@ pub(crate) mod tests {
     fn what_is_saved_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let Opened { store, saved, loans, component, thread, newest_row_unix_ms } = Store::open(&path).unwrap();
+        let Opened { store, saved, loans, component, thread, newest_row_unix_ms } =
+            Store::open(&path).unwrap();
         assert_eq!((saved, loans, component, newest_row_unix_ms), (Saved::default(), vec![], None, None));
         let eight = Saved {
             term: 8,
@@ -532,7 +544,13 @@ pub(crate) mod tests {
         save(&store, |told| Work::Lend(vec![loan("db2"), loan("db3")], told)).unwrap();
         let view = |seqno: u64| {
             let member = Process { address: "h:1".into(), gcomm_uuid: "u".into() };
-            Component { cluster_uuid: "c".into(), conf_id: 3, seqno, members: vec![member] }
+            Component {
+                cluster_uuid: "c".into(),
+                conf_id: 3,
+                seqno,
+                members: vec![member],
+                elsewhere: vec!["h:2".into()],
+            }
         };
         for seqno in [7, 8] {
             assert!(store.send(Work::Remember(view(seqno))).is_ok());

@@ -351,7 +351,7 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
         },
         replication: passwords.replication.clone(),
         proof_command: settings.bootstrap.proof_command.clone(),
-        store: settings.state_dir.join("state.sqlite"),
+        store: settings.store(),
     }
 }
 

@@ -22,6 +22,7 @@
 //!
 //! Invariant: a decision needs the positions of all nodes, and they must be of one history.
 
+use super::component::Component;
 use super::position::Left;
 
 /// One node and what is known of it.
@@ -59,6 +60,8 @@ pub struct Answer {
     pub recv_queue: u64,
     /// wsrep_cluster_size: members of its component, itself included.
     pub size: u32,
+    /// wsrep_cluster_conf_id: the number of its view.
+    pub conf_id: u64,
     /// wsrep_gcomm_uuid.
     pub gcomm_uuid: String,
 }
@@ -115,6 +118,8 @@ pub enum Way {
     Tell(String),
     /// An operator's consent to lose what only this node has.
     GiveUp(String),
+    /// Only the cluster may run: the nodes of the other one are to be stopped.
+    TwoClusters,
     /// An operator's statement which nodes belong to another cluster.
     Choose,
 }
@@ -123,11 +128,14 @@ fn refuse<T>(condition: String, way_out: Way) -> Result<T, Refusal> {
     Err(Refusal { condition, way_out })
 }
 
-/// Decides, from every node of the cluster.
+/// Decides, from every node of the cluster, and what is remembered of the writer's component.
 ///
 /// # Errors
 /// Why nothing may be done.
-pub fn decide(nodes: &[Candidate]) -> Result<Decision, Refusal> {
+pub fn decide(nodes: &[Candidate], known: Option<&Component>) -> Result<Decision, Refusal> {
+    if let Some(refusal) = is_primary(nodes, known) {
+        return Err(refusal);
+    }
     let running = running(nodes)?;
     let down = down(nodes)?;
     one_history(&running, &down)?;
@@ -137,20 +145,64 @@ pub fn decide(nodes: &[Candidate]) -> Result<Decision, Refusal> {
 type Running<'a> = Vec<(usize, &'a str, &'a Answer)>;
 type Down<'a> = Vec<(usize, &'a str, &'a Left)>;
 
+/// What is to be done where there is a Primary component: nothing, unless it is another cluster's.
+fn is_primary(nodes: &[Candidate], known: Option<&Component>) -> Option<Refusal> {
+    let answers = || {
+        nodes.iter().filter_map(|node| match &node.word {
+            Word::Answers(answer) => Some((node.name.as_str(), answer)),
+            Word::Stopped(_) | Word::Silent(_) | Word::Alive(_) => None,
+        })
+    };
+    let is_primary = |answer: &Answer| answer.cluster_status.eq_ignore_ascii_case("Primary");
+    let primary: Vec<(&str, &Answer)> = answers().filter(|(_, answer)| is_primary(answer)).collect();
+    let (name, first) = *primary.first()?;
+    let listed = || primary.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let two = |condition: String| Some(Refusal { condition, way_out: Way::TwoClusters });
+    let view = |answer: &Answer| (answer.uuid.clone(), answer.conf_id, answer.size);
+    if primary.len() > first.size as usize || primary.iter().any(|(_, other)| view(other) != view(first)) {
+        return two(format!("there are two clusters: {} are Primary, and not in one component", listed()));
+    }
+    // The furthest of its members: another may have something left to apply.
+    let has = primary.iter().map(|(_, answer)| answer.last_committed).max().unwrap_or(0);
+    let others = answers().filter(|(_, answer)| !is_primary(answer));
+    let more = others.map(|(name, answer)| (name, answer.uuid.as_str(), answer.last_committed));
+    let disks = nodes.iter().filter_map(|node| match &node.word {
+        Word::Stopped(Disk::Read(left)) => {
+            Some((node.name.as_str(), left.position.uuid.as_str(), left.position.seqno))
+        }
+        _ => None,
+    });
+    let remembered = known.map(|known| ("the writer's component", known.cluster_uuid.as_str(), known.seqno));
+    for (other, uuid, seqno) in more.chain(disks).chain(remembered) {
+        if uuid.eq_ignore_ascii_case(&first.uuid) && seqno > has {
+            return two(format!(
+                "there are two clusters: {} is Primary and has {has}, and {other} had {seqno}, which may have been acknowledged to clients",
+                listed()
+            ));
+        }
+    }
+    if let Some(known) = known.filter(|known| !known.cluster_uuid.eq_ignore_ascii_case(&first.uuid)) {
+        return two(format!(
+            "there are two clusters: {} is Primary in {}, and the writer's component was in {}",
+            listed(),
+            first.uuid,
+            known.cluster_uuid
+        ));
+    }
+    Some(Refusal {
+        condition: format!(
+            "{name} is in a Primary component of {}: start the others as usual, and they join it",
+            members(first.size)
+        ),
+        way_out: Way::Needless,
+    })
+}
+
 /// The nodes that answer, in one component that is not Primary.
 fn running(nodes: &[Candidate]) -> Result<Running<'_>, Refusal> {
     let mut running = Vec::new();
     for (place, Candidate { name, word }) in nodes.iter().enumerate() {
         match word {
-            Word::Answers(answer) if answer.cluster_status.eq_ignore_ascii_case("Primary") => {
-                return refuse(
-                    format!(
-                        "{name} is in a Primary component of {}: start the others as usual, and they join it",
-                        members(answer.size)
-                    ),
-                    Way::Needless,
-                );
-            }
             Word::Answers(answer) if answer.gcomm_uuid.is_empty() || !is_apart(&answer.cluster_status) => {
                 let said = &answer.cluster_status;
                 return refuse(
@@ -329,6 +381,7 @@ mod tests {
             last_committed,
             recv_queue: 0,
             size: 1,
+            conf_id: 4,
             gcomm_uuid: "c-3".into(),
         })
     }
@@ -346,7 +399,7 @@ mod tests {
             .enumerate()
             .map(|(place, word)| Candidate { name: name(place), word })
             .collect();
-        decide(&nodes)
+        decide(&nodes, None)
     }
 
     fn refused(words: [Word; 3], condition: &str, way_out: &Way) {
@@ -452,6 +505,37 @@ mod tests {
             (change(|a| a.recv_queue = 3), "still 3 writesets", Way::None),
         ] {
             refused([dead(), dead(), word], said, &way_out);
+        }
+    }
+
+    #[test]
+    fn a_primary_component_that_is_not_the_clusters_is_told() {
+        let primary = |conf_id: u64, size: u32, last_committed: u64| match answers(last_committed) {
+            Word::Answers(answer) => {
+                Word::Answers(Answer { cluster_status: "Primary".into(), conf_id, size, ..answer })
+            }
+            other => other,
+        };
+        let dead = |seqno: u64| stopped(UUID, seqno, &[]);
+        let two = &Way::TwoClusters;
+        refused([primary(4, 2, 9), primary(4, 2, 9), primary(1, 1, 5)], "not in one component", two);
+        refused([primary(1, 1, 9), primary(1, 1, 9), dead(5)], "not in one component", two);
+        refused([answers(9), dead(5), primary(1, 1, 5)], "db1 had 9", two);
+        refused([dead(9), dead(5), primary(1, 1, 5)], "db1 had 9", two);
+        refused(
+            [answers(5), primary(4, 2, 4), primary(4, 2, 9)],
+            "Primary component of 2 members",
+            &Way::Needless,
+        );
+        let nodes = [Candidate { name: "db3".into(), word: primary(1, 1, 5) }];
+        let known = |cluster_uuid: &str, seqno| Component {
+            cluster_uuid: cluster_uuid.into(),
+            seqno,
+            ..Component::default()
+        };
+        for (known, way) in [(known(UUID, 5), &Way::Needless), (known(UUID, 6), two), (known(OTHER, 1), two)]
+        {
+            assert_eq!(&decide(&nodes, Some(&known)).unwrap_err().way_out, way, "{known:?}");
         }
     }
 

@@ -8,7 +8,8 @@
 //!   a Primary view ─ other state UUID ──────────────────────────────────────────────> another cluster: refused
 //!                  ─ same; processes of the component still run ─ none is in it ────> another cluster: refused
 //!                  │                                            └ one is in it ─────> the component as it is now
-//!                  └ same; none runs any more ─ none of its nodes is in it ─────────> another cluster: refused
+//!                  └ same; none runs any more ─ none of its nodes is in it, or one
+//!                                             │ that was seen in another cluster ────> another cluster: refused
 //!                                             └ one is (all were stopped, and it was bootstrapped) ─> the component as it is now
 //!   the barrier: a new writer must have at least the last write set that the component is known to have had
 //! ```
@@ -48,6 +49,10 @@ pub struct Component {
     pub seqno: u64,
     /// The members of the view.
     pub members: Vec<Process>,
+    /// The addresses of the nodes that were seen in another cluster since they were in this one: their data may be that one's, also after a
+    /// restart.
+    #[serde(default)]
+    pub elsewhere: Vec<String>,
 }
 
 /// A member of a view.
@@ -57,6 +62,15 @@ pub struct Process {
     pub address: String,
     /// wsrep_gcomm_uuid, which is new after each start of the server; empty if the member has not reported it from this view.
     pub gcomm_uuid: String,
+}
+
+impl Process {
+    /// It still runs, as far as it can be asked.
+    fn runs(&self, core: &Core) -> bool {
+        let node = core.nodes.iter().find(|node| node.linked && node.address == self.address);
+        !self.gcomm_uuid.is_empty()
+            && node.and_then(own).is_some_and(|status| status.gcomm_uuid == self.gcomm_uuid)
+    }
 }
 
 impl Component {
@@ -81,6 +95,7 @@ impl Component {
             conf_id: status.conf_id,
             seqno: status.last_committed,
             members: status.members.iter().map(process).collect(),
+            elsewhere: Vec::new(),
         })
     }
 
@@ -92,15 +107,19 @@ impl Component {
         self.members.iter().any(|member| other.has(&member.address))
     }
 
+    /// The number alone does not show it: views are counted from 1 again after each bootstrap.
     fn is_same_view(&self, other: &Self) -> bool {
-        let addresses = |view: &Self| {
-            let mut addresses: Vec<String> =
-                view.members.iter().map(|member| member.address.clone()).collect();
-            addresses.sort_unstable();
-            addresses
+        let has = |member: &Process| {
+            let same = other.members.iter().find(|other| other.address == member.address);
+            same.is_some_and(|other| {
+                other.gcomm_uuid == member.gcomm_uuid
+                    || other.gcomm_uuid.is_empty()
+                    || member.gcomm_uuid.is_empty()
+            })
         };
         (self.conf_id, &self.cluster_uuid) == (other.conf_id, &other.cluster_uuid)
-            && addresses(self) == addresses(other)
+            && self.members.len() == other.members.len()
+            && self.members.iter().all(has)
     }
 
     /// What another member of the same view has reported is added.
@@ -125,21 +144,17 @@ impl Component {
 
     /// The addresses of its processes that still run, as far as they can be asked.
     fn running<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = &'a str> {
-        let runs = |member: &&Process| {
-            let node = core.nodes.iter().find(|node| node.linked && node.address == member.address);
-            !member.gcomm_uuid.is_empty()
-                && node.and_then(own).is_some_and(|status| status.gcomm_uuid == member.gcomm_uuid)
-        };
-        self.members.iter().filter(runs).map(|member| member.address.as_str())
+        self.members.iter().filter(|member| member.runs(core)).map(|member| member.address.as_str())
     }
 
     /// The other view is of the same cluster, or may be.
     fn continues_in(&self, core: &Core, other: &Self) -> bool {
+        let is_of_another = self.elsewhere.iter().any(|address| other.has(address));
         let mut running = self.running(core).peekable();
         let is_there = if running.peek().is_some() {
             running.any(|address| other.has(address))
         } else {
-            self.shares_a_node_with(other)
+            self.shares_a_node_with(other) && !is_of_another
         };
         self.cluster_uuid == other.cluster_uuid && is_there
     }
@@ -160,16 +175,28 @@ impl Galera {
             Some(known) if known.continues_in(core, &view) => {
                 let seqno = known.seqno.max(view.seqno);
                 // A process that was not heard from this view is still the one that was heard from the view before.
-                let mut next = Component { seqno, ..view };
+                let back = |address: &&String| !view.has(address);
+                let elsewhere = known.elsewhere.iter().filter(back).cloned().collect();
+                let mut next = Component { seqno, elsewhere, ..view };
                 for member in &mut next.members {
                     let before = known.members.iter().find(|before| before.address == member.address);
                     if let Some(before) = before.filter(|_| member.gcomm_uuid.is_empty()) {
                         member.gcomm_uuid.clone_from(&before.gcomm_uuid);
                     }
                 }
-                Some(if may_tell(core, id, known, &next) { next } else { Component { seqno, ..known.clone() } })
+                Some(if may_tell(core, id, known, &next) {
+                    next
+                } else {
+                    Component { seqno, ..known.clone() }
+                })
             }
-            Some(_) => None,
+            Some(known) => {
+                let mut left = known.clone();
+                if !left.elsewhere.contains(&node.address) {
+                    left.elsewhere.push(node.address.clone());
+                }
+                Some(left)
+            }
         };
         if let Some(now) = now {
             self.remember(core, now);
@@ -208,7 +235,12 @@ impl Galera {
         if known.continues_in(core, &view) {
             return None;
         }
-        let others = known.names(core).join(", ");
+        let is_missing = |name: &&str| !view.names(core).contains(name);
+        let mut others: Vec<&str> = known.names(core).into_iter().filter(is_missing).collect();
+        if others.is_empty() {
+            others = known.names(core);
+        }
+        let others = others.join(", ");
         let sentence = if known.cluster_uuid == view.cluster_uuid {
             format!(
                 "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, and let it join them by a \
@@ -257,12 +289,15 @@ fn known(core: &Core) -> Option<&Component> {
 fn may_tell(core: &Core, id: NodeId, known: &Component, view: &Component) -> bool {
     // Views are counted from 1 again after the whole cluster was stopped: then none of those processes runs any more.
     let is_newer = view.conf_id > known.conf_id || known.running(core).next().is_none();
+    let is_heard = |writer: NodeId| {
+        let node = core.node(writer);
+        let view = own(node).filter(|_| node.linked && node.doubt.is_none());
+        let view = view.and_then(|status| Component::of(core, node, status));
+        view.is_some_and(|view| known.continues_in(core, &view))
+    };
     match core.writer {
-        Some(writer) if writer != id => {
-            let writer = core.node(writer);
-            is_newer && !(writer.linked && writer.doubt.is_none() && primary(writer))
-        }
-        Some(_) => true,
+        Some(writer) if writer == id => true,
+        Some(writer) => is_newer && !is_heard(writer),
         None => is_newer,
     }
 }

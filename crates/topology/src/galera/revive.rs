@@ -339,7 +339,7 @@ impl Galera {
             Candidate { name: core.name(id).to_owned(), word }
         };
         let nodes: Vec<Candidate> = ids(&core.nodes).map(candidate).collect();
-        let place = match decide(&nodes).map_err(|refusal| refusal.condition)? {
+        let place = match decide(&nodes, core.component.as_ref()).map_err(|refusal| refusal.condition)? {
             Decision::Survivor { via, .. } => via,
             Decision::Start { .. } => return Err("no node answers".to_owned()),
         };
@@ -405,6 +405,7 @@ fn answer(status: &GaleraStatus) -> Answer {
         last_committed: status.last_committed,
         recv_queue: status.recv_queue,
         size: status.cluster_size,
+        conf_id: status.conf_id,
         gcomm_uuid: status.gcomm_uuid.clone(),
     }
 }

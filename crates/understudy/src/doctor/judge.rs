@@ -9,6 +9,7 @@
 //! ```
 
 mod cells;
+mod clusters;
 mod decisive;
 mod findings;
 mod nodes;
@@ -16,6 +17,7 @@ mod report;
 mod stall;
 mod units;
 
+pub use self::clusters::two_clusters;
 pub use self::report::{Deciding, Finding, NodeReport, Report, Weight};
 
 use self::decisive::{APPLIERS, READ, SST_METHOD};

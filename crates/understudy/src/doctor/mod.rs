@@ -8,7 +8,7 @@
 //! ```
 
 pub mod asked;
-mod judge;
+pub mod judge;
 pub mod options;
 mod page;
 pub mod proof;

@@ -29,6 +29,8 @@ pub struct Said {
     pub read_only: bool,
     /// `wsrep_cluster_size`.
     pub cluster_size: Option<u32>,
+    /// `wsrep_cluster_conf_id`: the number of its view.
+    pub conf_id: String,
     /// `wsrep_cluster_status`.
     pub cluster_status: String,
     /// `wsrep_local_state_comment`.
@@ -105,6 +107,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
         options: Options::parse(&options),
         read_only: on(variable("read_only")),
         cluster_size: value("wsrep_cluster_size").parse().ok(),
+        conf_id: value("wsrep_cluster_conf_id"),
         cluster_status: value("wsrep_cluster_status"),
         state: value("wsrep_local_state_comment"),
         cluster_uuid: value("wsrep_cluster_state_uuid"),

@@ -256,6 +256,11 @@ impl Settings {
         Problem { file: self.file.clone(), line: self.lines.get(row.path).copied(), text: text.into() }
     }
 
+    /// The SQLite file with the decisions and the journal.
+    pub fn store(&self) -> PathBuf {
+        self.state_dir.join("state.sqlite")
+    }
+
     /// The monitor's password, from wherever it is.
     pub fn password(&self) -> Result<String, Problem> {
         password::MONITOR.read(self, &self.monitor.password)

@@ -4,6 +4,7 @@
 //!   db1 and db2 cut off, alive ─> not bootstrapped ─> both killed, with what db3 has not ─> not bootstrapped ─> begun anew on db1
 //!     ─> db1 and db2 killed within 0.3 s under load ─> db3 goes on, nothing lost ─> they come back and join
 //!     ─> the same by hand: refused, refused, shown, ordered ─> all three dead: which is to be started first
+//!     ─> db3 is bootstrapped alone beside the others: refused, also when they die ─> the advice is followed ─> once more, and it is taken
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
@@ -62,6 +63,10 @@ async fn a_cluster_without_a_majority_goes_on_only_when_nobody_else_can() {
     drop(serving);
     by_hand(&scene, &config(&scene, "")).await;
     told("the same by hand, and all three dead");
+    two_clusters(&scene, &config(&scene, "")).await;
+    told(
+        "a node that was bootstrapped alone was refused, with the others and without them, and taken by an operator's word",
+    );
     scene.stage.down().await.unwrap();
 }
 
@@ -253,4 +258,90 @@ async fn by_hand(scene: &Scene, directory: &TempDir) {
     let said = bootstrap(directory, &dirs).with(0);
     assert!(said.contains("no node runs. db3 is the most advanced. In this order:"), "{said}");
     assert!(said.contains("on db3: galera_new_cluster\n    on db1: systemctl start mariadb"), "{said}");
+}
+
+/// db3 is bootstrapped alone while db1 and db2 go on without it.
+async fn two_clusters(scene: &Scene, directory: &TempDir) {
+    for node in ["db3", "db1", "db2"] {
+        scene.stage.fault(node, Fault::Heal).await.unwrap();
+    }
+    let row = |text: &str| format!("INSERT INTO {APP_SCHEMA}.w (node) VALUES ('{text}')");
+    let count = || async {
+        let rows = scene.stage.run_in("db3", &format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w")).await.unwrap();
+        rows[0][0].parse::<usize>().unwrap()
+    };
+    let serving = Serving::start(directory.path());
+    status_when(&serving, "all well", is_well);
+    let before = count().await;
+    if scene::writer(&serving.status()) == "db3" {
+        serving.ask(&["switchover", "--to", "db1"]).with(0);
+    }
+    alone(scene, &serving).await;
+    scene.stage.run_in("db1", &row("beside it")).await.unwrap();
+    let refused = serving.ask(&["switchover", "--to", "db3"]).with(1);
+    assert!(refused.contains("there are two clusters: it is Primary without db1, db2"), "{refused}");
+    let refused = serving.ask(&["undrain", "db3"]).with(1);
+    assert!(refused.contains("which is in the other cluster"), "{refused}");
+    let config = directory.path().join("understudy.toml");
+    let apart = "Primary, and not in one component";
+    for command in [&["serve", "--check"][..], &["doctor"], &["recovery", "bootstrap"]] {
+        let said = with_config(&config, command).with(1);
+        assert!(said.contains(apart), "{said}");
+    }
+    // The others die.
+    gone(scene, &serving).await;
+    let refused = with_config(&config, &["recovery", "bootstrap"]).with(1);
+    assert!(refused.contains("the writer's component had"), "{refused}");
+    // It is remembered on disk, too.
+    drop(serving);
+    let serving = Serving::start(directory.path());
+    status_when(&serving, "it is refused after a restart", is_apart);
+    journal_with(&serving, "no node can write");
+    assert_eq!(count().await, before, "nobody wrote there");
+
+    // As it is told: it is stopped, and joins the others.
+    scene.stage.fault("db3", Fault::Stop).await.unwrap();
+    scene.stage.wait_gone("db3", PATIENCE).await.unwrap();
+    for node in ["db1", "db2", "db3"] {
+        scene.stage.fault(node, Fault::Heal).await.unwrap();
+    }
+    status_when(&serving, "all well again", is_well);
+    assert_eq!(count().await, before + 1, "what was written beside it");
+
+    // Once more, and an operator gives up what the others have.
+    alone(scene, &serving).await;
+    scene.stage.run_in("db1", &row("given up")).await.unwrap();
+    gone(scene, &serving).await;
+    serving.ask(&["undrain", "db3"]).with(0);
+    status_when(&serving, "it writes", |status| scene::writer(status) == "db3");
+    assert_eq!(count().await, before + 1);
+}
+
+fn db3(status: &Value) -> &Value {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["name"] == "db3").unwrap()
+}
+
+fn is_apart(status: &Value) -> bool {
+    db3(status)["reason"].as_str().is_some_and(|why| why.starts_with("there are two clusters"))
+}
+
+/// db3 is stopped, and somebody bootstraps it.
+async fn alone(scene: &Scene, serving: &Serving) {
+    scene.stage.fault("db3", Fault::Stop).await.unwrap();
+    scene.stage.wait_gone("db3", PATIENCE).await.unwrap();
+    scene.stage.bootstrap_alone("db3").await.unwrap();
+    status_when(serving, "db3 is told to be another cluster", is_apart);
+    assert_ne!(scene::writer(&serving.status()), "db3");
+}
+
+/// db1 and db2 die while db3 is alone.
+async fn gone(scene: &Scene, serving: &Serving) {
+    for node in ["db1", "db2"] {
+        scene.stage.fault(node, Fault::Kill).await.unwrap();
+    }
+    journal_with(serving, "no node can write");
+    let status = serving.status();
+    assert!(is_apart(&status), "{status}");
+    assert_eq!(db3(&status)["lane"], "shut", "{status}");
 }

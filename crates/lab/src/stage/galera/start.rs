@@ -79,6 +79,17 @@ impl Stage {
         self.launch_galera(node, !others_alive, Some(&position))
     }
 
+    /// Starts a stopped node as a cluster of its own, whether the others run or not, as somebody does who does not know of them.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn bootstrap_alone(&self, name: &str) -> anyhow::Result<()> {
+        let node = self.node(name)?;
+        let position = self.position(node).await?;
+        grastate::allow_bootstrap(&node.datadir)?;
+        self.launch_galera(node, true, Some(&position)).map(drop)
+    }
+
     fn launch_galera(
         &self,
         node: &StageNode,

@@ -10,6 +10,7 @@ use topology::kind::Kind;
 
 use super::warnings::NotMade;
 use super::{first_start, ports, servers, warm, warnings};
+use crate::doctor::judge::two_clusters;
 use crate::doctor::proof;
 use crate::doctor::read::{self, MissingPrivilege};
 use crate::exit::CommandResult;
@@ -130,6 +131,9 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
     let seen = facts.iter().filter_map(|node| node.said.as_ref().ok()?.cluster_size).max();
     if let Some(few) = warnings::few_members(settings, seen.map(|count| count as usize)) {
         tried.warning(&few);
+    }
+    if let Some(two) = two_clusters(&facts) {
+        tried.wrong_world(&format!("{}: {}; {}", two.nodes.join(", "), two.what, two.because));
     }
     let answering = facts.iter().filter(|node| node.said.is_ok());
     let answering = answering.map(|node| (node.name.clone(), node.address.clone())).collect();

@@ -1,10 +1,10 @@
 //! Finds what is wrong with the nodes' settings, or could be better.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use topology::settings::{EvictPolicy, SilencePolicy};
 
+use super::clusters::two_clusters;
 use super::decisive::{ADVISED, NEEDS_RESTART, WINDOW_WANTED};
 use super::nodes::{answered, named, window};
 use super::report::{Finding, Weight};
@@ -17,6 +17,7 @@ pub(super) fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding>
     let mut findings = Vec::new();
     reach(nodes, &mut findings);
     grants(settings, nodes, &mut findings);
+    findings.extend(two_clusters(nodes));
     membership(settings, nodes, &mut findings);
     timeouts(settings, nodes, &mut findings);
     gcache(nodes, &mut findings);
@@ -97,17 +98,6 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
         "it cannot become the writer",
         &["SET GLOBAL read_only=OFF"],
     );
-    let uuids: BTreeSet<_> =
-        answered(nodes).filter(|(_, s)| s.wsrep_on).map(|(_, s)| &s.cluster_uuid).collect();
-    if uuids.len() > 1 {
-        note(
-            Weight::Problem,
-            named(nodes, |said| said.wsrep_on),
-            "the nodes belong to different clusters (wsrep_cluster_state_uuid differs)",
-            "a write to one of them would be missing on the others",
-            &[],
-        );
-    }
     let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
     let everybody = || nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     if members == 1 || nodes.len() == 1 {

@@ -80,6 +80,7 @@ async fn answer(address: &str, login: &Login) -> Result<(Answer, Flavor), LinkEr
         last_committed: number("wsrep_last_committed")?,
         recv_queue: number("wsrep_local_recv_queue")?,
         size: u32::try_from(number("wsrep_cluster_size")?).unwrap_or(u32::MAX),
+        conf_id: number("wsrep_cluster_conf_id")?,
         gcomm_uuid: text("wsrep_gcomm_uuid"),
     };
     Ok((answer, flavor))

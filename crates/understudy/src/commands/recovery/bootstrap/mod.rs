@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use topology::flavor::Flavor;
+use topology::galera::Component;
 use topology::galera::bootstrap::{Candidate, Decision, Disk, Refusal, Way, Word, decide};
 use topology::kind::Kind;
 
@@ -73,8 +74,10 @@ impl Bootstrap {
 
     async fn work(&self, settings: &Settings, told: &OperatorClaims, password: &str) -> CommandResult {
         let mut disks = BTreeMap::new();
+        // Before the nodes are asked, which may have gone on since it was written.
+        let known = manager::remembered(&settings.store());
         let (nodes, flavor) = self.look(settings, told, password, &mut disks).await;
-        let decision = judged(&nodes, told);
+        let decision = judged(&nodes, told, known.as_ref());
         let page = Page { nodes: &nodes, decision: &decision, datadirs: &told.datadirs, flavor };
         if self.json {
             println!("{:#}", page.json());
@@ -91,7 +94,9 @@ impl Bootstrap {
             return Ok(ExitCode::SUCCESS);
         }
         let again = self.look_again(settings, told, password, &disks).await?;
-        if judged(&again, told) != (Ok(Decision::Survivor { via, survivors: survivors(&again) })) {
+        if judged(&again, told, known.as_ref())
+            != (Ok(Decision::Survivor { via, survivors: survivors(&again) }))
+        {
             return Err(changed("the nodes do not say, or have not left, what they did"));
         }
         let (Some(node), Some(Candidate { name, word: Word::Answers(answer) })) =
@@ -182,8 +187,12 @@ impl Bootstrap {
 }
 
 /// What is to be done, unless what was told of a node is shown to be wrong by it.
-fn judged(nodes: &[Candidate], told: &OperatorClaims) -> Result<Decision, Refusal> {
-    match (decide(nodes), told.contradicted(nodes)) {
+fn judged(
+    nodes: &[Candidate],
+    told: &OperatorClaims,
+    known: Option<&Component>,
+) -> Result<Decision, Refusal> {
+    match (decide(nodes, known), told.contradicted(nodes)) {
         (Err(needless), _) if needless.way_out == Way::Needless => Err(needless),
         (_, Some(contradicted)) => Err(contradicted),
         (decision, None) => decision,

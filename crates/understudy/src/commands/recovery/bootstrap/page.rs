@@ -129,6 +129,9 @@ impl Page<'_> {
         match way {
             Way::Needless => "there is nothing to bootstrap\n".to_owned(),
             Way::None => String::new(),
+            Way::TwoClusters => "look which of them has what was acknowledged last (understudy status, where it runs), stop the nodes of the other \
+                 one, and ask again; they get a full copy when they join\n"
+                .to_owned(),
             Way::Confirm(node) => format!(
                 "look on its host; when its server does not run there: --dead {node} --position {node}=UUID:SEQNO, or --datadir {node}=DIR where \
                  its data is on this host\nthe position tells, on its host: understudy recovery position --datadir {}; its output as a file: --report {node}=FILE\n",
