@@ -5,7 +5,7 @@ use super::said::ReplicaLogin;
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use super::{Row, Severity};
 use crate::flavor::Dialect;
-use crate::replication::words;
+use crate::replication::{ReplicationStatus, words};
 
 /// The rules of the brain's table ([`words`]): the check's name, its sentence when all is well, and the remedy when not.
 const WORDS: &[(&str, &str, &str)] = &[
@@ -24,13 +24,21 @@ const WORDS: &[(&str, &str, &str)] = &[
         "follows a source",
         "wait until Understudy has it follow the primary; `understudy status` says what keeps it",
     ),
-    ("several_sources", "follows one source", "RESET SLAVE 'NAME' ALL there for all sources but the primary"),
+    (
+        "several_sources",
+        "follows one source",
+        "once it has applied what it received from them: RESET SLAVE 'NAME' ALL there for all sources but the primary",
+    ),
     (
         "stranger",
         "follows nobody outside of this cluster",
         "have it follow a server of this cluster, or put that one in the configuration",
     ),
-    ("ring", "is in no ring", "STOP SLAVE; RESET SLAVE ALL on the one that is to be the primary"),
+    (
+        "ring",
+        "is in no ring",
+        "once it has applied what it received: STOP SLAVE; RESET SLAVE ALL on the one that is to be the primary",
+    ),
     ("other_source", "follows the primary", "wait until Understudy has it follow the primary"),
     (
         "not_applying",
@@ -50,7 +58,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "not_by_gtid",
         "follows by GTID",
-        "STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
+        "once it has applied what it received: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
     ),
     (
         "no_binlog",
@@ -95,9 +103,47 @@ pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
         let Some(found) = said.iter().find(|(name, _)| name == check) else { continue };
         let (verdict, sentence, remedy) = match &found.1 {
             None => (Well, (*well).to_owned(), String::new()),
-            Some(sentence) => (Fails, sentence.clone(), in_words_of(status.dialect, remedy)),
+            Some(sentence) => {
+                let remedy = if from.is_heard() { remedy } else { without_primary(check, status, remedy) };
+                (Fails, sentence.clone(), in_words_of(status.dialect, remedy))
+            }
         };
         rows.push(Row { check, node: to.name().to_owned(), verdict, sentence, remedy });
+    }
+}
+
+/// The remedy while the primary does not answer: what the server has received may be nowhere else. With GTIDs, MariaDB removes the relay log
+/// at CHANGE MASTER that does not name a place in it, and at START SLAVE after both threads were stopped (10.11.19), to fetch it again.
+fn without_primary<'a>(check: &str, status: &ReplicationStatus, remedy: &'a str) -> &'a str {
+    let is_mariadb = status.dialect == Dialect::MariaDb;
+    let both_stopped = status.source().is_some_and(|channel| channel.io_stopped && !channel.sql_running);
+    match check {
+        "delayed" if is_mariadb => {
+            "what it received may be nowhere else, so keep its relay log: STOP SLAVE; SHOW SLAVE STATUS; CHANGE MASTER TO MASTER_DELAY = 0, \
+             RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once it has \
+             applied all: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
+        }
+        "not_applying" if is_mariadb && both_stopped => {
+            "what it received may be nowhere else, so keep its relay log: SHOW SLAVE STATUS; mend what it stumbled over; CHANGE MASTER TO \
+             RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once it has \
+             applied all: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
+        }
+        // A receiver that still tries to connect keeps the relay log (MariaDB), as MySQL always does here.
+        "delayed" => {
+            "STOP SLAVE SQL_THREAD; CHANGE MASTER TO MASTER_DELAY = 0; START SLAVE SQL_THREAD there: what it received may be nowhere else"
+        }
+        "not_applying" => {
+            "SHOW SLAVE STATUS there: mend what it stumbled over, then START SLAVE SQL_THREAD, and not STOP SLAVE: what it received may be nowhere \
+             else, and would be removed"
+        }
+        "not_fetching" | "stray" | "other_source" => {
+            "bring the primary back, or choose another server to take over"
+        }
+        // Once it has applied what it received, nothing can be lost.
+        "several_sources" | "ring" | "not_by_gtid" => remedy,
+        _ => {
+            "bring the primary back, or choose another server to take over; change nothing there before: what it has may be nowhere else"
+        }
     }
 }
 
@@ -443,14 +489,12 @@ mod tests {
         }
         assert_eq!(
             of("not_by_gtid", Dialect::MySql),
-            "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA there"
+            "once it has applied what it received: STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA there"
         );
         assert_eq!(
             of("not_by_gtid", Dialect::MySql57),
-            "STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
+            "once it has applied what it received: STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
         );
-        assert!(
-            of("several_sources", Dialect::MySql).starts_with("RESET REPLICA ALL FOR CHANNEL 'NAME' there")
-        );
+        assert!(of("several_sources", Dialect::MySql).contains("RESET REPLICA ALL FOR CHANNEL 'NAME' there"));
     }
 }

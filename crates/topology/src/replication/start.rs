@@ -192,5 +192,7 @@ fn rootless(core: &Core, all: &[NodeId]) -> String {
 /// A sentence about servers that follow each other in a ring; `id` is one of them.
 fn in_ring(core: &Core, id: NodeId, names: &str) -> String {
     let alone = words::alone(own(core.node(id)).map(|status| status.dialect).unwrap_or_default());
-    format!("{names}: a ring; on the one that is to be the primary run {alone}; SET GLOBAL read_only = OFF")
+    format!(
+        "{names}: a ring; on the one that is to be the primary, once it has applied what it received, run {alone}; SET GLOBAL read_only = OFF"
+    )
 }

@@ -231,7 +231,8 @@ fn not_by_gtid(status: &ReplicationStatus) -> String {
     }
     // The same on MariaDB, where there is only one source.
     let stop = if dialect == Dialect::MariaDb { "STOP SLAVE" } else { sql::stop(dialect) };
-    format!("does not follow by GTID: {stop}; {by_gtid}; {} there", sql::start(dialect))
+    let start = sql::start(dialect);
+    format!("does not follow by GTID: once it has applied what it received, {stop}; {by_gtid}; {start} there")
 }
 
 /// What makes a server that follows another a primary by hand.
@@ -244,7 +245,7 @@ pub(super) fn alone(dialect: Dialect) -> String {
 pub(super) fn ring(names: &str, dialect: Dialect) -> String {
     let alone = alone(dialect);
     format!(
-        "follows in a ring: {names}; on the one that is to be the primary run {alone}; SET GLOBAL read_only = OFF"
+        "follows in a ring: {names}; on the one that is to be the primary, once it has applied what it received, run {alone}; SET GLOBAL read_only = OFF"
     )
 }
 

@@ -54,7 +54,9 @@ pub async fn obstacles(
     all.extend(found.errant.not_errant(&found.standing.slave_pos, found.primary_id, &primary.name));
     if !found.received.is_empty() {
         all.push(format!(
-            "{} was received and not applied, and is nowhere else: run there START SLAVE SQL_THREAD, and look again",
+            "{} was received and not applied, and is nowhere else: while one of its threads runs, run there START SLAVE SQL_THREAD; when both are \
+             stopped, START SLAVE would remove it: SHOW SLAVE STATUS; CHANGE MASTER TO RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = \
+             Relay_Log_Pos; START SLAVE SQL_THREAD, with the two as shown; then look again",
             found.received
         ));
     }

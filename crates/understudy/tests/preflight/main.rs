@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   a healthy stage: the table ─> what spoils it, one thing after another ─> an order that the table refuses, and the same with force
+//!   each remedy of the table, followed to the letter: while the primary lives, and when it is gone
 //!   the same servers, set up wrongly, in turn: `serve --check` and `status` say it in one sentence ─> every server is as it was
 //! ```
 
@@ -12,6 +13,7 @@ mod misfit;
 mod operator;
 #[path = "../program/mod.rs"]
 mod program;
+mod remedies;
 #[path = "../replication/scene.rs"]
 #[allow(dead_code)] // shared with another test
 mod scene;
@@ -64,6 +66,10 @@ async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_chan
     told("another Understudy was told of, by both, and nobody when it was gone");
     operator::gone(&scene, &serving).await;
     told("what a lost node said before was not told any more");
+    remedies::lead_where_they_say(&scene, &serving).await;
+    told(
+        "each remedy was followed to the letter, while the primary lived and after its death, and nothing was lost",
+    );
     drop(serving);
     misfit::each_is_told_and_nothing_is_changed(&scene, &told).await;
     scene.stage.down().await.unwrap();

@@ -103,8 +103,8 @@ fn cases(scene: &Scene, file: &str, position: &str) -> Vec<Case> {
             undo: vec![("db1", "STOP SLAVE; RESET SLAVE ALL".into())],
             nodes: all,
             kind: "replication",
-            checked: "follows in a ring: db1 follows db2, which follows db1; on the one that is to be the primary run STOP SLAVE",
-            shown: "follows in a ring: db1 follows db2, which follows db1; on the one that is to be the primary run STOP SLAVE",
+            checked: "follows in a ring: db1 follows db2, which follows db1; on the one that is to be the primary, once it has applied what it received, run STOP SLAVE",
+            shown: "follows in a ring: db1 follows db2, which follows db1; on the one that is to be the primary, once it has applied what it received, run STOP SLAVE",
         },
         Case {
             what: "a replica of a stranger",
@@ -121,8 +121,8 @@ fn cases(scene: &Scene, file: &str, position: &str) -> Vec<Case> {
             undo: vec![("db2", restart("CHANGE MASTER TO MASTER_USE_GTID = slave_pos"))],
             nodes: all,
             kind: "replication",
-            checked: "does not follow by GTID: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
-            shown: "does not follow by GTID: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
+            checked: "does not follow by GTID: once it has applied what it received, STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
+            shown: "does not follow by GTID: once it has applied what it received, STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
         },
         Case {
             what: "binlog formats that differ",
