@@ -19,6 +19,7 @@ mod advice;
 mod aliases;
 mod bootstrap;
 mod cycle;
+mod events;
 mod evict;
 pub mod follower;
 mod heartbeat;

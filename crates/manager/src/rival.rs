@@ -5,6 +5,8 @@
 //!                                                  └─ another has it: asked again ─────────────┘      └─> reported after a while
 //! ```
 //!
+//! The same link reads once a second which events the server runs ([`crate::events`]).
+//!
 //! Another manager is only reported. The lock does not decide who may act: its holder may be alive and unable to act (its configuration,
 //! its network), and if two managers hold it on one server each, neither could act. A failover that does not happen is worse than two
 //! managers that an operator is told about.
@@ -26,6 +28,7 @@ use topology::NodeId;
 use topology::flavor::Flavor;
 
 use crate::advice::{self, Topic};
+use crate::events::Events;
 use crate::means::{self, MeansNow};
 use crate::probe::Note;
 
@@ -100,6 +103,8 @@ pub(crate) struct Rival {
     pub address: String,
     pub means: MeansNow,
     pub notes: mpsc::Sender<Note>,
+    /// Which events each server ran.
+    pub events: Arc<Events>,
     /// Ends when its sender is dropped.
     pub wanted: watch::Receiver<()>,
 }
@@ -149,9 +154,23 @@ impl Rival {
                 told.clone_from(&text);
                 self.tell(text).await;
             }
+            if flavor == Flavor::MariaDb {
+                self.look_at_events(&mut link).await?;
+            }
             if is_held {
                 sleep(GAP).await;
             }
+        }
+    }
+
+    /// On this link, since it exists where this program moves the primary, and only there, and nothing waits for it.
+    async fn look_at_events(&self, link: &mut Link) -> Result<(), LinkError> {
+        match self.events.look(&self.address, link, STEP).await {
+            Err(LinkError::Rejected { message, .. }) => {
+                tracing::debug!("{} does not say which events it has: {message}", self.name);
+                Ok(())
+            }
+            done => done,
         }
     }
 

@@ -16,6 +16,7 @@ use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Change, Changed, Cycle, names_and_addresses};
+use crate::events::Events;
 use crate::journal::Journal;
 use crate::loans::Loans;
 use crate::means::Means;
@@ -184,6 +185,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
             let questions = Arc::new(question::turn());
             let loans = Arc::new(Loans::new(store.clone(), names_and_addresses(&cluster), loans));
             let means = Means::new(&cluster, login.clone(), numbers.all());
+            let events = Arc::new(Events::default());
             let making = Making {
                 settings: cluster.clone(),
                 numbers: numbers.all().to_vec(),
@@ -193,6 +195,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 samples: samples_in.clone(),
                 questions: Arc::clone(&questions),
                 loans: Arc::clone(&loans),
+                events: Arc::clone(&events),
             };
             let cycle = Cycle {
                 settings: cluster,
@@ -200,6 +203,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 replication: settings.replication,
                 proof_command: settings.proof_command.map(Into::into),
                 newest_order: Arc::default(),
+                events,
                 brain,
                 store,
                 started,

@@ -28,7 +28,14 @@ fn server(id: u32) -> fixture::Server {
 fn means(server: &fixture::Server, user: &str, password: &str) -> Means {
     let secret = Secret::Password(password.into());
     let (address, login) = (server.address().to_string(), Login::new(user, secret));
-    Means { address, login, source: String::new(), account: None, newest: Arc::default() }
+    Means {
+        address,
+        login,
+        source: String::new(),
+        account: None,
+        newest: Arc::default(),
+        events: Arc::default(),
+    }
 }
 
 fn account(password: &str) -> Option<Account> {
