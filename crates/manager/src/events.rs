@@ -40,21 +40,14 @@ impl Events {
         let mut events = now.enabled.clone();
         let was_running = |event: &&Event| before.events.iter().any(|running| running.is(event));
         events.extend(now.elsewhere.iter().filter(was_running).cloned());
-        let scheduler = now.scheduler || (before.scheduler && now.enabled.is_empty());
-        self.set(address, Ran { events, scheduler });
+        self.set(address, Ran { events, scheduler: now.scheduler });
     }
 
-    /// Asks a server.
-    ///
-    /// # Errors
-    /// When it does not answer.
-    pub async fn look(&self, address: &str, link: &mut Link, within: Duration) -> Result<(), LinkError> {
-        let now = listed(link, within).await?;
-        // On one that is read only they may have been stopped already.
+    /// It said so a moment ago. One that is read only may have been made to stop some already.
+    pub fn note(&self, address: &str, now: Listed) {
         if !now.read_only {
             self.set(address, Ran { events: now.enabled, scheduler: now.scheduler });
         }
-        Ok(())
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<String, Ran>) -> T) -> T {
@@ -65,7 +58,9 @@ impl Events {
 /// What the server says about its events.
 pub(crate) async fn listed(link: &mut Link, within: Duration) -> Result<Listed, LinkError> {
     let rows = link.query(events::LIST, within).await?;
-    Ok(events::listed(rows.len(), |row, column| rows.text(row, column)))
+    let settings = link.query(events::SETTINGS, within).await?;
+    let settings = [0, 1].map(|column| settings.text(0, column));
+    Ok(events::listed(rows.len(), |row, column| rows.text(row, column), settings))
 }
 
 #[cfg(test)]

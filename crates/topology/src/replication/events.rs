@@ -46,19 +46,37 @@ pub struct Listed {
     pub enabled: Vec<Event>,
     /// Those that are for another server to run.
     pub elsewhere: Vec<Event>,
-    /// event_scheduler is ON; not known where there is no event.
+    /// event_scheduler is ON.
     pub scheduler: bool,
-    /// read_only is ON; not known where there is no event.
+    /// read_only is ON.
     pub read_only: bool,
 }
 
-/// One row for each event that is not DISABLED, read by [`listed`]. Events are shown only with EVENT on their schema.
-pub const LIST: &str = "SELECT EVENT_SCHEMA, EVENT_NAME, DEFINER, CHARACTER_SET_CLIENT, COLLATION_CONNECTION, STATUS, \
-    @@GLOBAL.event_scheduler, @@GLOBAL.read_only FROM information_schema.EVENTS WHERE STATUS IN ('ENABLED','SLAVESIDE_DISABLED')";
+impl Listed {
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.enabled.is_empty() && self.elsewhere.is_empty()
+    }
+}
 
-/// Reads `rows` of [`LIST`]; `value` gives the value in a row and a column.
-pub fn listed<'a>(rows: usize, value: impl Fn(usize, usize) -> Option<&'a str>) -> Listed {
-    let mut listed = Listed::default();
+/// One row for each event that is not DISABLED, read by [`listed`]. Events are shown only with EVENT on their schema.
+pub const LIST: &str = "SELECT EVENT_SCHEMA, EVENT_NAME, DEFINER, CHARACTER_SET_CLIENT, COLLATION_CONNECTION, STATUS \
+    FROM information_schema.EVENTS WHERE STATUS IN ('ENABLED','SLAVESIDE_DISABLED')";
+
+/// One row, asked after [`LIST`]: a server becomes read only before its events are disabled.
+pub const SETTINGS: &str = "SELECT @@GLOBAL.event_scheduler, @@GLOBAL.read_only";
+
+/// Reads `rows` of [`LIST`], of which `value` gives the value in a row and a column, and the row of [`SETTINGS`].
+pub fn listed<'a>(
+    rows: usize,
+    value: impl Fn(usize, usize) -> Option<&'a str>,
+    settings: [Option<&str>; 2],
+) -> Listed {
+    let mut listed = Listed {
+        scheduler: settings[0] == Some("ON"),
+        read_only: settings[1] != Some("0"),
+        ..Listed::default()
+    };
     for row in 0..rows {
         let column = |column| value(row, column).unwrap_or_default().to_owned();
         let event = Event {
@@ -70,8 +88,6 @@ pub fn listed<'a>(rows: usize, value: impl Fn(usize, usize) -> Option<&'a str>) 
         };
         let of_status = if column(5) == "ENABLED" { &mut listed.enabled } else { &mut listed.elsewhere };
         of_status.push(event);
-        listed.scheduler = column(6) == "ON";
-        listed.read_only = column(7) != "0";
     }
     listed
 }
@@ -86,18 +102,22 @@ pub const START_SCHEDULER: &str = "SET GLOBAL event_scheduler = ON";
 pub const RUNNING: &str = "SELECT ID FROM information_schema.PROCESSLIST \
     WHERE COMMAND = 'Connect' AND USER NOT IN ('system user','unauthenticated user')";
 
+/// Definers of events for which the server has no account: those events fail there. Needs SELECT on mysql.global_priv.
+pub const WITHOUT_ACCOUNT: &str = "SELECT DISTINCT e.DEFINER FROM information_schema.EVENTS e LEFT JOIN mysql.global_priv p \
+    ON TRIM(TRAILING '@' FROM e.DEFINER) = TRIM(TRAILING '@' FROM CONCAT(p.User, '@', p.Host)) WHERE p.User IS NULL";
+
 impl Replication {
-    /// Has the new primary run the events that the old one ran, where one of them has a scheduler that runs. An old primary that is lost runs them
-    /// as soon as it comes back, and they may write there whatever it says of itself: it is made read only before anything else.
+    /// Has the new primary run the events that the old one ran. An old primary that is lost runs them as soon as it comes back, and they may
+    /// write there whatever it says of itself: it is made read only before anything else.
     pub(super) fn move_events(&mut self, core: &mut Core, from: NodeId, to: NodeId, term: Term) {
-        let has_scheduler = |id| own(core.node(id)).is_some_and(|status| status.event_scheduler);
         if core.settings.replication.dry_run || is_external(core) {
             return;
         }
-        if from != to && has_scheduler(from) && !answers(core.node(from)) {
+        let scheduler = |id| own(core.node(id)).and_then(|status| status.event_scheduler);
+        if from != to && scheduler(from) == Some(true) && !answers(core.node(from)) {
             self.server_mut(from).may_write = Some(term);
         }
-        if has_scheduler(from) || has_scheduler(to) {
+        if scheduler(to).is_some() {
             self.order(core, Action::RunEvents { node: to, of: from, term, within: WITHIN });
         }
     }
@@ -167,10 +187,11 @@ mod tests {
     #[test]
     fn what_is_read_is_what_is_altered() {
         let rows = [
-            ["shop", "a `b", "app@10.%", "latin1", "latin1_swedish_ci", "ENABLED", "ON", "0"],
-            ["shop", "c", "cleaner", "utf8mb4", "utf8mb4_general_ci", "SLAVESIDE_DISABLED", "ON", "0"],
+            ["shop", "a `b", "app@10.%", "latin1", "latin1_swedish_ci", "ENABLED"],
+            ["shop", "c", "cleaner", "utf8mb4", "utf8mb4_general_ci", "SLAVESIDE_DISABLED"],
         ];
-        let listed = listed(rows.len(), |row, column| rows.get(row)?.get(column).copied());
+        let value = |row: usize, column: usize| rows.get(row)?.get(column).copied();
+        let listed = listed(rows.len(), value, [Some("ON"), Some("0")]);
         assert!(listed.scheduler && !listed.read_only);
         let [enabled] = &*listed.enabled else { panic!("{listed:?}") };
         assert_eq!(
@@ -182,6 +203,5 @@ mod tests {
         let [elsewhere] = &*listed.elsewhere else { panic!("{listed:?}") };
         assert!(elsewhere.enable().contains("ALTER DEFINER = `cleaner` EVENT `shop`.`c` ENABLE;"));
         assert!(!elsewhere.is(enabled));
-        assert_eq!(super::listed(0, |_, _| None), Listed::default());
     }
 }
