@@ -13,6 +13,8 @@ use crate::events::Events;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
 const PIECE: Duration = Duration::from_millis(250);
+/// A failover waits no longer than this for the events of an old primary that still answers. The rest are stopped when it is to follow.
+const EVENTS_MAX: Duration = Duration::from_millis(50);
 /// With less time left than this, it is not tried again.
 const LAST: Duration = Duration::from_millis(50);
 
@@ -23,7 +25,11 @@ const LAST: Duration = Duration::from_millis(50);
 /// behind them; see [`topology::replication::Action::Demote`] for what that costs.
 pub(super) async fn demote(server: &mut Server, events: &Events, for_good: bool) -> Result<Position, Failed> {
     read_only(server, for_good).await?;
-    events::stop(server, events, for_good).await?;
+    if for_good {
+        events::stop_within(server, events, EVENTS_MAX).await;
+    } else {
+        events::stop(server, events).await?;
+    }
     let standing = server.standing().await?;
     if !standing.read_only {
         return Err(Failed::because("it says that it is not read only, though it was told to be"));

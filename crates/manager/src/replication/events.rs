@@ -11,8 +11,8 @@ use super::server::Server;
 use crate::act::Failed;
 use crate::events::{Events, Ran};
 
-/// An execution that has begun may go on for this long, and no statement of a failover takes longer.
-const MOMENT: Duration = Duration::from_millis(250);
+/// How long an execution that has begun may go on in a switchover.
+const EXECUTION_MAX: Duration = Duration::from_millis(250);
 /// The time between two checks.
 const LOOK: Duration = Duration::from_millis(10);
 /// What the account needs for that.
@@ -21,36 +21,57 @@ const RIGHTS: &str = "the account needs EVENT, SET USER and BINLOG ADMIN ON *.*"
 const DROPPED: u16 = 1539;
 
 /// Stops the events of a server that is read only, since one whose definer may write there would go on: they are disabled as on a replica,
-/// without a transaction. Executions that have begun may end within a moment, and are killed then. A server that does not grant this is let
-/// go as it is, with a warning. `at_once`: the old primary is lost, so that nothing is waited for, and any failure is only a warning.
-pub(super) async fn stop(server: &mut Server, events: &Events, at_once: bool) -> Result<(), Failed> {
-    if server.dialect != Dialect::MariaDb {
-        return Ok(());
-    }
-    match try_stop(server, events, at_once).await {
-        Err(failed) if at_once || is_refused(&failed) => {
-            tracing::warn!(
-                "the events of {} could not be stopped, and may write while it is read only: {}",
-                server.address,
-                with_rights(failed).why
-            );
+/// without a transaction. Executions that have begun may end within [`EXECUTION_MAX`], and are killed then. A server that does not grant this
+/// is let go as it is, with a warning.
+pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<(), Failed> {
+    let left = server.left();
+    match try_stop(server, events, left, EXECUTION_MAX).await {
+        Err(failed) if is_refused(&failed) => {
+            warn(server, failed);
             Ok(())
         }
         done => done,
     }
 }
 
-async fn try_stop(server: &mut Server, events: &Events, at_once: bool) -> Result<(), Failed> {
-    let now = server.events().await?;
-    events.note_last(&server.address, &now);
-    alter(server, now.enabled.iter(), Event::disable, if at_once { MOMENT } else { server.left() }).await?;
+/// The same where something else waits for it, or it is tried again later: executions are killed at once, and what is not done `within` that
+/// time is only a warning.
+pub(super) async fn stop_within(server: &mut Server, events: &Events, within: Duration) {
+    if let Err(failed) = try_stop(server, events, within, Duration::ZERO).await {
+        warn(server, failed);
+    }
+}
+
+fn warn(server: &Server, failed: Failed) {
+    let why = with_rights(failed).why;
+    tracing::warn!(
+        "not all events of {} are stopped, and they may write while it is read only: {why}",
+        server.address
+    );
+}
+
+async fn try_stop(
+    server: &mut Server,
+    events: &Events,
+    within: Duration,
+    execution_max: Duration,
+) -> Result<(), Failed> {
+    if server.dialect != Dialect::MariaDb {
+        return Ok(());
+    }
     let begun = Instant::now();
+    let now = server.events(within).await?;
+    events.note_last(&server.address, &now);
+    alter(server, &now.enabled.iter().collect::<Vec<_>>(), Event::disable, begun + within).await?;
+    let disabled = Instant::now();
     while !server.ask(events::RUNNING).await?.is_empty() {
-        if at_once || begun.elapsed() >= MOMENT {
-            end(server, events::RUNNING).await?;
+        if begun.elapsed() >= within {
+            return Err(Failed::because(
+                "an event that is executed does not end: see SHOW PROCESSLIST there",
+            ));
         }
-        if server.left().is_zero() || (at_once && begun.elapsed() >= MOMENT) {
-            return Err(Failed::because("an event that runs does not end: see SHOW PROCESSLIST there"));
+        if disabled.elapsed() >= execution_max {
+            end(server, events::RUNNING).await?;
         }
         sleep(LOOK).await;
     }
@@ -62,7 +83,7 @@ pub(super) async fn run(server: &mut Server, of: &str, events: &Events) -> Resul
     if server.dialect != Dialect::MariaDb {
         return Ok(0);
     }
-    let now = server.events().await?;
+    let now = server.events(server.left()).await?;
     let Some(before) = events.of(of) else {
         let is_known = of == server.address || now.elsewhere.is_empty();
         let why = format!("{of} did not say which ones it ran since this program was started");
@@ -70,8 +91,8 @@ pub(super) async fn run(server: &mut Server, of: &str, events: &Events) -> Resul
     };
     let wanted = |event: &&Event| before.events.iter().any(|ran| ran.is(event));
     let stopped: Vec<&Event> = now.elsewhere.iter().filter(wanted).collect();
-    let left = server.left();
-    alter(server, stopped.iter().copied(), Event::enable, left).await.map_err(with_rights)?;
+    let until = Instant::now() + server.left();
+    alter(server, &stopped, Event::enable, until).await.map_err(with_rights)?;
     let count = stopped.len();
     if before.scheduler && !now.scheduler && count > 0 {
         let started = server.order(events::START_SCHEDULER).await;
@@ -85,23 +106,27 @@ pub(super) async fn run(server: &mut Server, of: &str, events: &Events) -> Resul
     Ok(count)
 }
 
-/// Runs that statement for each of the events, on this server only.
-async fn alter<'a>(
+/// Runs that statement for each of the events, on this server only. One that the server refuses does not keep it from the others.
+async fn alter(
     server: &mut Server,
-    all: impl ExactSizeIterator<Item = &'a Event>,
+    all: &[&Event],
     statement: impl Fn(&Event) -> String,
-    within: Duration,
+    until: Instant,
 ) -> Result<(), Failed> {
-    if all.len() > 0 {
-        server.order(events::UNLOGGED).await?;
+    if all.is_empty() {
+        return Ok(());
     }
+    server.order(events::UNLOGGED).await?;
+    let mut refused = None;
     for event in all {
-        match server.order_within(&statement(event), within.min(server.left())).await {
-            Err(failed) if failed.errno != DROPPED => return Err(failed),
+        let left = until.saturating_duration_since(Instant::now()).min(server.left());
+        match server.order_within(&statement(event), left).await {
+            Err(failed) if failed.errno == 0 || server.is_late(&failed) => return Err(failed),
+            Err(failed) if failed.errno != DROPPED => refused = refused.or(Some(failed)),
             _ => {}
         }
     }
-    Ok(())
+    refused.map_or(Ok(()), Err)
 }
 
 /// A privilege is missing: ER_DBACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR.

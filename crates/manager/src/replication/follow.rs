@@ -12,6 +12,8 @@ use crate::act::Failed;
 use crate::events::Events;
 use crate::settings::Account;
 
+/// How long it may take to stop its events.
+const EVENTS_MAX: Duration = Duration::from_secs(1);
 /// The time between two checks of the threads.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -26,7 +28,7 @@ pub(super) async fn follow(
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
     read_only(server, false).await?;
     // Of a primary that was lost, and has come back.
-    events::stop(server, events, true).await?;
+    events::stop_within(server, events, EVENTS_MAX).await;
     let channels = server.channels().await?;
     match &*channels {
         [] => {

@@ -174,10 +174,10 @@ impl Server {
         Ok(reading::channels(&rows))
     }
 
-    /// Its events.
-    pub async fn events(&mut self) -> Result<Listed, Failed> {
-        let left = self.left() + ANSWER_SLACK;
-        Ok(events::listed(&mut self.link, left).await?)
+    /// Its events. The server itself ends the question after that time.
+    pub async fn events(&mut self, within: Duration) -> Result<Listed, Failed> {
+        self.ask(&sql::limit(self.dialect, within.as_secs_f64())).await?;
+        Ok(events::listed(&mut self.link, within + ANSWER_SLACK).await?)
     }
 
     /// Its semi-synchronous settings.
