@@ -39,6 +39,17 @@ pub fn grants_for(kind: Kind, user: &str) -> String {
     format!("GRANT {global} ON *.* TO {account}; GRANT SELECT ON mysql.global_priv TO {account};")
 }
 
+/// The same, with those that are needed only where the event scheduler runs if they are in `lacking`: SET USER is much to grant.
+pub fn grants_with(kind: Kind, user: &str, lacking: &[String]) -> String {
+    let grants = grants_for(kind, user);
+    match &*crate::rights::for_events(lacking) {
+        [] => grants,
+        more => {
+            format!("{grants} GRANT {} ON *.* TO '{}'@'%';", more.join(", "), user.replace('\'', "''"))
+        }
+    }
+}
+
 /// The statements that let the monitor account in after it was refused with `errno`; a configuration with root needs another account.
 pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
     let make = |user: &str| {
@@ -168,11 +179,8 @@ pub(crate) fn heartbeat(node: &str, user: &str, schema: &str, errno: u16, messag
 /// `lacking`: see [`crate::rights::lacking`]; `None` when nothing is missing.
 pub(crate) fn rights(kind: Kind, node: &str, user: &str, lacking: &[String]) -> Option<String> {
     (!lacking.is_empty()).then(|| {
-        format!(
-            "{node} does not grant {user:?} what it needs: {}; run there: {}",
-            lacking.join("; "),
-            grants_for(kind, user)
-        )
+        let grants = grants_with(kind, user, lacking);
+        format!("{node} does not grant {user:?} what it needs: {}; run there: {grants}", lacking.join("; "))
     })
 }
 

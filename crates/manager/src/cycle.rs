@@ -27,6 +27,7 @@ use topology::{NodeId, Term};
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
 use crate::aliases::Aliases;
+use crate::events::Events;
 use crate::loans::Loans;
 use crate::numbers::{Numbers, Port};
 use crate::probe::{Note, Wish};
@@ -81,6 +82,8 @@ pub(crate) struct Cycle {
     pub replication: Option<Account>,
     /// The highest term of any order that was sent to a server.
     pub newest_order: Arc<AtomicU64>,
+    /// Which events each server ran.
+    pub events: Arc<Events>,
     /// The command that proves that a node's process has ended.
     pub proof_command: Option<Arc<str>>,
     pub brain: Brain,
@@ -544,6 +547,7 @@ impl Cycle {
             source: servers::source(&action).map_or_else(String::new, |source| self.address(source)),
             account: self.replication.clone(),
             newest: Arc::clone(&self.newest_order),
+            events: Arc::clone(&self.events),
         };
         self.newest_order.fetch_max(servers::term(&action).0, SeqCst);
         let (kind, name) = (self.settings.kind, self.name(node).to_owned());

@@ -19,6 +19,7 @@ mod advice;
 mod aliases;
 mod bootstrap;
 mod cycle;
+mod events;
 mod evict;
 pub mod follower;
 mod heartbeat;
@@ -44,7 +45,7 @@ mod tables;
 mod tasks;
 mod watched;
 
-pub use advice::{account_for, grants_for};
+pub use advice::{account_for, grants_for, grants_with};
 pub use aliases::as_configured;
 pub use bootstrap::{Trial, try_proof};
 pub use journal::Journal;

@@ -13,7 +13,7 @@ use topology::flavor::Dialect;
 use topology::kind::Kind;
 use topology::preflight::said::{self, Session};
 use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, sql};
-use topology::replication::Manager;
+use topology::replication::{Manager, events};
 use topology::view::ClusterView;
 
 use crate::{follower, rights};
@@ -108,7 +108,7 @@ impl Preflight {
 struct Wanted {
     /// The position up to which its binlogs were purged.
     binlogs: bool,
-    /// The privileges that the monitor account lacks, where that can be known.
+    /// The privileges that the monitor account lacks, where that can be known, and the events.
     rights: bool,
 }
 
@@ -165,9 +165,29 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
     }
     if wanted.rights {
         server.rights = rights::held(&mut link, within).await?.lacks();
+        server.event_list = events(&mut link, within).await?;
     }
     link.quit();
     Ok(server)
+}
+
+/// The server's events; `None` on MySQL, and where the account may not know whose accounts there are.
+async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events>, LinkError> {
+    if Dialect::of(&link.greeting.version) != Dialect::MariaDb {
+        return Ok(None);
+    }
+    let without_account = match link.query(events::WITHOUT_ACCOUNT, within).await {
+        Ok(rows) => (0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect(),
+        Err(LinkError::Rejected { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let listed = crate::events::listed(link, within).await?;
+    let running = link.query(events::RUNNING, within).await?.len();
+    let mut definers: Vec<String> = listed.enabled.into_iter().map(|event| event.definer).collect();
+    let enabled = definers.len();
+    definers.sort();
+    definers.dedup();
+    Ok(Some(said::Events { enabled, definers, without_account, running }))
 }
 
 fn sessions(rows: &Rows) -> Vec<Session> {

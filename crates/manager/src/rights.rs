@@ -23,6 +23,15 @@ const NEEDED: &[(&str, &str)] = &[
     ("EXECUTE", "knowing which stored functions may write"),
 ];
 
+/// In addition where the event scheduler runs: with these, events run on the primary only. See [`topology::replication::events`].
+const NEEDED_FOR_EVENTS: &[(&str, &str)] = &[
+    ("EVENT", "stopping events on an old primary, where they may write on, and running them on the new one"),
+    ("SET USER", "leaving events their definers"),
+    ("BINLOG ADMIN", "stopping events without a transaction"),
+];
+/// Whether it runs.
+const EVENT_SCHEDULER: &str = "SELECT @@GLOBAL.event_scheduler";
+
 /// An account that gives no orders, because another manager moves the primary, does not need these.
 const NEEDED_TO_LOOK: &[&str] = &["CONNECTION ADMIN", "TRIGGER", "EXECUTE"];
 
@@ -44,20 +53,28 @@ pub struct Held {
     grants: Option<Vec<String>>,
     /// The account, as SHOW GRANTS spells it; empty when it does not.
     account: String,
+    /// The server's event scheduler runs.
+    event_scheduler: bool,
 }
 
 impl Held {
     fn read<'a>(grants: impl IntoIterator<Item = &'a str>) -> Self {
         let global: Vec<&str> = grants.into_iter().filter(|grant| grant.contains(" ON *.* ")).collect();
         let account = global.iter().find_map(|grant| account(grant)).unwrap_or_default().to_owned();
-        Self { grants: Some(global.into_iter().map(str::to_ascii_uppercase).collect()), account }
+        let grants = Some(global.into_iter().map(str::to_ascii_uppercase).collect());
+        Self { grants, account, event_scheduler: false }
     }
 
     /// The privileges that a primary's monitor account needs and lacks; `None` when that is not known.
     pub(crate) fn lacks(&self) -> Option<Rights> {
         self.grants.as_ref()?;
-        let lacks = NEEDED.iter().filter(|(right, _)| !self.may(right)).copied().collect();
+        let lacks = self.needed().filter(|(right, _)| !self.may(right)).collect();
         Some(Rights { account: self.account.clone(), lacks })
+    }
+
+    fn needed(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let for_events = if self.event_scheduler { NEEDED_FOR_EVENTS } else { &[] };
+        NEEDED.iter().chain(for_events).copied()
     }
 
     /// Whether it has, or may have, this privilege, as MariaDB's SHOW GRANTS spells it.
@@ -81,16 +98,24 @@ fn account(grant: &str) -> Option<&str> {
 /// When the server does not answer.
 pub async fn held(link: &mut Link, within: Duration) -> Result<Held, LinkError> {
     if Flavor::of(&link.greeting.version) == Flavor::MySql {
-        return Ok(Held { grants: None, account: String::new() });
+        return Ok(Held { grants: None, account: String::new(), event_scheduler: false });
     }
     let grants = link.query(GRANTS, within).await?;
-    Ok(Held::read((0..grants.len()).filter_map(|row| grants.text(row, 0))))
+    let held = Held::read((0..grants.len()).filter_map(|row| grants.text(row, 0)));
+    let event_scheduler = link.query(EVENT_SCHEDULER, within).await?.text(0, 0) == Some("ON");
+    Ok(Held { event_scheduler, ..held })
 }
 
 fn lacks(held: &Held, gives_orders: bool) -> Vec<String> {
     let is_needed = |right: &str| gives_orders || NEEDED_TO_LOOK.contains(&right);
-    let lacked = NEEDED.iter().filter(|(right, _)| is_needed(right) && !held.may(right));
+    let lacked = held.needed().filter(|(right, _)| is_needed(right) && !held.may(right));
     lacked.map(|(right, why)| format!("{right} ON *.*: it is needed for {why}")).collect()
+}
+
+/// Those of `lacking` that are needed only where the event scheduler runs.
+pub(crate) fn for_events(lacking: &[String]) -> Vec<&'static str> {
+    let names = NEEDED_FOR_EVENTS.iter().map(|(right, _)| *right);
+    names.filter(|right| lacking.iter().any(|lacks| lacks.starts_with(right))).collect()
 }
 
 /// The same, on a link of its own; `None` when they cannot be known.
@@ -124,6 +149,12 @@ mod tests {
             ["REPLICATION SLAVE ADMIN ON *.*: it is needed for letting a replica follow another primary"]
         );
         assert_eq!(lacks(&[], false).len(), NEEDED_TO_LOOK.len(), "who only looks needs less");
+        let with_events = |right| {
+            let held = Held::read([&*grant(&all.join(", "), "*.*"), &*grant(right, "*.*")]);
+            for_events(&super::lacks(&Held { event_scheduler: true, ..held }, true))
+        };
+        assert_eq!(with_events("EVENT, SET USER, BINLOG ADMIN"), Vec::<&str>::new());
+        assert_eq!(with_events("EVENT"), ["SET USER", "BINLOG ADMIN"]);
     }
 
     #[test]

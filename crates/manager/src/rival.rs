@@ -5,6 +5,8 @@
 //!                                                  └─ another has it: asked again ─────────────┘      └─> reported after a while
 //! ```
 //!
+//! The same link reads once a second which events the server runs ([`crate::events`]).
+//!
 //! Another manager is only reported. The lock does not decide who may act: its holder may be alive and unable to act (its configuration,
 //! its network), and if two managers hold it on one server each, neither could act. A failover that does not happen is worse than two
 //! managers that an operator is told about.
@@ -26,6 +28,7 @@ use topology::NodeId;
 use topology::flavor::Flavor;
 
 use crate::advice::{self, Topic};
+use crate::events::{self, Events};
 use crate::means::{self, MeansNow};
 use crate::probe::Note;
 
@@ -100,6 +103,8 @@ pub(crate) struct Rival {
     pub address: String,
     pub means: MeansNow,
     pub notes: mpsc::Sender<Note>,
+    /// Which events each server ran.
+    pub events: Arc<Events>,
     /// Ends when its sender is dropped.
     pub wanted: watch::Receiver<()>,
 }
@@ -141,6 +146,7 @@ impl Rival {
         }
         let flavor = Flavor::of(&link.greeting.version);
         link.query(&session(flavor), STEP).await?;
+        let mut again = Instant::now();
         loop {
             let is_held = link.query(&take(), STEP).await?.text(0, 0) == Some("1");
             let sure = seen.note(others(&mut link, STEP).await?, Instant::now());
@@ -149,10 +155,27 @@ impl Rival {
                 told.clone_from(&text);
                 self.tell(text).await;
             }
+            if flavor == Flavor::MariaDb {
+                self.look_at_events(&mut link, &mut again).await?;
+            }
             if is_held {
                 sleep(GAP).await;
             }
         }
+    }
+
+    /// Reads which events the server runs; `again`: when a new link is tried for that next.
+    async fn look_at_events(&self, link: &mut Link, again: &mut Instant) -> Result<(), LinkError> {
+        let mut listed = events::listed(link, STEP).await?;
+        // It has none, or the account may not see them: a privilege counts for links that are opened after it was granted.
+        if listed.scheduler && listed.is_empty() && !listed.read_only && Instant::now() >= *again {
+            *again = Instant::now() + RETRY;
+            let mut anew = Link::connect(&self.address, &means::now(&self.means).login, STEP).await?;
+            listed = events::listed(&mut anew, STEP).await?;
+            anew.quit();
+        }
+        self.events.note(&self.address, listed);
+        Ok(())
     }
 
     async fn tell(&self, text: Option<String>) {

@@ -17,6 +17,7 @@ use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Change, Changed, Cycle, names_and_addresses};
+use crate::events::Events;
 use crate::journal::Journal;
 use crate::loans::Loans;
 use crate::means::Means;
@@ -185,6 +186,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
             let questions = Arc::new(question::turn());
             let loans = Arc::new(Loans::new(store.clone(), names_and_addresses(&cluster), loans));
             let means = Means::new(&cluster, login.clone(), numbers.all());
+            let events = Arc::new(Events::default());
             let making = Making {
                 settings: cluster.clone(),
                 numbers: numbers.all().to_vec(),
@@ -194,6 +196,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 samples: samples_in.clone(),
                 questions: Arc::clone(&questions),
                 loans: Arc::clone(&loans),
+                events: Arc::clone(&events),
             };
             let cycle = Cycle {
                 settings: cluster,
@@ -201,6 +204,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 replication: settings.replication,
                 proof_command: settings.proof_command.map(Into::into),
                 newest_order: Arc::default(),
+                events,
                 brain,
                 store,
                 started,

@@ -22,6 +22,7 @@ use topology::kind::Kind;
 use topology::replication::Manager;
 use topology::settings::NodeSettings;
 
+use crate::events::Events;
 use crate::heartbeat::Heartbeat;
 use crate::hurry;
 use crate::loans::Loans;
@@ -66,6 +67,8 @@ pub(crate) struct Making {
     pub questions: Arc<Semaphore>,
     /// The nodes' settings that are changed for a while.
     pub loans: Arc<Loans>,
+    /// Which events each server ran.
+    pub events: Arc<Events>,
 }
 
 pub(crate) struct Watched {
@@ -394,8 +397,8 @@ impl Making {
     fn rival(&self, node: NodeId, tasks: &mut Tasks<Role>) -> watch::Sender<()> {
         let (way, wanted) = watch::channel(());
         let (name, address) = self.name_and_address(node);
-        let (means, notes) = (self.means.subscribe(), self.notes.clone());
-        let rival = Rival { node, name, address, means, notes, wanted };
+        let (means, notes, events) = (self.means.subscribe(), self.notes.clone(), Arc::clone(&self.events));
+        let rival = Rival { node, name, address, means, notes, events, wanted };
         tasks.start(Role::Rival(node), rival.run());
         way
     }

@@ -19,7 +19,7 @@ use super::tools::Tools;
 use super::{config, error_log_tail, sql, stage_dir};
 
 /// Must be incremented when the content of a template changes.
-const EDITION: u32 = 2;
+const EDITION: u32 = 3;
 /// The template for this server and kind; created now if it is missing.
 ///
 /// # Errors

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use protocol::gtid::Position;
-use topology::replication::sql;
+use topology::replication::{events::RUNNING, sql};
 
+use super::events;
 use super::server::Server;
 use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE, kill};
 use crate::act::Failed;
+use crate::events::Events;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
 const PIECE: Duration = Duration::from_millis(250);
+/// A failover waits no longer than this for the events of an old primary that still answers. The rest are stopped when it is to follow.
+const EVENTS_MAX: Duration = Duration::from_millis(50);
 /// With less time left than this, it is not tried again.
 const LAST: Duration = Duration::from_millis(50);
 
@@ -19,8 +23,13 @@ const LAST: Duration = Duration::from_millis(50);
 /// sessions, since a primary without replicas could otherwise never become read only. They are committed there, and their clients are told
 /// nothing. `for_good`: sessions that wait for space on a full disk are killed, too, which ends them with an error, and all that wait
 /// behind them; see [`topology::replication::Action::Demote`] for what that costs.
-pub(super) async fn demote(server: &mut Server, for_good: bool) -> Result<Position, Failed> {
+pub(super) async fn demote(server: &mut Server, events: &Events, for_good: bool) -> Result<Position, Failed> {
     read_only(server, for_good).await?;
+    if for_good {
+        events::stop_within(server, events, EVENTS_MAX).await;
+    } else {
+        events::stop(server, events).await?;
+    }
     let standing = server.standing().await?;
     if !standing.read_only {
         return Err(Failed::because("it says that it is not read only, though it was told to be"));
@@ -37,6 +46,7 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
         match server.order_within(sql::read_only(server.dialect), limit).await {
             Err(failed) if server.is_late(&failed) && server.left() > LAST => {
                 end(server, UNACKNOWLEDGED).await?;
+                end(server, RUNNING).await?;
                 if for_good {
                     end(server, WITHOUT_SPACE).await?;
                 }
@@ -50,7 +60,7 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
 }
 
 /// Kills the sessions that `which` selects; returns whether there was one.
-async fn end(server: &mut Server, which: &str) -> Result<bool, Failed> {
+pub(super) async fn end(server: &mut Server, which: &str) -> Result<bool, Failed> {
     let waiting = server.ask(which).await?;
     for id in (0..waiting.len()).filter_map(|row| waiting.text(row, 0)?.parse().ok()) {
         match server.order(&kill(id)).await {

@@ -6,18 +6,29 @@ use tokio::time::sleep;
 use topology::replication::{Channel, sql};
 
 use super::demote::read_only;
+use super::events;
 use super::server::Server;
 use crate::act::Failed;
+use crate::events::Events;
 use crate::settings::Account;
 
+/// How long it may take to stop its events.
+const EVENTS_MAX: Duration = Duration::from_secs(1);
 /// The time between two checks of the threads.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes the server read only, and a replica of `source` from its present position; returns when both threads run.
-pub(super) async fn follow(server: &mut Server, source: &str, account: &Account) -> Result<(), Failed> {
+pub(super) async fn follow(
+    server: &mut Server,
+    source: &str,
+    account: &Account,
+    events: &Events,
+) -> Result<(), Failed> {
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
     read_only(server, false).await?;
+    // Of a primary that was lost, and has come back.
+    events::stop_within(server, events, EVENTS_MAX).await;
     let channels = server.channels().await?;
     match &*channels {
         [] => {

@@ -2,11 +2,12 @@
 //! brain. [`topology::replication::action`] describes the orders and their outcomes.
 //!
 //! ```text
-//!   demote    read only ── waits for no acknowledgement ── reports its position
+//!   demote    read only ── waits for no acknowledgement ── events stopped ── reports its position
 //!   promote   all applied ── source removed ── waits for replicas (semi-sync) ── writable
-//!   follow    read only ── waits for no acknowledgement ── stopped ── another source, from its position ── both threads run
+//!   follow    read only ── waits for no acknowledgement ── events stopped ── stopped ── another source, from its position ── both threads run
 //!   reconnect its I/O thread restarted ── connected, or not
 //!   part      its I/O thread stopped
+//!   run       the events enabled that the primary before it ran
 //! ```
 //!
 //! An order that is given up must not take effect later. The server itself ends a statement when its time is over (max_statement_time; on
@@ -15,6 +16,7 @@
 //! ones before their next statement: a server that was stopped and continues must not become writable beside another.
 
 mod demote;
+mod events;
 mod follow;
 mod part;
 mod promote;
@@ -33,6 +35,7 @@ use topology::replication::action;
 use topology::{NodeId, Term};
 
 use crate::act::{Failed, in_time};
+use crate::events::Events;
 use crate::settings::Account;
 use server::Server;
 
@@ -45,12 +48,14 @@ pub(crate) struct Means {
     pub address: String,
     /// The account to give orders with.
     pub login: Login,
-    /// The address of the source to follow.
+    /// The address of the source to follow, or of the primary before it.
     pub source: String,
     /// The account that replicas log in with there.
     pub account: Option<Account>,
     /// The highest term under which any server was given an order.
     pub newest: Arc<AtomicU64>,
+    /// Which events each server ran.
+    pub events: Arc<Events>,
 }
 
 /// The decision that an action belongs to.
@@ -60,14 +65,16 @@ pub(crate) fn term(action: &Action) -> Term {
         | Action::Promote { term, .. }
         | Action::Follow { term, .. }
         | Action::Reconnect { term, .. }
-        | Action::Part { term, .. } => *term,
+        | Action::Part { term, .. }
+        | Action::RunEvents { term, .. } => *term,
     }
 }
 
-/// The source that it is to follow.
+/// The other server that it is about: the source that it is to follow, or the primary that it has replaced.
 pub(crate) fn source(action: &Action) -> Option<NodeId> {
     match action {
         Action::Follow { source, .. } | Action::Reconnect { source, .. } => Some(*source),
+        Action::RunEvents { of, .. } => Some(*of),
         Action::Demote { .. } | Action::Promote { .. } | Action::Part { .. } => None,
     }
 }
@@ -77,7 +84,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
     let order_term = term(&action);
     match action {
         Action::Demote { node, term, for_good, within } => {
-            let demote = async |server: &mut Server| demote::demote(server, for_good).await;
+            let demote = async |server: &mut Server| demote::demote(server, &means.events, for_good).await;
             let done = ordered(&means, order_term, within, demote).await;
             told(done, |done| match done {
                 Ok(position) => action::Outcome::Demoted { node, term, position }.into(),
@@ -90,7 +97,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
         }
         Action::Follow { node, term, within, .. } => {
             let follow = async |server: &mut Server| match &means.account {
-                Some(account) => follow::follow(server, &means.source, account).await,
+                Some(account) => follow::follow(server, &means.source, account, &means.events).await,
                 None => {
                     Err(Failed::because("no account to log in with is configured: [cluster.replication]"))
                 }
@@ -113,6 +120,15 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                 Ok(()) => action::Outcome::Parted { node, term }.into(),
                 Err(why) => action::Outcome::PartFailed { node, term, why }.into(),
             })
+        }
+        Action::RunEvents { node, term, within, .. } => {
+            let run = async |server: &mut Server| events::run(server, &means.source, &means.events).await;
+            let (outcome, _) = told(ordered(&means, order_term, within, run).await, |done| match done {
+                Ok(count) => action::Outcome::EventsRun { node, term, count }.into(),
+                Err(why) => action::Outcome::EventsFailed { node, term, why }.into(),
+            });
+            // The advice for an error number is about the other orders.
+            (outcome, None)
         }
     }
 }

@@ -9,10 +9,11 @@ use protocol::gtid::Position;
 use tokio::time::{Instant, sleep};
 use topology::Term;
 use topology::flavor::Dialect;
+use topology::replication::events::Listed;
 use topology::replication::{Channel, sql};
 
 use crate::act::Failed;
-use crate::reading;
+use crate::{events, reading};
 
 /// The server's own limit is exact to a few milliseconds; the link gives up later, so that the server's answer is read.
 const ANSWER_SLACK: Duration = Duration::from_millis(100);
@@ -171,6 +172,12 @@ impl Server {
         let left = self.left() + ANSWER_SLACK;
         let rows = reading::channel_rows(&mut self.link, left).await?;
         Ok(reading::channels(&rows))
+    }
+
+    /// Its events. The server itself ends the question after that time.
+    pub async fn events(&mut self, within: Duration) -> Result<Listed, Failed> {
+        self.ask(&sql::limit(self.dialect, within.as_secs_f64())).await?;
+        Ok(events::listed(&mut self.link, within + ANSWER_SLACK).await?)
     }
 
     /// Its semi-synchronous settings.

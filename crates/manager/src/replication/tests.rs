@@ -4,6 +4,7 @@ use fixture::signal;
 use link::Secret;
 use protocol::gtid::{Family, Position};
 use tokio::time::Instant;
+use topology::replication::events::Listed;
 
 use super::*;
 use crate::settings::Password;
@@ -28,7 +29,14 @@ fn server(id: u32) -> fixture::Server {
 fn means(server: &fixture::Server, user: &str, password: &str) -> Means {
     let secret = Secret::Password(password.into());
     let (address, login) = (server.address().to_string(), Login::new(user, secret));
-    Means { address, login, source: String::new(), account: None, newest: Arc::default() }
+    Means {
+        address,
+        login,
+        source: String::new(),
+        account: None,
+        newest: Arc::default(),
+        events: Arc::default(),
+    }
 }
 
 fn account(password: &str) -> Option<Account> {
@@ -181,6 +189,104 @@ async fn commits_that_nobody_acknowledges_do_not_keep_a_server_from_becoming_rea
     assert_eq!(position.to_string(), one.sql("SELECT @@GLOBAL.gtid_binlog_pos"));
     assert_eq!(one.sql("SELECT COUNT(*) FROM shop.t"), "1", "it is written here");
     assert!(hangs.await.unwrap().is_err(), "its client was not told so");
+}
+
+/// One that runs in an hour, with a definer and a character set of its own, one that is disabled, and one that is for another server to run.
+const EVENTS: &str = "CREATE USER cleaner@'10.%'; SET sql_mode = 'ANSI_QUOTES'; SET NAMES latin1; SET @first = NOW() + INTERVAL 1 HOUR; \
+    CREATE DEFINER = cleaner@'10.%' EVENT shop.`a b` ON SCHEDULE EVERY 1 HOUR STARTS @first DO DELETE FROM shop.t WHERE id > 99; \
+    CREATE EVENT shop.c ON SCHEDULE EVERY 1 HOUR DISABLE DO SELECT 1; \
+    CREATE EVENT shop.d ON SCHEDULE EVERY 1 HOUR DISABLE ON SLAVE DO SELECT 1";
+/// What an order may change in the first one is its status.
+const FIRST: &str = "SELECT STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION, EVENT_DEFINITION \
+    FROM information_schema.EVENTS WHERE EVENT_NAME = 'a b'";
+const OTHERS: &str = "SELECT GROUP_CONCAT(STATUS ORDER BY EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_NAME IN ('c','d')";
+
+async fn run_events(means: Means) -> Result<usize, String> {
+    let action = Action::RunEvents { node: NODE, of: NodeId(1), term: TERM, within: WITHIN };
+    match carry_out(action, means).await.0 {
+        Outcome::Replication(action::Outcome::EventsRun { node: NODE, term: TERM, count }) => Ok(count),
+        Outcome::Replication(action::Outcome::EventsFailed { node: NODE, term: TERM, why }) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_one() {
+    let (one, two) = pair().await;
+    promote(&one, None, WITHIN).await.unwrap();
+    one.sql("SET GLOBAL event_scheduler = ON");
+    one.sql(EVENTS);
+    let first = |status: &str| {
+        format!(
+            "{status}\tcleaner@10.%\tANSI_QUOTES\tlatin1\tlatin1_swedish_ci\tDELETE FROM shop.t WHERE id > 99"
+        )
+    };
+    assert_eq!(one.sql(FIRST), first("ENABLED"));
+    // One that began, takes long, and may write on a server that is read only.
+    let mut beside = Link::connect(&one).await;
+    let long = "CREATE DEFINER = root@localhost EVENT shop.e ON SCHEDULE AT NOW() DO BEGIN INSERT INTO shop.t VALUES (2); DO SLEEP(60); \
+                INSERT INTO shop.t VALUES (3); END";
+    beside.query(long).await;
+    until("it runs", || one.sql("SELECT MAX(id) FROM shop.t") == "2").await;
+    let events = Arc::new(Events::default());
+    let of = |server| Means {
+        events: Arc::clone(&events),
+        source: one.address().to_string(),
+        ..means(server, "app", "secret")
+    };
+    let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+    let demoted = carry_out(demote, of(&one)).await.0;
+    let Outcome::Replication(action::Outcome::Demoted { position, .. }) = demoted else {
+        panic!("{demoted:?}")
+    };
+    assert_eq!(
+        position.to_string(),
+        one.sql("SELECT @@GLOBAL.gtid_binlog_pos"),
+        "nothing was written by that"
+    );
+    assert_eq!(one.sql(topology::replication::events::RUNNING), "");
+    assert_eq!(one.sql(FIRST), first("SLAVESIDE_DISABLED"));
+    assert_eq!(one.sql(OTHERS), "DISABLED,SLAVESIDE_DISABLED");
+
+    promote(&two, Some(position), WITHIN).await.unwrap();
+    assert_eq!(two.sql(FIRST), first("SLAVESIDE_DISABLED"));
+    assert_eq!(run_events(of(&two)).await, Ok(1));
+    assert_eq!(two.sql(FIRST), first("ENABLED"));
+    assert_eq!(two.sql(OTHERS), "SLAVESIDE_DISABLED,SLAVESIDE_DISABLED", "it does not know them apart");
+    assert_eq!(two.sql("SELECT @@GLOBAL.event_scheduler"), "ON", "as it was on the old one");
+    follow(&one, &two, PASSWORD).await.unwrap();
+    assert_eq!(one.sql("SELECT @@GLOBAL.gtid_current_pos"), two.sql("SELECT @@GLOBAL.gtid_current_pos"));
+    // An undone switchover: what was stopped runs again.
+    promote(&one, None, WITHIN).await.unwrap();
+    assert_eq!(run_events(of(&one)).await, Ok(1));
+    assert_eq!(
+        (one.sql(FIRST), one.sql(OTHERS)),
+        (first("ENABLED"), "DISABLED,SLAVESIDE_DISABLED".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn an_account_that_may_not_stop_events_makes_a_server_read_only_all_the_same() {
+    let one = server(1);
+    one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY); CREATE USER few@'%' IDENTIFIED BY 'few'; GRANT EVENT ON *.* TO few@'%'");
+    one.sql(&crate::grants_for(topology::kind::Kind::Replication, "few"));
+    one.sql(EVENTS);
+    let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+    let of_few = || Means { source: one.address().to_string(), ..means(&one, "few", "few") };
+    let demoted = format!("{:?}", carry_out(demote, of_few()).await.0);
+    assert!(demoted.contains("Demoted {") && read_only(&one), "{demoted}");
+    assert!(one.sql(FIRST).starts_with("ENABLED\t"));
+    // What it lacks is told.
+    let of_few = of_few();
+    one.sql("ALTER EVENT shop.`a b` DISABLE ON SLAVE");
+    let enabled = Listed { enabled: listed(&one).await.elsewhere, ..Listed::default() };
+    of_few.events.note_last(&of_few.address, &enabled);
+    let why = run_events(of_few).await.unwrap_err();
+    assert!(why.contains("BINLOG ADMIN") && why.contains("SET USER"), "{why}");
+}
+
+async fn listed(server: &fixture::Server) -> Listed {
+    crate::events::listed(&mut Link::connect(server).await.0, WITHIN).await.unwrap()
 }
 
 fn writable_before(clock_s: f64) -> String {

@@ -1,7 +1,7 @@
 //! The checks for a primary with its replicas, in addition to those for any cluster.
 
 use super::Severity::{Fails, Note, Ok as Well, Slow};
-use super::said::ReplicaLogin;
+use super::said::{Events, ReplicaLogin};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use super::{Row, Severity};
 use crate::flavor::Dialect;
@@ -171,6 +171,9 @@ const SEMI_SYNC: &str = "REPLICATION MASTER ADMIN";
 /// Commits that keep a server from becoming read only are found with the first, and ended with the second.
 const HELPFUL: &[&str] = &["PROCESS", "CONNECTION ADMIN"];
 
+/// Without these, events stay on the old primary; asked for where the event scheduler runs.
+const FOR_EVENTS: &[&str] = &["EVENT", "SET USER", "BINLOG ADMIN"];
+
 /// Privileges that the monitor account lacks on any server: each one must be made read only, or made to follow.
 fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let waits = sight.from.server().and_then(|server| server.waits) == Some(true);
@@ -178,6 +181,7 @@ fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         SEMI_SYNC => Some(if waits { Fails } else { Note }),
         _ if DECISIVE.contains(&right) => Some(Fails),
         _ if HELPFUL.contains(&right) => Some(Slow),
+        _ if FOR_EVENTS.contains(&right) => Some(Note),
         _ => None,
     };
     let all = || [sight.from, sight.to].into_iter().chain(sight.others.iter().copied());
@@ -434,17 +438,53 @@ fn acknowledged(sight: &Sight) -> bool {
     })
 }
 
+/// How long an execution of an event that has begun may go on at the old primary.
+const EXECUTION_MAX_S: &str = "0.25 s";
+
 fn events<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let (before, after) = (sight.from.server()?.events?, sight.to.server()?.events?);
-    let found = (before && !after).then(|| {
-        let text = "has event_scheduler off, and the primary has it on: its events would run no more";
-        sight.to.found(Note, text, "SET GLOBAL event_scheduler = ON there after the switchover, and ENABLE the events that are disabled on it")
-    });
-    look(
-        found.into_iter().collect(),
-        sight.to,
-        if before { "runs events as the primary does" } else { "the primary runs no events" },
-    )
+    let (from, to) = (sight.from, sight.to);
+    let (before, after) = (from.server()?.events?, to.server()?.events?);
+    let none = Events::default();
+    let list = |peer: Peer<'a>| peer.server().and_then(|server| server.event_list.as_ref());
+    let (ran, there) = (list(from).unwrap_or(&none), list(to).unwrap_or(&none));
+    let mut found = Vec::new();
+    if before && !after {
+        let text = "has event_scheduler off, and the primary has it on: its events would run only if the monitor account has SUPER";
+        let remedy = "SET GLOBAL event_scheduler = ON there, and in its my.cnf: a replica runs no events of its primary";
+        found.push(to.found(Note, text, remedy));
+    }
+    let missing: Vec<&str> =
+        ran.definers.iter().filter(|one| there.without_account.contains(one)).map(String::as_str).collect();
+    if before && !missing.is_empty() {
+        let text =
+            format!("has no account for definers of events, which would fail there: {}", missing.join(", "));
+        found.push(to.found(
+            Note,
+            text,
+            "make the account on the primary, or give the events another definer",
+        ));
+    }
+    if before && ran.running > 0 {
+        let text = format!(
+            "executes {} now: what takes longer than {EXECUTION_MAX_S} is killed",
+            events_of(ran.running)
+        );
+        found.push(from.found(Note, text, "wait until it has ended: SHOW PROCESSLIST there"));
+    }
+    let well = match ran.enabled {
+        _ if !before => "the primary runs no events".to_owned(),
+        0 => "runs events as the primary does".to_owned(),
+        count => format!(
+            "would run {} of the primary's, and {} would run none of them",
+            events_of(count),
+            from.name()
+        ),
+    };
+    look(found, to, well)
+}
+
+fn events_of(count: usize) -> String {
+    format!("{count} event{}", if count == 1 { "" } else { "s" })
 }
 
 /// Replicas that would not follow.

@@ -54,6 +54,8 @@ pub struct Server {
     pub osu_method: Option<String>,
     /// Sessions that have a transaction open, wait, or change a table's structure.
     pub sessions: Vec<Session>,
+    /// Its events; `None`: not asked, or MySQL.
+    pub event_list: Option<Events>,
     /// Privileges that the monitor account lacks; `None`: not asked, or a MySQL server, which has other privileges.
     pub rights: Option<Rights>,
     /// Whether it lets in the account that replicas will log in with; only for the new primary. `None`: not tried.
@@ -87,6 +89,19 @@ pub enum ReplicaLogin {
         /// What came instead.
         why: String,
     },
+}
+
+/// The events of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// How many it runs.
+    pub enabled: usize,
+    /// Their definers, each once.
+    pub definers: Vec<String>,
+    /// The definers of any of its events for which it has no account.
+    pub without_account: Vec<String>,
+    /// How many are being executed now.
+    pub running: usize,
 }
 
 /// Privileges that the monitor account lacks on a server.
@@ -141,6 +156,7 @@ pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions
         writeset_rows_max: value("wsrep_max_ws_rows").and_then(|value| value.parse().ok()),
         osu_method: text("wsrep_OSU_method"),
         sessions,
+        event_list: None,
         rights: None,
         replica_login: None,
     }

@@ -69,6 +69,7 @@ fn server() -> Server {
         writeset_rows_max: Some(0),
         osu_method: Some("TOI".into()),
         sessions: vec![],
+        event_list: Some(said::Events::default()),
         rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
         replica_login: Some(said::ReplicaLogin::Admitted { user: "replication".into() }),
     }
@@ -319,6 +320,19 @@ fn what_a_failover_may_lose_though_commits_wait_is_noted() {
 #[test]
 fn what_is_different_afterwards_is_noted() {
     assert_eq!(replicates(|world| world.server(1).events = Some(false)), one("events", "db2", Note));
+    let events = |world: &mut World, enabled, running| {
+        let definers = vec!["app@%".to_owned()];
+        world.server(0).event_list =
+            Some(said::Events { enabled, definers, running, ..said::Events::default() });
+    };
+    assert_eq!(replicates(|world| events(world, 2, 0)), vec![]);
+    assert_eq!(replicates(|world| events(world, 2, 1)), one("events", "db1", Note));
+    let without_account = |world: &mut World, enabled| {
+        events(world, enabled, 0);
+        let without_account = ["app@%", "old@%"].map(str::to_owned).to_vec();
+        world.server(1).event_list = Some(said::Events { without_account, ..said::Events::default() });
+    };
+    assert_eq!(replicates(|world| without_account(world, 1)), one("events", "db2", Note));
     let format = |world: &mut World| world.server(1).binlog_format = Some("MIXED".into());
     assert_eq!(replicates(format), one("binlog_format", "db2", Note));
     assert_eq!(replicates(|world| world.server(1).strict = Some(false)), one("strict", "db2", Note));

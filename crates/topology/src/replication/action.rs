@@ -68,6 +68,18 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
+    /// Have the new primary run the events that `of` ran, and no others; given after it has taken over, so that nothing waits for it. Answered by
+    /// `EventsRun`, or by `EventsFailed`.
+    RunEvents {
+        /// Which server.
+        node: NodeId,
+        /// The primary that it has replaced; itself, when a switchover was undone.
+        of: NodeId,
+        /// The decision it belongs to.
+        term: Term,
+        /// Give up after this long.
+        within: Duration,
+    },
 }
 
 /// What an order is, and of which decision: an answer is for its own.
@@ -78,6 +90,7 @@ pub(super) enum OrderKind {
     Follow(Term),
     Reconnect(Term),
     Part(Term),
+    RunEvents(Term),
 }
 
 impl Action {
@@ -88,6 +101,7 @@ impl Action {
             Self::Follow { term, .. } => OrderKind::Follow(*term),
             Self::Reconnect { term, .. } => OrderKind::Reconnect(*term),
             Self::Part { term, .. } => OrderKind::Part(*term),
+            Self::RunEvents { term, .. } => OrderKind::RunEvents(*term),
         }
     }
 
@@ -98,7 +112,8 @@ impl Action {
             | Self::Promote { node, .. }
             | Self::Follow { node, .. }
             | Self::Reconnect { node, .. }
-            | Self::Part { node, .. } => *node,
+            | Self::Part { node, .. }
+            | Self::RunEvents { node, .. } => *node,
         }
     }
 
@@ -109,7 +124,8 @@ impl Action {
             | Self::Promote { within, .. }
             | Self::Follow { within, .. }
             | Self::Reconnect { within, .. }
-            | Self::Part { within, .. } => *within,
+            | Self::Part { within, .. }
+            | Self::RunEvents { within, .. } => *within,
         }
     }
 }
@@ -135,6 +151,10 @@ pub enum Outcome {
     Parted { node: NodeId, term: Term },
     /// It may still run, and receive more from the lost primary.
     PartFailed { node: NodeId, term: Term, why: String },
+    /// It runs `count` events that the primary before it ran.
+    EventsRun { node: NodeId, term: Term, count: usize },
+    /// Some of them do not run there. Not tried again.
+    EventsFailed { node: NodeId, term: Term, why: String },
 }
 
 impl Outcome {
@@ -146,6 +166,7 @@ impl Outcome {
                 OrderKind::Reconnect(*term)
             }
             Self::Parted { term, .. } | Self::PartFailed { term, .. } => OrderKind::Part(*term),
+            Self::EventsRun { term, .. } | Self::EventsFailed { term, .. } => OrderKind::RunEvents(*term),
         }
     }
 
@@ -159,7 +180,9 @@ impl Outcome {
             | Self::Reconnected { node, .. }
             | Self::ReconnectFailed { node, .. }
             | Self::Parted { node, .. }
-            | Self::PartFailed { node, .. } => *node,
+            | Self::PartFailed { node, .. }
+            | Self::EventsRun { node, .. }
+            | Self::EventsFailed { node, .. } => *node,
         }
     }
 }

@@ -275,7 +275,9 @@ impl Replication {
     /// The change has ended: `to` is the primary.
     pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         renumber::taken_over(core, to);
-        self.fence = None;
+        if let Some(fence) = self.fence.take() {
+            self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
+        }
         self.forced = None;
         self.decided = true;
         self.last_word = None;

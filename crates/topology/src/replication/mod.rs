@@ -12,6 +12,7 @@
 //!                               ├──> successor      who takes over, and what that may lose
 //!                               ├──> start          who is the primary when this process has just started
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
+//!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
 //!                               ├──> external       another manager moves the primary: the writable server is followed
 //!                               ├──> follow         makes every other server read only and a replica of the primary
 //!                               └──> age            how old a replica's data is
@@ -26,6 +27,7 @@ pub mod action;
 mod age;
 mod change;
 pub mod channel;
+pub mod events;
 mod external;
 mod follow;
 mod late;
@@ -49,6 +51,7 @@ pub use self::action::{Action, Outcome};
 pub(crate) use self::age::Ages;
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
+use self::events::{events_failed, events_run};
 use self::external::Writable;
 pub(crate) use self::external::is_external;
 use self::follow::Followed;
@@ -211,6 +214,8 @@ impl Replication {
             Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
             Outcome::Parted { node, term } => self.parted(core, node, term, None),
             Outcome::PartFailed { node, term, why } => self.parted(core, node, term, Some(why)),
+            Outcome::EventsRun { node, count, .. } => events_run(core, node, count),
+            Outcome::EventsFailed { node, why, .. } => events_failed(core, node, &why),
         }
     }
 

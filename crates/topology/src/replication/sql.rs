@@ -20,7 +20,7 @@ pub fn variables(dialect: Dialect) -> &'static str {
 
 /// Rows of name and value, for a server whose family is not known yet: MariaDB's names, of which MySQL answers those that it knows.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id','read_only','log_bin','log_slave_updates',\
-    'gtid_strict_mode','binlog_format','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
+    'gtid_strict_mode','binlog_format','event_scheduler','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
 /// MySQL has its older names beside the newer ones in some versions and not in others, and a plugin's names only where that is installed.
 /// `gtid_executed` is not among them: "SHOW VARIABLES Statement" says that long values are cut off, after 1024 characters in
@@ -289,7 +289,7 @@ pub fn reconnect(dialect: Dialect, goodbye: Option<(&str, &str)>) -> Vec<String>
 }
 
 /// A string literal, for an empty sql_mode. CHANGE MASTER accepts no other form: neither hexadecimal nor a variable.
-fn text(value: &str) -> String {
+pub(super) fn text(value: &str) -> String {
     let mut literal = String::from("'");
     for character in value.chars() {
         match character {

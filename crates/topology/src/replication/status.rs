@@ -27,6 +27,9 @@ pub struct ReplicationStatus {
     pub gtid_strict_mode: bool,
     /// binlog_format: ROW, MIXED or STATEMENT; empty when it was not said.
     pub binlog_format: String,
+    /// event_scheduler is ON; not asked of MySQL, see [`super::events`].
+    #[serde(skip)]
+    pub event_scheduler: Option<bool>,
     /// wsrep_on: it is a Galera node.
     pub galera: bool,
     /// gtid_current_pos, or MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
@@ -133,6 +136,7 @@ pub fn read<'a>(
         log_replica_updates: on(setting("log_replica_updates", "log_slave_updates")),
         gtid_strict_mode: family == Family::MySql || on(variables("gtid_strict_mode")),
         binlog_format: variables("binlog_format").unwrap_or_default().to_owned(),
+        event_scheduler: variables("event_scheduler").map(|value| on(Some(value))),
         galera: on(variables("wsrep_on")),
         position: gtids[0].and_then(|text| Position::parse(family, text).ok()),
         history: gtids[1].and_then(|text| History::parse(family, text).ok()),

@@ -119,7 +119,9 @@ impl Arranged {
                 | R::Reconnected { node, .. }
                 | R::ReconnectFailed { node, .. }
                 | R::Parted { node, .. }
-                | R::PartFailed { node, .. },
+                | R::PartFailed { node, .. }
+                | R::EventsRun { node, .. }
+                | R::EventsFailed { node, .. },
             ) => *node = self.place(*node),
         }
     }
@@ -167,6 +169,7 @@ impl Arranged {
             Action::Replication(R::Follow { node, source, .. } | R::Reconnect { node, source, .. }) => {
                 [node, source].into_iter().for_each(to_node);
             }
+            Action::Replication(R::RunEvents { node, of, .. }) => [node, of].into_iter().for_each(to_node),
             Action::Barrier { node, lost, .. } => {
                 to_node(node);
                 lost.iter_mut().for_each(to_node);

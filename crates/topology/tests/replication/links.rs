@@ -111,6 +111,7 @@ impl World {
 
     pub fn status(&self, node: usize) -> topology::replication::ReplicationStatus {
         let mut status = self.servers[node].status(&self.names, self.semi_sync);
+        status.event_scheduler = (self.event_scheduler && !self.servers[node].is_mysql).then_some(true);
         status.uptime_s = Some(self.now.saturating_sub(self.servers[node].began_at).as_secs());
         let follows = |server: &&Server| {
             server.up && server.source == Some(node) && server.fetching == Fetching::Yes && self.semi_sync

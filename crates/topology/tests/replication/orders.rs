@@ -23,7 +23,8 @@ impl World {
         | Action::Promote { term, .. }
         | Action::Follow { term, .. }
         | Action::Reconnect { term, .. }
-        | Action::Part { term, .. }) = &action;
+        | Action::Part { term, .. }
+        | Action::RunEvents { term, .. }) = &action;
         self.newest = self.newest.max(*term);
         if let Action::Demote { node, .. } = &action {
             self.demand_not_served(usize::from(node.0));
@@ -40,6 +41,9 @@ impl World {
                 format!("{} is to connect to {} anew", name(*node), name(*source))
             }
             Action::Part { node, .. } => format!("{} is to fetch no more", name(*node)),
+            Action::RunEvents { node, of, .. } => {
+                format!("{} is to run the events of {}", name(*node), name(*of))
+            }
         };
         let job = Job {
             give_up: self.now + action.within(),
@@ -203,6 +207,7 @@ impl World {
                 }
                 _ => return Some(Ok(())),
             },
+            Action::RunEvents { .. } => return Some(Ok(())),
         }
         job.stage += 1;
         None
@@ -247,6 +252,8 @@ impl Job {
             (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
             (Action::Part { node, term, .. }, Ok(())) => Came::Parted { node, term },
             (Action::Part { node, term, .. }, Err(why)) => Came::PartFailed { node, term, why },
+            (Action::RunEvents { node, term, .. }, Ok(())) => Came::EventsRun { node, term, count: 1 },
+            (Action::RunEvents { node, term, .. }, Err(why)) => Came::EventsFailed { node, term, why },
         };
         Fact::Outcome(came.into())
     }

@@ -5,7 +5,7 @@
 //! Each is played again on MySQL, where all that may be different are the GTIDs; what else is stands in `scripts/mysql/`, under the same name.
 //!
 //! ```text
-//!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [manual] [dry-run] [external] [gap=60]
+//!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [events] [manual] [dry-run] [external] [gap=60]
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
 //!   db2 broken                    its SQL thread has stopped with an error
@@ -182,6 +182,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
     world.are_of(family);
     world.semi_sync = words.contains(&"semi-sync");
     world.servers[primary].waits = world.semi_sync;
+    world.event_scheduler = words.contains(&"events");
     let replication = &mut world.settings.replication;
     replication.dry_run = words.contains(&"dry-run");
     if words.contains(&"manual") {

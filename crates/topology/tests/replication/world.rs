@@ -76,6 +76,8 @@ pub struct World {
     pub uid: u64,
     /// Commits wait for a replica.
     pub semi_sync: bool,
+    /// Every server's event_scheduler is ON.
+    pub event_scheduler: bool,
     pub waiting: Vec<Waiting>,
     /// The commits that clients were told of.
     pub acknowledged: Vec<u64>,
@@ -152,6 +154,7 @@ impl World {
             answered: BTreeMap::new(),
             uid: 0,
             semi_sync: false,
+            event_scheduler: false,
             waiting: Vec::new(),
             acknowledged: Vec::new(),
             made: BTreeMap::new(),

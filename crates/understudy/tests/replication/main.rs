@@ -1,13 +1,14 @@
 //! `understudy serve` before a primary and two replicas, on real servers that replicate semi-synchronously.
 //!
 //! ```text
-//!   first start ─> switchover, one that is undone ─> kill -9, clean stop ─> vanished ─> frozen, each but one under writes
+//!   first start ─> switchover, one that is undone ─> kill -9, clean stop ─> events ─> vanished ─> frozen, most under writes
 //!      └── what was acknowledged to a client is on every server, once
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod accounts;
+mod events;
 #[path = "../program/mod.rs"]
 mod program;
 mod scene;
@@ -16,6 +17,7 @@ mod writers;
 use std::time::Instant;
 
 use lab::fault::Fault;
+use lab::stage::{ClusterKind, StagePlan};
 use mysql_async::prelude::Queryable;
 use program::{Serving, with_config};
 use scene::{Scene, is_well, journal, status_when, writer};
@@ -29,7 +31,13 @@ const SWITCHOVERS: u32 = 20;
 async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
-    let scene = Scene::set().await;
+    let scene = Scene::on(StagePlan {
+        kind: ClusterKind::Replication { semi_sync: true },
+        name: format!("t{}-repl", std::process::id()),
+        server_options: vec!["event-scheduler = ON".to_owned()],
+        ..StagePlan::default()
+    })
+    .await;
     told("a primary and two replicas are up");
     forbidden(&scene).await;
     told("an account without rights was told of, and touched nothing");
@@ -50,6 +58,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
         lost(&scene, &serving, fault).await;
         told("a primary ended, another took over, and it came back as a replica");
     }
+    events::move_with_the_primary(&scene, &serving).await;
+    told("events ran on the primary, wherever that was");
     vanished(&scene, &serving).await;
     told("an idle primary vanished, another took over, and it came back as a replica");
     frozen(&scene, &serving).await;

@@ -18,11 +18,13 @@ pub struct Scene {
 }
 
 impl Scene {
+    #[allow(dead_code)] // of another test
     pub async fn set() -> Self {
         Self::of("repl", true).await
     }
 
     /// Several of one test program have different names.
+    #[allow(dead_code)] // of another test
     pub async fn of(name: &str, semi_sync: bool) -> Self {
         Self::on(StagePlan {
             kind: ClusterKind::Replication { semi_sync },

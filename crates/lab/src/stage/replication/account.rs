@@ -21,10 +21,11 @@ pub const REPLICATION_PASSWORD: &str = "replication";
 /// | CONNECTION ADMIN | KILL of others' connections, one connection beyond max_connections |
 /// | PROCESS, RELOAD, SHUTDOWN | the process list; FLUSH, RESET MASTER; a clean stop |
 /// | TRIGGER, EXECUTE | which tables are not transactional |
+/// | EVENT, SET USER | ALTER DEFINER = ... EVENT: events run on the primary only |
 ///
 /// No SUPER: no step of a switchover or a failover needs it on 10.11.
 const MONITOR_GRANTS: &str = "PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, BINLOG ADMIN, BINLOG REPLAY, \
-     SLAVE MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, TRIGGER, EXECUTE";
+     SLAVE MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, TRIGGER, EXECUTE, EVENT, SET USER";
 
 /// Run once, in the template from which every node is copied: no binlog contains them.
 pub fn statements() -> Vec<String> {

@@ -122,7 +122,7 @@ fn lacks(missing: &[String], monitor: &Login) -> String {
     format!(
         "the monitor account lacks {}; run on the primary:\n{}",
         missing.join("; "),
-        manager::grants_for(Kind::Replication, &monitor.user)
+        manager::grants_with(Kind::Replication, &monitor.user, missing)
     )
 }
 

@@ -140,7 +140,7 @@ fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     for (lacks, who) in alike(nodes, lacks) {
         let rights: Vec<&str> =
             lacks.iter().map(|missing| missing.split(':').next().unwrap_or(missing)).collect();
-        let sql = manager::grants_for(settings.kind, monitor);
+        let sql = manager::grants_with(settings.kind, monitor, &lacks);
         let what = format!("the monitor account {monitor} lacks {}", rights.join(" and "));
         findings.propose(Weight::Problem, who, what, lacks.join("; "), &[&sql], &[]);
     }

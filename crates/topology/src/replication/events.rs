@@ -1,0 +1,207 @@
+//! The events of MariaDB's event scheduler: the new primary is ordered to run those that the old one ran; the statements for that.
+//!
+//! Seen on MariaDB 10.11.19:
+//!   - an event runs with its definer's rights: where the definer has READ ONLY ADMIN, it writes on a server that is read only;
+//!   - a replica has each event of its source as SLAVESIDE_DISABLED, and does not run it. It has those so, too, that are DISABLED at the
+//!     source: only the source knows which ones are to run;
+//!   - ALTER EVENT makes its sender the definer, and takes over the session's character set, in which the body is read: both are named;
+//!   - an execution that has begun goes on when its event is disabled. It is a session with the command Connect;
+//!   - SET GLOBAL event_scheduler needs SUPER; ALTER EVENT needs EVENT, to name a definer SET USER, and SET sql_log_bin BINLOG ADMIN.
+//!
+//! A server that is made read only, or a replica, stops its events as a part of that order. The statements are for a session whose sql_mode
+//! is empty. MySQL's super_read_only stops events by itself, and none are started there.
+
+use std::time::Duration;
+
+use super::external::is_external;
+use super::sight::{answers, own};
+use super::sql::text;
+use super::{Action, Replication};
+use crate::core::Core;
+use crate::view::Level;
+use crate::{NodeId, Term};
+
+/// How long the new primary may take to enable its events. It writes meanwhile, and cannot be given another order.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// An event, with what ALTER EVENT would change beside its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its schema.
+    pub schema: String,
+    /// Its name there.
+    pub name: String,
+    /// `user@host`; of a role, the name only.
+    pub definer: String,
+    /// The character set of its body.
+    pub character_set: String,
+    /// The collation of the literals in its body.
+    pub collation: String,
+}
+
+/// What a server says about its events that nobody has disabled for good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Those that run while the scheduler does.
+    pub enabled: Vec<Event>,
+    /// Those that are for another server to run.
+    pub elsewhere: Vec<Event>,
+    /// event_scheduler is ON.
+    pub scheduler: bool,
+    /// read_only is ON.
+    pub read_only: bool,
+}
+
+impl Listed {
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.enabled.is_empty() && self.elsewhere.is_empty()
+    }
+}
+
+/// One row for each event that is not DISABLED, read by [`listed`]. Events are shown only with EVENT on their schema.
+pub const LIST: &str = "SELECT EVENT_SCHEMA, EVENT_NAME, DEFINER, CHARACTER_SET_CLIENT, COLLATION_CONNECTION, STATUS \
+    FROM information_schema.EVENTS WHERE STATUS IN ('ENABLED','SLAVESIDE_DISABLED')";
+
+/// One row, asked after [`LIST`]: a server becomes read only before its events are disabled.
+pub const SETTINGS: &str = "SELECT @@GLOBAL.event_scheduler, @@GLOBAL.read_only";
+
+/// Reads `rows` of [`LIST`], of which `value` gives the value in a row and a column, and the row of [`SETTINGS`].
+pub fn listed<'a>(
+    rows: usize,
+    value: impl Fn(usize, usize) -> Option<&'a str>,
+    settings: [Option<&str>; 2],
+) -> Listed {
+    let mut listed = Listed {
+        scheduler: settings[0] == Some("ON"),
+        read_only: settings[1] != Some("0"),
+        ..Listed::default()
+    };
+    for row in 0..rows {
+        let column = |column| value(row, column).unwrap_or_default().to_owned();
+        let event = Event {
+            schema: column(0),
+            name: column(1),
+            definer: column(2),
+            character_set: column(3),
+            collation: column(4),
+        };
+        let of_status = if column(5) == "ENABLED" { &mut listed.enabled } else { &mut listed.elsewhere };
+        of_status.push(event);
+    }
+    listed
+}
+
+/// What the session does from now on stays on this server: no transaction of its own, nothing that a replica would follow.
+pub const UNLOGGED: &str = "SET SESSION sql_log_bin = 0";
+
+/// Starts the scheduler.
+pub const START_SCHEDULER: &str = "SET GLOBAL event_scheduler = ON";
+
+/// The sessions in which events run now. A client's session has that command only until it has logged in.
+pub const RUNNING: &str = "SELECT ID FROM information_schema.PROCESSLIST \
+    WHERE COMMAND = 'Connect' AND USER NOT IN ('system user','unauthenticated user')";
+
+/// Definers of events for which the server has no account: those events fail there. Needs SELECT on mysql.global_priv.
+pub const WITHOUT_ACCOUNT: &str = "SELECT DISTINCT e.DEFINER FROM information_schema.EVENTS e LEFT JOIN mysql.global_priv p \
+    ON TRIM(TRAILING '@' FROM e.DEFINER) = TRIM(TRAILING '@' FROM CONCAT(p.User, '@', p.Host)) WHERE p.User IS NULL";
+
+impl Replication {
+    /// Has the new primary run the events that the old one ran. An old primary that is lost runs them as soon as it comes back, and they may
+    /// write there whatever it says of itself: it is made read only before anything else.
+    pub(super) fn move_events(&mut self, core: &mut Core, from: NodeId, to: NodeId, term: Term) {
+        if core.settings.replication.dry_run || is_external(core) {
+            return;
+        }
+        let scheduler = |id| own(core.node(id)).and_then(|status| status.event_scheduler);
+        if from != to && scheduler(from) == Some(true) && !answers(core.node(from)) {
+            self.server_mut(from).may_write = Some(term);
+        }
+        if scheduler(to).is_some() {
+            self.order(core, Action::RunEvents { node: to, of: from, term, within: WITHIN });
+        }
+    }
+}
+
+pub(super) fn events_run(core: &mut Core, node: NodeId, count: usize) {
+    if count > 0 {
+        let events = if count == 1 { "event" } else { "events" };
+        let text = format!("{} runs {count} {events} that ran on the primary", core.name(node));
+        core.say(Level::Info, text);
+    }
+}
+
+pub(super) fn events_failed(core: &mut Core, node: NodeId, why: &str) {
+    let text = format!("events that ran on the primary do not run on {}: {why}", core.name(node));
+    core.say(Level::Warn, text);
+}
+
+impl Event {
+    /// Whether both are the same event, whatever was altered in it.
+    pub fn is(&self, other: &Self) -> bool {
+        (&self.schema, &self.name) == (&other.schema, &other.name)
+    }
+
+    /// Has the server run it from now on.
+    pub fn enable(&self) -> String {
+        self.alter("ENABLE")
+    }
+
+    /// Has the server not run it any more, as on a replica.
+    pub fn disable(&self) -> String {
+        self.alter("DISABLE ON SLAVE")
+    }
+
+    /// In one statement, since its own text must be read in the session's character set.
+    fn alter(&self, how: &str) -> String {
+        let own = "SET NAMES utf8mb4";
+        format!(
+            "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN {own}; RESIGNAL; END; \
+             SET SESSION character_set_client = {}, collation_connection = {}; ALTER DEFINER = {} EVENT {}.{} {how}; {own}; END",
+            text(&self.character_set),
+            text(&self.collation),
+            account(&self.definer),
+            name(&self.schema),
+            name(&self.name)
+        )
+    }
+}
+
+/// `user@host` as an account; a role has no host.
+fn account(definer: &str) -> String {
+    match definer.rsplit_once('@') {
+        Some((user, host)) if !host.is_empty() => format!("{}@{}", name(user), name(host)),
+        Some((role, _)) => name(role),
+        None => name(definer),
+    }
+}
+
+fn name(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_what_is_altered() {
+        let rows = [
+            ["shop", "a `b", "app@10.%", "latin1", "latin1_swedish_ci", "ENABLED"],
+            ["shop", "c", "cleaner", "utf8mb4", "utf8mb4_general_ci", "SLAVESIDE_DISABLED"],
+        ];
+        let value = |row: usize, column: usize| rows.get(row)?.get(column).copied();
+        let listed = listed(rows.len(), value, [Some("ON"), Some("0")]);
+        assert!(listed.scheduler && !listed.read_only);
+        let [enabled] = &*listed.enabled else { panic!("{listed:?}") };
+        assert_eq!(
+            enabled.disable(),
+            "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN SET NAMES utf8mb4; RESIGNAL; END; \
+             SET SESSION character_set_client = 'latin1', collation_connection = 'latin1_swedish_ci'; \
+             ALTER DEFINER = `app`@`10.%` EVENT `shop`.`a ``b` DISABLE ON SLAVE; SET NAMES utf8mb4; END"
+        );
+        let [elsewhere] = &*listed.elsewhere else { panic!("{listed:?}") };
+        assert!(elsewhere.enable().contains("ALTER DEFINER = `cleaner` EVENT `shop`.`c` ENABLE;"));
+        assert!(!elsewhere.is(enabled));
+    }
+}
