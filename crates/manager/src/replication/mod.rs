@@ -4,7 +4,7 @@
 //! ```text
 //!   demote    read only ── waits for no acknowledgement ── reports its position
 //!   promote   all applied ── source removed ── waits for replicas (semi-sync) ── writable
-//!   follow    read only ── waits for no acknowledgement ── stopped ── another source, from its position ── both threads run
+//!   follow    read only ── waits for no acknowledgement ── stopped, or clients' locks ended ── another source, from its position ── both threads run
 //!   reconnect its I/O thread restarted ── connected, or not
 //!   part      its I/O thread stopped
 //! ```
@@ -96,7 +96,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                 }
             };
             told(ordered(&means, order_term, within, follow).await, |done| match done {
-                Ok(()) => action::Outcome::Following { node, term }.into(),
+                Ok(sessions_ended) => action::Outcome::Following { node, term, sessions_ended }.into(),
                 Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
             })
         }
