@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod accounts;
+mod left;
 #[path = "../program/mod.rs"]
 mod program;
 mod scene;
@@ -52,6 +53,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     }
     vanished(&scene, &serving).await;
     told("an idle primary vanished, another took over, and it came back as a replica");
+    left::behind(&scene, &serving).await;
+    told("a primary vanished with transactions open, and kept none of their sessions as a replica");
     frozen(&scene, &serving).await;
     told("a busy primary was frozen, another took over, and it came back read only");
     drop(serving);
