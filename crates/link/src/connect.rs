@@ -19,7 +19,8 @@ use crate::error::local_resource_error;
 use crate::wire::{packet, send};
 use crate::{Buffer, LinkError, Login, Transport};
 
-/// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds.
+/// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds. TCP_USER_TIMEOUT is not set: it also ends a
+/// connection whose peer lives and reads nothing for that long, as a server that waits for a lock in the middle of LOAD DATA.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;
@@ -221,5 +222,27 @@ async fn authenticate(
             }
             _ => return Err(LinkError::Protocol("the login is answered by neither OK nor ERR".into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_vanished_is_noticed() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let within = Duration::from_secs(5);
+        let stream = open(&address, Instant::now() + within, within).await.unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
     }
 }

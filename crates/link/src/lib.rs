@@ -15,6 +15,7 @@
 //!                        '---stream, buffer-->   the proxy's relay
 //! ```
 
+pub mod abandoned;
 mod buffer;
 mod connect;
 mod ended;

@@ -118,6 +118,14 @@ impl Transport {
         Ok(Cutter(self.socket().try_clone()?))
     }
 
+    /// Our port, of a TCP connection.
+    pub fn local_port(&self) -> Option<u16> {
+        match self {
+            Transport::Tcp(stream) => stream.local_addr().ok().map(|address| address.port()),
+            Transport::Unix(_) => None,
+        }
+    }
+
     /// Makes the coming close a reset: what our kernel has not sent yet is thrown away, and the peer is told at once. (A unix socket is
     /// closed as ever: its bytes are already with the peer.)
     pub fn reset_on_close(&self) {

@@ -40,7 +40,7 @@ use crate::store::{JournalRow, Saved, Shelf, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
-use crate::{bootstrap, evict, hurry, rights};
+use crate::{abandoned, bootstrap, evict, hurry, rights};
 
 /// The time between two ticks.
 const TICK: Duration = Duration::from_millis(20);
@@ -198,8 +198,10 @@ impl Cycle {
                     Fact::Tick
                 }
             };
-            if let Fact::LinkUp { node, .. } = &fact {
-                self.meet(&mut acts, *node);
+            match &fact {
+                Fact::LinkUp { node, .. } => self.meet(&mut acts, *node),
+                Fact::Status { node, .. } => self.end_abandoned(&mut acts, *node),
+                _ => {}
             }
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
@@ -448,6 +450,30 @@ impl Cycle {
             if let Some(sentence) = loans.meet(&address, &login, &turn).await {
                 // An error means that the cycle has ended.
                 let _ = notes.send(Note::Say(sentence)).await;
+            }
+            (Fact::Tick, None)
+        });
+    }
+
+    /// Of a server that answers: what it still runs for connections that were closed while it could not be reached.
+    fn end_abandoned(&self, acts: &mut JoinSet<Done>, node: NodeId) {
+        let address = self.address(node);
+        let abandoned = link::abandoned::take(&address);
+        if abandoned.is_empty() {
+            return;
+        }
+        let (name, login, notes) = (self.name(node).to_owned(), self.login.clone(), self.notes_in.clone());
+        acts.spawn(async move {
+            let text = match abandoned::end(&address, &login, abandoned).await {
+                0 => None,
+                1 => Some(format!("{name} still ran a session of a connection that was lost: it was ended")),
+                several => Some(format!(
+                    "{name} still ran {several} sessions of connections that were lost: they were ended"
+                )),
+            };
+            if let Some(text) = text {
+                // An error means that the cycle has ended.
+                let _ = notes.send(Note::Say(Sentence { level: Level::Info, text })).await;
             }
             (Fact::Tick, None)
         });

@@ -13,6 +13,7 @@
 //!
 //! Everything here runs on a thread of its own with its own runtime: if the proxy could delay a probe, a busy proxy would look like a slow node.
 
+mod abandoned;
 mod accounts;
 mod act;
 mod advice;

@@ -17,7 +17,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("READ_ONLY ADMIN", "making a server read only, or writable"),
     ("RELOAD", "letting a new primary forget its source"),
     ("BINLOG MONITOR", "knowing for how long a replica may be away"),
-    ("PROCESS", "finding commits that keep a server from becoming read only"),
+    (
+        "PROCESS",
+        "finding sessions that keep a server from becoming read only, or an old primary from applying",
+    ),
     ("CONNECTION ADMIN", "ending them, and logging in where clients have used up max_connections"),
     ("TRIGGER", "knowing which tables have no transactions"),
     ("EXECUTE", "knowing which stored functions may write"),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use link::abandoned::{self, Abandoned};
 use link::{Link, LinkError, Login, Rows, Secret, local_resource_error};
 use protocol::capability::Caps;
 use protocol::command::Command;
@@ -495,6 +496,11 @@ impl Drop for Backend {
         if self.lane().is_shut() {
             // A stopped node must not wake up later and run what is still in its socket.
             self.link.stream.reset_on_close();
+            // The reset may not arrive.
+            if let Some(port) = self.link.stream.local_port() {
+                let link = Abandoned { connection_id: self.thread_id(), port, answered: self.rested };
+                abandoned::note(&self.lane().address, link);
+            }
         } else if !self.half_sent {
             self.link.quit();
         }

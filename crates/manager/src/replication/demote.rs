@@ -40,7 +40,7 @@ pub(super) async fn demote(server: &mut Server, events: &Events, for_good: bool)
 /// Makes it read only, and turns off waiting for acknowledgements, as on a replica.
 pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(), Failed> {
     // A session that waits for space would delay that by a minute, and so would the next one behind it.
-    let is_full = for_good && end(server, WITHOUT_SPACE).await?;
+    let is_full = for_good && end(server, WITHOUT_SPACE).await? > 0;
     let mut limit = if is_full { PIECE } else { server.left() / 2 };
     loop {
         match server.order_within(sql::read_only(server.dialect), limit).await {
@@ -59,17 +59,17 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
     server.wait_for_replicas(&semi_sync, false).await
 }
 
-/// Kills the sessions that `which` selects; returns whether there was one.
-pub(super) async fn end(server: &mut Server, which: &str) -> Result<bool, Failed> {
-    let waiting = server.ask(which).await?;
-    for id in (0..waiting.len()).filter_map(|row| waiting.text(row, 0)?.parse().ok()) {
+/// Kills the sessions that `which` selects; returns how many there were.
+pub(super) async fn end(server: &mut Server, which: &str) -> Result<usize, Failed> {
+    let selected = server.ask(which).await?;
+    for id in (0..selected.len()).filter_map(|row| selected.text(row, 0)?.parse().ok()) {
         match server.order(&kill(id)).await {
             // It has ended by itself.
             Err(failed) if failed.errno == NO_SUCH_THREAD => {}
             done => done?,
         }
     }
-    Ok(!waiting.is_empty())
+    Ok(selected.len())
 }
 
 /// ER_NO_SUCH_THREAD.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use topology::replication::{Channel, sql};
 
-use super::demote::read_only;
+use super::demote::{end, read_only};
 use super::events;
 use super::server::Server;
+use super::sql::WITH_LOCKS;
 use crate::act::Failed;
 use crate::events::Events;
 use crate::settings::Account;
@@ -16,22 +17,27 @@ use crate::settings::Account;
 const EVENTS_MAX: Duration = Duration::from_secs(1);
 /// The time between two checks of the threads.
 const LOOK: Duration = Duration::from_millis(20);
+/// ER_KILL_DENIED_ERROR and ER_SPECIFIC_ACCESS_DENIED_ERROR: without CONNECTION ADMIN, without PROCESS.
+const DENIED: [u16; 2] = [1095, 1227];
 
-/// Makes the server read only, and a replica of `source` from its present position; returns when both threads run.
+/// Makes the server read only, and a replica of `source` from its present position; returns when both threads run, and how many sessions of
+/// clients were ended first.
 pub(super) async fn follow(
     server: &mut Server,
     source: &str,
     account: &Account,
     events: &Events,
-) -> Result<(), Failed> {
+) -> Result<usize, Failed> {
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
     read_only(server, false).await?;
     // Of a primary that was lost, and has come back.
     events::stop_within(server, events, EVENTS_MAX).await;
     let channels = server.channels().await?;
+    let mut sessions_ended = 0;
     match &*channels {
         [] => {
+            sessions_ended = end_with_locks(server).await?;
             if let Some(statement) = sql::from_where_it_stands(server.dialect) {
                 server.order(statement).await?;
             }
@@ -51,7 +57,18 @@ pub(super) async fn follow(
     let statement = sql::change_source(server.dialect, host, port, &account.user, &account.password.0);
     server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
     server.order(sql::start(server.dialect)).await?;
-    until_running(server, source).await
+    until_running(server, source).await?;
+    Ok(sessions_ended)
+}
+
+/// Ends what a server that was the primary still runs for clients, if it holds locks on rows: replication would wait for those, and it
+/// cannot be committed any more.
+async fn end_with_locks(server: &mut Server) -> Result<usize, Failed> {
+    match end(server, WITH_LOCKS).await {
+        // A server that follows late is better than one that does not. What the account lacks is told when the link is opened.
+        Err(failed) if DENIED.contains(&failed.errno) => Ok(0),
+        done => done,
+    }
 }
 
 /// Waits until both threads run. A failover may wait for this, so the first error ends it.

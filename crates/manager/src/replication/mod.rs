@@ -4,7 +4,8 @@
 //! ```text
 //!   demote    read only ── waits for no acknowledgement ── events stopped ── reports its position
 //!   promote   all applied ── source removed ── waits for replicas (semi-sync) ── writable
-//!   follow    read only ── waits for no acknowledgement ── events stopped ── stopped ── another source, from its position ── both threads run
+//!   follow    read only ── waits for no acknowledgement ── events stopped ── stopped, or clients' locks ended ── another source, from its
+//!             position ── both threads run
 //!   reconnect its I/O thread restarted ── connected, or not
 //!   part      its I/O thread stopped
 //!   run       the events enabled that the primary before it ran
@@ -103,7 +104,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                 }
             };
             told(ordered(&means, order_term, within, follow).await, |done| match done {
-                Ok(()) => action::Outcome::Following { node, term }.into(),
+                Ok(sessions_ended) => action::Outcome::Following { node, term, sessions_ended }.into(),
                 Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
             })
         }

@@ -12,6 +12,13 @@ pub const UNACKNOWLEDGED: &str =
 pub const WITHOUT_SPACE: &str = "SELECT ID FROM information_schema.PROCESSLIST \
     WHERE (STATE LIKE 'Waiting for someone to free space%' OR STATE LIKE 'Waiting for disk space%') AND USER <> 'system user'";
 
+/// The sessions of clients in a transaction that holds locks on rows or has changed some; neither replication's own threads nor this account's
+/// sessions. Needs PROCESS.
+pub const WITH_LOCKS: &str = "SELECT P.ID FROM information_schema.INNODB_TRX T \
+    JOIN information_schema.PROCESSLIST P ON P.ID = T.TRX_MYSQL_THREAD_ID \
+    WHERE (T.TRX_ROWS_LOCKED > 0 OR T.TRX_ROWS_MODIFIED > 0) AND P.USER <> 'system user' \
+    AND P.USER <> SUBSTRING_INDEX(USER(), '@', 1)";
+
 /// Ends a session. Its commit is not undone. Needs CONNECTION ADMIN.
 pub fn kill(id: u64) -> String {
     format!("KILL {id}")

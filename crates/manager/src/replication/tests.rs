@@ -63,12 +63,15 @@ async fn promote(server: &fixture::Server, reach: Option<Position>, within: Dura
     }
 }
 
-async fn follow(server: &fixture::Server, source: &fixture::Server, password: &str) -> Result<(), String> {
+/// How many sessions were ended first.
+async fn follow(server: &fixture::Server, source: &fixture::Server, password: &str) -> Result<usize, String> {
     let mut means = means(server, "app", "secret");
     (means.source, means.account) = (source.address().to_string(), account(password));
     let action = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: WITHIN };
     match carry_out(action, means).await.0 {
-        Outcome::Replication(action::Outcome::Following { node: NODE, term: TERM }) => Ok(()),
+        Outcome::Replication(action::Outcome::Following { node: NODE, term: TERM, sessions_ended }) => {
+            Ok(sessions_ended)
+        }
         Outcome::Replication(action::Outcome::FollowFailed { node: NODE, term: TERM, why }) => Err(why),
         other => panic!("{other:?}"),
     }
@@ -444,4 +447,35 @@ impl Link {
     async fn query(&mut self, statement: &str) {
         self.0.query(statement, WITHIN).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn what_holds_locks_on_an_old_primary_is_ended_before_it_follows() {
+    let (one, two) = pair().await;
+    promote(&two, None, WITHIN).await.unwrap();
+    one.sql("SET sql_log_bin = OFF; CREATE USER held@'%' IDENTIFIED BY 'h'; GRANT ALL ON *.* TO held@'%'");
+    let login = Login::new("held", Secret::Password("h".into()));
+    let address = one.address().to_string();
+    let mut clients = vec![];
+    for (statements, is_ended) in [
+        (&["BEGIN", "UPDATE shop.t SET id = 5 WHERE id = 1"][..], true),
+        (&["BEGIN", "SELECT id FROM shop.t WHERE id > 100 FOR UPDATE"], true),
+        // A backup, and whoever does nothing.
+        (&["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT * FROM shop.t"], false),
+        (&[], false),
+    ] {
+        let mut link = link::Link::connect(&address, &login, WITHIN).await.unwrap();
+        for statement in statements {
+            link.query(statement, WITHIN).await.unwrap();
+        }
+        clients.push((link, is_ended));
+    }
+    assert_eq!(follow(&one, &two, PASSWORD).await, Ok(2));
+    two.sql("UPDATE shop.t SET id = 10 WHERE id = 1");
+    until("it applies", || one.sql("SELECT MAX(id) FROM shop.t") == "10").await;
+    for (nth, (link, is_ended)) in clients.iter_mut().enumerate() {
+        assert_eq!(link.ping(WITHIN).await.is_err(), *is_ended, "client {nth}");
+    }
+    // Whoever has a source already was no primary.
+    assert_eq!(follow(&one, &two, PASSWORD).await, Ok(0));
 }

@@ -34,7 +34,8 @@ pub enum Action {
         within: Duration,
     },
     /// Make it read only, and have it follow `source` from where it stands; answered by `Following` when both its threads run, or by
-    /// `FollowFailed`.
+    /// `FollowFailed`. If it followed nobody, it was the primary: sessions of clients that hold locks on rows are ended, as replication would
+    /// wait for them, and they could not commit.
     Follow {
         /// Which server.
         node: NodeId,
@@ -139,8 +140,8 @@ pub enum Outcome {
     Demoted { node: NodeId, term: Term, position: Position },
     /// It could not be made read only, or did not say so within the deadline.
     DemoteFailed { node: NodeId, term: Term, why: String },
-    /// It follows the primary of that term.
-    Following { node: NodeId, term: Term },
+    /// It follows the primary of that term. So many sessions of clients were ended there first, since they held locks on rows.
+    Following { node: NodeId, term: Term, sessions_ended: usize },
     /// It does not replicate from that primary. Tried again later.
     FollowFailed { node: NodeId, term: Term, why: String },
     /// The I/O thread was started again; `receives`: it has connected to its source, so the source lives.

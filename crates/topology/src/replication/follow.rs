@@ -104,13 +104,18 @@ impl Replication {
         }
     }
 
-    pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term) {
+    pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {
         self.server_mut(node).may_write = None;
         self.server_mut(node).followed = Followed::Done(core.now);
         if term == core.term
             && let Some(primary) = core.writer
         {
-            let text = format!("{} follows {}", core.name(node), core.name(primary));
+            let ended = match sessions_ended {
+                0 => String::new(),
+                1 => ": a session that held locks on rows was ended there first".to_owned(),
+                several => format!(": {several} sessions that held locks on rows were ended there first"),
+            };
+            let text = format!("{} follows {}{ended}", core.name(node), core.name(primary));
             core.say(Level::Info, text);
         }
     }

@@ -208,7 +208,9 @@ impl Replication {
         match outcome {
             Outcome::Demoted { node, term, position } => self.demoted(core, node, term, position),
             Outcome::DemoteFailed { node, term, why } => self.demote_failed(core, node, term, &why),
-            Outcome::Following { node, term } => self.following(core, node, term),
+            Outcome::Following { node, term, sessions_ended } => {
+                self.following(core, node, term, sessions_ended);
+            }
             Outcome::FollowFailed { node, term, why } => self.follow_failed(core, node, term, &why),
             Outcome::Reconnected { node, receives, .. } => self.reconnected(core, node, receives),
             Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),

@@ -241,7 +241,7 @@ impl Job {
             (Action::Promote { node, term, .. }, Err(why)) => {
                 return Fact::Outcome(Outcome::BarrierFailed { node, term, why });
             }
-            (Action::Follow { node, term, .. }, Ok(())) => Came::Following { node, term },
+            (Action::Follow { node, term, .. }, Ok(())) => Came::Following { node, term, sessions_ended: 0 },
             (Action::Follow { node, term, .. }, Err(why)) => Came::FollowFailed { node, term, why },
             (Action::Reconnect { node, term, .. }, Ok(())) => {
                 Came::Reconnected { node, term, receives: true }

@@ -9,6 +9,7 @@
 
 mod accounts;
 mod events;
+mod left;
 #[path = "../program/mod.rs"]
 mod program;
 mod scene;
@@ -62,6 +63,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     told("events ran on the primary, wherever that was");
     vanished(&scene, &serving).await;
     told("an idle primary vanished, another took over, and it came back as a replica");
+    left::behind(&scene, &serving).await;
+    told("a primary vanished with transactions open, and kept none of their sessions as a replica");
     frozen(&scene, &serving).await;
     told("a busy primary was frozen, another took over, and it came back read only");
     drop(serving);
