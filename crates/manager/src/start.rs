@@ -200,6 +200,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 replication: settings.replication,
                 proof_command: settings.proof_command.map(Into::into),
                 newest_order: Arc::default(),
+                ready: Arc::default(),
                 brain,
                 store,
                 started,
