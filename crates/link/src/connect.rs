@@ -103,6 +103,11 @@ impl Link {
         let _ = self.stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
     }
 
+    /// Whether the answer to a statement was given up before its end, so that no other can be sent.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
     /// Closes with a reset (RST): what the local kernel has not sent yet is discarded, and the peer is notified at once.
     ///
     /// What the peer's kernel has already received is *not* discarded: on Linux a process that was stopped reads it when it continues,

@@ -84,6 +84,8 @@ pub(crate) struct Cycle {
     pub newest_order: Arc<AtomicU64>,
     /// Which events each server ran.
     pub events: Arc<Events>,
+    /// The links that stand ready for orders to servers.
+    pub ready: Arc<servers::Ready>,
     /// The command that proves that a node's process has ended.
     pub proof_command: Option<Arc<str>>,
     pub brain: Brain,
@@ -200,7 +202,10 @@ impl Cycle {
             };
             match &fact {
                 Fact::LinkUp { node, .. } => self.meet(&mut acts, *node),
-                Fact::Status { node, .. } => self.end_abandoned(&mut acts, *node),
+                Fact::Status { node, .. } => {
+                    self.end_abandoned(&mut acts, *node);
+                    self.keep_ready(*node);
+                }
                 _ => {}
             }
             let now = self.started.elapsed();
@@ -269,6 +274,8 @@ impl Cycle {
             self.loans.set_nodes(names_and_addresses(cluster));
         }
         self.login = settings.login();
+        let addresses: Vec<&str> = cluster.nodes.iter().map(|node| &*node.address).collect();
+        self.ready.keep_only(&addresses);
         self.settings = cluster.clone();
         self.replication.clone_from(&settings.replication);
         self.proof_command = settings.proof_command.as_deref().map(Into::into);
@@ -479,6 +486,17 @@ impl Cycle {
         });
     }
 
+    /// Of a server that answers: the link that stands ready for orders. No order and no other settings wait for it.
+    fn keep_ready(&self, node: NodeId) {
+        let gives_orders = self.settings.kind == Kind::Replication
+            && self.settings.replication.manager == replication::Manager::Understudy;
+        let address = self.address(node);
+        if gives_orders && self.ready.is_due(&address) {
+            let (ready, login) = (Arc::clone(&self.ready), self.login.clone());
+            tokio::spawn(async move { ready.refresh(&address, &login).await });
+        }
+    }
+
     /// The actions that only a Galera cluster has.
     fn tend_group(&self, acts: &mut JoinSet<Done>, action: galera::Action) {
         match action {
@@ -574,6 +592,7 @@ impl Cycle {
             account: self.replication.clone(),
             newest: Arc::clone(&self.newest_order),
             events: Arc::clone(&self.events),
+            ready: Arc::clone(&self.ready),
         };
         self.newest_order.fetch_max(servers::term(&action).0, SeqCst);
         let (kind, name) = (self.settings.kind, self.name(node).to_owned());

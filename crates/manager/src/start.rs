@@ -205,6 +205,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 proof_command: settings.proof_command.map(Into::into),
                 newest_order: Arc::default(),
                 events,
+                ready: Arc::default(),
                 brain,
                 store,
                 started,

@@ -116,6 +116,7 @@ async fn alter(
     if all.is_empty() {
         return Ok(());
     }
+    server.is_altered = true;
     server.order(events::UNLOGGED).await?;
     let mut refused = None;
     for event in all {
@@ -126,6 +127,8 @@ async fn alter(
             _ => {}
         }
     }
+    server.order(events::LOGGED).await?;
+    server.is_altered = false;
     refused.map_or(Ok(()), Err)
 }
 

@@ -1,5 +1,5 @@
-//! Orders to the servers of a primary-replica setup. Each is a task on a link of its own, with a deadline, and ends with a fact for the
-//! brain. [`topology::replication::action`] describes the orders and their outcomes.
+//! Orders to the servers of a primary-replica setup. Each is a task that has a link for itself, with a deadline, and ends with a fact for the
+//! brain. The link is one that stands ready where there is one ([`Ready`]). [`topology::replication::action`] describes the orders and their outcomes.
 //!
 //! ```text
 //!   demote    read only ── waits for no acknowledgement ── events stopped ── reports its position
@@ -21,6 +21,7 @@ mod events;
 mod follow;
 mod part;
 mod promote;
+mod ready;
 mod reconnect;
 mod server;
 mod sql;
@@ -38,6 +39,7 @@ use topology::{NodeId, Term};
 use crate::act::{Failed, in_time};
 use crate::events::Events;
 use crate::settings::Account;
+pub(crate) use ready::Ready;
 use server::Server;
 
 /// The server ends its statements itself; this is for one that does not.
@@ -57,6 +59,8 @@ pub(crate) struct Means {
     pub newest: Arc<AtomicU64>,
     /// Which events each server ran.
     pub events: Arc<Events>,
+    /// The links that stand ready.
+    pub ready: Arc<Ready>,
 }
 
 /// The decision that an action belongs to.
@@ -156,10 +160,9 @@ async fn ordered<T>(
     work: impl AsyncFnOnce(&mut Server) -> Result<T, Failed>,
 ) -> Result<T, Failed> {
     in_time(within + SLACK, async {
-        let newest = Arc::clone(&means.newest);
-        let mut server = Server::connect(&means.address, &means.login, (term, newest), within).await?;
+        let mut server = Server::connect(means, term, within).await?;
         let done = work(&mut server).await;
-        server.quit();
+        server.end(means);
         done
     })
     .await

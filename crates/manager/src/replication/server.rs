@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use link::{Link, Login, Rows};
+use link::{Link, Rows};
 use protocol::gtid::Position;
 use tokio::time::{Instant, sleep};
 use topology::Term;
@@ -12,6 +12,8 @@ use topology::flavor::Dialect;
 use topology::replication::events::Listed;
 use topology::replication::{Channel, sql};
 
+use super::Means;
+use super::ready::Taken;
 use crate::act::Failed;
 use crate::{events, reading};
 
@@ -33,6 +35,10 @@ const PUT_BACK: Duration = Duration::from_millis(100);
 
 pub(super) struct Server {
     link: Link,
+    /// The link stood ready before this order.
+    stood: bool,
+    /// Its session has settings that the next order must not have.
+    pub is_altered: bool,
     /// Its address, for sentences.
     pub address: String,
     /// Which statements it understands.
@@ -66,18 +72,13 @@ pub(super) struct Standing {
 }
 
 impl Server {
-    pub async fn connect(
-        address: &str,
-        login: &Login,
-        term: (Term, Arc<AtomicU64>),
-        within: Duration,
-    ) -> Result<Self, Failed> {
+    pub async fn connect(means: &Means, term: Term, within: Duration) -> Result<Self, Failed> {
         let until = Instant::now() + within;
-        let mut link = Link::connect(address, login, within).await?;
-        // Literals are written for this mode.
-        link.query("SET SESSION sql_mode = ''", within).await?;
+        let Taken { link, stood } = means.ready.link(&means.address, &means.login, within).await?;
         let dialect = Dialect::of(&link.greeting.version);
-        let mut server = Self { link, address: address.to_owned(), dialect, until, term };
+        let term = (term, Arc::clone(&means.newest));
+        let mut server =
+            Self { link, stood, is_altered: false, address: means.address.clone(), dialect, until, term };
         server.until_alone().await?;
         Ok(server)
     }
@@ -199,7 +200,12 @@ impl Server {
         self.order(&format!("SET GLOBAL {switch} = {}", if waits { "ON" } else { "OFF" })).await
     }
 
-    pub fn quit(self) {
-        self.link.quit();
+    /// The order has ended. A link that stood ready is there for the next.
+    pub fn end(self, means: &Means) {
+        if self.stood && !self.is_altered {
+            means.ready.give_back(&means.address, &means.login, self.link);
+        } else {
+            self.link.quit();
+        }
     }
 }

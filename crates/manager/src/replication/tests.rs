@@ -29,13 +29,22 @@ fn server(id: u32) -> fixture::Server {
 fn means(server: &fixture::Server, user: &str, password: &str) -> Means {
     let secret = Secret::Password(password.into());
     let (address, login) = (server.address().to_string(), Login::new(user, secret));
-    Means {
-        address,
-        login,
-        source: String::new(),
-        account: None,
-        newest: Arc::default(),
-        events: Arc::default(),
+    let (newest, ready, events) = (Arc::default(), Arc::default(), Arc::default());
+    Means { address, login, source: String::new(), account: None, newest, ready, events }
+}
+
+impl Means {
+    /// For another order to the same server.
+    fn with_ready(&self) -> Self {
+        Self {
+            address: self.address.clone(),
+            login: self.login.clone(),
+            source: String::new(),
+            account: None,
+            newest: Arc::clone(&self.newest),
+            ready: Arc::clone(&self.ready),
+            events: Arc::clone(&self.events),
+        }
     }
 }
 
@@ -478,4 +487,35 @@ async fn what_holds_locks_on_an_old_primary_is_ended_before_it_follows() {
     }
     // Whoever has a source already was no primary.
     assert_eq!(follow(&one, &two, PASSWORD).await, Ok(0));
+}
+
+#[tokio::test]
+async fn orders_go_over_the_link_that_stands() {
+    let (one, two) = pair().await;
+    let means = means(&one, "app", "secret");
+    let (ready, address) = (Arc::clone(&means.ready), means.address.clone());
+    assert!(ready.is_due(&address) && !ready.is_due(&address));
+    ready.refresh(&address, &means.login).await;
+    // As a firewall does: connections that stand go on, and no other is accepted.
+    one.sql("ALTER USER app@'%' IDENTIFIED BY 'another'");
+    let session = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'app'";
+    for round in 0..3 {
+        let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+        let done = carry_out(demote, means.with_ready()).await;
+        assert!(matches!(done.0, Outcome::Replication(action::Outcome::Demoted { .. })), "{done:?}");
+        assert!(read_only(&one), "round {round}");
+        // The undo as well.
+        let promote = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+        let done = carry_out(promote, means.with_ready()).await;
+        assert!(matches!(done.0, Outcome::BarrierPassed { .. }), "{done:?}");
+        assert!(!read_only(&one), "round {round}");
+        assert_eq!(one.sql(session), "1", "round {round}");
+    }
+    // A link that was lost is replaced, and one that is there is tried before it is used.
+    one.sql("ALTER USER app@'%' IDENTIFIED BY 'secret'");
+    one.sql("SELECT GROUP_CONCAT(CONCAT('KILL ', ID) SEPARATOR ';') INTO @kill FROM information_schema.PROCESSLIST WHERE USER = 'app'; EXECUTE IMMEDIATE @kill");
+    let promote = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+    let done = carry_out(promote, means.with_ready()).await;
+    assert!(matches!(done.0, Outcome::BarrierPassed { .. }), "{done:?}");
+    drop(two);
 }

@@ -92,6 +92,9 @@ pub fn listed<'a>(
     listed
 }
 
+/// Ends [`UNLOGGED`].
+pub const LOGGED: &str = "SET SESSION sql_log_bin = 1";
+
 /// What the session does from now on stays on this server: no transaction of its own, nothing that a replica would follow.
 pub const UNLOGGED: &str = "SET SESSION sql_log_bin = 0";
 

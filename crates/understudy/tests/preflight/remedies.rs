@@ -187,8 +187,10 @@ pub async fn lead_where_they_say(scene: &Scene, serving: &Serving) {
         if is_gone {
             // What is known of the primary when it dies decides whether the third may have acknowledged more.
             let position = scene.value(&primary, "gtid_current_pos").await;
-            let is_known =
-                |status: &Value| scene.node(status, &primary)["facts"]["position"] == position.as_str();
+            let is_known = |status: &Value| {
+                let facts = &scene.node(status, &primary)["facts"];
+                facts["position"] == position.as_str() && facts["semi_sync"]["replicas"] == 1
+            };
             status_when(serving, "all that the primary has is known", is_known);
             scene.stage.fault(&primary, Fault::Kill).await.unwrap();
             let is_dead = |status: &Value| scene.node(status, &primary)["state"] == "dead";
