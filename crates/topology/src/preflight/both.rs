@@ -19,7 +19,27 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "table_changes", look: table_changes },
     Rule { check: "sessions", look: sessions },
     Rule { check: "connections", look: connections },
+    Rule { check: "advice", look: advice },
 ];
+
+/// What `status` advises about the two, such as a privilege that the monitor account lacks: the switchover goes without it.
+fn advice<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let both = [sight.from, sight.to];
+    let found = both.iter().flat_map(|peer| {
+        let said = |text: &'a String| {
+            let text = text.strip_prefix(peer.name()).map_or(text.as_str(), str::trim_start);
+            let (text, remedy) = text
+                .split_once("; run there: ")
+                .or_else(|| text.split_once(": run there: "))
+                .unwrap_or((text, ""));
+            peer.found(Note, text, remedy)
+        };
+        peer.view.advice.iter().map(said)
+    });
+    let found: Vec<Found> = found.collect();
+    // Where there is none, nothing was asked.
+    if found.is_empty() { None } else { look(found, sight.to, "") }
+}
 
 fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let from = sight.from;

@@ -27,7 +27,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "several_sources",
         "follows one source",
-        "once it has applied what it received from them: RESET SLAVE 'NAME' ALL there for all sources but the primary",
+        "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: RESET SLAVE 'NAME' ALL there for all sources but the primary",
     ),
     (
         "stranger",
@@ -37,7 +37,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "ring",
         "is in no ring",
-        "once it has applied what it received: STOP SLAVE; RESET SLAVE ALL on the one that is to be the primary",
+        "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; RESET SLAVE ALL on the one that is to be the primary",
     ),
     ("other_source", "follows the primary", "wait until Understudy has it follow the primary"),
     (
@@ -58,14 +58,18 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "not_by_gtid",
         "follows by GTID",
-        "once it has applied what it received: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
+        "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
     ),
     (
         "no_binlog",
         "has log_bin and log_slave_updates",
         "set log_bin and log_slave_updates in its my.cnf, and restart it",
     ),
-    ("not_fetching", "receives from the primary", "SHOW SLAVE STATUS there: look at Last_IO_Error"),
+    (
+        "not_fetching",
+        "has an I/O thread that says it is connected to the primary",
+        "SHOW SLAVE STATUS there: look at Last_IO_Error",
+    ),
 ];
 
 pub(super) const RULES: &[Rule] = &[
@@ -120,13 +124,13 @@ fn without_primary<'a>(check: &str, status: &ReplicationStatus, remedy: &'a str)
     match check {
         "delayed" if is_mariadb => {
             "what it received may be nowhere else, so keep its relay log: STOP SLAVE; SHOW SLAVE STATUS; CHANGE MASTER TO MASTER_DELAY = 0, \
-             RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once it has \
-             applied all: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
+             RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once \
+             Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
         }
         "not_applying" if is_mariadb && both_stopped => {
             "what it received may be nowhere else, so keep its relay log: SHOW SLAVE STATUS; mend what it stumbled over; CHANGE MASTER TO \
-             RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once it has \
-             applied all: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
+             RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once \
+             Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
         }
         // A receiver that still tries to connect keeps the relay log (MariaDB), as MySQL always does here.
         "delayed" => {
@@ -153,8 +157,11 @@ fn in_words_of(dialect: Dialect, remedy: &str) -> String {
         ("RESET SLAVE 'NAME' ALL", "RESET SLAVE ALL FOR CHANNEL 'NAME'"),
         ("MASTER_USE_GTID = slave_pos", "MASTER_AUTO_POSITION = 1"),
     ];
-    let since_8_0_23 =
-        [("CHANGE MASTER TO MASTER_", "CHANGE REPLICATION SOURCE TO SOURCE_"), (" SLAVE", " REPLICA")];
+    let since_8_0_23 = [
+        ("CHANGE MASTER TO MASTER_", "CHANGE REPLICATION SOURCE TO SOURCE_"),
+        (" SLAVE", " REPLICA"),
+        ("Slave_SQL_Running_State is 'Slave", "Replica_SQL_Running_State is 'Replica"),
+    ];
     let pairs: &[&[(&str, &str)]] = match dialect {
         Dialect::MariaDb => &[],
         Dialect::MySql57 | Dialect::MySql80 => &[&of_mysql],
@@ -251,11 +258,23 @@ fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         return look(vec![], to, "has all that the primary has");
     }
     let behind = gap.map_or_else(String::new, |gap| format!(" and {}", count(gap.total())));
+    // Nor does it grow while nothing arrives: a replica that is cut off from the primary says 0 for as long as its connection is not given up.
+    // What counts is what `status` shows: for how long it has not had all that the primary had.
+    let age_s = to.view.reads.age_ms.map(|age_ms| age_ms / 1000);
+    let (lag_s, behind) = match (lag_s, age_s) {
+        (Some(says_s), Some(age_s)) if age_s > says_s => {
+            let text = format!(
+                "{behind} behind, although Seconds_Behind_Master is {says_s}: it may be cut off from the primary"
+            );
+            (Some(age_s), text)
+        }
+        (lag_s, _) => (lag_s, format!("{behind} behind")),
+    };
     let Some(lag_s) = lag_s else {
         let text = "does not say how far it is behind: Seconds_Behind_Master is NULL";
         return look(vec![to.found(Slow, text, "SHOW SLAVE STATUS there")], to, "");
     };
-    let text = format!("is {lag_s} s{behind} behind");
+    let text = format!("is {lag_s} s{behind}");
     let budget = sight.budget;
     let found = if lag_s > budget.as_secs() {
         let text = format!("{text}, which is more than the budget of {:.1} s", budget.as_secs_f64());
@@ -529,11 +548,11 @@ mod tests {
         }
         assert_eq!(
             of("not_by_gtid", Dialect::MySql),
-            "once it has applied what it received: STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA there"
+            "once Replica_SQL_Running_State is 'Replica has read all relay log': STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA there"
         );
         assert_eq!(
             of("not_by_gtid", Dialect::MySql57),
-            "once it has applied what it received: STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
+            "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
         );
         assert!(of("several_sources", Dialect::MySql).contains("RESET REPLICA ALL FOR CHANNEL 'NAME' there"));
     }

@@ -244,6 +244,17 @@ fn lag_is_waited_for_within_the_budget() {
     assert_eq!(behind(Some(3)), one("lag", "db2", Slow));
     assert_eq!(behind(None), one("lag", "db2", Slow));
     assert_eq!(behind(Some(6)), one("lag", "db2", Fails));
+    // Nothing arrives, so its threads see no lag.
+    let cut_off = |age_ms: u64| {
+        replicates(|world| {
+            world.replica(1).channels[0].lag_s = Some(0);
+            world.server(1).position = said::position("0-1-49");
+            world.view.nodes[1].reads.age_ms = Some(age_ms);
+        })
+    };
+    assert_eq!(cut_off(900), vec![]);
+    assert_eq!(cut_off(3_000), one("lag", "db2", Slow));
+    assert_eq!(cut_off(16_000), one("lag", "db2", Fails));
     // What it applied last was old, and there is nothing more to apply.
     assert_eq!(channel(|channel| channel.lag_s = Some(60)), vec![]);
     let longer = |world: &mut World| {

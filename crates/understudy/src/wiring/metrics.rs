@@ -90,6 +90,14 @@ fn nodes(page: &mut Page, view: &ClusterView) {
         page.value("understudy_node_probe_misses", &[("node", &node.name)], u64::from(node.misses));
     }
     page.family(
+        "understudy_node_advice",
+        "gauge",
+        "How much `status` advises to put right there, such as missing privileges.",
+    );
+    for node in &view.nodes {
+        page.value("understudy_node_advice", &[("node", &node.name)], node.advice.len() as u64);
+    }
+    page.family(
         "understudy_node_stuck_seconds",
         "gauge",
         "How long the node has answered and not committed its heartbeat, by why; 0 when it commits, or gets none; nothing while it does not answer.",

@@ -68,7 +68,7 @@ fn steps(remedy: &str) -> Vec<Step> {
                 steps.push(Step::Run(statement.to_owned()));
             } else if clause.starts_with("mend ") {
                 steps.push(Step::Mend);
-            } else if clause.starts_with("once it has applied") {
+            } else if clause.starts_with("once Slave_SQL_Running_State is 'Slave has read all relay log'") {
                 steps.push(Step::UntilApplied);
             }
         }
@@ -90,22 +90,18 @@ async fn count(scene: &Scene, node: &str) -> u64 {
     scene.stage.run_in(node, &query).await.unwrap()[0][0].parse().unwrap()
 }
 
-/// A column of SHOW SLAVE STATUS, by its place among the columns of MariaDB 10.11.
-async fn shown(scene: &Scene, node: &str) -> [String; 4] {
+/// Relay_Log_File and Relay_Log_Pos of SHOW SLAVE STATUS, by their places among the columns of MariaDB 10.11.
+async fn shown(scene: &Scene, node: &str) -> [String; 2] {
     let rows = scene.stage.run_in(node, "SHOW SLAVE STATUS").await.unwrap();
-    let row = &rows[0];
-    // Relay_Log_File, Relay_Log_Pos, Read_Master_Log_Pos, Exec_Master_Log_Pos.
-    [7, 8, 6, 21].map(|place| row[place].clone())
+    [7, 8].map(|place: usize| rows[0][place].clone())
 }
 
+/// Slave_SQL_Running_State is what SHOW PROCESSLIST shows of the thread.
 async fn until_applied(scene: &Scene, node: &str) {
     let deadline = Instant::now() + program::LONG;
-    loop {
-        let [_, _, read, executed] = shown(scene, node).await;
-        if read == executed {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{node} has read up to {read} and applied up to {executed}");
+    let query = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_SQL' AND STATE LIKE 'Slave has read all relay log%'";
+    while scene.stage.run_in(node, query).await.unwrap()[0][0] != "1" {
+        assert!(Instant::now() < deadline, "{node} has not applied all");
         tokio::time::sleep(PACE).await;
     }
 }
@@ -149,7 +145,7 @@ async fn follow(scene: &Scene, node: &str, remedy: &str, first: u64) {
                     .await
                     .unwrap_or_else(|error| panic!("{statement}: {error:#}"));
             }
-            Step::Look => [file, position, ..] = shown(scene, node).await,
+            Step::Look => [file, position] = shown(scene, node).await,
             Step::Mend => {
                 let mend =
                     format!("SET sql_log_bin = 0; DELETE FROM {APP_SCHEMA}.remedied WHERE id = {first}");
@@ -233,7 +229,7 @@ pub async fn lead_where_they_say(scene: &Scene, serving: &Serving) {
 fn the_steps_of_a_remedy_are_read() {
     let run = |statement: &str| Step::Run(statement.to_owned());
     let text = "keep it: STOP SLAVE; SHOW SLAVE STATUS; CHANGE MASTER TO A = 0, B = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as \
-                shown; once it has applied all: START SLAVE";
+                shown; once Slave_SQL_Running_State is 'Slave has read all relay log': START SLAVE";
     let change = "CHANGE MASTER TO A = 0, B = Relay_Log_Pos";
     assert_eq!(
         steps(text),
