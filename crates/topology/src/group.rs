@@ -477,10 +477,10 @@ impl Group {
     }
 
     /// A switchover is abandoned. `true` when the old writer has to take over from itself, since it may not be writable any more.
-    pub fn is_fenced(&mut self) -> bool {
+    pub fn abandon(&mut self) -> bool {
         match self {
             Self::Galera(_) => false,
-            Self::Replication(group) => group.is_fenced(),
+            Self::Replication(group) => group.abandon(),
         }
     }
 

@@ -95,11 +95,16 @@ impl Replication {
             return Some(format!("connections to {} had not been closed", core.name(id)));
         }
         let mut demoted = fence.demoted.iter();
-        let (id, _) = demoted.find(|(_, demotion)| matches!(demotion, Demotion::Ordered))?;
-        Some(format!(
-            "{} had not become read only (does a transaction commit, or has it locked tables?)",
-            core.name(*id)
-        ))
+        demoted.find_map(|(id, demotion)| match demotion {
+            Demotion::Ordered => Some(format!(
+                "{} had not become read only (does a transaction commit, or has it locked tables?)",
+                core.name(*id)
+            )),
+            Demotion::Failed { why, .. } => {
+                Some(format!("{} had not become read only: {why}", core.name(*id)))
+            }
+            Demotion::Done { .. } => None,
+        })
     }
 
     /// The only server that may be writable, now or as the result of the change in progress.
@@ -301,7 +306,7 @@ impl Replication {
     }
 
     /// A switchover is abandoned. `true` when the old primary may have become read only.
-    pub fn is_fenced(&mut self) -> bool {
+    pub fn abandon(&mut self) -> bool {
         self.fence.take().is_some_and(|fence| !fence.demoted.is_empty())
     }
 

@@ -61,7 +61,16 @@ pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
         };
         words::said(&sight, FAULTS)
     };
-    servers.iter().map(told).collect()
+    let with_ids = |server: &Server| {
+        let status = server.status.filter(|status| status.server_id != 0)?;
+        let shares = |other: &&Server| {
+            other.name != server.name
+                && other.status.is_some_and(|theirs| theirs.server_id == status.server_id)
+        };
+        let others: Vec<&str> = servers.iter().filter(shares).map(|other| other.name).collect();
+        (!others.is_empty()).then(|| words::same_id(status.server_id, &others.join(", ")))
+    };
+    servers.iter().map(|server| told(server).into_iter().chain(with_ids(server)).collect()).collect()
 }
 
 /// The servers from one on, each followed by the one before, if that leads back to it.

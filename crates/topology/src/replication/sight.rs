@@ -374,6 +374,13 @@ impl Replication {
         else {
             return vec![];
         };
+        let shares = |other: &NodeId| {
+            *other != id && own(core.node(*other)).is_some_and(|theirs| theirs.server_id == status.server_id)
+        };
+        let others: Vec<&str> = ids(&core.nodes).filter(shares).map(|other| core.name(other)).collect();
+        if status.server_id != 0 && !others.is_empty() {
+            return vec![words::same_id(status.server_id, &others.join(", "))];
+        }
         if primary != id {
             return words::advice(&self.sight(core, id, status, primary));
         }

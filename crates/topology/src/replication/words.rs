@@ -241,6 +241,14 @@ pub(super) fn alone(dialect: Dialect) -> String {
     format!("{stop}; {}", sql::forget(dialect, ""))
 }
 
+/// About servers with one server_id; `others` are those that this one shares it with.
+pub(super) fn same_id(id: u32, others: &str) -> String {
+    format!(
+        "has server_id = {id}, and so has {others}: a replica leaves out what has its own server_id, and GTIDs of different transactions are the \
+         same. Set another one in its my.cnf, and restart it"
+    )
+}
+
 /// About a server in a ring of servers that follow each other.
 pub(super) fn ring(names: &str, dialect: Dialect) -> String {
     let alone = alone(dialect);

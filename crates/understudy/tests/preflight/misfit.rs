@@ -134,6 +134,15 @@ fn cases(scene: &Scene, file: &str, position: &str) -> Vec<Case> {
             shown: "has binlog_format = STATEMENT, and db1 has ROW: SET GLOBAL binlog_format = 'ROW' there, and in its my.cnf",
         },
         Case {
+            what: "two servers with one server_id",
+            make: vec![("db2", "SET GLOBAL server_id = 3".into())],
+            undo: vec![("db2", "SET GLOBAL server_id = 2".into())],
+            nodes: all,
+            kind: "replication",
+            checked: "has server_id = 3, and so has db3: a replica leaves out what has its own server_id",
+            shown: "has server_id = 3, and so has db3: a replica leaves out what has its own server_id",
+        },
+        Case {
             what: "a monitor account that may look and not act",
             make: vec![(
                 "db1",

@@ -360,15 +360,18 @@ impl One {
             "not_fenced" => why.unwrap_or_default().to_owned(),
             _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).assessment.reason)),
         };
+        // One that was made read only has to be made writable again, which is told when it is.
+        let may_be_read_only = group.abandon();
+        let how = if may_be_read_only { "is to go on" } else { "goes on" };
         let text = format!(
-            "{why}: the switchover to {} is undone, {} goes on writing",
+            "{why}: the switchover to {} is undone, {} {how} writing",
             core.name(run.to),
             core.name(from)
         );
         core.say(Level::Warn, text.clone());
         core.counts.switchovers_undone += 1;
         self.not_before = core.now + HANDOVER_GAP;
-        if group.is_fenced() {
+        if may_be_read_only {
             // The old writer may be read only by now: it is promoted like a new one, under the new term.
             let mut back = Move::new(core, Some(run.to), from, term, MoveKind::Start);
             back.ticket = self.going_on.take();
