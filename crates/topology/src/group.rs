@@ -87,11 +87,11 @@ impl Group {
         }
     }
 
-    /// What an earlier process has left: the writer, if it had come back without transactions of its own; and how long ago that process last wrote
+    /// What an earlier process has left: what `core` has of the writer's component; the writer, if it had come back without transactions of its own; and how long ago that process last wrote
     /// something down.
-    pub fn restore(&mut self, incomplete: Option<NodeId>, away: Option<Duration>) {
+    pub fn restore(&mut self, core: &Core, incomplete: Option<NodeId>, away: Option<Duration>) {
         match self {
-            Self::Galera(_) => {}
+            Self::Galera(group) => group.restore(core),
             Self::Replication(group) => group.restore(incomplete, away),
         }
     }

@@ -125,7 +125,7 @@ impl Brain {
         for id in ids(&core.nodes) {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
         }
-        group.restore(writer.filter(|_| restored.is_writer_incomplete), restored.away);
+        group.restore(&core, writer.filter(|_| restored.is_writer_incomplete), restored.away);
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),

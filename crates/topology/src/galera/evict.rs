@@ -198,7 +198,7 @@ impl Galera {
             .is_some_and(|since| core.now.saturating_sub(since) < core.settings.galera.leave_grace);
         lost && !leaving
             && !member.left_view
-            && node.linked_once
+            && (node.linked_once || member.was_linked)
             && !member.gcomm_uuid.is_empty()
             && member.gcomm_uuid != member.evicted_uuid
             && member.evict_tries < TRIES_MAX

@@ -76,6 +76,8 @@ pub(crate) struct Galera {
 struct Member {
     /// From its last status; kept when the node is gone, since `evs.evict` needs it.
     gcomm_uuid: String,
+    /// An earlier process of this program was connected to it, and has left that name.
+    was_linked: bool,
     /// A Primary view has named the node's address, so that its absence from one means something.
     listed_once: bool,
     /// After it was lost, a survivor reported a view without it: it has left the group, so there is nothing to evict until it has served
@@ -115,6 +117,23 @@ impl Galera {
             hurry_after: Now::ZERO,
             hurries: 0,
             revival: revive::Revival::default(),
+        }
+    }
+
+    /// What an earlier process has left on disk: the members' names in the group. A member that died with that process is evicted by its name; a
+    /// node that has been restarted since has another one.
+    pub fn restore(&mut self, core: &Core) {
+        for id in ids(&core.nodes) {
+            let address = &core.node(id).address;
+            let members = core.component.iter().flat_map(|component| &component.members);
+            let known = members
+                .into_iter()
+                .find(|process| process.address == *address && !process.gcomm_uuid.is_empty());
+            if let Some(process) = known {
+                let member = self.member_mut(id);
+                member.gcomm_uuid.clone_from(&process.gcomm_uuid);
+                member.was_linked = true;
+            }
         }
     }
 

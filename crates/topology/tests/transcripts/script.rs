@@ -7,8 +7,7 @@ use std::time::Duration;
 use topology::brain::{Brain, Restored};
 use topology::catalogue::Catalogue;
 use topology::fact::{ConnectFailure, Fact, Outcome};
-use topology::galera::HurryEnd;
-use topology::galera::{self, GaleraStatus, SilencePolicy};
+use topology::galera::{self, Component, GaleraStatus, HurryEnd, Process, SilencePolicy};
 use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
@@ -72,6 +71,15 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
     restored.writer = given.get("writer").map(|name| place(name)).transpose()?;
     if let Some(name) = given.get("drained") {
         restored.sessions_max[usize::from(place(name)?.0)] = Some(0);
+    }
+    if given.get("known") == Some(&"yes") {
+        let process = |(number, name): (usize, &String)| Process {
+            address: address(name),
+            gcomm_uuid: format!("a0-{number}"),
+        };
+        let members = names.iter().enumerate().map(process).collect();
+        let (cluster_uuid, conf_id) = ("group".into(), 3);
+        restored.component = Some(Component { cluster_uuid, conf_id, members, ..Component::default() });
     }
     let status = |number: usize| GaleraStatus {
         local_state: Some(4),

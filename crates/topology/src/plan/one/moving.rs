@@ -147,9 +147,14 @@ impl One {
             match group.clear_the_way(core, run.from, run.to, run.term, within) {
                 Way::Clear => {
                     run.barrier = Barrier::asked(now, &core.settings);
-                    let is_gone =
-                        |from: &NodeId| run.kind == MoveKind::Failover && core.node(*from).assessment.gone;
-                    if group.take_over(core, run.to, run.term, run.from.filter(is_gone), within) {
+                    let before = match run.kind {
+                        MoveKind::Failover => run.from,
+                        // It may have been lost a moment before this program was started.
+                        MoveKind::Start => core.writer.filter(|writer| *writer != run.to),
+                        MoveKind::Handover { .. } => None,
+                    };
+                    let lost = before.filter(|before| core.node(*before).assessment.gone);
+                    if group.take_over(core, run.to, run.term, lost, within) {
                         run.barrier = Barrier::Passed;
                     }
                 }
