@@ -197,6 +197,14 @@ async fn a_blocked_writer_is_refused(stage: &Stage, directory: &std::path::Path)
 /// Somebody else restarts the server, and sooner than was announced: what its log says at once is not missed.
 async fn a_restart_by_hand_is_followed(stage: &Stage, directory: &std::path::Path) {
     let node = stage.node("db2").unwrap();
+    // Nobody is asked to stop a node that clients use.
+    let mut asked = std::process::Command::new(BIN);
+    asked.args(["recovery", "measure", "db2", "--window-s", "1"]).current_dir(directory);
+    let asking = tokio::task::spawn_blocking(move || run(&mut asked).with(2));
+    let (slept, refused) = tokio::join!(stage.run_in("db2", "SELECT SLEEP(5)"), asking);
+    slept.unwrap();
+    let refused = refused.unwrap();
+    assert!(refused.contains("nothing was changed: 1 client session is on db2"), "{refused}");
     let said = directory.join("measured.err");
     let err = std::fs::File::create(&said).unwrap();
     let mut command = std::process::Command::new(BIN);

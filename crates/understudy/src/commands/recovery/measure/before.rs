@@ -85,16 +85,19 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
             settings.file.display()
         )));
     }
-    if order.stop_command.is_some() && !order.with_clients {
+    if !order.with_clients {
         let address = &settings.nodes[number].address;
         let clients = watch::clients(settings, password, address).await;
         let clients = clients.map_err(|e| {
             Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
         })?;
         if let Some(first) = clients.names.first() {
+            let sessions = match clients.names.len() {
+                1 => "1 client session is".to_owned(),
+                count => format!("{count} client sessions are"),
+            };
             return Err(Failure::usage(format!(
-                "nothing was changed: {} client sessions are on {name} (one of {first}): drain it first, or give --with-clients",
-                clients.names.len()
+                "nothing was changed: {sessions} on {name} (one of {first}): drain it first, or give --with-clients"
             )));
         }
         if clients.hidden > 0 {

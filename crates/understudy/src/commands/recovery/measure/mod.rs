@@ -74,7 +74,7 @@ pub struct Measure {
     /// The node's data directory, as a directory on this machine: its position is read from grastate.dat
     #[arg(long, value_name = "DIR")]
     datadir: Option<PathBuf>,
-    /// Stop the node although clients have sessions there
+    /// Stop the node, or have it stopped, although clients have sessions there
     #[arg(long)]
     with_clients: bool,
     /// For how long the rate of writes is measured before, for the forecast
