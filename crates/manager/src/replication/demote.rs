@@ -61,9 +61,18 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
 
 /// Kills the sessions that `which` selects; returns how many there were.
 pub(super) async fn end(server: &mut Server, which: &str) -> Result<usize, Failed> {
+    end_by(server, which, kill).await
+}
+
+/// The same by another statement.
+pub(super) async fn end_by(
+    server: &mut Server,
+    which: &str,
+    by: impl Fn(u64) -> String,
+) -> Result<usize, Failed> {
     let selected = server.ask(which).await?;
     for id in (0..selected.len()).filter_map(|row| selected.text(row, 0)?.parse().ok()) {
-        match server.order(&kill(id)).await {
+        match server.order(&by(id)).await {
             // It has ended by itself.
             Err(failed) if failed.errno == NO_SUCH_THREAD => {}
             done => done?,

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use topology::replication::{Channel, sql};
 
-use super::demote::{end, read_only};
+use super::demote::{end, end_by, read_only};
 use super::events;
 use super::server::Server;
-use super::sql::WITH_LOCKS;
+use super::sql::{WAITING_FOR_A_POSITION, WITH_LOCKS, kill_query};
 use crate::act::Failed;
 use crate::events::Events;
 use crate::settings::Account;
@@ -39,6 +39,9 @@ pub(super) async fn follow(
         [] => {
             sessions_ended = end_with_locks(server).await?;
             if let Some(statement) = sql::from_where_it_stands(server.dialect) {
+                // It waits for every MASTER_GTID_WAIT() on the server, beyond any time limit of its own (MariaDB 10.11.19). They are waits for
+                // the primary that this server was, or is not yet a replica of. Without the right to end them it waits.
+                let _ = end_by(server, WAITING_FOR_A_POSITION, kill_query).await;
                 server.order(statement).await?;
             }
         }

@@ -19,6 +19,15 @@ pub const WITH_LOCKS: &str = "SELECT P.ID FROM information_schema.INNODB_TRX T \
     WHERE (T.TRX_ROWS_LOCKED > 0 OR T.TRX_ROWS_MODIFIED > 0) AND P.USER <> 'system user' \
     AND P.USER <> SUBSTRING_INDEX(USER(), '@', 1)";
 
+/// The sessions that wait until a position is reached. Without PROCESS only this account's are shown.
+pub const WAITING_FOR_A_POSITION: &str =
+    "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting in MASTER_GTID_WAIT()%'";
+
+/// Ends what a session runs. Needs CONNECTION ADMIN.
+pub fn kill_query(id: u64) -> String {
+    format!("KILL QUERY {id}")
+}
+
 /// Ends a session. Its commit is not undone. Needs CONNECTION ADMIN.
 pub fn kill(id: u64) -> String {
     format!("KILL {id}")

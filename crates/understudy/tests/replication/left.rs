@@ -72,3 +72,30 @@ pub async fn behind(scene: &Scene, serving: &Serving) {
     }
     drop(clients);
 }
+
+/// Sessions that wait on the primary for a position: MariaDB gives it none of another's until they have ended, so the waits are.
+pub async fn waiting(scene: &Scene, serving: &Serving) {
+    let before = writer(&status_when(serving, "all are well", is_well));
+    let after = if before == "db1" { "db2" } else { "db1" };
+    let mut client = connect(scene.stage.node(&before).unwrap().address).await.unwrap();
+    let waits = tokio::spawn(async move {
+        client.query_first::<Option<i32>, _>("SELECT MASTER_GTID_WAIT('0-1-999999999', 600)").await
+    });
+    let shown = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting in MASTER_GTID_WAIT()%'";
+    let deadline = Instant::now() + LONG;
+    while scene.stage.run_in(&before, shown).await.unwrap()[0][0] != "1" {
+        assert!(Instant::now() < deadline, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    serving.ask(&["switchover", "--to", after]).with(0);
+    let began = Instant::now();
+    let follows = |status: &Value| is_well(status) && scene.follows(status, &before) == scene.address(after);
+    status_when(serving, "the old primary follows", follows);
+    println!(
+        "          a session waited for a position: the old primary followed after {:?}",
+        began.elapsed()
+    );
+    assert!(!matches!(waits.await.unwrap(), Ok(Some(Some(0)))), "the position was never reached");
+    serving.ask(&["switchover", "--to", &before]).with(0);
+    status_when(serving, "all are well again", |status| is_well(status) && writer(status) == before);
+}

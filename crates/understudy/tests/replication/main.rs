@@ -64,6 +64,7 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     vanished(&scene, &serving).await;
     told("an idle primary vanished, another took over, and it came back as a replica");
     left::behind(&scene, &serving).await;
+    left::waiting(&scene, &serving).await;
     told("a primary vanished with transactions open, and kept none of their sessions as a replica");
     frozen(&scene, &serving).await;
     told("a busy primary was frozen, another took over, and it came back read only");
