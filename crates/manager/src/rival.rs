@@ -5,7 +5,7 @@
 //!                                                  └─ another has it: asked again ─────────────┘      └─> reported after a while
 //! ```
 //!
-//! The same link reads once a second which events the server runs ([`crate::events`]).
+//! The same link reads once a second which events the server runs (`events.rs`).
 //!
 //! Another manager is only reported. The lock does not decide who may act: its holder may be alive and unable to act (its configuration,
 //! its network), and if two managers hold it on one server each, neither could act. A failover that does not happen is worse than two
