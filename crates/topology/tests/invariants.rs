@@ -276,7 +276,10 @@ impl World {
             | Action::ReadAccounts { .. }
             | Action::ReadTables { .. }
             | Action::Galera(
-                galera::Action::Forget { .. } | galera::Action::Pace { .. } | galera::Action::Desync { .. },
+                galera::Action::Remember { .. }
+                | galera::Action::Forget { .. }
+                | galera::Action::Pace { .. }
+                | galera::Action::Desync { .. },
             ) => {}
         }
     }

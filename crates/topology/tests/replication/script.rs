@@ -176,6 +176,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         failed_over_ago: None,
         is_writer_incomplete: false,
         renumbered: vec![],
+        component: None,
         away: None,
     };
     let mut world = World::new(names.clone(), primary, restored, None);

@@ -29,6 +29,7 @@ impl World {
                     failed_over_ago,
                     is_writer_incomplete,
                     renumbered,
+                    component: None,
                     away: None,
                 };
                 self.persist(number, restored);
