@@ -12,6 +12,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use rustix::net::SendFlags;
 use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
@@ -62,6 +63,13 @@ impl Transport {
             Transport::Tcp(stream) => stream.try_write(bytes),
             Transport::Unix(stream) => stream.try_write(bytes),
         }
+    }
+
+    /// Like [`Transport::try_write`], but asks the kernel itself. It calls a socket writable only when a third of its buffer is free, and a
+    /// peer that reads slowly needs seconds for that; this takes whatever fits as soon as anything does.
+    pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::send(&*self.socket(), bytes, flags)?)
     }
 
     /// Whether the peer has closed the connection (or only its own direction of it) or reset it, though bytes of it may wait to be

@@ -12,7 +12,7 @@ use topology::NodeId;
 use topology::flavor::Dialect;
 use topology::kind::Kind;
 use topology::preflight::said::{self, Session};
-use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, sql};
+use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, Stopped, sql};
 use topology::replication::{Manager, events};
 use topology::view::ClusterView;
 
@@ -45,6 +45,8 @@ pub struct Wish<'a> {
     pub budget: Duration,
     /// Sessions that cannot move.
     pub immovable: &'a [Immovable],
+    /// Sessions whose clients do not read.
+    pub stopped: &'a [Stopped],
     /// Sessions that clients have on the writer through Understudy.
     pub sessions: u32,
     /// How warm the standbys are; `None` where none is warmed.
@@ -67,7 +69,7 @@ impl Preflight {
 
     /// Asks the nodes, and judges the answers.
     pub async fn look(&self, wish: Wish<'_>) -> Report {
-        let Wish { view, to, budget, immovable, sessions, warm, within } = wish;
+        let Wish { view, to, budget, immovable, stopped, sessions, warm, within } = wish;
         let to_name = to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
         let to_name = to_name.or(view.candidate.as_deref());
         let mut tasks = JoinSet::new();
@@ -97,6 +99,7 @@ impl Preflight {
             budget,
             said: &said,
             immovable,
+            stopped,
             sessions,
             warm,
         })

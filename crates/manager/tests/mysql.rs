@@ -194,6 +194,7 @@ async fn nothing_that_is_asked_before_a_switchover_refuses_it() {
             to: Some(NodeId(1)),
             budget: WITHIN,
             immovable: &[],
+            stopped: &[],
             sessions: 0,
             warm: None,
             within: WITHIN,

@@ -1,6 +1,6 @@
 //! What each client's session is doing now, so that reports can name the sessions that a lane waits for.
 //!
-//! It costs two relaxed stores for each statement; reports read them at any time.
+//! It costs a few relaxed stores for each statement; reports read them at any time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use protocol::statement::Pins;
 use serde::Serialize;
 use session::command::{Cost, InFlight};
+
+/// A client that has accepted no byte of a result for this long has stopped reading; see [`topology::routes::Cut::Stopped`].
+pub const STOPPED_AFTER: Duration = Duration::from_millis(200);
 
 /// What a session is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub struct Card {
     doing: AtomicU8,
     /// What aborting its statement would cost, see [`Cost`].
     cost: AtomicU8,
+    /// Cutting its statement's result changes nothing, see [`InFlight::can_be_cut`].
+    can_be_cut: AtomicBool,
     /// Its statement's answer means that something was committed, see [`InFlight::commits`].
     commits: AtomicBool,
     /// Milliseconds after `began`.
@@ -88,6 +93,7 @@ impl Card {
             user: Mutex::default(),
             doing: AtomicU8::new(Doing::Idle as u8),
             cost: AtomicU8::new(0),
+            can_be_cut: AtomicBool::new(false),
             commits: AtomicBool::new(false),
             since_ms: AtomicU64::new(0),
             pins: AtomicU16::new(0),
@@ -109,6 +115,7 @@ impl Card {
     /// This statement runs from `now` on.
     pub fn set_running(&self, flight: &InFlight, now: Instant) {
         self.set_cost(flight.cost());
+        self.can_be_cut.store(flight.can_be_cut(), Relaxed);
         self.commits.store(flight.commits(), Relaxed);
         self.set(Doing::Running, now);
     }
@@ -155,6 +162,13 @@ impl Card {
             node: node.to_owned(),
             why: pins.names().join(", "),
         })
+    }
+
+    /// The same as [`Card::busy`] if its client has stopped reading, and whether cutting its result changes nothing.
+    pub fn unread(&self, node: &str) -> Option<(Busy, bool)> {
+        let (doing, time) = self.now();
+        let has_stopped = doing == Doing::Unread && time >= STOPPED_AFTER;
+        has_stopped.then(|| (self.busy(node), self.can_be_cut.load(Relaxed)))
     }
 
     /// A report for people; `node` is the one whose lane it keeps busy.

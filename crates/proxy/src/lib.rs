@@ -319,6 +319,11 @@ impl StatsReader {
     pub fn tied(&self) -> Vec<Tied> {
         self.0.registry.tied()
     }
+
+    /// All sessions whose clients have not read for a while, and whether cutting their results changes nothing.
+    pub fn unread(&self) -> Vec<(Busy, bool)> {
+        self.0.registry.unread()
+    }
 }
 
 #[cfg(test)]

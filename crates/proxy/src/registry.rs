@@ -159,6 +159,16 @@ impl Registry {
         tied
     }
 
+    /// The sessions whose clients have accepted nothing of a result for a while, the longest first, and whether cutting it changes nothing.
+    pub fn unread(&self) -> Vec<(Busy, bool)> {
+        let mut unread: Vec<(Busy, bool)> = self.with(|state| {
+            let unread = |entry: &Entry| entry.card.unread(&entry.place.as_ref()?.lane.name);
+            state.sessions.values().filter_map(unread).collect()
+        });
+        unread.sort_by_key(|(session, _)| std::cmp::Reverse(session.waits_ms));
+        unread
+    }
+
     /// The clients' commits that have not been answered for `time`, by node, the oldest first: the node's connection id, and the age.
     pub fn commits(&self, time: Duration) -> BTreeMap<NodeId, Vec<(u32, Duration)>> {
         let mut commits: BTreeMap<NodeId, Vec<(u32, Duration)>> = BTreeMap::new();

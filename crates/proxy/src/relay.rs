@@ -21,7 +21,7 @@ use session::session::Session;
 use topology::fact::ConnectFailure;
 use topology::routes::Cut;
 
-use crate::activity::{Card, Doing};
+use crate::activity::{Card, Doing, STOPPED_AFTER};
 use crate::backend::{Backend, of_io};
 use crate::feed::{self, Unfed};
 use crate::frontend::Client;
@@ -31,6 +31,8 @@ use older::{EOF_LEN, Older, put_eof_packet};
 /// While a client does not read, its node is checked after this long, and then less and less often.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
 const LOOK_MAX: Duration = Duration::from_secs(30);
+/// How often a client is asked whether it has stopped reading, while the results of those that have are cut.
+const STOPPED_LOOK: Duration = Duration::from_millis(50);
 /// This many bytes of an answer that violates the protocol are shown in the log.
 const SHOWN: usize = 4;
 
@@ -483,10 +485,12 @@ async fn write(
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
         Err(_) => return Err(Relayed::ClientGone),
     };
-    card.set(Doing::Unread, Instant::now());
+    let mut accepted_at = Instant::now();
+    card.set(Doing::Unread, accepted_at);
     let lane = backend.lane();
     let mut look_after = LOOK_FIRST;
-    let mut next_look = Instant::now() + look_after;
+    let mut next_look = accepted_at + look_after;
+    let mut next_try = accepted_at;
     loop {
         tokio::select! {
             biased;
@@ -497,7 +501,8 @@ async fn write(
                 match client.stream.try_write(&bytes[written..]) {
                     Ok(n) => {
                         written += n;
-                        card.set(Doing::Unread, Instant::now());
+                        accepted_at = Instant::now();
+                        card.set(Doing::Unread, accepted_at);
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                     Err(_) => return Err(Relayed::ClientGone),
@@ -509,6 +514,29 @@ async fn write(
             }
             () = lane.until_cut(cut) => {
                 return Err(Relayed::Stalled { delivered: left_behind(client, bytes, written, before) });
+            }
+            () = async { lane.until_cut(Cut::Stopped).await; tokio::time::sleep_until(next_try.into()).await },
+                if cut == Cut::Stalled =>
+            {
+                match client.stream.write_now(&bytes[written..]) {
+                    Ok(n) => {
+                        written += n;
+                        accepted_at = Instant::now();
+                        card.set(Doing::Unread, accepted_at);
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        if accepted_at.elapsed() >= STOPPED_AFTER {
+                            let delivered = left_behind(client, bytes, written, before);
+                            return Err(Relayed::Stalled { delivered });
+                        }
+                    }
+                    Err(_) => return Err(Relayed::ClientGone),
+                }
+                if written == bytes.len() {
+                    card.set(Doing::Running, Instant::now());
+                    return Ok(());
+                }
+                next_try = Instant::now() + STOPPED_LOOK;
             }
             () = tokio::time::sleep_until(next_look.into()) => {
                 look_after = (look_after * 2).min(LOOK_MAX);

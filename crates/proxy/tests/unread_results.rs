@@ -92,6 +92,57 @@ async fn a_result_that_nobody_reads_does_not_stand_in_the_way_of_a_planned_move(
     assert_eq!(cluster.client().await.one("SELECT 1").await, "1");
 }
 
+/// One that has stopped is cut at once; one that reads is left, however slowly it does, and one in a transaction too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_has_stopped_is_cut_at_once_and_one_that_reads_slowly_is_not() {
+    let mut cluster = Cluster::start(2);
+    let mut stopped = stalled(&cluster, &[], LARGE).await;
+    cluster.drain().await;
+    let since = std::time::Instant::now();
+    cluster.cut(Cut::Stopped).await;
+    assert!(cluster.quiet(SECOND / 2).await, "a client that has stopped still keeps the node");
+    println!("quiet {} ms after the order", since.elapsed().as_millis());
+    cluster.undrain().await;
+    let (_, end) = rest(&mut stopped).await;
+    assert!(matches!(end, Part::Error { code: 9105, .. } | Part::Lost(_)), "{end:?}");
+
+    // Some megabytes a second, so that the node's answer takes longer than the test looks on.
+    let mut slow = stalled(&cluster, &[], LARGE).await;
+    let (read, mut has_read) = tokio::sync::watch::channel(0);
+    let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
+    let reader = tokio::spawn(async move {
+        let mut pace = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            tokio::select! {
+                _ = &mut stopped => return slow,
+                _ = pace.tick() => {}
+            }
+            let packet = slow.packet().await.unwrap();
+            assert_ne!(packet.first(), Some(&0xFF), "cut after {} packets", *read.borrow());
+            read.send_modify(|packets| *packets += 1);
+        }
+    });
+    tokio::time::timeout(SECOND * 10, has_read.wait_for(|packets| *packets > 20)).await.unwrap().unwrap();
+    cluster.drain().await;
+    cluster.cut(Cut::Stopped).await;
+    assert!(!cluster.quiet(SECOND * 2).await, "a client that reads was cut");
+    stop.send(()).unwrap();
+    let slow = reader.await.unwrap();
+    let packets = *has_read.borrow();
+    let since = std::time::Instant::now();
+    assert!(cluster.quiet(SECOND).await, "it has stopped, and still keeps the node");
+    println!("{packets} packets were read; quiet {} ms after the last", since.elapsed().as_millis());
+    drop(slow);
+    cluster.undrain().await;
+
+    let in_transaction = stalled(&cluster, &["BEGIN"], LARGE).await;
+    cluster.drain().await;
+    cluster.cut(Cut::Stopped).await;
+    assert!(!cluster.quiet(SECOND).await, "a transaction was cut");
+    drop(in_transaction);
+    assert!(cluster.quiet(SECOND * 5).await);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_keeps_a_lane_busy_is_shown_by_name() {
     let mut cluster = Cluster::start(2);

@@ -65,6 +65,8 @@ pub enum Cut {
     /// None: all may end by themselves.
     #[default]
     Nothing,
+    /// Results outside a transaction of which the client has accepted no byte for a while: it has stopped reading.
+    Stopped,
     /// Those that can be aborted without changing anything: results that the client does not read.
     Stalled,
     /// All: an operator ordered it.

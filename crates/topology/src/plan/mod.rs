@@ -93,11 +93,13 @@ impl Barrier {
 ///
 /// ```text
 ///   start ────────────────> stalled results are cut ──> until ──> over
-///                            the last quarter of it,      with force: everything is cut, and over is a second later
-///                            0.3 s at the most
+///   results whose client     the last quarter of it,      with force: everything is cut, and over is a second later
+///   has stopped are cut      0.3 s at the most
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
+    /// What is cut from the start.
+    at_once: Cut,
     stalled_from: Now,
     /// Over by then, if anything still runs.
     quiet_by: Now,
@@ -109,17 +111,29 @@ impl Budget {
     pub fn new(now: Now, budget: Duration, force: bool) -> Self {
         if budget.is_zero() && !force {
             let until = now + STEPS;
-            return Self { stalled_from: until, quiet_by: now + QUIET_TOLD, until, force };
+            return Self {
+                at_once: Cut::Nothing,
+                stalled_from: until,
+                quiet_by: now + QUIET_TOLD,
+                until,
+                force,
+            };
         }
         let until = now + budget;
         let last = STALLED_CUT_BEFORE.min(budget / 4);
-        Self { stalled_from: until.saturating_sub(last), quiet_by: until, until, force }
+        Self {
+            at_once: Cut::Stopped,
+            stalled_from: until.saturating_sub(last),
+            quiet_by: until,
+            until,
+            force,
+        }
     }
 
     /// What is to be cut at this moment of that which still runs.
     pub fn cut(&self, now: Now) -> Cut {
         if now < self.stalled_from {
-            Cut::Nothing
+            self.at_once
         } else if now < self.until || !self.force {
             Cut::Stalled
         } else {
@@ -175,12 +189,12 @@ mod tests {
     fn what_stalls_is_cut_before_the_end_and_all_only_by_force() {
         let cuts = |budget: Budget| [0, 699, 700, 1000, 1999].map(|at| budget.cut(at * MS));
         let gentle = Budget::new(Duration::ZERO, 1000 * MS, false);
-        assert_eq!(cuts(gentle)[..2], [Cut::Nothing, Cut::Nothing]);
+        assert_eq!(cuts(gentle)[..2], [Cut::Stopped, Cut::Stopped]);
         let gentle = Budget::new(Duration::ZERO, 2000 * MS, false);
-        assert_eq!((gentle.cut(1699 * MS), gentle.cut(1700 * MS)), (Cut::Nothing, Cut::Stalled));
+        assert_eq!((gentle.cut(1699 * MS), gentle.cut(1700 * MS)), (Cut::Stopped, Cut::Stalled));
         assert_eq!((gentle.cut(9000 * MS), gentle.over()), (Cut::Stalled, 2000 * MS));
         let forced = Budget::new(Duration::ZERO, 1000 * MS, true);
-        assert_eq!(cuts(forced), [Cut::Nothing, Cut::Nothing, Cut::Nothing, Cut::All, Cut::All]);
+        assert_eq!(cuts(forced), [Cut::Stopped, Cut::Stopped, Cut::Stopped, Cut::All, Cut::All]);
         assert_eq!((forced.cut(750 * MS), forced.over()), (Cut::Stalled, 2000 * MS));
         assert_eq!(Budget::new(MS, Duration::ZERO, true).cut(MS), Cut::All);
     }

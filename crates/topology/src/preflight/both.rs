@@ -18,6 +18,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "locks", look: locks },
     Rule { check: "table_changes", look: table_changes },
     Rule { check: "sessions", look: sessions },
+    Rule { check: "unread", look: unread },
     Rule { check: "connections", look: connections },
     Rule { check: "advice", look: advice },
 ];
@@ -212,6 +213,32 @@ fn sessions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         sight.from,
         format!("has {through} sessions through Understudy, and all can move"),
     )
+}
+
+/// Results that clients do not read: the node cannot be left before they are cut.
+fn unread<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let of = |can_be_cut: bool| -> Vec<&str> {
+        let those = sight.stopped.iter().filter(|session| session.can_be_cut == can_be_cut);
+        those.map(|session| session.who.as_str()).collect()
+    };
+    let told = |of: &[&str]| {
+        let more = of.len().saturating_sub(NAMED_MAX);
+        let named = of[..of.len() - more].join("; ");
+        if more > 0 { format!("{named}; {more} more") } else { named }
+    };
+    let mut found = Vec::new();
+    let (cut, kept) = (of(true), of(false));
+    if !kept.is_empty() {
+        let text =
+            format!("waits for clients that do not read, and may lose something by a cut: {}", told(&kept));
+        found.push(sight.from.found(Slow, text, "have those clients read on or end"));
+    }
+    if !cut.is_empty() {
+        let text =
+            format!("has results that are cut at once, with error 9105, if still unread: {}", told(&cut));
+        found.push(sight.from.found(Note, text, "have those clients read on, or expect that they ask again"));
+    }
+    look(found, sight.from, "has no result that its client does not read")
 }
 
 fn connections<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {

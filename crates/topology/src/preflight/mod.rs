@@ -70,6 +70,17 @@ pub struct Immovable {
     pub why: String,
 }
 
+/// A session whose client does not read the result of its statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Its node's name.
+    pub node: String,
+    /// Who it is and since when, for people.
+    pub who: String,
+    /// Cutting its result changes nothing.
+    pub can_be_cut: bool,
+}
+
 /// All that the checks need.
 pub struct Inputs<'a> {
     /// What the brain knows.
@@ -84,6 +95,8 @@ pub struct Inputs<'a> {
     pub said: &'a [Said],
     /// Sessions that cannot move.
     pub immovable: &'a [Immovable],
+    /// Sessions whose clients do not read.
+    pub stopped: &'a [Stopped],
     /// Sessions that clients have on the writer through Understudy.
     pub sessions: u32,
     /// How warm the standbys are; `None` where none is warmed.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::said::{Said, Server};
 use super::warm::Warm;
-use super::{Immovable, Inputs, Row, Severity};
+use super::{Immovable, Inputs, Row, Severity, Stopped};
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::ReplicationStatus;
@@ -31,6 +31,8 @@ pub(super) struct Sight<'a> {
     pub budget: Duration,
     /// The writer's sessions that cannot move.
     pub immovable: Vec<&'a Immovable>,
+    /// The writer's sessions whose clients do not read.
+    pub stopped: Vec<&'a Stopped>,
     /// Sessions through Understudy on the writer.
     pub sessions: u32,
     /// How warm the standbys are; `None` where none is warmed.
@@ -99,6 +101,7 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
         others: others.collect(),
         budget: inputs.budget,
         immovable: inputs.immovable.iter().filter(|session| session.node == from.view.name).collect(),
+        stopped: inputs.stopped.iter().filter(|session| session.node == from.view.name).collect(),
         sessions: inputs.sessions,
         warm: inputs.warm,
     })

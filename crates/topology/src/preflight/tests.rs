@@ -17,6 +17,7 @@ struct World {
     view: ClusterView,
     said: Vec<Said>,
     immovable: Vec<Immovable>,
+    stopped: Vec<Stopped>,
     budget: Duration,
     to: Option<NodeId>,
     warm: Option<warm::Warm>,
@@ -123,6 +124,7 @@ fn world(kind: Kind) -> World {
         },
         said: (0..3).map(|_| Said::Server(Box::new(server()))).collect(),
         immovable: vec![],
+        stopped: vec![],
         budget: Duration::from_secs(5),
         to: None,
         warm: None,
@@ -138,6 +140,7 @@ impl World {
             budget: self.budget,
             said: &self.said,
             immovable: &self.immovable,
+            stopped: &self.stopped,
             sessions: 7,
             warm: self.warm.as_ref(),
         })
@@ -353,6 +356,13 @@ fn what_is_different_afterwards_is_noted() {
         world.immovable.push(Immovable { node: "db1".into(), who: "session 5".into(), why });
     };
     assert_eq!(replicates(tied), one("sessions", "db1", Note));
+    for (can_be_cut, verdict) in [(true, Note), (false, Slow)] {
+        let stopped = |world: &mut World| {
+            world.stopped.push(Stopped { node: "db1".into(), who: "session 5".into(), can_be_cut });
+            world.stopped.push(Stopped { node: "db3".into(), who: "session 6".into(), can_be_cut });
+        };
+        assert_eq!(replicates(stopped), one("unread", "db1", verdict));
+    }
 }
 
 fn session(state: &str, statement: &str, state_s: u64, transaction_s: Option<u64>) -> Session {

@@ -153,6 +153,7 @@ impl Stage {
                             if l.refused > 0 { format!("(refused {})", l.refused) } else { String::new() };
                         let cut = match l.cut {
                             Cut::Nothing => "",
+                            Cut::Stopped => "(cut stopped)",
                             Cut::Stalled => "(cut stalled)",
                             Cut::All => "(cut all)",
                         };

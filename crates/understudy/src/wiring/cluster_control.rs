@@ -14,7 +14,7 @@ use topology::NodeId;
 use topology::action::{Level, Sentence};
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
-use topology::preflight::{Immovable, REPLICA_LOGIN, Report, warm};
+use topology::preflight::{Immovable, REPLICA_LOGIN, Report, Stopped, warm};
 use topology::view::{ClusterView, TrafficFlow};
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
@@ -130,6 +130,12 @@ impl ClusterControl {
                 why: session.why,
             })
             .collect();
+        let stopped: Vec<Stopped> = self
+            .proxy
+            .unread()
+            .into_iter()
+            .map(|(session, can_be_cut)| Stopped { who: session.to_string(), node: session.node, can_be_cut })
+            .collect();
         let stats = self.proxy.stats().await;
         let on_writer = stats.lanes.iter().find(|lane| view.writer.as_ref() == Some(&lane.node));
         let sessions = on_writer.map_or(0, |lane| lane.sessions);
@@ -139,6 +145,7 @@ impl ClusterControl {
             to,
             budget,
             immovable: &immovable,
+            stopped: &stopped,
             sessions,
             warm: warm.as_ref(),
             within,

@@ -13,6 +13,7 @@ mod left;
 #[path = "../program/mod.rs"]
 mod program;
 mod scene;
+mod unread;
 mod writers;
 
 use std::time::Instant;
@@ -49,6 +50,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     told("they are known");
     switched(&scene, &serving).await;
     told("db2 took over from db1, which follows it");
+    unread::result(&scene, &serving).await;
+    told("a client that did not read its result kept nobody waiting");
     accounts::changed(&scene, &serving).await;
     told("accounts changed under their sessions, and these were told why they could not be moved");
     again(&scene, &serving).await;
