@@ -112,7 +112,8 @@ async fn causal_read(
     let has: Option<u64> = member.value_of("wsrep_last_committed").and_then(|seqno| seqno.parse().ok());
     if let Some((has, at_least)) = has.zip(at_least).filter(|(has, at_least)| has < at_least) {
         let text = format!(
-            "it has applied everything up to write set {has}, and the cluster had committed {at_least}: start the node that has it; or, only if              what is between them may be lost, undrain this one"
+            "it has applied everything up to write set {has}, and the cluster had committed {at_least}: start the node that has it; or, only if what is \
+             between them may be lost, undrain this one"
         );
         return Err(Failed::because(text));
     }

@@ -28,6 +28,11 @@ use topology::galera::{self, GaleraStatus};
 use topology::routes::ServerGreeting;
 use topology::settings::{BootstrapPolicy, NodeSettings, Settings, Writers};
 
+#[path = "member/mod.rs"]
+mod member;
+
+use member::{Member, address};
+
 const NODES: usize = 3;
 const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 const OTHER_UUID: &str = "7f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
@@ -218,20 +223,15 @@ impl World {
 
     fn status(&self, number: usize) -> GaleraStatus {
         let node = &self.nodes[number];
-        GaleraStatus {
-            local_state: Some(if node.primary { 4 } else { 0 }),
-            cluster_status: if node.primary { "Primary" } else { "non-Primary" }.into(),
-            cluster_size: node.component.len() as u32,
-            conf_id: if node.primary { node.conf_id } else { u64::MAX },
-            cluster_uuid: node.uuid.into(),
+        Member {
+            is_primary: node.primary,
+            conf_id: node.conf_id,
+            cluster_uuid: node.uuid,
             gcomm_uuid: self.gcomm_uuid(number),
-            members: node.component.iter().map(|member| address(*member)).collect(),
-            ready: node.primary,
-            connected: true,
-            last_committed: node.seqno,
-            flush_at_commit: Some(1),
-            ..GaleraStatus::default()
+            component: &node.component,
+            seqno: node.seqno,
         }
+        .status()
     }
 
     /// The part of a node's state that survives a crash (gvwstate.dat).
@@ -446,10 +446,6 @@ impl World {
             Event::Answer(count) => (0..*count).for_each(|_| self.answer()),
         }
     }
-}
-
-fn address(number: usize) -> String {
-    format!("db{}:3306", number + 1)
 }
 
 #[test]

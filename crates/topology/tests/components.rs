@@ -23,6 +23,11 @@ use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
 
+#[path = "member/mod.rs"]
+mod member;
+
+use member::{Member, address};
+
 const NODES: usize = 3;
 const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 /// Random histories.
@@ -221,20 +226,15 @@ impl World {
 
     fn status(&self, number: usize) -> GaleraStatus {
         let node = &self.nodes[number];
-        GaleraStatus {
-            local_state: Some(if node.is_primary { 4 } else { 0 }),
-            cluster_status: if node.is_primary { "Primary" } else { "non-Primary" }.into(),
-            cluster_size: node.component.len() as u32,
-            conf_id: if node.is_primary { node.conf_id } else { u64::MAX },
-            cluster_uuid: UUID.into(),
+        Member {
+            is_primary: node.is_primary,
+            conf_id: node.conf_id,
+            cluster_uuid: UUID,
             gcomm_uuid: format!("a-{number}-{}", node.start),
-            members: node.component.iter().map(|member| address(*member)).collect(),
-            ready: node.is_primary,
-            connected: true,
-            last_committed: node.seqno,
-            flush_at_commit: Some(1),
-            ..GaleraStatus::default()
+            component: &node.component,
+            seqno: node.seqno,
         }
+        .status()
     }
 
     /// All members of its component are there.
@@ -361,10 +361,6 @@ fn brain(writers: Writers, restored: Restored) -> Brain {
     };
     let settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
     Brain::new(settings, restored, Duration::ZERO)
-}
-
-fn address(number: usize) -> String {
-    format!("db{}:3306", number + 1)
 }
 
 #[test]

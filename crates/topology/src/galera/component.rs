@@ -219,41 +219,11 @@ impl Galera {
         core.component = Some(now);
     }
 
-    /// What is said of a node that is a member of a Primary component which is not the writer's.
-    pub(super) fn apart(&self, core: &Core, id: NodeId) -> Option<Finding> {
-        let node = core.node(id);
-        let name = &node.name;
-        let view = Component::of(core, node, own(node).filter(|_| node.linked)?)?;
-        let Some(known) = known(core) else {
-            let rival = rival(core, &view)?;
-            let sentence = format!(
-                "there are two clusters: it is Primary without {rival}, which is Primary without it, and which has the last acknowledged writes is \
-                 not known. Stop the ones that lack them and let them join by a full copy, or say which is the cluster: understudy undrain {name}, or {rival}"
-            );
-            return Some(refused(TWO_CLUSTERS, sentence));
-        };
-        if known.continues_in(core, &view) {
-            return None;
+    /// Judges each node by what is remembered now.
+    pub(super) fn find_apart(&mut self, core: &Core) {
+        for id in ids(&core.nodes) {
+            self.member_mut(id).apart = apart(core, id);
         }
-        let is_missing = |name: &&str| !view.names(core).contains(name);
-        let mut others: Vec<&str> = known.names(core).into_iter().filter(is_missing).collect();
-        if others.is_empty() {
-            others = known.names(core);
-        }
-        let others = others.join(", ");
-        let sentence = if known.cluster_uuid == view.cluster_uuid {
-            format!(
-                "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, and let it join them by a \
-                 full copy; or, only if what they alone have is to be given up, stop them: understudy undrain {name}"
-            )
-        } else {
-            format!(
-                "there are two clusters: its state UUID is {}, and that of {others}, which had the last acknowledged writes, is {}. Stop it, and let \
-                 it join them by a full copy; or, only if it is to be the cluster, stop them: understudy undrain {name}",
-                view.cluster_uuid, known.cluster_uuid
-            )
-        };
-        Some(refused(TWO_CLUSTERS, sentence))
     }
 
     /// An operator's word that this node's component is the cluster. `None` if nothing speaks against that without it.
@@ -265,7 +235,7 @@ impl Galera {
         let open = core.nodes.iter().find(|other| other.lane == LaneState::Open);
         let view = Component::of(core, node, own(node).filter(|_| node.linked && primary(node))?)?;
         let lacks = open.is_none() && known(core).is_some_and(|known| view.seqno < known.seqno);
-        if self.apart(core, id).is_none() && !lacks {
+        if apart(core, id).is_none() && !lacks {
             return None;
         }
         if let Some(open) = open {
@@ -277,6 +247,43 @@ impl Galera {
         self.remember(core, view);
         Some(Ok(()))
     }
+}
+
+/// What is said of a node that is a member of a Primary component which is not the writer's.
+fn apart(core: &Core, id: NodeId) -> Option<Finding> {
+    let node = core.node(id);
+    let name = &node.name;
+    let view = Component::of(core, node, own(node).filter(|_| node.linked)?)?;
+    let Some(known) = known(core) else {
+        let rival = rival(core, &view)?;
+        let sentence = format!(
+            "there are two clusters: it is Primary without {rival}, which is Primary without it, and which has the last acknowledged writes is \
+             not known. Stop the ones that lack them and let them join by a full copy, or say which is the cluster: understudy undrain {name}, or {rival}"
+        );
+        return Some(refused(TWO_CLUSTERS, sentence));
+    };
+    if known.continues_in(core, &view) {
+        return None;
+    }
+    let is_missing = |name: &&str| !view.names(core).contains(name);
+    let mut others: Vec<&str> = known.names(core).into_iter().filter(is_missing).collect();
+    if others.is_empty() {
+        others = known.names(core);
+    }
+    let others = others.join(", ");
+    let sentence = if known.cluster_uuid == view.cluster_uuid {
+        format!(
+            "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, and let it join them by a \
+             full copy; or, only if what they alone have is to be given up, stop them: understudy undrain {name}"
+        )
+    } else {
+        format!(
+            "there are two clusters: its state UUID is {}, and that of {others}, which had the last acknowledged writes, is {}. Stop it, and let \
+             it join them by a full copy; or, only if it is to be the cluster, stop them: understudy undrain {name}",
+            view.cluster_uuid, known.cluster_uuid
+        )
+    };
+    Some(refused(TWO_CLUSTERS, sentence))
 }
 
 /// What is remembered. One whose members are not configured any more says nothing.

@@ -44,6 +44,7 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
+use crate::finding::Finding;
 use crate::places::Places;
 
 /// What is known of the group beyond what is known of each node.
@@ -99,6 +100,8 @@ struct Member {
     /// It did not apply write sets and was desynchronised (`wsrep_desync`), so that flow control does not stop the group for it.
     parted: bool,
     parted_until: Now,
+    /// It is Primary in a component that is not the writer's: what is said of that ([`component`]).
+    apart: Option<Finding>,
     /// Its last status from a Primary component.
     prime: Option<prime::Prime>,
 }

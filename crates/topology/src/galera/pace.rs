@@ -35,7 +35,7 @@ impl Galera {
         let leaving: Vec<NodeId> = ids(&core.nodes).filter(|id| self.on_its_way_out(core, *id)).collect();
         for id in ids(&core.nodes) {
             let node = core.node(id);
-            let may_form_a_view = node.linked && primary(node) && self.apart(core, id).is_none();
+            let may_form_a_view = node.linked && primary(node) && self.member(id).apart.is_none();
             let fast_join_retrans = may_form_a_view && leaving.iter().any(|other| *other != id);
             if fast_join_retrans != self.member(id).fast_join_retrans {
                 self.member_mut(id).fast_join_retrans = fast_join_retrans;

@@ -60,6 +60,7 @@ impl Galera {
         if let Some(id) = self.news.take() {
             self.note_component(core, id);
         }
+        self.find_apart(core);
         self.view = self.newest(core);
         self.count_strangers(core);
         self.question_absent(core);
@@ -74,8 +75,8 @@ impl Galera {
             let sentence = "was evicted from the group while it did not answer: restart it";
             return Some(refused(EVICTED, sentence.into()));
         }
-        if let Some(finding) = self.apart(core, id) {
-            return Some(finding);
+        if member.apart.is_some() {
+            return member.apart.clone();
         }
         // Its last status may be older than that view. It was asked, and has a moment to answer.
         let view = self.view.as_ref().filter(|view| {
@@ -91,7 +92,7 @@ impl Galera {
     fn newest(&self, core: &Core) -> Option<GroupView> {
         ids(&core.nodes)
             // The numbers of another component's views cannot be compared with those of the writer's.
-            .filter(|id| self.apart(core, *id).is_none())
+            .filter(|id| self.member(*id).apart.is_none())
             .map(|id| core.node(id))
             .filter(|node| node.linked && node.doubt.is_none() && primary(node) && node.counts.misses == 0)
             .filter_map(|node| own(node).map(|status| (node, status)))
