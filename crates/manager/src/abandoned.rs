@@ -11,12 +11,12 @@ use link::abandoned::{self, Abandoned};
 use link::{Link, LinkError, Login};
 
 use crate::act::{Failed, in_time};
+use crate::replication::{NO_SUCH_THREAD, kill};
 
 /// The time limit of a look.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// ER_NO_SUCH_THREAD and ER_KILL_DENIED_ERROR.
-const NO_SUCH_THREAD: u16 = 1094;
+/// ER_KILL_DENIED_ERROR.
 const KILL_DENIED: u16 = 1095;
 
 /// How long the server has run, in whole seconds.
@@ -50,7 +50,7 @@ async fn end_over(link: &mut Link, abandoned: &[Abandoned], ended: &mut usize) -
     let rows = link.query(SESSIONS, DEADLINE).await?;
     let sessions = (0..rows.len()).filter_map(|row| Some((rows.text(row, 0)?, rows.text(row, 1)?)));
     for id in still_run(sessions, &of_this_start) {
-        match link.query(&format!("KILL {id}"), DEADLINE).await {
+        match link.query(&kill(id), DEADLINE).await {
             Ok(_) => *ended += 1,
             // It has ended by itself, or this account lacks CONNECTION ADMIN, which was told when the server was met.
             Err(LinkError::Rejected { errno: NO_SUCH_THREAD | KILL_DENIED, .. }) => {}

@@ -82,7 +82,7 @@ pub(super) async fn end_by(
 }
 
 /// ER_NO_SUCH_THREAD.
-const NO_SUCH_THREAD: u16 = 1094;
+pub(crate) const NO_SUCH_THREAD: u16 = 1094;
 
 fn too_late(server: &Server, failed: Failed) -> Failed {
     if server.is_late(&failed) {

@@ -39,8 +39,10 @@ use topology::{NodeId, Term};
 use crate::act::{Failed, in_time};
 use crate::events::Events;
 use crate::settings::Account;
+pub(crate) use demote::NO_SUCH_THREAD;
 pub(crate) use ready::Ready;
 use server::Server;
+pub(crate) use sql::kill;
 
 /// The server ends its statements itself; this is for one that does not.
 const SLACK: Duration = Duration::from_millis(200);
