@@ -469,6 +469,14 @@ impl Group {
         }
     }
 
+    /// Whether the old writer of a handover is in its new place, so that `to`, which has taken over, may write; starts it, `within` that time.
+    pub fn is_followed(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> Way {
+        match self {
+            Self::Galera(_) => Way::Clear,
+            Self::Replication(group) => group.is_followed(core, to, term, within),
+        }
+    }
+
     /// The change to `to` has succeeded.
     pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         if let Self::Replication(group) = self {

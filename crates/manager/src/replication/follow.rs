@@ -15,8 +15,8 @@ use crate::settings::Account;
 
 /// How long it may take to stop its events.
 const EVENTS_MAX: Duration = Duration::from_secs(1);
-/// The time between two checks of the threads.
-const LOOK: Duration = Duration::from_millis(20);
+/// The time between two checks of the threads: a switchover waits for them.
+const LOOK: Duration = Duration::from_millis(5);
 /// ER_KILL_DENIED_ERROR and ER_SPECIFIC_ACCESS_DENIED_ERROR: without CONNECTION ADMIN, without PROCESS.
 const DENIED: [u16; 2] = [1095, 1227];
 

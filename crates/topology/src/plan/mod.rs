@@ -146,6 +146,11 @@ impl Budget {
         now >= self.over() || !quiet && !self.force && now >= self.quiet_by
     }
 
+    /// An operator's order with force.
+    pub fn is_forced(&self) -> bool {
+        self.force
+    }
+
     /// When the time is up, whatever still runs.
     pub fn over(&self) -> Now {
         if self.force { self.until + FORCED_WAIT } else { self.until }

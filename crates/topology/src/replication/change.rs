@@ -3,6 +3,8 @@
 //! ```text
 //!   lanes shut ──> their links cut (acknowledged) ──> others read only (acknowledged), decision on disk ──> promote
 //!                                                     no server fetches from a lost primary ([`super::parting`])
+//!   a switchover only:  promoted ──> the old primary follows the new one ──> the lane opens
+//!                                    it cannot ──> undone: it still has everything, and is promoted again
 //! ```
 //!
 //! Invariant: a server is ordered to become writable only when no other server that answers may be writable, and when none of the proxy's
@@ -44,6 +46,18 @@ pub(super) struct Fence {
     demoted: BTreeMap<NodeId, Demotion>,
     /// The servers that were ordered to stop fetching from the old primary.
     pub parted: BTreeMap<NodeId, Parting>,
+    /// How far the old primary is in following the new one.
+    old_follows: OldFollows,
+}
+
+/// How far the old primary is in following the new one, which comes before a switchover's lane opens.
+#[derive(Clone, Debug, Default)]
+enum OldFollows {
+    #[default]
+    Unasked,
+    Ordered,
+    Yes,
+    Failed(String),
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +87,7 @@ impl Replication {
                 quiet_since: None,
                 demoted: BTreeMap::new(),
                 parted: BTreeMap::new(),
+                old_follows: OldFollows::Unasked,
             });
         }
     }
@@ -93,6 +108,9 @@ impl Replication {
         let is_open = |id: &NodeId| *id != fence.to && !core.node(*id).links_gone();
         if let Some(id) = ids(&core.nodes).find(is_open) {
             return Some(format!("connections to {} had not been closed", core.name(id)));
+        }
+        if let (OldFollows::Ordered, Some(from)) = (&fence.old_follows, fence.lost) {
+            return Some(format!("{} did not follow {} yet", core.name(from), core.name(fence.to)));
         }
         let mut demoted = fence.demoted.iter();
         demoted.find_map(|(id, demotion)| match demotion {
@@ -275,6 +293,46 @@ impl Replication {
             Demotion::Failed { .. } | Demotion::Ordered => return None,
         };
         Some(position).filter(|position| !position.is_empty())
+    }
+
+    /// Whether the old primary follows `to`, which a switchover has promoted; orders it. It logs in at `to` from its own host, by the name and
+    /// with the account that every replica will use. Until it follows, it has everything, and the switchover can be undone.
+    pub fn is_followed(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> Way {
+        if is_external(core) {
+            return Way::Clear;
+        }
+        let Some(fence) = self.fence.as_ref().filter(|fence| fence.is_planned && fence.to == to) else {
+            return Way::Clear;
+        };
+        // What it had when it was fenced, `to` has reached.
+        let fenced = |from: &NodeId| matches!(fence.demoted.get(from), Some(Demotion::Done { .. }));
+        let Some(from) = fence.lost.filter(fenced) else { return Way::Clear };
+        let ordered = self.is_ordered(core, from);
+        match &fence.old_follows {
+            OldFollows::Yes => Way::Clear,
+            OldFollows::Failed(why) => {
+                Way::Blocked(format!("{} could not follow {}: {why}", core.name(from), core.name(to)))
+            }
+            _ if ordered => Way::Wait,
+            OldFollows::Ordered => {
+                let text = format!("{} did not say in time that it follows", core.name(from));
+                Way::Blocked(text)
+            }
+            OldFollows::Unasked => {
+                self.order(core, Action::Follow { node: from, source: to, term, within });
+                if let Some(fence) = &mut self.fence {
+                    fence.old_follows = OldFollows::Ordered;
+                }
+                Way::Wait
+            }
+        }
+    }
+
+    /// The answer to an order to follow. `Some`: the change in progress waited for it; the server to follow.
+    pub(super) fn old_follows(&mut self, node: NodeId, term: Term, failed: Option<&str>) -> Option<NodeId> {
+        let fence = self.fence.as_mut().filter(|fence| fence.term == term && fence.lost == Some(node))?;
+        fence.old_follows = failed.map_or(OldFollows::Yes, |why| OldFollows::Failed(why.to_owned()));
+        Some(fence.to)
     }
 
     /// The change has ended: `to` is the primary.

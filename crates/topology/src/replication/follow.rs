@@ -107,9 +107,8 @@ impl Replication {
     pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {
         self.server_mut(node).may_write = None;
         self.server_mut(node).followed = Followed::Done(core.now);
-        if term == core.term
-            && let Some(primary) = core.writer
-        {
+        let changing = self.old_follows(node, term, None);
+        if let Some(primary) = changing.or_else(|| core.writer.filter(|_| term == core.term)) {
             let ended = match sessions_ended {
                 0 => String::new(),
                 1 => ": a session that held locks on rows was ended there first".to_owned(),
@@ -122,7 +121,8 @@ impl Replication {
 
     pub(super) fn follow_failed(&mut self, core: &mut Core, node: NodeId, term: Term, why: &str) {
         self.server_mut(node).followed = Followed::Failed(retry_at(core.now));
-        if term == core.term {
+        // What a change in progress waits for is told by it.
+        if self.old_follows(node, term, Some(why)).is_none() && term == core.term {
             let text = format!("{} does not follow the primary: {why}", core.name(node));
             core.note(Level::Warn, text);
         }

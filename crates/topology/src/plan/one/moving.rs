@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   write the decision ─┐
-//!   old lane quiet ─────┼─> barrier passed ─> finish        candidate lost, barrier failed ─> the next one
-//!   (a handover only)   │                                   a handover over its budget ─────> undone
+//!   old lane quiet ─────┼─> barrier passed ─> old writer follows ─> finish    candidate lost, barrier failed ─> the next one
+//!   (a handover only)   │                    (a handover only)                a handover over its budget ─────> undone
 //! ```
 
 use super::{HANDOVER_GAP, One, Phase};
@@ -168,6 +168,21 @@ impl One {
         }
         let on_disk = core.disk.written >= run.term;
         if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
+            if let MoveKind::Handover { budget, .. } = run.kind
+                && !budget.is_forced()
+            {
+                let within = budget.over().saturating_sub(now);
+                match group.is_followed(core, run.to, run.term, within) {
+                    Way::Clear => {}
+                    Way::Wait => {
+                        self.phase = Phase::Moving(run);
+                        return false;
+                    }
+                    Way::Blocked(why) | Way::Outrun(why) => {
+                        return self.undo(core, group, *run, "not_followed", Some(&why));
+                    }
+                }
+            }
             group.taken_over(core, run.to);
             self.finish(core, group, *run);
             return true;
@@ -362,7 +377,7 @@ impl One {
             },
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
-            "not_fenced" => why.unwrap_or_default().to_owned(),
+            "not_fenced" | "not_followed" => why.unwrap_or_default().to_owned(),
             _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).assessment.reason)),
         };
         // One that was made read only has to be made writable again, which is told when it is.
