@@ -47,7 +47,8 @@ pub struct OrderDone {
 /// Not done, and nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderRefused {
-    /// Short and stable, for programs: `unknown_node`, `not_writable`, `preflight`, `busy`, `over_budget`, `last_node`, `store`.
+    /// Short and stable, for programs: `unknown_node`, `not_writable`, `preflight`, `busy`, `over_budget`, `not_fenced`,
+    /// `not_followed`, `last_node`, `store`.
     pub code: &'static str,
     /// One sentence: why, and what to do.
     pub sentence: String,

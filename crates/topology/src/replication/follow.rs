@@ -19,6 +19,9 @@ use crate::{NodeId, Term};
 /// How long a server may take to stop its channel and to start with another source. It cannot be promoted during that time.
 const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);
 
+/// A replica that tries to connect to the primary for this long is told its source again: by another account, if the configuration has one now.
+const RETELL_AFTER: Duration = Duration::from_secs(10);
+
 /// The result of the last order to follow, or to become read only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Followed {
@@ -50,7 +53,11 @@ impl Replication {
             }
             if self.may_write(core, id) {
                 self.demote(core, id, term, core.settings.barrier_deadline);
-            } else if let Some(primary) = primary.filter(|primary| self.should_follow(core, id, *primary)) {
+            } else if let Some(primary) = primary.filter(|primary| {
+                let is_unconnected = self.is_unconnected(core, id, *primary);
+                self.should_follow(core, id, *primary, is_unconnected)
+            }) {
+                self.server_mut(id).unconnected = None;
                 self.order(core, Action::Follow { node: id, source: primary, term, within: FOLLOW_DEADLINE });
             }
         }
@@ -77,7 +84,23 @@ impl Replication {
         self.server(id).may_write.is_some() || own(core.node(id)).is_some_and(|status| !status.read_only)
     }
 
-    fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
+    /// Whether it has tried in vain for a while to connect to the primary, and has applied all that it received: what it has not applied is
+    /// deleted when it is told its source, and could not be fetched again.
+    fn is_unconnected(&mut self, core: &Core, id: NodeId, primary: NodeId) -> bool {
+        let address = &core.node(primary).address;
+        let status = own(core.node(id));
+        let tries =
+            |channel: &&Channel| channel.source == *address && !channel.io_running && !channel.io_stopped;
+        if status.and_then(|status| status.source()).filter(tries).is_none() {
+            self.server_mut(id).unconnected = None;
+            return false;
+        }
+        let since = *self.server_mut(id).unconnected.get_or_insert(core.now);
+        let is_applied = status.is_some_and(|status| status.has() == status.position);
+        is_applied && core.now.saturating_sub(since) >= RETELL_AFTER
+    }
+
+    fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId, is_unconnected: bool) -> bool {
         let (node, server) = (core.node(id), self.server(id));
         let Some(status) =
             own(node).filter(|status| !status.galera && server.errant.is_none() && !node.is_renumbered)
@@ -99,7 +122,9 @@ impl Replication {
             Some(channel) if node.drained() && is_only_stopped(channel, address) => false,
             // An event that it cannot apply needs an operator.
             Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,
-            Some(channel) => channel.source != *address || !channel.sql_running || channel.io_stopped,
+            Some(channel) => {
+                channel.source != *address || !channel.sql_running || channel.io_stopped || is_unconnected
+            }
             None => status.channels.is_empty(),
         }
     }

@@ -110,6 +110,8 @@ struct Server {
     order: Option<(OrderKind, Now)>,
     /// The result of the last order to be read only, or to follow.
     followed: Followed,
+    /// Since when its I/O thread has tried in vain to connect to the primary, as far as that was seen after the last order.
+    unconnected: Option<Now>,
     /// Whether it still receives from a silent primary.
     reconnect_test: Asked,
     /// When it was last tested for that before the primary counted as silent.

@@ -49,6 +49,29 @@ pub async fn replica_login(scene: &Scene, serving: &Serving) {
     until_found(serving, "replica_login db2 note", 0);
     scene.stage.run_in("db1", &rename("192.0.2.%", "%")).await.unwrap();
     until_clean(serving);
+    refused_from_one_host(scene, serving).await;
+}
+
+/// The account is well from Understudy's host, and has another password for the old primary's: it cannot follow, and the switchover is undone. With
+/// force it is carried out, and the old primary follows once it is let in.
+async fn refused_from_one_host(scene: &Scene, serving: &Serving) {
+    let address = scene.address("db1");
+    let (host, _) = address.rsplit_once(':').unwrap();
+    let create = format!("CREATE USER 'replication'@'{host}' IDENTIFIED BY 'another'");
+    scene.stage.run_in("db1", &create).await.unwrap();
+    until_clean(serving);
+    let said = serving.ask(&["switchover", "--to", "db2"]).with(1);
+    assert!(
+        said.contains("refused (not_followed): db1 could not follow db2: ") && said.contains("Access denied"),
+        "{said}"
+    );
+    status_when(serving, "db1 goes on", |status| writer(status) == "db1" && is_well(status));
+    serving.ask(&["switchover", "--to", "db2", "--force"]).with(0);
+    scene.stage.run_in("db2", &format!("DROP USER 'replication'@'{host}'")).await.unwrap();
+    status_when(serving, "db1 follows", is_well);
+    serving.ask(&["switchover", "--to", "db1"]).with(0);
+    status_when(serving, "db1 writes again", is_well);
+    until_clean(serving);
 }
 
 /// The primary does not let a replica in, and then its threads are stopped: what is left is an error of its I/O thread, which is no reason to leave it

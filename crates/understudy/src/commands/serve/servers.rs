@@ -104,8 +104,8 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         let user = &replicas.user;
         match manager::follower::admits(address, replicas, DEADLINE).await {
             Err(error) => wrong.push(format!(
-                "the account that replicas log in with, {user}, is refused: {error}; run on the primary: CREATE USER '{user}'@'%' IDENTIFIED BY \
-                 '...'; GRANT REPLICATION SLAVE ON *.* TO '{user}'@'%'"
+                "the account that replicas log in with, {user}, is refused: {error}; put the password in [cluster.replication] right, or \
+                 run on the primary: CREATE USER IF NOT EXISTS '{user}'@'%' IDENTIFIED BY '...'; ALTER USER '{user}'@'%' IDENTIFIED BY '...'; GRANT REPLICATION SLAVE ON *.* TO '{user}'@'%'"
             )),
             Ok(Some(false)) => wrong.push(format!(
                 "the account that replicas log in with, {user}, lacks REPLICATION SLAVE; run on the primary: GRANT REPLICATION SLAVE ON *.* TO \

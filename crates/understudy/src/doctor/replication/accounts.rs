@@ -1,6 +1,7 @@
 //! Checks the accounts: which may write in spite of read_only, which privileges the monitor lacks for errant transactions, and whether
 //! replicas can log in.
 
+use std::fmt;
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
@@ -61,11 +62,37 @@ pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec
         .collect())
 }
 
-/// What is wrong with the account that replicas log in with; `None` when nothing is, or when its grants cannot be read.
-pub async fn replicas(address: &str, login: &Login, deadline: Duration) -> Option<String> {
+/// What is wrong with the account that replicas log in with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplicasAccount {
+    /// The server's or the link's error.
+    Refused(String),
+    /// It may log in, and not replicate.
+    LacksRight,
+}
+
+impl ReplicasAccount {
+    /// It cannot log in at all.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+}
+
+/// To follow the account's name.
+impl fmt::Display for ReplicasAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "is refused: {error}"),
+            Self::LacksRight => write!(f, "lacks REPLICATION SLAVE"),
+        }
+    }
+}
+
+/// `None` when nothing is wrong with it, or when its grants cannot be read.
+pub async fn replicas(address: &str, login: &Login, deadline: Duration) -> Option<ReplicasAccount> {
     match manager::follower::admits(address, login, deadline).await {
-        Err(error) => Some(format!("is refused: {error}")),
-        Ok(Some(false)) => Some("lacks REPLICATION SLAVE".to_owned()),
+        Err(error) => Some(ReplicasAccount::Refused(error.to_string())),
+        Ok(Some(false)) => Some(ReplicasAccount::LacksRight),
         Ok(_) => None,
     }
 }

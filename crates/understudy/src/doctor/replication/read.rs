@@ -7,7 +7,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Login, Secret};
 use topology::flavor::Flavor;
 
-use super::accounts::{self, Bypass};
+use super::accounts::{self, Bypass, ReplicasAccount};
 use super::rules::RULES;
 use crate::commands::serve::servers::rights_missing;
 use crate::doctor::asked;
@@ -36,7 +36,7 @@ pub struct Said {
     /// Accounts that may write in spite of read_only; `None` when the accounts may not be read.
     pub bypass: Option<Vec<Bypass>>,
     /// What is wrong with the account that replicas log in with.
-    pub replicas_account: Option<String>,
+    pub replicas_account: Option<ReplicasAccount>,
     /// The hosts from which running Understudys manage it.
     pub managers: Vec<String>,
 }

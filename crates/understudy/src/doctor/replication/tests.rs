@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::accounts::Bypass;
+use super::accounts::{Bypass, ReplicasAccount};
 use super::judge::report;
 use super::read::{NodeFacts, Said, Variable};
 use crate::doctor::judge::{Finding, Weight};
@@ -253,7 +253,7 @@ fn what_the_accounts_lack_comes_with_the_grant() {
         let said = facts.said.as_mut().unwrap();
         said.lacks = vec!["RELOAD ON *.*: it is needed for forgetting".into()];
         said.lacks_for_errant = vec!["BINLOG REPLAY"];
-        said.replicas_account = Some("lacks REPLICATION SLAVE".into());
+        said.replicas_account = Some(ReplicasAccount::LacksRight);
     });
     let whats: Vec<&str> = findings.iter().map(|f| f.what.as_str()).collect();
     assert_eq!(
@@ -265,6 +265,12 @@ fn what_the_accounts_lack_comes_with_the_grant() {
         ]
     );
     assert!(findings[0].sql[0].starts_with("GRANT SLAVE MONITOR"), "{:?}", findings[0].sql);
+    let refused = found(|_, facts| {
+        facts.said.as_mut().unwrap().replicas_account = Some(ReplicasAccount::Refused("1045".into()));
+    });
+    let first: Vec<&str> = refused[0].sql.iter().filter_map(|sql| sql.split(" '").next()).collect();
+    assert_eq!(first, ["CREATE USER IF NOT EXISTS", "ALTER USER", "GRANT REPLICATION SLAVE ON *.* TO"]);
+    assert!(refused[0].because.contains("understudy reload"), "{refused:#?}");
     let unreachable = found(|number, facts| {
         if number == 3 {
             facts.said = Err("nothing listens there".into());
