@@ -23,6 +23,7 @@
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
 //!   db2 refuses                   the next order to it fails
+//!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
 //!   busy | quiet                  transactions run on and on | they have ended
 //!   order switchover [db2] [force]  budget 2 s
 //!   order drain db3
@@ -259,6 +260,15 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
     if let ["follows", source] = what {
         let source = place(world, source);
         world.servers[node].follow(source);
+        return;
+    }
+    if let [how @ ("shuts-out" | "lets-in"), whom] = what {
+        let whom = place(world, whom);
+        let shut_out = &mut world.servers[node].shuts_out;
+        shut_out.retain(|other| *other != whom);
+        if *how == "shuts-out" {
+            shut_out.push(whom);
+        }
         return;
     }
     if let ["copied", source] = what {

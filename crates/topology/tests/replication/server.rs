@@ -54,6 +54,10 @@ pub struct Server {
     pub lags: bool,
     pub delay_s: u64,
     pub refuses: bool,
+    /// The servers whose new connections it refuses.
+    pub shuts_out: Vec<usize>,
+    /// Its source has refused its last connection.
+    pub is_shut_out: bool,
     /// It answers and does not commit, for this reason, and cannot be made read only meanwhile.
     pub stuck: Option<Stall>,
     /// Its last transaction is counted, and written in part only: no replica gets it.
@@ -312,7 +316,7 @@ pub fn replicate(
         let mut server = std::mem::take(&mut servers[number]);
         if server.up && !server.frozen {
             if let Some(source) = server.source.filter(|_| server.fetching != Fetching::No) {
-                fetch(&mut server, &servers[source], reaches(number, source), &mut most);
+                fetch((number, &mut server), &servers[source], reaches(number, source), &mut most);
             }
             server.apply(most());
         }
@@ -320,7 +324,17 @@ pub fn replicate(
     }
 }
 
-fn fetch(server: &mut Server, source: &Server, reaches: bool, most: &mut impl FnMut() -> usize) {
+fn fetch(
+    (number, server): (usize, &mut Server),
+    source: &Server,
+    reaches: bool,
+    most: &mut impl FnMut() -> usize,
+) {
+    let is_new = server.fetching == Fetching::Connecting;
+    server.is_shut_out = is_new && reaches && source.up && source.shuts_out.contains(&number);
+    if server.is_shut_out {
+        return;
+    }
     if reaches && source.up && !source.frozen {
         if server.fetching == Fetching::Connecting {
             server.on_the_way.clear();

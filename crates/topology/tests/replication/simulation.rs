@@ -1,5 +1,5 @@
 //! A simulation in which everything can go wrong at random: servers are killed, frozen and cut off from the manager and from each other,
-//! they lag and refuse orders; the manager's process is killed at any step and starts again with what is on disk, is stalled, and its clock
+//! they lag, refuse orders and each other's new connections; the manager's process is killed at any step and starts again with what is on disk, is stalled, and its clock
 //! jumps; its configuration is reloaded with the servers in another order; operators give orders.
 //!
 //! Checked all the time (by the world): at most one open lane; never two servers made writable in one term; no other server writable that
@@ -212,7 +212,12 @@ fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
             world.servers[node].lags = true;
             world.later(back, move |world| world.servers[node].lags = false);
         }
-        11 => world.servers[node].refuses = true,
+        11 if dice.percent(50) => world.servers[node].refuses = true,
+        11 => {
+            world.note(&format!("-- {} shuts {} out", world.names[node], world.names[other]));
+            world.servers[node].shuts_out.push(other);
+            world.later(back, move |world| world.servers[node].shuts_out.clear());
+        }
         12 | 13 => {
             world.note("-- our process is killed");
             world.end_process();
@@ -252,6 +257,10 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
     for _ in 0..4 {
         let count = world.servers.len();
         let to = (primary + 1 + dice.below(count as u64 - 1) as usize) % count;
+        let is_shut_out = dice.percent(20);
+        if is_shut_out {
+            world.servers[to].shuts_out.push(primary);
+        }
         match dice.below(5) {
             0 => world.servers[to].refuses = true,
             1 => world.servers[primary].refuses = true,
@@ -265,12 +274,15 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
         world.run(budget + Duration::from_secs(4));
         let came = world.answer_to(order);
         assert!(came.is_some(), "a switchover has no answer\n{}", world.tail());
+        let is_moved_in_vain = is_shut_out && came == Some(true);
+        assert!(!is_moved_in_vain, "the old primary cannot follow\n{}", world.tail());
         primary = if came == Some(true) { to } else { primary };
         assert_eq!(world.open(), Some(primary), "another writes than was answered\n{}", world.tail());
         assert!(!world.servers[primary].read_only, "the primary is read only\n{}", world.tail());
         world.busy = false;
         for server in &mut world.servers {
             (server.refuses, server.lags) = (false, false);
+            server.shuts_out.clear();
         }
         world.run(Duration::from_secs(2));
     }
@@ -500,6 +512,7 @@ fn mend(world: &mut World) {
         server.frozen = false;
         server.lags = false;
         server.refuses = false;
+        server.shuts_out.clear();
     }
     if world.brain.is_none() {
         world.start_process();
