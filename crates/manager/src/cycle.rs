@@ -388,12 +388,14 @@ impl Cycle {
                 Action::Barrier { node, term, lost, at_least, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
                     let lost = lost.map(|lost| cycle_state.aliases.names_of(&self.address(lost)));
+                    let (turn, loans) = (Arc::clone(&self.questions), Arc::clone(&self.loans));
                     acts.spawn(async move {
-                        let outcome =
-                            match act::barrier(&address, &login, lost.as_deref(), at_least, within).await {
-                                Ok(()) => Outcome::BarrierPassed { node, term },
-                                Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
-                            };
+                        let asks = (&*turn, &*loans);
+                        let passed = act::barrier(&address, &login, lost.as_deref(), at_least, asks, within);
+                        let outcome = match passed.await {
+                            Ok(()) => Outcome::BarrierPassed { node, term },
+                            Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
+                        };
                         (Fact::Outcome(outcome), None)
                     });
                 }

@@ -55,6 +55,11 @@ impl Brief {
     pub fn is_given_back(self, options: &str) -> bool {
         sql::option(options, self.option).is_some() && !is_set(options, self.option, self.lent)
     }
+
+    /// Whether the member certainly has the value that is set for a moment.
+    pub fn is_lent(self, options: &str) -> bool {
+        is_set(options, self.option, self.lent)
+    }
 }
 
 pub(crate) struct Loans {

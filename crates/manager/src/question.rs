@@ -47,6 +47,51 @@ pub(crate) async fn ask(
     loans: &Loans,
     patience: Duration,
 ) -> Result<Answer, Failed> {
+    Ok(said(address, login, turn, loans, Ends::WhenClear(patience)).await?.answer)
+}
+
+/// Whether, within that time, a causal read passed for which every member of the view had to acknowledge a message that was sent after this call.
+/// What the group delivers meanwhile is no proof here: it may have been sent before.
+pub(crate) async fn is_proven_by_read(
+    address: &str,
+    login: &Login,
+    turn: &Semaphore,
+    loans: &Loans,
+    within: Duration,
+) -> Result<bool, Failed> {
+    let ends = Ends::ByTheRead { by: Instant::now() + within };
+    Ok(said(address, login, turn, loans, ends).await?.is_proven_by_read)
+}
+
+/// What ends a question.
+#[derive(Clone, Copy)]
+enum Ends {
+    /// The first sign; on a fast network, this much time without one.
+    WhenClear(Duration),
+    /// The read, a change of the view, or the group standing still. The read itself may be late, as it also waits for what is to be applied.
+    ByTheRead { by: Instant },
+}
+
+/// An answer.
+struct Said {
+    answer: Answer,
+    is_proven_by_read: bool,
+}
+
+impl Said {
+    /// By what was seen beside the read.
+    fn seen(answer: Answer) -> Self {
+        Self { answer, is_proven_by_read: false }
+    }
+}
+
+async fn said(
+    address: &str,
+    login: &Login,
+    turn: &Semaphore,
+    loans: &Loans,
+    ends: Ends,
+) -> Result<Said, Failed> {
     let _mine = turn.acquire().await.map_err(|_| Failed::because("this process is stopping"))?;
     let connect = || Link::connect(address, login, STEP);
     let (mut asked, mut beside) = tokio::try_join!(connect(), connect())?;
@@ -55,7 +100,7 @@ pub(crate) async fn ask(
     let uuid = view_state.value_of("wsrep_gcomm_uuid").unwrap_or_default();
     let own = loans.own(address, uuid, options.text(0, 0).unwrap_or_default(), ASKS).await;
     let put_back = own.and_then(|period| sql::set_period(sql::CAUSAL_PERIOD, &period));
-    let answer = timeout(WHOLE, wait(&mut asked, &mut beside, put_back.is_some(), patience)).await;
+    let answer = timeout(WHOLE, wait(&mut asked, &mut beside, put_back.is_some(), ends)).await;
     if let Some(statement) = put_back
         && beside.query(&statement, STEP).await.is_err()
     {
@@ -71,17 +116,16 @@ pub(crate) async fn ask(
 
 /// The read on one link, and observations on the other, until there is an answer. `sends`: the member must first be set to send a message
 /// for each read.
-async fn wait(
-    asked: &mut Link,
-    beside: &mut Link,
-    sends: bool,
-    patience: Duration,
-) -> Result<Answer, Failed> {
+async fn wait(asked: &mut Link, beside: &mut Link, sends: bool, ends: Ends) -> Result<Said, Failed> {
     asked.query(sql::WAIT_FOR_GROUP, STEP).await?;
     if sends {
         asked.query(sql::EACH_READ_ASKS, STEP).await?;
     }
     let before = look(beside).await?;
+    let patience = match ends {
+        Ends::WhenClear(patience) => patience,
+        Ends::ByTheRead { .. } => PATIENCE,
+    };
     let mut question = Question::new(&before, patience);
     let began = Instant::now();
     let mut read = pin!(asked.query(sql::BARRIER, WHOLE));
@@ -101,8 +145,11 @@ async fn wait(
             }
             seen = next => {
                 let (sent, look) = seen?;
-                if let Some(answer) = question.look(sent, began.elapsed(), &look) {
-                    return Ok(answer);
+                let answer = question.look(sent, began.elapsed(), &look);
+                match (answer, ends) {
+                    (Some(Answer::Acknowledged | Answer::Unclear), Ends::ByTheRead { by }) if Instant::now() < by => {}
+                    (Some(answer), _) => return Ok(Said::seen(answer)),
+                    (None, _) => {}
                 }
             }
         }
@@ -110,8 +157,8 @@ async fn wait(
 }
 
 /// What a read that passed means; `options`: the member's options afterwards.
-fn passed(view_before: u64, view: u64, options: &str) -> Answer {
-    if view != view_before {
+fn passed(view_before: u64, view: u64, options: &str) -> Said {
+    let answer = if view != view_before {
         // It may have passed because the suspected member is out of the view.
         Answer::Moved
     } else if ASKS.is_given_back(options) {
@@ -119,7 +166,9 @@ fn passed(view_before: u64, view: u64, options: &str) -> Answer {
         Answer::Unclear
     } else {
         Answer::Acknowledged
-    }
+    };
+    // A member without the option acknowledges enough to spare another, but nothing says that its read had to ask.
+    Said { answer, is_proven_by_read: answer == Answer::Acknowledged && ASKS.is_lent(options) }
 }
 
 async fn look(link: &mut Link) -> Result<Look, Failed> {
@@ -133,9 +182,14 @@ mod tests {
 
     #[test]
     fn a_read_that_passed_counts_only_if_it_had_to_ask() {
-        assert_eq!(passed(7, 7, "evs.causal_keepalive_period = P; evs.x = 1"), Answer::Acknowledged);
-        assert_eq!(passed(7, 7, "evs.x = 1"), Answer::Acknowledged, "there is no such option");
-        assert_eq!(passed(7, 7, "evs.causal_keepalive_period = PT1S"), Answer::Unclear);
-        assert_eq!(passed(7, 8, "evs.causal_keepalive_period = PT1S"), Answer::Moved);
+        let passed = |view, options| {
+            let said = passed(7, view, options);
+            (said.answer, said.is_proven_by_read)
+        };
+        assert_eq!(passed(7, "evs.causal_keepalive_period = P; evs.x = 1"), (Answer::Acknowledged, true));
+        assert_eq!(passed(7, "evs.x = 1"), (Answer::Acknowledged, false), "there is no such option");
+        assert_eq!(passed(7, "evs.causal_keepalive_period = PT1S"), (Answer::Unclear, false));
+        assert_eq!(passed(8, "evs.causal_keepalive_period = P"), (Answer::Moved, false));
+        assert_eq!(passed(8, "evs.causal_keepalive_period = PT1S"), (Answer::Moved, false));
     }
 }

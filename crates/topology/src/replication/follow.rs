@@ -90,8 +90,8 @@ impl Replication {
         let address = &core.node(primary).address;
         let status = own(core.node(id));
         let tries =
-            |channel: &&Channel| channel.source == *address && !channel.io_running && !channel.io_stopped;
-        if status.and_then(|status| status.source()).filter(tries).is_none() {
+            |channel: &Channel| channel.source == *address && !channel.io_running && !channel.io_stopped;
+        if status.and_then(|status| status.source()).is_none_or(|channel| !tries(channel)) {
             self.server_mut(id).unconnected = None;
             return false;
         }

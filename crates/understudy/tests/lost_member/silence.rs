@@ -110,8 +110,14 @@ pub async fn blink(scene: &Scene) {
         let began = scene.stage.fault(&victim, Fault::Freeze).await.unwrap();
         sleep(BLINK).await;
         scene.stage.fault(&victim, Fault::Thaw).await.unwrap();
+        let stood = began.elapsed();
         writers.more(100).await;
         status_when(&serving, "all well", is_well);
+        // The next writer's answer waits for the one that stood still, and not until it cannot come from memory any more (1.5 s).
+        for waited in waits(&journal(&serving)) {
+            let limit = stood + Duration::from_millis(500);
+            assert!(waited < limit, "{victim} stood still for {stood:?}, the next writer waited {waited:?}");
+        }
         let told = writers.stop().await;
         let gap = told.gap(began);
         println!("          {victim} stood still for {BLINK:?}: longest time without a commit {gap:?}");
@@ -127,6 +133,12 @@ pub async fn blink(scene: &Scene) {
     let said = journal(&serving);
     assert!(!said.contains("evs timers"), "{said}");
     all_own(scene, &["db1", "db2", "db3"]).await;
+}
+
+/// How long after each decision the new writer said that it had applied everything.
+fn waits(journal: &str) -> Vec<Duration> {
+    let said = journal.split("it has applied everything, ").skip(1);
+    said.map(|rest| Duration::from_secs_f64(rest.split(' ').next().unwrap().parse().unwrap())).collect()
 }
 
 /// A member that stands still for less than its suspect timeout, again and again, and a machine that has no time for anybody.

@@ -128,7 +128,7 @@ impl Page {
                 bytes.div_ceil(1 << 20).max(1)
             ),
             Kind::Replication => format!(
-                "to be away for {long}, a replica needs binlog_expire_logs_seconds = {} or more on its source, and room for {} of binary logs there; {rate}\n",
+                "to be away for {long}, a replica needs binlog_expire_logs_seconds = {} or more (or 0, never) on its source, and room for {} of binary logs there; {rate}\n",
                 away.as_secs(),
                 size(bytes as f64)
             ),
