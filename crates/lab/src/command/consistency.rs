@@ -14,9 +14,12 @@ use crate::stage::ClusterKind;
 /// every answer afterwards: nothing lost, doubled, aborted or read backwards that the same transactions on one server do not show, too
 #[derive(Debug, clap::Args)]
 pub struct ConsistencyArgs {
-    /// Which kind of cluster; replication is semi-synchronous
+    /// Which kind of cluster
     #[arg(long, value_enum, default_value = "galera")]
     pub cluster: Cluster,
+    /// Replication: a commit returns before a replica has it, so that a failover loses acknowledged transactions [default: semi-synchronous]
+    #[arg(long)]
+    pub asynchronous: bool,
     /// Seconds of faults and moves; the last fault is undone after them
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=604_800))]
     pub seconds: u64,
@@ -44,10 +47,10 @@ pub struct ConsistencyArgs {
 pub async fn run(args: &ConsistencyArgs) -> anyhow::Result<ExitCode> {
     let cluster = match args.cluster {
         Cluster::Galera => ClusterKind::Galera,
-        Cluster::Replication => ClusterKind::Replication { semi_sync: true },
+        Cluster::Replication => ClusterKind::Replication { semi_sync: !args.asynchronous },
     };
-    if args.split && cluster == ClusterKind::Galera {
-        bail!("--split is for --cluster replication: listen.split needs replicas");
+    if (args.split || args.asynchronous) && cluster == ClusterKind::Galera {
+        bail!("--split and --asynchronous are for --cluster replication");
     }
     let work = WorkDir::new()?;
     let plan = ConsistencyPlan {
