@@ -136,7 +136,7 @@ pub async fn audit(target: Target, port: &'static str, mut signal: Signal, mut r
 
 fn wrong_balances(rows: &[(u64, i64)]) -> Option<String> {
     let total: i64 = rows.iter().map(|(_, balance)| balance).sum();
-    let expected = ACCOUNTS as i64 * FIRST_BALANCE;
+    let expected = FIRST_BALANCE * ACCOUNTS.cast_signed();
     if total != expected || rows.len() as u64 != ACCOUNTS {
         return Some(format!("{} accounts have {total} together, not {expected}", rows.len()));
     }

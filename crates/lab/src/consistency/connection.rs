@@ -33,12 +33,17 @@ impl Connection {
         self.open.as_ref().map_or(0, |(_, session)| *session)
     }
 
-    /// Connects if there is no open connection.
-    pub async fn connect(&mut self) -> Result<(), Error> {
-        if self.open.is_some() {
-            return Ok(());
-        }
-        let connect = async {
+    /// The open connection; connects if there is none.
+    pub async fn connect(&mut self) -> Result<&mut Conn, Error> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => (self.log_in().await?, SESSIONS.fetch_add(1, Relaxed)),
+        };
+        Ok(&mut self.open.insert(open).0)
+    }
+
+    async fn log_in(&self) -> Result<Conn, Error> {
+        let log_in = async {
             let mut conn = Conn::new(self.target.opts()).await?;
             if let Some(settings) = self.settings {
                 conn.query_drop(settings).await?;
@@ -46,17 +51,15 @@ impl Connection {
             Ok(conn)
         };
         let limit = ConsistencyPlan::STATEMENT_WITHIN;
-        let conn = tokio::time::timeout(limit, connect).await.unwrap_or_else(|_| Err(timed_out(limit)))?;
-        self.open = Some((conn, SESSIONS.fetch_add(1, Relaxed)));
-        Ok(())
+        tokio::time::timeout(limit, log_in).await.unwrap_or_else(|_| Err(timed_out(limit)))
     }
 
     /// Runs one statement; returns its rows, and the id that its insert was given (0 without one).
     pub async fn run<R: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<(Vec<R>, u64), Error> {
-        self.connect().await?;
-        let Some((conn, _)) = &mut self.open else { return Err(timed_out(std::time::Duration::ZERO)) };
+        let prepared = self.prepared;
+        let conn = self.connect().await?;
         let exchange = async {
-            let rows = if self.prepared { conn.exec(sql, ()).await? } else { conn.query(sql).await? };
+            let rows = if prepared { conn.exec(sql, ()).await? } else { conn.query(sql).await? };
             Ok((rows, conn.last_insert_id().unwrap_or(0)))
         };
         let limit = ConsistencyPlan::STATEMENT_WITHIN;
@@ -79,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// Drops the connection.
-    pub fn drop_it(&mut self) {
+    /// Closes the connection; the next statement opens another one.
+    pub fn close(&mut self) {
         self.open = None;
     }
 }

@@ -58,6 +58,9 @@ pub struct Event {
     pub undone_s: Option<f64>,
     /// When everything was well again, since the start of the phase, s.
     pub well_s: Option<f64>,
+    /// Why a switchover was refused, or undone; nothing has moved then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// Transactions that only the old primary had, undone so that it could follow.
     pub flashed_back: u64,
 }
@@ -106,12 +109,14 @@ async fn switchover(front: &Front, began: Instant, events: &mut Vec<Event>) -> a
     let api = front.api().context("the proxy has no API")?;
     let at_s = began.elapsed().as_secs_f64();
     events.push(Event::new(at_s, "switchover", String::new(), true));
-    api.switchover(None).await?;
+    // A switchover that does not succeed in its time limit, such as that to a replica that is far behind, is undone, and all is as before.
+    let refused = api.switchover(None).await.err().map(|error| format!("{error:#}"));
     let undone_s = began.elapsed().as_secs_f64();
-    front.wait_ready("Understudy").await?;
+    front.wait_ready("Understudy").await.context("after a switchover")?;
     let node = front.active().await?;
     if let Some(event) = events.last_mut() {
         event.node = node;
+        event.refused = refused;
         event.undone_s = Some(undone_s);
         event.well_s = Some(began.elapsed().as_secs_f64());
     }
@@ -149,13 +154,17 @@ async fn break_and_mend(
 
 impl Event {
     fn new(at_s: f64, what: &str, node: String, was_writer: bool) -> Self {
-        Self { at_s, what: what.to_owned(), node, was_writer, undone_s: None, well_s: None, flashed_back: 0 }
+        let what = what.to_owned();
+        Self { at_s, what, node, was_writer, undone_s: None, well_s: None, refused: None, flashed_back: 0 }
     }
 
     /// `12.345 s: kill of db1 (writer), undone at 13.456 s, well at 20.123 s`.
     pub fn line(&self) -> String {
         let at = |time: Option<f64>| time.map_or("never".to_owned(), |time| format!("at {time:.3} s"));
         let what = match (self.what.as_str(), self.was_writer) {
+            ("switchover", _) if self.refused.is_some() => {
+                format!("switchover refused {}", at(self.undone_s))
+            }
             ("switchover", _) => format!("switchover to {}, answered {}", self.node, at(self.undone_s)),
             (what, true) => format!("{what} of {} (writer), undone {}", self.node, at(self.undone_s)),
             (what, false) => format!("{what} of {}, undone {}", self.node, at(self.undone_s)),
@@ -164,6 +173,7 @@ impl Event {
             0 => String::new(),
             count => format!(", {count} transactions that only it had undone"),
         };
-        format!("{:.3} s: {what}, well {}{flashed_back}", self.at_s, at(self.well_s))
+        let refused = self.refused.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        format!("{:.3} s: {what}, well {}{flashed_back}{refused}", self.at_s, at(self.well_s))
     }
 }

@@ -351,7 +351,7 @@ pub(super) mod tests {
         assert_eq!(kinds(&[write.clone(), ok(10, 12, vec![read(1, &[])])], end), []);
         // Another reader has seen it before it was acknowledged.
         let reads = [ok(1, 2, vec![read(1, &[1])]), ok(3, 4, vec![read(1, &[])])];
-        assert_eq!(kinds(&[&[write.clone()], &reads[..]].concat(), end), [Kind::Backward]);
+        assert_eq!(kinds(&[std::slice::from_ref(&write), &reads[..]].concat(), end), [Kind::Backward]);
         // On the port for reads only a session's own earlier read counts.
         let old = |session, from, list: &[u64]| Transaction {
             may_be_old: true,

@@ -165,7 +165,7 @@ impl ListClient {
             if done.is_err() {
                 connection.clean().await;
             } else if !self.reads_only && rng.random_ratio(1, RECONNECT_ONE_OF) {
-                connection.drop_it();
+                connection.close();
             }
         }
         history

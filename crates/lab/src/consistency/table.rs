@@ -77,6 +77,7 @@ fn summed(events: &[Event]) -> String {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for event in events {
         let of = match (event.what.as_str(), event.was_writer) {
+            ("switchover", _) if event.refused.is_some() => "switchover that was refused".to_owned(),
             ("switchover", _) => "switchover".to_owned(),
             (what, true) => format!("{what} of the writer"),
             (what, false) => format!("{what} of another"),

@@ -45,7 +45,7 @@ impl Signal {
     pub async fn pause(&mut self, rng: &mut StdRng) -> bool {
         let pause = Duration::from_millis(rng.random_range(1..=self.pause_ms.max(1)));
         // A sender that is gone means the end, too.
-        !matches!(tokio::time::timeout(pause, self.ended.wait_for(|ended| *ended)).await, Ok(_))
+        tokio::time::timeout(pause, self.ended.wait_for(|ended| *ended)).await.is_err()
     }
 }
 
