@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink
+.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -34,6 +34,13 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test rotation -- --nocapture
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
+
+nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N); kept in bench/runs
+	for kind in galera replication; do \
+	  rm -rf target/nightly-$$kind && \
+	  target/release/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \
+	  scripts/kept.sh target/nightly-$$kind consistency-$$kind understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 || exit 1; \
+	done
 
 bench-proxy: build ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy

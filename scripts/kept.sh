@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too), `lab vip`, `lab recovery` or `lab capacity` wrote by `--out-dir DIR`,
+# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too), `lab vip`, `lab recovery`, `lab consistency` or `lab capacity` wrote by `--out-dir DIR`,
 # makes bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,machine.txt}, and report.html when there is one. Existing runs are never
 # overwritten.
 set -euo pipefail
 
-usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|recovery|capacity|bench health --out-dir DIR`; NAME such as nine-cells)'
+usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|recovery|consistency|capacity|bench health --out-dir DIR`; NAME such as nine-cells)'
 [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
 from=$1 name=$2
 shift 2

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod capacity;
 pub mod checker;
 pub mod command;
+pub mod consistency;
 pub mod failover;
 pub mod fault;
 pub mod figures;

@@ -313,7 +313,7 @@ impl FailoverArgs {
                 silent: self.silent.map(|silent| format!("{silent:?}").to_lowercase()),
                 probe_interval_ms: self.probe_interval_ms,
                 misses_max: self.misses_max,
-                tables: String::new(),
+                ..Knobs::default()
             },
             fresh_cells: self.fresh_cells,
             understudy: !self.baseline_only && self.through.is_none(),
@@ -418,7 +418,7 @@ impl WorkDir {
     }
 
     /// Copies the log files of the proxies, and no secrets, to `to`/logs.
-    fn keep_logs(&self, to: &Path) -> anyhow::Result<()> {
+    pub(super) fn keep_logs(&self, to: &Path) -> anyhow::Result<()> {
         let entries =
             std::fs::read_dir(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
         for entry in entries.flatten() {

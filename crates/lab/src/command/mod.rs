@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod bench_slowlog;
 pub mod capacity;
+pub mod consistency;
 pub mod down;
 pub mod failover;
 pub mod fault;
@@ -44,6 +45,8 @@ pub enum Lab {
     Vip(vip::VipArgs),
     /// Measure how cold a standby is after each way of warming it
     Warm(warm::WarmArgs),
+    /// Random faults and moves under transactions whose reads and outcomes are judged afterwards: nothing lost, doubled, aborted or read backwards
+    Consistency(consistency::ConsistencyArgs),
     /// Compare what `understudy capacity` reports for a node with the rate computed from its rows
     Capacity(capacity::CapacityArgs),
     /// The seed's node restarts on Galera: by missing writesets (IST) and by a full copy (SST), without load and with updates
@@ -82,6 +85,7 @@ async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
         Lab::RollingRestart(args) => rolling_restart::run(&args).await,
         Lab::Vip(args) => vip::run(&args).await,
         Lab::Warm(args) => warm::run(&args).await,
+        Lab::Consistency(args) => consistency::run(&args).await,
         Lab::Capacity(args) => capacity::run(&args).await,
         Lab::Recovery(args) => recovery::run(&args).await,
         Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),

@@ -168,7 +168,7 @@ impl Setup {
 }
 
 /// Name and address of each node.
-fn names_of(stage: &Stage) -> Vec<(String, String)> {
+pub(crate) fn names_of(stage: &Stage) -> Vec<(String, String)> {
     stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect()
 }
 
@@ -343,7 +343,8 @@ async fn prepare_stage(
     Ok(())
 }
 
-async fn look_around(stage: &Stage) -> Machine {
+/// The machine, and the versions of what is measured on it.
+pub(crate) async fn look_around(stage: &Stage) -> Machine {
     let mut machine = machine::look(&[
         ("HAProxy", "haproxy", &["-v"]),
         ("MHA", "masterha_manager", &["--version"]),

@@ -31,6 +31,12 @@ pub struct Knobs {
     pub probe_interval_ms: Option<u64>,
     /// `monitor.misses_max`.
     pub misses_max: Option<u32>,
+    /// `listen.read`: a port for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<SocketAddr>,
+    /// `listen.split`: reads on replicas through the port for writes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub split: bool,
     /// Complete tables of settings, appended to the configuration file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tables: String,
@@ -109,6 +115,12 @@ impl ConfigInputs<'_> {
             text.push_str(&account);
         }
         let _ = write!(text, "\n[listen]\nmysql = \"{}\"\nhttp = \"{}\"\n", self.mysql, self.http);
+        if let Some(read) = knobs.read {
+            let _ = writeln!(text, "read = \"{read}\"");
+        }
+        if knobs.split {
+            let _ = writeln!(text, "split = true");
+        }
         if let Some((health, agent)) = self.health {
             let _ = write!(text, "health = \"{health}\"\nagent = \"{agent}\"\n");
         }
@@ -305,12 +317,15 @@ mod tests {
             silent: Some("wait".into()),
             probe_interval_ms: Some(1000),
             misses_max: Some(3),
+            read: Some(SocketAddr::from(([127, 0, 0, 1], 6034))),
+            split: true,
             tables: String::new(),
         };
         let slow = place(&nodes).config(&slow);
         assert!(slow.contains(
             "detect = \"checks\"\nevict = \"never\"\nsilent = \"wait\"\ninterval_ms = 1000\nmisses_max = 3\n"
         ));
+        assert!(slow.contains("read = \"127.0.0.1:6034\"\nsplit = true\n"), "{slow}");
     }
 
     #[test]

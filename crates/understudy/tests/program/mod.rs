@@ -53,13 +53,18 @@ impl Ended {
 
 /// Runs a command to its end, which must come within [`LONG`].
 pub fn run(command: &mut Command) -> Ended {
+    run_within(command, LONG)
+}
+
+/// The same for a command that may take longer.
+pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Both pipes are emptied while it runs: a full one would stop it.
     let out = child.stdout.take().map(drain);
     let err = child.stderr.take().map(drain);
-    let status = end_of(&mut child).unwrap_or_else(|| {
+    let status = end_of(&mut child, limit).unwrap_or_else(|| {
         let _ = child.kill();
         let _ = child.wait();
         panic!("{command:?} does not end")
@@ -77,8 +82,8 @@ fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHand
     })
 }
 
-fn end_of(child: &mut Child) -> Option<ExitStatus> {
-    let deadline = Instant::now() + LONG;
+fn end_of(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + limit;
     loop {
         match child.try_wait().unwrap() {
             Some(status) => return Some(status),
@@ -240,7 +245,7 @@ impl Serving {
 
     /// Waits for its end.
     pub fn ended(&mut self) -> ExitStatus {
-        end_of(&mut self.child).unwrap_or_else(|| panic!("it does not end:\n{}", self.log()))
+        end_of(&mut self.child, LONG).unwrap_or_else(|| panic!("it does not end:\n{}", self.log()))
     }
 }
 
