@@ -366,6 +366,34 @@ impl Group {
         }
     }
 
+    /// Who becomes the first writer by order, while none is known. `None`: this kind of cluster has no such order.
+    pub fn first_by_order(
+        &mut self,
+        core: &Core,
+        to: Option<NodeId>,
+        force: bool,
+    ) -> Option<Result<NodeId, String>> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => Some(group.first_by_order(core, to, force)),
+        }
+    }
+
+    /// Whether an operator has ordered the first writer.
+    pub fn has_order_of_first(&self) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(group) => group.has_order(),
+        }
+    }
+
+    /// The first writer that was ordered cannot become it.
+    pub fn first_failed(&mut self) {
+        if let Self::Replication(group) = self {
+            group.first_failed();
+        }
+    }
+
     /// Whether an order leaves a writer that does not commit without waiting for its commits, as if it were lost.
     pub fn leaves_without_waiting(&self) -> bool {
         match self {

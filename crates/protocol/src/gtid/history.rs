@@ -129,6 +129,21 @@ impl Errant {
         }
     }
 
+    /// Those of them that a server at `position` lacks for certain. A MariaDB server that was made from a backup has the rows of servers that
+    /// its binlog state does not name: with nothing of a server, and a position beyond its last number, it has them or never will.
+    #[must_use]
+    pub fn beyond(&self, position: &Position) -> Self {
+        match (self, position) {
+            (Self::MariaDb(runs), Position::MariaDb(position)) => Self::MariaDb(runs.chosen(|run| {
+                let is_lacking = |last: mariadb::Gtid| {
+                    last.sequence < run.last || (last.sequence == run.last && last.server != run.server)
+                };
+                run.after > 0 || position.in_domain(run.domain).is_none_or(is_lacking)
+            })),
+            _ => self.clone(),
+        }
+    }
+
     /// Whether one of them is in the history; for MariaDB, the last of a run.
     pub fn is_any_in(&self, history: &History) -> bool {
         match (self, history) {

@@ -99,7 +99,12 @@ impl Replication {
             return core.writer;
         }
         let begun = self.fence.as_ref().and_then(|fence| fence.lost);
-        begun.or_else(|| core.writer.map(|last| root_of(core, last)))
+        // At a first start by order: the one that the new primary has followed.
+        let followed = || self.forced.map(|to| (to, root_of(core, to))).filter(|(to, root)| to != root);
+        begun.or_else(|| match core.writer {
+            Some(last) => Some(root_of(core, last)),
+            None => followed().map(|(_, root)| root),
+        })
     }
 
     /// What the change still waits for before the new primary is ordered to take over; `None` when it was ordered, or when there is no change.

@@ -11,6 +11,7 @@
 //!                               ├──> receiving      a dead primary: may a replica still receive something from it?
 //!                               ├──> successor      who takes over, and what that may lose
 //!                               ├──> start          who is the primary when this process has just started
+//!                               ├──> most           who of those that answer has most, for an operator's first order
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
 //!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
 //!                               ├──> external       another manager moves the primary: the writable server is followed
@@ -31,6 +32,7 @@ pub mod events;
 mod external;
 mod follow;
 mod late;
+mod most;
 mod parting;
 mod receiving;
 mod reconnect_test;

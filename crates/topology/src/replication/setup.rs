@@ -4,6 +4,7 @@
 //! rules that the brain uses. What Understudy corrects by itself (a replica that follows no server, or one other than the primary) is not
 //! reported.
 
+use super::most::{self, Held};
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
 
@@ -73,6 +74,29 @@ pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
     servers.iter().map(|server| told(server).into_iter().chain(with_ids(server)).collect()).collect()
 }
 
+/// What is said where no server is writable and none can be told to be the primary: who has most, and which order goes on with it.
+pub fn without_primary(servers: &[Server]) -> Option<String> {
+    let is_galera = |server: &Server| server.status.is_some_and(|status| status.galera);
+    let is_writable = |server: &Server| server.status.is_some_and(|status| !status.read_only);
+    if servers.iter().any(|server| is_galera(server) || is_writable(server)) {
+        return None;
+    }
+    let held: Vec<Held> = servers
+        .iter()
+        .filter_map(|server| Some(Held { name: server.name, status: server.status? }))
+        .collect();
+    let silent: Vec<&str> =
+        servers.iter().filter(|server| server.status.is_none()).map(|server| server.name).collect();
+    let best = most::most(&held);
+    let leads = |held: &Held, place: usize| held.status.channels.is_empty() && best.contains(&place);
+    let has_root = held.iter().enumerate().any(|(place, held)| leads(held, place));
+    if held.is_empty() || (silent.is_empty() && has_root) {
+        return None;
+    }
+    let first: Vec<usize> = (0..held.len()).collect();
+    Some(format!("no server that answers is writable: {}", most::advice(&held, &first, &silent)))
+}
+
 /// The servers from one on, each followed by the one before, if that leads back to it.
 fn ring(servers: &[Server], server: &Server) -> Option<String> {
     let mut names = server.name.to_owned();
@@ -133,6 +157,31 @@ mod tests {
         assert_eq!(told(&[primary(), follows("a:1"), follows("a:1")]), ["", "", ""]);
         let stray = ReplicationStatus { channels: vec![], ..follows("") };
         assert_eq!(told(&[primary(), follows("a:1"), stray]), ["", "", ""]);
+    }
+
+    #[test]
+    fn a_setup_without_a_primary_is_told_with_the_order() {
+        let replica = follows("a:1");
+        let alone = ReplicationStatus { channels: vec![], ..follows("") };
+        let all = [None, Some(&replica), Some(&replica)];
+        let servers = |all: [Option<&'_ ReplicationStatus>; 3]| {
+            let names = [("db1", "a:1"), ("db2", "b:1"), ("db3", "c:1")];
+            let told: Vec<_> = names
+                .into_iter()
+                .zip(all)
+                .map(|((name, address), status)| (name, address, status.cloned()))
+                .collect();
+            let servers: Vec<Server> = told
+                .iter()
+                .map(|(name, address, status)| Server { name, address, status: status.as_ref() })
+                .collect();
+            without_primary(&servers)
+        };
+        let told = servers(all).unwrap();
+        assert!(told.contains("db1 may have acknowledged what no other has"), "{told}");
+        assert!(told.ends_with("`understudy switchover --to db2 --force`"), "{told}");
+        assert_eq!(servers([Some(&alone), Some(&replica), Some(&replica)]), None);
+        assert_eq!(servers([Some(&primary()), None, Some(&replica)]), None);
     }
 
     #[test]

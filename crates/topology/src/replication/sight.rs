@@ -334,9 +334,20 @@ impl Replication {
         }
         let node = core.node(id);
         let status = own(node).filter(|status| !status.galera)?;
-        let Some(primary) = core.writer else { return before_the_first(core, id) };
-        if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
-            return self.lost_transactions(core, id).or_else(|| words::unfit(status));
+        let Some(primary) = core.writer else {
+            // By an operator's order it is taken as it is.
+            let is_ordered = self.fence.as_ref().is_some_and(|fence| Some(fence.to) == self.forced);
+            return if is_ordered && self.forced == Some(id) {
+                words::unfit_to_stay(status)
+            } else {
+                before_the_first(core, id)
+            };
+        };
+        if let Some(fence) = self.fence.as_ref().filter(|fence| fence.to == id) {
+            // It goes on as the primary that it was, or an operator takes it as it is.
+            let stays = fence.lost == Some(id) || self.forced == Some(id);
+            let unfit = if stays { words::unfit_to_stay } else { words::unfit };
+            return self.lost_transactions(core, id).or_else(|| unfit(status));
         }
         if primary == id {
             return self.against_primary(core, id, status);

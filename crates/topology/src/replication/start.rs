@@ -1,19 +1,22 @@
 //! Which server is the primary when this process has just started.
 //!
 //! ```text
-//!   nothing on disk   the writable server; if none is writable, the one that the others follow
+//!   nothing on disk   the writable server; if none is writable, the one that the others follow, also through each other
 //!   a writer on disk  that server if it is writable; the one it follows, if that is writable; otherwise as after a loss
 //! ```
 //!
 //! Invariant: no server is made writable before all that answer were heard. At the first start, when nothing is known of the primary, a
-//! server whose primary does not answer is not promoted.
+//! server whose primary does not answer is not promoted without an order, and an order does not promote one that has less than another that
+//! answers.
 
 use protocol::gtid::History;
 
 use super::external::is_external;
-use super::sight::{answers, applied, history, ours, own, ring, writes};
+use super::most::{self, Held};
+use super::sight::{answers, applied, follows_stranger, history, ours, own, ring, writes};
 use super::{Replication, words};
 use crate::NodeId;
+use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
@@ -28,6 +31,10 @@ impl Replication {
             } else {
                 Heir::Soon("not every server has been heard yet".into())
             };
+        }
+        // An operator's order of a first start is being carried out.
+        if let Some(to) = self.forced.filter(|to| core.writer.is_none() && answers(core.node(*to))) {
+            return Heir::This(to);
         }
         let heir = self.first_primary(core, time_up);
         let Heir::This(to) = heir else { return heir };
@@ -64,6 +71,58 @@ impl Replication {
     }
 }
 
+impl Replication {
+    /// Who becomes the primary by an operator's order while none is known: a server that has all that the others have which answer. `force`:
+    /// although a server does not answer, which may have more.
+    ///
+    /// # Errors
+    /// Why none may.
+    pub fn first_by_order(&mut self, core: &Core, to: Option<NodeId>, force: bool) -> Result<NodeId, String> {
+        let (all, held, first) = held(core);
+        let best = most::most(&held);
+        let to = match to {
+            Some(to) => to,
+            None => {
+                let fits = |place: &&usize| {
+                    best.contains(place) && most::unfit(held[**place].status, !force).is_none()
+                };
+                all[*first.iter().find(fits).ok_or_else(|| core.hold.clone())?]
+            }
+        };
+        let Some(place) = all.iter().position(|id| *id == to) else {
+            let why = if core.node(to).drained() { "is drained" } else { &*core.node(to).assessment.reason };
+            return Err(format!("{} {why}: {}", core.name(to), core.hold));
+        };
+        if let Some(why) = most::unfit(held[place].status, !force) {
+            return Err(format!("{} cannot become the primary: it {why}", core.name(to)));
+        }
+        if !best.contains(&place) {
+            return Err(format!(
+                "{} is not made the primary, also with force, as it has not all that others have which answer: {}",
+                core.name(to),
+                most::advice(&held, &first, &silent(core))
+            ));
+        }
+        let follows_stranger = follows_stranger(core, held[place].status);
+        if !force && (follows_stranger || !silent(core).is_empty()) {
+            return Err(core.hold.clone());
+        }
+        self.forced = Some(to);
+        Ok(to)
+    }
+
+    /// Whether an operator has ordered which server takes over.
+    pub fn has_order(&self) -> bool {
+        self.forced.is_some()
+    }
+
+    /// The first start that an operator ordered cannot be carried out.
+    pub fn first_failed(&mut self) {
+        self.forced = None;
+        self.fence = None;
+    }
+}
+
 /// The server at the root of the replication tree above `last`: a server that follows another is not the primary.
 pub(super) fn root_of(core: &Core, last: NodeId) -> NodeId {
     // Bounded, as servers may follow each other in a ring.
@@ -86,10 +145,7 @@ fn took_its_place(core: &Core, last: NodeId) -> Option<NodeId> {
 }
 
 /// The case with nothing on disk.
-fn first(core: &Core, time_up: bool) -> Heir {
-    let all: Vec<NodeId> = ids(&core.nodes).collect();
-    let silent: Vec<&str> =
-        core.nodes.iter().filter(|node| !answers(node)).map(|node| node.name.as_str()).collect();
+fn first(core: &mut Core, time_up: bool) -> Heir {
     if !time_up {
         return Heir::Soon("not every server has been heard yet".into());
     }
@@ -104,47 +160,101 @@ fn first(core: &Core, time_up: bool) -> Heir {
             (galera.join(" and "), if galera.len() == 1 { "is a Galera node" } else { "are Galera nodes" });
         return Heir::Nobody(format!("{names} {verb}, and cluster.kind is \"replication\": set \"galera\""));
     }
-    let writing: Vec<NodeId> = all.iter().copied().filter(|id| writes(core.node(*id))).collect();
-    let elsewhere = |root: NodeId| {
-        core.nodes.iter().find_map(|node| {
-            let source = &own(node)?.source()?.source;
-            let other = core.nodes.iter().find(|other| other.address == *source)?;
-            (other.name != core.name(root)).then(|| format!("{} follows {}", node.name, other.name))
-        })
-    };
+    let writing: Vec<NodeId> = ids(&core.nodes).filter(|id| writes(core.node(*id))).collect();
     match &*writing {
         [one] if core.node(*one).assessment.serves == Serves::No => {
             Heir::Nobody(format!("no server can write: {}", core.why_nobody()))
         }
-        [one] => match elsewhere(*one) {
-            None => Heir::This(*one),
-            Some(who) => Heir::Nobody(format!(
-                "{} is writable, but {who}: which is the primary cannot be told at the first start",
-                core.name(*one)
-            )),
-        },
-        [] if !silent.is_empty() => Heir::Nobody(format!(
-            "no server is writable, and {} cannot be asked: nobody is promoted at the first start",
-            silent.join(" and ")
-        )),
-        [] => root(core, &all),
+        [one] => the_writable(core, *one),
+        [] => root(core),
         several => {
             let names: Vec<&str> = several.iter().map(|id| core.name(*id)).collect();
             Heir::Nobody(format!(
-                "the primary cannot be told: {} are writable and follow nobody; make all but one read only",
-                names.join(" and ")
+                "the primary cannot be told: {} are writable and follow nobody; make all but one read only, or order a switchover to the one that is to be kept; {}",
+                names.join(" and "),
+                advice(core)
             ))
         }
     }
 }
 
-/// All servers answer and none is writable: the one that all others follow, or that has all that they have.
-fn root(core: &Core, all: &[NodeId]) -> Heir {
+/// One server is writable: it is the primary if all that answer follow it, also through others, and it has all of its own that they have.
+fn the_writable(core: &mut Core, one: NodeId) -> Heir {
+    let elsewhere = ids(&core.nodes).find_map(|id| {
+        let source = source_of(core, id)?;
+        (root_of(core, id) != one).then(|| format!("{} follows {}", core.name(id), core.name(source)))
+    });
+    if let Some(who) = elsewhere {
+        return Heir::Nobody(format!(
+            "{} is writable, but {who}: which is the primary cannot be told at the first start; {}",
+            core.name(one),
+            advice(core)
+        ));
+    }
+    let mine = own(core.node(one));
+    let lost = ids(&core.nodes).filter(|id| *id != one && !core.node(*id).drained()).find_map(|id| {
+        let theirs = own(core.node(id)).filter(|_| answers(core.node(id)))?;
+        Some((id, most::lost_of_its_own(mine?, theirs)?))
+    });
+    let Some((other, lost)) = lost else { return Heir::This(one) };
+    // It may have written that since it was asked.
+    let heard = core.node(other).answered_at.unwrap_or_default();
+    if !core.node(one).answered_since(heard) {
+        core.ask_probe(one);
+        return Heir::Soon(format!(
+            "{} is writable, and {} has more than it had: it is asked again",
+            core.name(one),
+            core.name(other)
+        ));
+    }
+    Heir::Nobody(format!(
+        "{} is writable, and lacks {lost} of its own, which {} has: it is not opened at the first start; {}",
+        core.name(one),
+        core.name(other),
+        advice(core)
+    ))
+}
+
+/// The servers that answer and that no operator has drained, and those of them that an order names first.
+fn held(core: &Core) -> (Vec<NodeId>, Vec<Held<'_>>, Vec<usize>) {
+    let counts = |id: &NodeId| !core.node(*id).drained() && answers(core.node(*id));
+    let all: Vec<NodeId> =
+        ids(&core.nodes).filter(counts).filter(|id| own(core.node(*id)).is_some()).collect();
+    let held = all.iter().filter_map(|id| Some(Held { name: core.name(*id), status: own(core.node(*id))? }));
+    let held = held.collect();
+    let mut first: Vec<usize> = (0..all.len()).collect();
+    first.sort_by_key(|place| {
+        let node = core.node(all[*place]);
+        (!writes(node), u32::MAX - node.priority, *place)
+    });
+    (all, held, first)
+}
+
+/// The servers that cannot be asked, and that no operator has drained.
+fn silent(core: &Core) -> Vec<&str> {
+    let counts = |node: &&Belief| !answers(node) && !node.drained();
+    core.nodes.iter().filter(counts).map(|node| node.name.as_str()).collect()
+}
+
+/// Who has most, and what an operator can order.
+fn advice(core: &Core) -> String {
+    let (_, held, first) = held(core);
+    most::advice(&held, &first, &silent(core))
+}
+
+/// No server is writable. If all answer: the one that all others follow, also through each other, or that has all that they have.
+fn root(core: &Core) -> Heir {
+    let away: Vec<&str> =
+        core.nodes.iter().filter(|node| !answers(node)).map(|node| node.name.as_str()).collect();
+    if !away.is_empty() {
+        return Heir::Nobody(format!(
+            "no server is writable, and {} cannot be asked: nobody is promoted at the first start; {}",
+            away.join(" and "),
+            advice(core)
+        ));
+    }
+    let all: Vec<NodeId> = ids(&core.nodes).collect();
     let alone = |id: &NodeId| own(core.node(*id)).is_some_and(|status| status.channels.is_empty());
-    let follows = |id: NodeId, root: NodeId| {
-        let source = own(core.node(id)).and_then(|status| status.source());
-        source.is_some_and(|channel| channel.source == core.node(root).address)
-    };
     let has_all = |root: NodeId| {
         let Some(mine) = own(core.node(root)).map(applied) else { return false };
         let has = |theirs: History| theirs.minus(&mine).is_ok_and(|lacks| lacks.is_empty());
@@ -156,8 +266,7 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
         core.node(root).assessment.serves != Serves::No
             && !core.node(root).drained()
             && has_all(root)
-            && (nobody_follows
-                || (roots.len() == 1 && all.iter().all(|id| *id == root || follows(*id, root))))
+            && (nobody_follows || (roots.len() == 1 && all.iter().all(|id| root_of(core, *id) == root)))
     };
     let best = roots
         .iter()
@@ -166,7 +275,7 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
         .min_by_key(|id| (u32::MAX - core.node(*id).priority, *id));
     match best {
         Some(best) => Heir::This(best),
-        None => Heir::Nobody(rootless(core, all)),
+        None => Heir::Nobody(rootless(core, &all)),
     }
 }
 
@@ -185,7 +294,10 @@ fn rootless(core: &Core, all: &[NodeId]) -> String {
         })
     });
     stranger.unwrap_or_else(|| {
-        "no server is writable, and none is there that all others follow and that has all they have: make the primary writable".into()
+        format!(
+            "no server is writable, and none is there that all others follow and that has all they have; {}",
+            advice(core)
+        )
     })
 }
 

@@ -282,7 +282,9 @@ impl Replication {
             theirs.and_then(|theirs| theirs.position.as_ref()).is_some_and(|theirs| has_each(status, theirs))
         };
         let is_fit = node.assessment.serves != Serves::No
-            || (id == lost && matches!(problem, "read_only" | "stray") && words::unfit(status).is_none())
+            || (id == lost
+                && matches!(problem, "read_only" | "stray")
+                && words::unfit_to_stay(status).is_none())
             || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
             || (problem == "not_applying" && words::unfit(status).is_none())
             || (problem == "other_source" && (followed || has_all()) && words::unfit(status).is_none());
@@ -401,7 +403,7 @@ impl Replication {
 
 /// Whether the server applies what it has received, or has applied all of it. If its SQL thread was stopped before, it cannot be made to:
 /// MariaDB deletes the relay logs when the threads start after a restart of the server.
-fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
+pub(super) fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
     let is_at_rest = || {
         let applied = status.position.as_ref();
         channel.received().zip(applied).is_some_and(|(received, applied)| {

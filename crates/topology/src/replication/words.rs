@@ -347,6 +347,12 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
     first(&sight, |rule| own.contains(&rule.name))
 }
 
+/// The same about a server that goes on as the primary that it was. What it got from others its replicas have already, so that
+/// log_slave_updates does not matter.
+pub(super) fn unfit_to_stay(status: &ReplicationStatus) -> Option<Finding> {
+    unfit(&ReplicationStatus { log_replica_updates: true, ..status.clone() })
+}
+
 /// The first rule that a server breaks which is not the primary.
 pub(super) fn replica(sight: &Sight) -> Option<Finding> {
     first(sight, |_| true)

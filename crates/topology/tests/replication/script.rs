@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [events] [manual] [dry-run] [external] [gap=60]
+//!           [own-log]           log_slave_updates is off everywhere
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
 //!   db2 broken                    its SQL thread has stopped with an error
@@ -29,7 +30,7 @@
 //!   order drain db3
 //!   order undrain db3
 //!   db3 held                      somebody stops its SQL thread
-//!   process end | process start   our own process
+//!   process end | process start | process forget   our own process; what it had on disk is lost
 //!   run 1.0                       so much time passes
 //! ```
 
@@ -184,6 +185,9 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
     world.are_of(family);
     world.semi_sync = words.contains(&"semi-sync");
     world.servers[primary].waits = world.semi_sync;
+    for server in &mut world.servers {
+        server.logs_only_its_own = words.contains(&"own-log");
+    }
     world.event_scheduler = words.contains(&"events");
     let replication = &mut world.settings.replication;
     replication.dry_run = words.contains(&"dry-run");
@@ -219,6 +223,7 @@ fn perform(world: &mut World, words: &[&str]) {
         ["quiet"] => world.busy = false,
         ["process", "end"] => world.end_process(),
         ["process", "start"] => world.start_process(),
+        ["process", "forget"] => world.forget(),
         ["order", "switchover", rest @ ..] => {
             let force = rest.contains(&"force");
             let to =

@@ -75,6 +75,8 @@ pub struct Server {
     pub on_the_way: VecDeque<Transaction>,
     /// It gets no processor time for this many steps.
     pub reads_late: usize,
+    /// log_slave_updates is off: its binlog names no other server.
+    pub logs_only_its_own: bool,
     /// Clients have written there.
     pub has_written: bool,
     pub newest: BTreeMap<u32, u64>,
@@ -236,8 +238,9 @@ impl Server {
     }
 
     pub fn status(&self, names: &[String], with_waits: bool) -> ReplicationStatus {
-        let history: Vec<String> =
-            self.newest.iter().map(|(server, number)| format!("0-{server}-{number}")).collect();
+        let is_logged = |server: &u32| !self.logs_only_its_own || *server == self.id;
+        let logged = self.newest.iter().filter(|(server, _)| is_logged(server));
+        let history: Vec<String> = logged.map(|(server, number)| format!("0-{server}-{number}")).collect();
         let channel = self.source.map(|source| Channel {
             source: format!("{}:3306", names[source]),
             io_running: self.fetching == Fetching::Yes,
@@ -267,7 +270,7 @@ impl Server {
             server_id: self.id,
             read_only: self.read_only,
             log_bin: true,
-            log_replica_updates: true,
+            log_replica_updates: !self.logs_only_its_own,
             gtid_strict_mode: true,
             position: Some(self.position()),
             history: history.ok(),

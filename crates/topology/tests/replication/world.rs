@@ -242,6 +242,15 @@ impl World {
         }
     }
 
+    /// What is on disk is lost.
+    pub fn forget(&mut self) {
+        self.disk = Restored { sessions_max: vec![None; self.names.len()], ..Restored::default() };
+        self.failed_over = None;
+        self.ended = None;
+        // Terms begin anew.
+        self.made_writable.clear();
+    }
+
     /// It is killed: its links end, and what it had begun is not continued.
     pub fn end_process(&mut self) {
         self.process += 1;

@@ -3,6 +3,7 @@
 //! ```text
 //!   resume   our own process is killed at each step of a switchover, and begins again
 //!   crashes  the primary is killed at random moments under writes: ten times, or REPLICATION_CRASHES (with REPLICATION_SEED)
+//!   first_start   without a memory: the primary is dead, or the replicas are a chain
 //!   price    without semi-synchronous replication: what may be lost is said, and is no less than what was
 //! ```
 //!
@@ -19,6 +20,7 @@ mod scene;
 mod writers;
 
 mod crashes;
+mod first_start;
 mod price;
 mod resume;
 

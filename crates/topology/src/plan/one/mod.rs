@@ -167,8 +167,7 @@ impl One {
     }
 
     fn starting(&mut self, core: &mut Core, group: &mut Group, until: Now) -> bool {
-        let waiting = core.nodes.iter().any(|node| node.assessment.problem == "unchecked");
-        let time_up = !waiting || core.now >= until;
+        let time_up = is_time_up(core, until);
         let (choice, held) = match group.start(core, time_up) {
             Heir::Any => (self.first_choice(core, time_up), None),
             Heir::This(to) => (Some(to), None),
@@ -427,6 +426,11 @@ impl One {
         run.ticket = Some(core.decide(term, Some(to)));
         self.phase = Phase::Moving(Box::new(run));
     }
+}
+
+/// At a start: every node has been checked, or is not waited for any longer.
+fn is_time_up(core: &Core, until: Now) -> bool {
+    core.now >= until || core.nodes.iter().all(|node| node.assessment.problem != "unchecked")
 }
 
 /// The successor of a writer that was lost at `lost`. A node that is not well (a donor, in maintenance) is taken only when no node is well,

@@ -91,11 +91,15 @@ impl One {
                 cut(core, from, budget, run.since);
             }
         }
-        if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == MoveKind::Failover) {
-            let text = format!(
-                "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
-                run.from.map_or("the writer", |from| core.name(from))
-            );
+        let is_waited_for = !matches!(run.kind, MoveKind::Handover { .. });
+        if let Some(order) = run.order.take_if(|_| now >= run.answer_by && is_waited_for) {
+            let text = match run.kind {
+                MoveKind::Failover => format!(
+                    "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
+                    run.from.map_or("the writer", |from| core.name(from))
+                ),
+                _ => format!("{} has not become the writer within the budget: it goes on", core.name(run.to)),
+            };
             core.refuse(order.id, "over_budget", text);
         }
         // The candidate does not serve any more, or is to be left itself.
@@ -317,6 +321,20 @@ impl One {
         };
         let to = match next {
             Ok(to) => to,
+            Err(text) if core.writer.is_none() && group.has_order_of_first() => {
+                core.hold(Level::Error, text);
+                if let Some(order) = run.order {
+                    core.refuse(
+                        order.id,
+                        "not_writable",
+                        format!("{name} cannot become the writer: it {why}"),
+                    );
+                }
+                group.first_failed();
+                core.decide(core.next_term(), None);
+                self.phase = Phase::Starting { until: core.now };
+                return false;
+            }
             Err(text) => {
                 // A writer that was given up because it does not commit may go on when no other node can write.
                 self.take_back(core, group);

@@ -1,7 +1,9 @@
 //! An operator's orders with one writer: whether each may start, and which node it leads to.
 
-use super::{One, Phase};
+use super::moving::{Move, MoveKind};
+use super::{One, Phase, is_time_up};
 use crate::NodeId;
+use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::election::elect;
 use crate::finding::Serves;
@@ -29,6 +31,9 @@ impl One {
                 // No node can take over.
                 self.take_back(core, group);
             }
+            return;
+        }
+        if self.start_by_order(core, group, &order, to, budget, force) {
             return;
         }
         let Some(writer) = self.may_order(core, &order) else { return };
@@ -69,6 +74,44 @@ impl One {
                     core.node(writer).assessment.reason
                 );
                 self.replace(core, group, writer, to, &because, Some((order.clone(), budget.over())));
+            }
+        }
+        true
+    }
+
+    /// No writer is known yet, and an operator names it. `false`: one is, or this kind of cluster has no such order.
+    fn start_by_order(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        order: &Running,
+        to: Option<NodeId>,
+        budget: Budget,
+        force: bool,
+    ) -> bool {
+        let Phase::Starting { until } = self.phase else { return false };
+        if core.writer.is_some() || group.follows(core) {
+            return false;
+        }
+        if !is_time_up(core, until) {
+            let text = "not every server has been heard yet: try again in a moment";
+            core.refuse(order.id, "busy", text);
+            return true;
+        }
+        match group.first_by_order(core, to, force) {
+            None => return false,
+            Some(Err(why)) => core.refuse(order.id, "not_writable", why),
+            Some(Ok(to)) => {
+                let term = core.next_term();
+                let because =
+                    format!("{} at the first start: {} is to write, term {term}", order.what, core.name(to));
+                core.hold(Level::Warn, because);
+                let mut run = Move::new(core, None, to, term, MoveKind::Start);
+                run.order = Some(order.clone());
+                run.answer_by = budget.over();
+                group.begin(core, to, term, false);
+                run.ticket = Some(core.decide(term, Some(to)));
+                self.phase = Phase::Moving(Box::new(run));
             }
         }
         true

@@ -180,6 +180,7 @@ fn servers(
         tried.warning(&few);
     }
     let all = crate::runtime::start()?.block_on(servers::all(settings, password, account));
+    let without_primary = account.and_then(|_| servers::without_primary(settings, &all));
     for (node, server) in settings.nodes.iter().zip(all) {
         let place =
             format!("{}:{}: node {} ({})", settings.file.display(), node.line, node.name, node.address);
@@ -195,6 +196,9 @@ fn servers(
                 }
             }
         }
+    }
+    if let Some(wrong) = without_primary {
+        tried.wrong_world(&wrong);
     }
     Ok(())
 }

@@ -45,11 +45,24 @@ pub async fn all(
     answers
 }
 
-/// What speaks against the servers together.
-fn tell_faults(settings: &Settings, answers: &mut [Result<Server, String>]) {
-    let standings = answers.iter().map(|answer| answer.as_ref().ok()?.standing.clone());
+/// What is said where no server can be told to be the primary.
+pub fn without_primary(settings: &Settings, answers: &[Result<Server, String>]) -> Option<String> {
+    // One that may not be asked about its sources is no silent one.
+    if answers.iter().flatten().any(|server| server.standing.is_none()) {
+        return None;
+    }
+    let standings = answers.iter().map(|answer| answer.as_ref().ok()?.standing.clone()).collect();
+    told(settings, standings, replication::setup::without_primary)
+}
+
+/// What `of` says of the servers together.
+pub fn told<T>(
+    settings: &Settings,
+    standings: Vec<Option<Standing>>,
+    of: impl Fn(&[replication::setup::Server]) -> T,
+) -> T {
     let addresses: Vec<&str> = settings.nodes.iter().map(|node| node.address.as_str()).collect();
-    let statuses = manager::as_configured(standings.collect(), &addresses);
+    let statuses = manager::as_configured(standings, &addresses);
     let servers: Vec<_> = settings
         .nodes
         .iter()
@@ -60,7 +73,13 @@ fn tell_faults(settings: &Settings, answers: &mut [Result<Server, String>]) {
             status: status.as_ref(),
         })
         .collect();
-    for (answer, faults) in answers.iter_mut().zip(replication::setup::faults(&servers)) {
+    of(&servers)
+}
+
+/// What speaks against the servers together.
+fn tell_faults(settings: &Settings, answers: &mut [Result<Server, String>]) {
+    let standings = answers.iter().map(|answer| answer.as_ref().ok()?.standing.clone()).collect();
+    for (answer, faults) in answers.iter_mut().zip(told(settings, standings, replication::setup::faults)) {
         if let Ok(server) = answer {
             server.wrong.extend(faults);
         }

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::accounts::Bypass;
 use super::read::{NodeFacts, Said};
 use super::rules::{RULES, Rule};
+use crate::commands::serve::servers::told;
 use crate::doctor::asked::{answered, named};
 use crate::doctor::judge::{Deciding, Finding, NodeReport, Report, Weight};
 use crate::settings::Settings;
+use topology::replication::setup::without_primary;
 
 /// What the option file should contain, since a running server does not show it: name, value, and whether it applies with semi-synchronous
 /// replication only.
@@ -78,6 +80,7 @@ impl Findings {
 fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
     let mut findings = Findings(vec![]);
     reach(nodes, &mut findings);
+    primary(settings, nodes, &mut findings);
     accounts(settings, nodes, &mut findings);
     // If semi-synchronous replication is enabled on any server, it should be on all.
     let semi_sync = answered(nodes).any(|(_, said)| {
@@ -119,6 +122,22 @@ fn reach(nodes: &[NodeFacts], findings: &mut Findings) {
             primaries,
             "several servers are writable and follow nobody",
             "each of them takes writes that the others never get",
+        );
+    }
+}
+
+/// No server is the primary: who has most.
+fn primary(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
+    if answered(nodes).any(|(_, said)| said.standing.is_none()) {
+        return;
+    }
+    let standings = nodes.iter().map(|node| node.said.as_ref().ok()?.standing.clone()).collect();
+    if let Some(what) = told(settings, standings, without_primary) {
+        findings.note(
+            Weight::Problem,
+            named(nodes, |_| true),
+            what,
+            "nobody is promoted without a memory of the primary, since it may have acknowledged what no other server has",
         );
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Secret};
+use manager::Standing;
 use topology::flavor::Flavor;
+use topology::replication::sql;
 
 use super::accounts::{self, Bypass, ReplicasAccount};
 use super::rules::RULES;
@@ -27,6 +29,8 @@ pub struct Said {
     pub variables: BTreeMap<String, Variable>,
     /// It is a replica.
     pub is_replica: bool,
+    /// Its position and its sources; `None` when it may not be asked about them.
+    pub standing: Option<Standing>,
     /// The number of semi-synchronous replicas, if as a primary it waits for them at this moment.
     pub waits_for: Option<u32>,
     /// Privileges that the monitor account needs and lacks, one sentence each.
@@ -110,11 +114,20 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let status = link.query("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_master%'", DEADLINE).await?;
     let waits = status.value_of("Rpl_semi_sync_master_status") == Some("ON");
     let clients = status.value_of("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok());
-    let is_replica = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
-        Ok(rows) => !rows.is_empty(),
+    let channels = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
+        Ok(rows) => Some(rows),
         // The missing privilege is reported in `lacks`.
-        Err(LinkError::Rejected { .. }) => false,
+        Err(LinkError::Rejected { .. }) => None,
         Err(other) => return Err(other),
+    };
+    let standing = match &channels {
+        Some(channels) if Flavor::of(&link.greeting.version) == Flavor::MariaDb => {
+            let variables = link.query(sql::VARIABLES, DEADLINE).await?;
+            let positions = link.query(sql::POSITIONS, DEADLINE).await?;
+            let status = link.query(sql::STATUS, DEADLINE).await?;
+            Some(Standing::read(&variables, &positions, &status, channels))
+        }
+        _ => None,
     };
     let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
@@ -123,7 +136,8 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     link.quit();
     Ok(Said {
         variables,
-        is_replica,
+        is_replica: channels.is_some_and(|rows| !rows.is_empty()),
+        standing,
         waits_for: clients.filter(|_| waits),
         lacks,
         lacks_for_errant,
