@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::faults::Event;
-use super::judge::Finding;
+use super::judge::{Finding, Kind};
 use super::result::{Outcomes, Phase, Report};
 
-/// How many findings are printed in full; `result.json` has all.
-const FINDINGS_SHOWN: usize = 20;
+/// How many findings of each kind are printed in full; `result.json` has all.
+const FINDINGS_SHOWN: usize = 4;
 
 /// The whole report. Writing to a String cannot fail.
 pub fn draw(report: &Report) -> String {
@@ -94,12 +94,16 @@ fn to_well(event: &Event) -> Option<f64> {
 
 fn verdict(report: &Report, out: &mut String) {
     let _ = writeln!(out, "* acknowledged / failed / outcome unknown to the client\n");
-    for (at, finding) in report.wrong().enumerate() {
-        if at >= FINDINGS_SHOWN {
-            let _ = writeln!(out, "... and {} more", report.wrong().count() - at);
-            break;
+    let mut shown: BTreeMap<Kind, usize> = BTreeMap::new();
+    for finding in report.wrong() {
+        let count = shown.entry(finding.kind).or_default();
+        *count += 1;
+        if *count <= FINDINGS_SHOWN {
+            let _ = writeln!(out, "WRONG, {}: {}", finding.kind.name(), finding.text);
         }
-        let _ = writeln!(out, "WRONG, {}: {}", finding.kind.name(), finding.text);
+    }
+    for (kind, count) in shown.iter().filter(|(_, count)| **count > FINDINGS_SHOWN) {
+        let _ = writeln!(out, "... and {} more of the kind {}", count - FINDINGS_SHOWN, kind.name());
     }
     if let Some(broke) = &report.broke {
         let _ = writeln!(out, "BROKE OFF: {broke}");
@@ -108,6 +112,34 @@ fn verdict(report: &Report, out: &mut String) {
         let _ = writeln!(
             out,
             "nothing lost, doubled, aborted or read backwards beyond what one server shows with the same transactions"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_findings_of_each_kind_are_printed_and_the_rest_is_counted() {
+        let findings = |kind, count| (0..count).map(move |at| Finding::new(kind, format!("number {at}")));
+        let through = Phase {
+            findings: findings(Kind::Bank, 6).chain(findings(Kind::Lost, 1)).collect(),
+            ..Phase::default()
+        };
+        let drawn = draw(&Report { through, ..Report::default() });
+        assert!(drawn.contains("lost 1, bank 6"), "{drawn}");
+        assert!(
+            drawn.contains("WRONG, lost: number 0") && drawn.contains("WRONG, bank: number 3"),
+            "{drawn}"
+        );
+        assert!(drawn.contains("... and 2 more of the kind bank") && !drawn.contains("number 4"), "{drawn}");
+        assert!(!drawn.contains("nothing lost"), "{drawn}");
+        assert!(draw(&Report::default()).contains("nothing lost"));
+        let broke = draw(&Report { broke: Some("db1 does not answer".into()), ..Report::default() });
+        assert!(
+            broke.contains("BROKE OFF: db1 does not answer") && !broke.contains("nothing lost"),
+            "{broke}"
         );
     }
 }
