@@ -129,17 +129,17 @@ impl Errant {
         }
     }
 
-    /// Those of them that a server at `position` lacks for certain. A MariaDB server that was made from a backup has the rows of servers that
-    /// its binlog state does not name: with nothing of a server, and a position beyond its last number, it has them or never will.
+    /// Those of them that `one` lacks, unless it only forgot who wrote them: a MariaDB server that was made from a backup has rows of servers
+    /// that its binlog state does not name. `newest`: the position of the one that has them. Where `one` has the newest of that by server and
+    /// number, it is on the same line, and has what comes before.
     #[must_use]
-    pub fn beyond(&self, position: &Position) -> Self {
-        match (self, position) {
-            (Self::MariaDb(runs), Position::MariaDb(position)) => Self::MariaDb(runs.chosen(|run| {
-                let is_lacking = |last: mariadb::Gtid| {
-                    last.sequence < run.last || (last.sequence == run.last && last.server != run.server)
-                };
-                run.after > 0 || position.in_domain(run.domain).is_none_or(is_lacking)
-            })),
+    pub fn beyond(&self, one: &History, newest: &Position) -> Self {
+        match (self, one, newest) {
+            (Self::MariaDb(runs), History::MariaDb(one), Position::MariaDb(newest)) => {
+                let is_on_line =
+                    |domain| newest.in_domain(domain).is_some_and(|newest| one.contains_gtid(newest));
+                Self::MariaDb(runs.chosen(|run| run.after > 0 || !is_on_line(run.domain)))
+            }
             _ => self.clone(),
         }
     }

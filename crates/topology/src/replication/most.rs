@@ -34,9 +34,10 @@ pub(super) fn lost_of_its_own(one: &ReplicationStatus, other: &ReplicationStatus
 }
 
 fn lacks(one: &ReplicationStatus, other: &ReplicationStatus) -> Result<Errant, String> {
-    let lacks = all_of(other).minus(&all_of(one)).map_err(|why| why.to_string())?;
-    Ok(match one.has() {
-        Some(position) => lacks.beyond(&position),
+    let mine = all_of(one);
+    let lacks = all_of(other).minus(&mine).map_err(|why| why.to_string())?;
+    Ok(match other.has() {
+        Some(newest) => lacks.beyond(&mine, &newest),
         None => lacks,
     })
 }
@@ -135,8 +136,20 @@ pub(super) fn advice(all: &[Held], first: &[usize], silent: &[&str]) -> String {
     match (order, silent) {
         (Some(order), []) => format!("{has_most}; {order}"),
         (Some(order), _) => format!("{has_most}{start}, {order}"),
-        (None, _) => format!("{has_most}{start}"),
+        (None, _) => format!("{has_most}{start}{}", unfitness(all)),
     }
+}
+
+/// Why those that have most cannot be the primary: a clause, or nothing.
+fn unfitness(all: &[Held]) -> String {
+    let best = most(all).into_iter();
+    let each: Vec<String> = best
+        .filter_map(|place| {
+            let why = unfit(all[place].status, false)?;
+            Some(format!("; {} cannot be the primary: it {why}", all[place].name))
+        })
+        .collect();
+    each.concat()
 }
 
 #[cfg(test)]
@@ -179,11 +192,14 @@ mod tests {
 
     #[test]
     fn diverged_servers_are_told_apart() {
-        let split = [at("0-2-6", "0-1-4,0-2-6"), at("0-1-5", "0-1-5")];
-        let told = told(&split, &[]);
-        assert!(told.starts_with("db2 has 0-2-"), "{told}");
-        assert!(told.contains("db3 has 0-1-5, which db2 has not") && told.contains("drain"), "{told}");
-        assert!(!told.contains("switchover"), "{told}");
+        // Also if one of them has higher numbers, and the other had written nothing before.
+        for last in [5, 9] {
+            let split = [at("0-2-6", "0-1-4,0-2-6"), at(&format!("0-1-{last}"), &format!("0-1-{last}"))];
+            let told = told(&split, &[]);
+            assert!(told.starts_with("db2 has 0-2-"), "{told}");
+            assert!(told.contains(&format!("{last}, which db2 has not")) && told.contains("drain"), "{told}");
+            assert!(!told.contains("switchover"), "{told}");
+        }
     }
 
     #[test]
@@ -202,5 +218,9 @@ mod tests {
         filtered.log_bin = false;
         let told = told(&[at("0-1-5", "0-1-5"), filtered], &["db1"]);
         assert!(!told.contains("switchover"), "{told}");
+        assert!(
+            told.ends_with("; db3 cannot be the primary: it could feed no replica: log_bin is off"),
+            "{told}"
+        );
     }
 }

@@ -9,11 +9,9 @@
 //! server whose primary does not answer is not promoted without an order, and an order does not promote one that has less than another that
 //! answers.
 
-use protocol::gtid::History;
-
 use super::external::is_external;
 use super::most::{self, Held};
-use super::sight::{answers, applied, follows_stranger, history, ours, own, ring, writes};
+use super::sight::{answers, follows_stranger, ours, own, ring, writes};
 use super::{Replication, words};
 use crate::NodeId;
 use crate::belief::Belief;
@@ -256,9 +254,9 @@ fn root(core: &Core) -> Heir {
     let all: Vec<NodeId> = ids(&core.nodes).collect();
     let alone = |id: &NodeId| own(core.node(*id)).is_some_and(|status| status.channels.is_empty());
     let has_all = |root: NodeId| {
-        let Some(mine) = own(core.node(root)).map(applied) else { return false };
-        let has = |theirs: History| theirs.minus(&mine).is_ok_and(|lacks| lacks.is_empty());
-        all.iter().all(|id| own(core.node(*id)).and_then(history).is_none_or(has))
+        let Some(mine) = own(core.node(root)) else { return false };
+        // What a replica has received and not applied may be all that is left of what was acknowledged.
+        all.iter().filter_map(|id| own(core.node(*id))).all(|theirs| most::lacking(mine, theirs).is_none())
     };
     let roots: Vec<NodeId> = all.iter().copied().filter(alone).collect();
     let nobody_follows = roots.len() == all.len();
