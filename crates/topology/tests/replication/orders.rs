@@ -176,6 +176,7 @@ impl World {
                 }
                 2 => server.follow(usize::from(source.0)),
                 _ if !server.error.is_empty() => return Some(Err(server.error.clone())),
+                _ if !server.fetch_error.is_empty() => return Some(Err(server.fetch_error.clone())),
                 _ if server.is_shut_out => return Some(Err("Access denied".into())),
                 _ if server.fetching == Fetching::Yes => return Some(Ok(())),
                 _ => return None,

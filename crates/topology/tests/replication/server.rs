@@ -62,7 +62,10 @@ pub struct Server {
     pub stuck: Option<Stall>,
     /// Its last transaction is counted, and written in part only: no replica gets it.
     pub is_half_written: bool,
+    /// Of its SQL thread.
     pub error: String,
+    /// Of its I/O thread, also one that is left over.
+    pub fetch_error: String,
     /// It tells a source that does not answer that it stops, and carries out nothing else meanwhile.
     pub goodbye_until: Duration,
     /// It waits for a replica at each commit.
@@ -100,6 +103,7 @@ impl Server {
         self.fetching = Fetching::Connecting;
         self.applies = true;
         self.error.clear();
+        self.fetch_error.clear();
     }
 
     pub fn stop_threads(&mut self) {
@@ -137,6 +141,7 @@ impl Server {
         }
         self.stop_threads();
         self.error.clear();
+        self.fetch_error.clear();
         self.began = false;
         self.goodbye_until = Duration::ZERO;
         self.read_only = true;
@@ -254,7 +259,11 @@ impl Server {
                 self.last().as_ref().map_or(String::new(), gtid)
             },
             delay_s: self.delay_s,
-            error: self.error.clone(),
+            error: if self.applies && !self.fetch_error.is_empty() {
+                self.fetch_error.clone()
+            } else {
+                self.error.clone()
+            },
             lag_s: self.applies.then_some(0),
             ..Channel::default()
         });
@@ -345,7 +354,7 @@ fn fetch(
         server.fetching = Fetching::Yes;
         if let Err(error) = server.fetch(source, most()) {
             server.fetching = Fetching::No;
-            server.error = error;
+            server.fetch_error = error;
         }
     }
     server.read(most());

@@ -8,7 +8,7 @@ use lab::stage::account::MONITOR_USER;
 use serde_json::Value;
 
 use crate::program::{LONG, Serving, until};
-use crate::scene::{Scene, is_well, status_when, writer};
+use crate::scene::{Scene, is_well, journal, status_when, writer};
 use crate::{found, sentence, until_clean, until_found};
 
 /// The monitor may not make servers read only: a row with the GRANT to run, and an order that is refused before anything is begun.
@@ -60,11 +60,14 @@ async fn refused_from_one_host(scene: &Scene, serving: &Serving) {
     let create = format!("CREATE USER 'replication'@'{host}' IDENTIFIED BY 'another'");
     scene.stage.run_in("db1", &create).await.unwrap();
     until_clean(serving);
+    let followed = || journal(serving).matches("db2 follows db1").count();
+    let before = followed();
     let said = serving.ask(&["switchover", "--to", "db2"]).with(1);
     assert!(
         said.contains("refused (not_followed): db1 could not follow db2: ") && said.contains("Access denied"),
         "{said}"
     );
+    until("db2 follows db1 again", || (followed() > before).then_some(()));
     status_when(serving, "db1 goes on", |status| writer(status) == "db1" && is_well(status));
     serving.ask(&["switchover", "--to", "db2", "--force"]).with(0);
     scene.stage.run_in("db2", &format!("DROP USER 'replication'@'{host}'")).await.unwrap();
