@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::output::write_report;
 use crate::capacity::{CapacityPlan, run, table};
 use crate::failover::progress::Progress;
 use crate::stage::ClusterKind;
@@ -88,16 +89,7 @@ pub async fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         let _ = std::fs::remove_dir_all(&dir);
     }
     let report = report.context("lab capacity")?;
-    let drawn = table::draw(&report);
-    println!("{drawn}");
-    let json = serde_json::to_value(&report)?;
-    if let Some(path) = &args.json {
-        super::output::write_json(path, &json)?;
-    }
-    if let Some(dir) = &args.out_dir {
-        super::output::write_text(&dir.join("table.txt"), &drawn)?;
-        super::output::write_json(&dir.join("result.json"), &json)?;
-        println!("everything: {}", dir.display());
-    }
+    let figures = serde_json::to_value(&report)?;
+    write_report(&table::draw(&report), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::failover::{Cluster, WorkDir};
+use super::output::write_report;
 use crate::consistency::{ConsistencyPlan, run, table};
 use crate::failover::progress::Progress;
 use crate::stage::ClusterKind;
@@ -17,7 +18,7 @@ pub struct ConsistencyArgs {
     /// Which kind of cluster
     #[arg(long, value_enum, default_value = "galera")]
     pub cluster: Cluster,
-    /// Replication: a commit returns before a replica has it, so that a failover loses acknowledged transactions [default: semi-synchronous]
+    /// Replication: a commit returns before a replica has it, so that a failover may lose acknowledged transactions [default: semi-synchronous]
     #[arg(long)]
     pub asynchronous: bool,
     /// Seconds of faults and moves; the last fault is undone after them
@@ -71,16 +72,7 @@ pub async fn run(args: &ConsistencyArgs) -> anyhow::Result<ExitCode> {
         work.keep_logs(dir)?;
     }
     let report = report?;
-    let drawn = table::draw(&report);
-    println!("{drawn}");
-    let json = serde_json::to_value(&report)?;
-    if let Some(path) = &args.json {
-        super::output::write_json(path, &json)?;
-    }
-    if let Some(dir) = &args.out_dir {
-        super::output::write_text(&dir.join("table.txt"), &drawn)?;
-        super::output::write_json(&dir.join("result.json"), &json)?;
-        println!("everything: {}", dir.display());
-    }
+    let figures = serde_json::to_value(&report)?;
+    write_report(&table::draw(&report), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -17,6 +17,25 @@ pub fn write_json(path: &Path, json: &serde_json::Value) -> anyhow::Result<()> {
     write_text(path, &format!("{json:#}\n"))
 }
 
+/// Prints a report's table, and writes what was asked for: its figures as JSON to a file, and both to a directory.
+pub fn write_report(
+    table: &str,
+    figures: &serde_json::Value,
+    json: Option<&Path>,
+    out_dir: Option<&Path>,
+) -> anyhow::Result<()> {
+    println!("{table}");
+    if let Some(path) = json {
+        write_json(path, figures)?;
+    }
+    if let Some(dir) = out_dir {
+        write_text(&dir.join("table.txt"), table)?;
+        write_json(&dir.join("result.json"), figures)?;
+        println!("everything: {}", dir.display());
+    }
+    Ok(())
+}
+
 /// Range of a rate (per second) and a time (s): a day is long enough, and both limits are far from what a clock can represent.
 const RANGE: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
 

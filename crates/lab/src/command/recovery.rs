@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use super::output::write_report;
 use crate::failover::progress::Progress;
 use crate::recovery::cell::CELLS;
 use crate::recovery::{RecoveryPlan, page, pool_mb, run, table};
@@ -65,17 +66,10 @@ pub async fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     let report = run::run(&plan, &cells, &dir, &progress).await;
     progress.end();
     let report = report.context("lab recovery")?;
-    let drawn = table::draw(&report);
-    println!("{drawn}");
-    let json = serde_json::to_value(&report)?;
-    if let Some(path) = &args.json {
-        super::output::write_json(path, &json)?;
-    }
+    let figures = serde_json::to_value(&report)?;
+    write_report(&table::draw(&report), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
     if let Some(dir) = &args.out_dir {
-        super::output::write_text(&dir.join("table.txt"), &drawn)?;
-        super::output::write_json(&dir.join("result.json"), &json)?;
         super::output::write_text(&dir.join("report.html"), &page::page(&report))?;
-        println!("everything: {}", dir.display());
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

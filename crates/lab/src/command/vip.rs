@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::output::write_report;
 use crate::failover::progress::Progress;
 use crate::vip::scenario::Scenario;
 use crate::vip::{Families, VipPlan, run, table};
@@ -47,15 +48,7 @@ pub async fn run(args: &VipArgs) -> anyhow::Result<ExitCode> {
     let report = run::run(&plan, &progress).await;
     progress.end();
     let report = report?;
-    let drawn = table::draw(&report);
-    println!("{drawn}");
-    if let Some(path) = &args.json {
-        super::output::write_json(path, &report.json()?)?;
-    }
-    if let Some(dir) = &args.out_dir {
-        super::output::write_text(&dir.join("table.txt"), &drawn)?;
-        super::output::write_json(&dir.join("result.json"), &report.json()?)?;
-        println!("everything: {}", dir.display());
-    }
+    let figures = report.json()?;
+    write_report(&table::draw(&report), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,6 +1,6 @@
 //! Clients that append unique values to lists and read whole lists, in transactions of one to four steps.
 //!
-//! A list is one row whose text grows: every read shows the order of all appends before it. A list gets some hundred values; then
+//! A list is one row whose text grows: every read shows the order of all appends before it. A list gets two dozen values; then
 //! another takes its place, so that reads stay short.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -99,11 +99,11 @@ impl Replication {
             return core.writer;
         }
         let begun = self.fence.as_ref().and_then(|fence| fence.lost);
-        // At a first start by order: the one that the new primary has followed.
-        let followed = || self.forced.map(|to| (to, root_of(core, to))).filter(|(to, root)| to != root);
-        begun.or_else(|| match core.writer {
-            Some(last) => Some(root_of(core, last)),
-            None => followed().map(|(_, root)| root),
+        begun.or_else(|| match (core.writer, self.forced) {
+            (Some(last), _) => Some(root_of(core, last)),
+            // At a first start by order: the one that the new primary has followed.
+            (None, Some(to)) => Some(root_of(core, to)).filter(|root| *root != to),
+            (None, None) => None,
         })
     }
 

@@ -53,12 +53,13 @@ impl Replication {
             }
             if self.may_write(core, id) {
                 self.demote(core, id, term, core.settings.barrier_deadline);
-            } else if let Some(primary) = primary.filter(|primary| {
-                let is_unconnected = self.is_unconnected(core, id, *primary);
-                self.should_follow(core, id, *primary, is_unconnected)
-            }) {
-                self.server_mut(id).unconnected = None;
-                self.order(core, Action::Follow { node: id, source: primary, term, within: FOLLOW_DEADLINE });
+            } else if let Some(primary) = primary {
+                self.note_unconnected(core, id, primary);
+                if self.should_follow(core, id, primary) {
+                    self.server_mut(id).unconnected = None;
+                    let within = FOLLOW_DEADLINE;
+                    self.order(core, Action::Follow { node: id, source: primary, term, within });
+                }
             }
         }
     }
@@ -84,23 +85,17 @@ impl Replication {
         self.server(id).may_write.is_some() || own(core.node(id)).is_some_and(|status| !status.read_only)
     }
 
-    /// Whether it has tried in vain for a while to connect to the primary, and has applied all that it received: what it has not applied is
-    /// deleted when it is told its source, and could not be fetched again.
-    fn is_unconnected(&mut self, core: &Core, id: NodeId, primary: NodeId) -> bool {
+    /// Notes since when its I/O thread has tried in vain to connect to the primary.
+    fn note_unconnected(&mut self, core: &Core, id: NodeId, primary: NodeId) {
         let address = &core.node(primary).address;
-        let status = own(core.node(id));
-        let tries =
-            |channel: &Channel| channel.source == *address && !channel.io_running && !channel.io_stopped;
-        if status.and_then(|status| status.source()).is_none_or(|channel| !tries(channel)) {
-            self.server_mut(id).unconnected = None;
-            return false;
-        }
-        let since = *self.server_mut(id).unconnected.get_or_insert(core.now);
-        let is_applied = status.is_some_and(|status| status.has() == status.position);
-        is_applied && core.now.saturating_sub(since) >= RETELL_AFTER
+        let channel = own(core.node(id)).and_then(|status| status.source());
+        let tries = channel
+            .is_some_and(|channel| channel.source == *address && !channel.io_running && !channel.io_stopped);
+        let known = &mut self.server_mut(id).unconnected;
+        *known = tries.then(|| known.unwrap_or(core.now));
     }
 
-    fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId, is_unconnected: bool) -> bool {
+    fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
         let (node, server) = (core.node(id), self.server(id));
         let Some(status) =
             own(node).filter(|status| !status.galera && server.errant.is_none() && !node.is_renumbered)
@@ -122,8 +117,11 @@ impl Replication {
             Some(channel) if node.drained() && is_only_stopped(channel, address) => false,
             // An event that it cannot apply needs an operator.
             Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,
-            Some(channel) => {
-                channel.source != *address || !channel.sql_running || channel.io_stopped || is_unconnected
+            Some(channel) if channel.source != *address || !channel.sql_running || channel.io_stopped => true,
+            // What it has not applied is deleted when it is told its source, and could not be fetched again.
+            Some(_) => {
+                let has_tried = |since| core.now.saturating_sub(since) >= RETELL_AFTER;
+                server.unconnected.is_some_and(has_tried) && status.has() == status.position
             }
             None => status.channels.is_empty(),
         }

@@ -336,8 +336,8 @@ impl Replication {
         let status = own(node).filter(|status| !status.galera)?;
         let Some(primary) = core.writer else {
             // By an operator's order it is taken as it is.
-            let is_ordered = self.fence.as_ref().is_some_and(|fence| Some(fence.to) == self.forced);
-            return if is_ordered && self.forced == Some(id) {
+            let is_to_begin = self.fence.as_ref().is_some_and(|fence| fence.to == id);
+            return if is_to_begin && self.forced == Some(id) {
                 words::unfit_to_stay(status)
             } else {
                 before_the_first(core, id)

@@ -350,7 +350,8 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
 /// The same about a server that goes on as the primary that it was. What it got from others its replicas have already, so that
 /// log_slave_updates does not matter.
 pub(super) fn unfit_to_stay(status: &ReplicationStatus) -> Option<Finding> {
-    unfit(&ReplicationStatus { log_replica_updates: true, ..status.clone() })
+    // The last of the rules that count.
+    unfit(status).filter(|finding| finding.problem != "no_binlog" || !status.log_bin)
 }
 
 /// The first rule that a server breaks which is not the primary.

@@ -14,6 +14,8 @@ mod left;
 mod program;
 mod scene;
 mod unread;
+#[path = "../program/unread.rs"]
+mod unread_result;
 mod writers;
 
 use std::time::Instant;

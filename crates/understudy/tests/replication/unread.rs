@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use mysql_async::Row;
 use mysql_async::prelude::Queryable;
 
 use crate::program::{Serving, until};
 use crate::scene::{Scene, is_well, status_when, writer};
+use crate::unread_result::Unread;
 use crate::writers::{Writers, connect};
 
-/// 200 MB: more than all buffers on the way hold.
-const LARGE: &str = "SELECT REPEAT('x', 10000) FROM seq_1_to_20000";
 /// The others may wait so long; the budget would be 5 s.
 const GAP_MAX: Duration = Duration::from_millis(1500);
 
@@ -18,9 +16,7 @@ const GAP_MAX: Duration = Duration::from_millis(1500);
 pub async fn result(scene: &Scene, serving: &Serving) {
     let before = writer(&status_when(serving, "all are well", is_well));
     let mut client = connect(scene.through()).await.unwrap();
-    let mut rows = client.query_iter(LARGE).await.unwrap();
-    let first: Option<Row> = rows.next().await.unwrap();
-    assert!(first.is_some());
+    let unread = Unread::begin(&mut client).await;
     until("the check names the client", || {
         let said = serving.ask(&["switchover", "--check"]).with(0);
         let line = said.lines().find(|line| line.starts_with("unread "))?;
@@ -38,15 +34,8 @@ pub async fn result(scene: &Scene, serving: &Serving) {
     assert!(told.gap(began) < GAP_MAX, "{:?}", told.gap(began));
     assert_eq!(told.errors, Vec::<String>::new());
 
-    let end = loop {
-        match rows.next().await {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("the whole result came"),
-            Err(error) => break error,
-        }
-    };
+    let end = unread.cut().await;
     assert!(end.to_string().contains("9105"), "{end}");
-    drop(rows);
     assert_eq!(client.query_first("SELECT 1").await.unwrap(), Some(1));
     let status = status_when(serving, "all are well", is_well);
     assert_ne!(writer(&status), before);

@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use mysql_async::Row;
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 
 use crate::clients::{Session, Traffic, connect};
 use crate::program::Serving;
+use crate::unread_result::Unread;
 use crate::{APPLICATION, PATIENCE, Scene, is_well, node, status_when};
 
-/// 200 MB: more than all buffers on the way hold.
-const LARGE: &str = "SELECT REPEAT('x', 10000) FROM seq_1_to_20000";
 /// The budget of a drain would be 5 s.
 const DRAINED_IN_MAX: Duration = Duration::from_secs(3);
 
@@ -93,22 +91,13 @@ pub async fn all(scene: &Scene) -> String {
 async fn unread(scene: &Scene, serving: &Serving) {
     let mut client = connect(scene.mysql).await.unwrap();
     let place: String = client.query_first("SELECT @@wsrep_node_name").await.unwrap().unwrap();
-    let mut rows = client.query_iter(LARGE).await.unwrap();
-    let first: Option<Row> = rows.next().await.unwrap();
-    assert!(first.is_some());
+    let unread = Unread::begin(&mut client).await;
     let began = Instant::now();
     let said = serving.ask(&["drain", &place]).with(0);
     println!("          all write: {} after {:.3} s", said.trim(), began.elapsed().as_secs_f64());
     assert!(began.elapsed() < DRAINED_IN_MAX, "{:?}", began.elapsed());
-    let end = loop {
-        match rows.next().await {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("the whole result came"),
-            Err(error) => break error,
-        }
-    };
+    let end = unread.cut().await;
     assert!(end.to_string().contains("9105"), "{end}");
-    drop(rows);
     assert!(client.query_first::<u8, _>("SELECT 1").await.unwrap() == Some(1));
     serving.ask(&["undrain", &place]).with(0);
 }

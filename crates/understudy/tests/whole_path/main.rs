@@ -19,6 +19,8 @@ mod pinned;
 #[path = "../program/mod.rs"]
 mod program;
 mod scalearc;
+#[path = "../program/unread.rs"]
+mod unread_result;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

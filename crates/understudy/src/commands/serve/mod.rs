@@ -4,6 +4,7 @@ mod check;
 mod first_start;
 mod ports;
 mod reload;
+pub mod replicas_account;
 pub mod servers;
 mod warm;
 mod warnings;

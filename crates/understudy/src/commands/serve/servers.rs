@@ -8,6 +8,7 @@ use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
 use topology::replication::{self, ReplicationStatus, sql};
 
+use super::replicas_account;
 use crate::doctor::asked;
 use crate::settings::Settings;
 
@@ -119,19 +120,16 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         wrong.push(lacks(&missing, monitor));
     }
     link.quit();
-    if let Some(replicas) = replicas {
+    if let Some(replicas) = replicas
+        && let Some(account) = replicas_account::check(address, replicas, DEADLINE).await
+    {
         let user = &replicas.user;
-        match manager::follower::admits(address, replicas, DEADLINE).await {
-            Err(error) => wrong.push(format!(
-                "the account that replicas log in with, {user}, is refused: {error}; put the password in [cluster.replication] right, or \
-                 run on the primary: CREATE USER IF NOT EXISTS '{user}'@'%' IDENTIFIED BY '...'; ALTER USER '{user}'@'%' IDENTIFIED BY '...'; GRANT REPLICATION SLAVE ON *.* TO '{user}'@'%'"
-            )),
-            Ok(Some(false)) => wrong.push(format!(
-                "the account that replicas log in with, {user}, lacks REPLICATION SLAVE; run on the primary: GRANT REPLICATION SLAVE ON *.* TO \
-                 '{user}'@'%'"
-            )),
-            Ok(_) => {}
-        }
+        let first =
+            if account.is_refusal() { "put the password in [cluster.replication] right, or " } else { "" };
+        let statements = account.statements(user).join("; ");
+        wrong.push(format!(
+            "the account that replicas log in with, {user}, {account}; {first}run on the primary: {statements}"
+        ));
     }
     let role = role(&standing.status);
     Ok(Server { version, role, wrong, standing: may_tell_sources.then_some(standing) })

@@ -1,10 +1,8 @@
-//! Checks the accounts: which may write in spite of read_only, which privileges the monitor lacks for errant transactions, and whether
-//! replicas can log in.
+//! Checks the accounts: which may write in spite of read_only, and which privileges the monitor lacks for errant transactions.
 
-use std::fmt;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login};
+use link::{Link, LinkError};
 
 /// An account that may write in spite of read_only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,41 +58,6 @@ pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec
         .into_iter()
         .filter(|right| !held.may(right))
         .collect())
-}
-
-/// What is wrong with the account that replicas log in with.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReplicasAccount {
-    /// The server's or the link's error.
-    Refused(String),
-    /// It may log in, and not replicate.
-    LacksRight,
-}
-
-impl ReplicasAccount {
-    /// It cannot log in at all.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_))
-    }
-}
-
-/// To follow the account's name.
-impl fmt::Display for ReplicasAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => write!(f, "is refused: {error}"),
-            Self::LacksRight => write!(f, "lacks REPLICATION SLAVE"),
-        }
-    }
-}
-
-/// `None` when nothing is wrong with it, or when its grants cannot be read.
-pub async fn replicas(address: &str, login: &Login, deadline: Duration) -> Option<ReplicasAccount> {
-    match manager::follower::admits(address, login, deadline).await {
-        Err(error) => Some(ReplicasAccount::Refused(error.to_string())),
-        Ok(Some(false)) => Some(ReplicasAccount::LacksRight),
-        Ok(_) => None,
-    }
 }
 
 #[cfg(test)]

@@ -174,15 +174,12 @@ fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     }
     let Some(replication) = &settings.replication else { return };
     for (wrong, who) in alike(nodes, |said| said.replicas_account.clone()) {
-        let user = replication.user.replace('\'', "''");
         let what = format!("the account that replicas log in with, {}, {wrong}", replication.user);
         let mut because = "nobody can follow this server when it is the primary".to_owned();
-        let mut sql = vec![format!("GRANT REPLICATION SLAVE ON *.* TO '{user}'@'%'")];
         if wrong.is_refusal() {
             because.push_str("; where the password in [cluster.replication] is wrong, put it right there and run `understudy reload` instead");
-            let account = |how| format!("{how} '{user}'@'%' IDENTIFIED BY '...'");
-            sql.splice(0..0, [account("CREATE USER IF NOT EXISTS"), account("ALTER USER")]);
         }
+        let sql = wrong.statements(&replication.user);
         let sql: Vec<&str> = sql.iter().map(String::as_str).collect();
         findings.propose(Weight::Problem, who, what, because, &sql, &[]);
     }

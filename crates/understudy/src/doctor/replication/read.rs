@@ -9,8 +9,9 @@ use manager::Standing;
 use topology::flavor::Flavor;
 use topology::replication::sql;
 
-use super::accounts::{self, Bypass, ReplicasAccount};
+use super::accounts::{self, Bypass};
 use super::rules::RULES;
+use crate::commands::serve::replicas_account::{self, ReplicasAccount};
 use crate::commands::serve::servers::rights_missing;
 use crate::doctor::asked;
 use crate::mycnf;
@@ -144,7 +145,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         bypass,
         managers,
         replicas_account: match replicas {
-            Some(replicas) => accounts::replicas(address, replicas, DEADLINE).await,
+            Some(replicas) => replicas_account::check(address, replicas, DEADLINE).await,
             None => None,
         },
     })

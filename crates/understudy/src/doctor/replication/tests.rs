@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::accounts::{Bypass, ReplicasAccount};
+use super::accounts::Bypass;
 use super::judge::report;
 use super::read::{NodeFacts, Said, Variable};
+use crate::commands::serve::replicas_account::ReplicasAccount;
 use crate::doctor::judge::{Finding, Weight};
 use crate::doctor::page;
 use crate::settings::Settings;
