@@ -385,6 +385,10 @@ impl Cycle {
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
                 Action::Replication(action) => self.tend_server(acts, action),
+                Action::Remember { written } => {
+                    // If the store's thread has ended, the program ends, too.
+                    let _ = self.store.send(Work::Written(written, unix_ms()));
+                }
                 Action::Barrier { node, term, lost, at_least, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
                     let lost = lost.map(|lost| cycle_state.aliases.names_of(&self.address(lost)));

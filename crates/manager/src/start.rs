@@ -12,6 +12,7 @@ use topology::fact::Fact;
 use topology::galera::Component;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::reads::Reached;
+use topology::replication::Written;
 use topology::routes::{Lane, Routes};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
@@ -155,9 +156,9 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once. Everything else arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let Opened { store, saved, loans, component, newest_row_unix_ms, thread: store_thread } =
+    let Opened { store, saved, loans, component, written, newest_row_unix_ms, thread: store_thread } =
         Store::open(&settings.store)?;
-    let restored = restore(&settings, &saved, component, newest_row_unix_ms);
+    let restored = restore(&settings, &saved, component, written, newest_row_unix_ms);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
     let (facts_in, facts) = mpsc::channel(FACTS_MAX);
@@ -277,6 +278,7 @@ fn restore(
     settings: &Settings,
     saved: &Saved,
     component: Option<Component>,
+    written: Option<(Written, u64)>,
     newest_row_unix_ms: Option<u64>,
 ) -> Restored {
     // If the clock was set back since then, it counts as just now.
@@ -291,6 +293,7 @@ fn restore(
         is_writer_incomplete: saved.is_writer_incomplete,
         renumbered: saved.renumbered.iter().filter_map(|name| settings.cluster.node(name)).collect(),
         component,
+        written: written.map(|(written, unix_ms)| (written, ago(unix_ms))),
         away: newest_row_unix_ms.map(ago),
     }
 }

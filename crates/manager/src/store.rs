@@ -14,6 +14,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::oneshot;
 use topology::galera::Component;
+use topology::replication::Written;
 use topology::view::Level;
 
 use crate::hurry::loan::Loan;
@@ -35,6 +36,8 @@ const RENUMBERED: &str = "CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMA
 /// The writer's component in a Galera cluster, as JSON.
 const COMPONENT: &str =
     "CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL)";
+/// What the primary of a primary-replica setup reported last, as JSON.
+const WRITTEN: &str = "CREATE TABLE IF NOT EXISTS written (id INTEGER PRIMARY KEY CHECK (id = 1), report TEXT NOT NULL, at_unix_ms INTEGER NOT NULL)";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -124,6 +127,8 @@ pub(crate) enum Work {
     Save(Saved, OnWritten),
     /// Replaces the writer's component. An error is logged.
     Remember(Component),
+    /// Replaces what the primary reported last, and when. An error is logged.
+    Written(Written, u64),
     /// Replaces the list of changed settings.
     Lend(Vec<Loan>, OnWritten),
     Note(JournalRow, Shelf),
@@ -143,13 +148,14 @@ impl Store {
         let saved = file.saved()?;
         let loans = file.loans().map_err(|error| explain(path, &error))?;
         let component = file.component().map_err(|error| explain(path, &error))?;
+        let written = file.written().map_err(|error| explain(path, &error))?;
         let newest_row_unix_ms = file.newest_row_unix_ms().map_err(|error| explain(path, &error))?;
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
-        Ok(Opened { store: Store { queue }, saved, loans, component, newest_row_unix_ms, thread })
+        Ok(Opened { store: Store { queue }, saved, loans, component, written, newest_row_unix_ms, thread })
     }
 
     /// Queues a request; `Err` returns it when the thread is gone.
@@ -164,6 +170,8 @@ pub(crate) struct Opened {
     pub saved: Saved,
     pub loans: Vec<Loan>,
     pub component: Option<Component>,
+    /// What the primary reported last, and when that was written, in milliseconds since 1970.
+    pub written: Option<(Written, u64)>,
     /// When the newest journal row was written, in milliseconds since 1970.
     pub newest_row_unix_ms: Option<u64>,
     pub thread: JoinHandle<()>,
@@ -249,7 +257,7 @@ impl File {
                 let (result, told) = match save {
                     Work::Save(saved, told) => (self.save(&saved), told),
                     Work::Lend(loans, told) => (self.lend(&loans), told),
-                    Work::Remember(..) | Work::Note(..) | Work::Last(..) => continue,
+                    Work::Remember(..) | Work::Written(..) | Work::Note(..) | Work::Last(..) => continue,
                 };
                 told(result.map_err(|error| explain(&self.path, &error)));
             }
@@ -258,6 +266,7 @@ impl File {
                 match work {
                     Work::Note(row, shelf) => rows.push((row, shelf)),
                     Work::Remember(component) => self.remember(&component),
+                    Work::Written(written, at_unix_ms) => self.write(&written, at_unix_ms),
                     Work::Last(rows_max, reply) => {
                         self.note(&std::mem::take(&mut rows));
                         let result = self.last(rows_max).map_err(|error| explain(&self.path, &error));
@@ -360,6 +369,34 @@ impl File {
         }
     }
 
+    fn written(&self) -> rusqlite::Result<Option<(Written, u64)>> {
+        let row: Option<(String, u64)> = self
+            .decisions
+            .query_row("SELECT report, at_unix_ms FROM written WHERE id = 1", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        Ok(row.and_then(|(report, at_unix_ms)| match serde_json::from_str(&report) {
+            Ok(written) => Some((written, at_unix_ms)),
+            Err(error) => {
+                tracing::warn!("what the store has of the primary's last report cannot be read: {error}");
+                None
+            }
+        }))
+    }
+
+    /// Not synced, as above.
+    fn write(&mut self, written: &Written, at_unix_ms: u64) {
+        let done = serde_json::to_string(written).map_err(|error| error.to_string()).and_then(|report| {
+            let statement = "INSERT INTO written (id, report, at_unix_ms) VALUES (1, ?1, ?2)
+                 ON CONFLICT (id) DO UPDATE SET report = excluded.report, at_unix_ms = excluded.at_unix_ms";
+            self.journal.execute(statement, params![report, at_unix_ms]).map_err(|error| error.to_string())
+        });
+        if let Err(error) = done {
+            tracing::warn!("the primary's last report could not be written: {error}");
+        }
+    }
+
     /// A journal that cannot be written is no reason to stop: the log has the same sentence.
     fn note(&mut self, rows: &[(JournalRow, Shelf)]) {
         #[cfg(test)]
@@ -454,6 +491,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
             .and_then(|()| connection.execute_batch(INCOMPLETE))
             .and_then(|()| connection.execute_batch(RENUMBERED))
             .and_then(|()| connection.execute_batch(COMPONENT))
+            .and_then(|()| connection.execute_batch(WRITTEN))
             .and_then(|()| tell_advice_apart(connection))
             .map_err(|error| explain(path, &error));
     }
@@ -471,6 +509,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         change.execute_batch(INCOMPLETE)?;
         change.execute_batch(RENUMBERED)?;
         change.execute_batch(COMPONENT)?;
+        change.execute_batch(WRITTEN)?;
         change.execute_batch(IS_ADVICE)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
@@ -520,9 +559,10 @@ pub(crate) mod tests {
     fn what_is_saved_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let Opened { store, saved, loans, component, thread, newest_row_unix_ms } =
+        let Opened { store, saved, loans, component, written, thread, newest_row_unix_ms } =
             Store::open(&path).unwrap();
         assert_eq!((saved, loans, component, newest_row_unix_ms), (Saved::default(), vec![], None, None));
+        assert_eq!(written, None);
         let eight = Saved {
             term: 8,
             writer: Some("db2".into()),
@@ -555,6 +595,16 @@ pub(crate) mod tests {
         for seqno in [7, 8] {
             assert!(store.send(Work::Remember(view(seqno))).is_ok());
         }
+        let report = |position: &str| Written {
+            address: "h:1".into(),
+            position: position.into(),
+            acknowledged: "0-1-7".into(),
+            waited: true,
+            timeout_ms: Some(3_600_000),
+        };
+        for (position, at_unix_ms) in [("0-1-8", 3), ("0-1-9", 4)] {
+            assert!(store.send(Work::Written(report(position), at_unix_ms)).is_ok());
+        }
         for text in ["one", "two", "three"] {
             let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
             assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
@@ -568,6 +618,7 @@ pub(crate) mod tests {
         let opened = Store::open(&path).unwrap();
         assert_eq!((opened.saved, opened.loans), (eight, vec![loan("db2"), loan("db3")]));
         assert_eq!((opened.newest_row_unix_ms, opened.component), (Some(5), Some(view(8))));
+        assert_eq!(opened.written, Some((report("0-1-9"), 4)));
     }
 
     #[test]
@@ -575,7 +626,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE component; ALTER TABLE journal DROP COLUMN is_advice;
+        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE component; DROP TABLE written; ALTER TABLE journal DROP COLUMN is_advice;
             INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
         Connection::open(&path).unwrap().execute_batch(older).unwrap();
         let Opened { store, loans, .. } = Store::open(&path).unwrap();

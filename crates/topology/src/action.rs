@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::galera::action as galera;
 use crate::order::{OrderId, OrderReply};
 use crate::reads::Reached;
-use crate::replication::action as replication;
+use crate::replication::{Written, action as replication};
 use crate::routes::Routes;
 use crate::{NodeId, Term};
 
@@ -41,6 +41,11 @@ pub enum Action {
         is_writer_incomplete: bool,
         /// [`crate::brain::Restored::renumbered`].
         renumbered: Vec<NodeId>,
+    },
+    /// Write what the primary of a primary-replica setup reported last to disk, as far as that is possible. Has no outcome.
+    Remember {
+        /// The report.
+        written: Written,
     },
     /// Something to do to a Galera cluster.
     Galera(galera::Action),

@@ -18,7 +18,7 @@ use crate::finding::{Finding, NodeState, Serves};
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
 use crate::places::Places;
-use crate::replication::{self, FailoverPolicy, Replication};
+use crate::replication::{self, FailoverPolicy, Replication, Written};
 use crate::status::Status;
 use crate::{NodeId, Term};
 
@@ -87,12 +87,21 @@ impl Group {
         }
     }
 
-    /// What an earlier process has left: what `core` has of the writer's component; the writer, if it had come back without transactions of its own; and how long ago that process last wrote
-    /// something down.
-    pub fn restore(&mut self, core: &Core, incomplete: Option<NodeId>, away: Option<Duration>) {
+    /// What an earlier process has left: what `core` has of the writer's component; the writer, if it had come back without transactions of
+    /// its own; how long ago that process last wrote something down; and what the primary reported last.
+    pub fn restore(
+        &mut self,
+        core: &Core,
+        incomplete: Option<NodeId>,
+        away: Option<Duration>,
+        written: Option<(Written, Duration)>,
+    ) {
         match self {
             Self::Galera(group) => group.restore(core),
-            Self::Replication(group) => group.restore(incomplete, away),
+            Self::Replication(group) => {
+                group.restore(incomplete, away);
+                group.restore_written(core, written);
+            }
         }
     }
 

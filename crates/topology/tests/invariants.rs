@@ -275,6 +275,7 @@ impl World {
             | Action::Reached(_)
             | Action::ReadAccounts { .. }
             | Action::ReadTables { .. }
+            | Action::Remember { .. }
             | Action::Galera(
                 galera::Action::Remember { .. }
                 | galera::Action::Forget { .. }

@@ -179,7 +179,11 @@ impl Manager {
             Action::Galera(galera::Action::Evict { victim, via, view, within, .. }) => {
                 self.evict(victim, via, view, within);
             }
-            Action::Galera(_) | Action::Replication(_) | Action::PublishReads(_) | Action::Reached(_) => {}
+            Action::Galera(_)
+            | Action::Replication(_)
+            | Action::Remember { .. }
+            | Action::PublishReads(_)
+            | Action::Reached(_) => {}
             Action::ReadAccounts { node } => self.answer_soon(Fact::Accounts { node, rows: vec![] }),
             Action::ReadTables { node } => {
                 self.answer_soon(Fact::Catalogue { node, catalogue: Catalogue::default() });

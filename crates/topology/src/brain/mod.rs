@@ -44,6 +44,7 @@ use crate::plan::all::All;
 use crate::plan::one::One;
 use crate::problem::{NOT_COMMITTING, seconds};
 use crate::readers::{Common, Readers};
+use crate::replication::Written;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
 use crate::{NodeId, Term};
@@ -70,6 +71,8 @@ pub struct Restored {
     pub renumbered: Vec<NodeId>,
     /// The writer's component in a Galera cluster, as [`crate::galera::Action::Remember`] had it last.
     pub component: Option<Component>,
+    /// What the primary reported last, as [`crate::action::Action::Remember`] had it last, and how long before the start.
+    pub written: Option<(Written, Duration)>,
     /// How long before the start an earlier process last wrote something down; `None` when there was none. A server that has restarted since
     /// then did so unseen.
     pub away: Option<Duration>,
@@ -125,7 +128,12 @@ impl Brain {
         for id in ids(&core.nodes) {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
         }
-        group.restore(&core, writer.filter(|_| restored.is_writer_incomplete), restored.away);
+        group.restore(
+            &core,
+            writer.filter(|_| restored.is_writer_incomplete),
+            restored.away,
+            restored.written,
+        );
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),

@@ -202,9 +202,12 @@ impl Replication {
         let now = core.now;
         let since = *self.fence.as_mut()?.quiet_since.get_or_insert(now);
         let since = since.max(self.parted_at());
-        let lost = self.fence.as_ref()?.lost.filter(|_| self.forced != Some(to))?;
         // `to` has what it was chosen for unless it has restarted. A lost primary that answers is waited for when it is fenced.
         let began_anew = self.server(to).relinked && !writes(core.node(to));
+        if began_anew && core.writer.is_none() {
+            return self.first_again(core, to);
+        }
+        let lost = self.fence.as_ref()?.lost.filter(|_| self.forced != Some(to))?;
         let is_known = !began_anew && (lost == to || !may_send(core, lost));
         if is_known {
             return None;
@@ -228,6 +231,21 @@ impl Replication {
             Heir::Stay { .. } => Some(Way::Outrun("may not take over: the old primary lives".into())),
             Heir::Soon(_) => Some(Way::Wait),
             _ => None,
+        }
+    }
+
+    /// `to` was chosen at a first start, and has restarted since: whether it would be chosen with what it has now.
+    fn first_again(&mut self, core: &mut Core, to: NodeId) -> Option<Way> {
+        if self.forced == Some(to) {
+            return self.first_by_order(core, Some(to), true).err().map(Way::Outrun);
+        }
+        match self.start(core, true) {
+            Heir::This(best) if best == to => None,
+            Heir::This(best) => {
+                Some(Way::Outrun(format!("has restarted, and has less than {}", core.name(best))))
+            }
+            Heir::Soon(_) => Some(Way::Wait),
+            _ => Some(Way::Outrun("has restarted, and may have less than it had".into())),
         }
     }
 
@@ -346,6 +364,7 @@ impl Replication {
         if let Some(fence) = self.fence.take() {
             self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
         }
+        self.remember_taken_over(core, to);
         self.forced = None;
         self.decided = true;
         self.last_word = None;
@@ -362,7 +381,7 @@ impl Replication {
         let server = self.server_mut(to);
         server.writable_since = Some(core.now);
         server.errant = None;
-        server.lost = None;
+        (server.lost, server.is_unproven) = (None, false);
         server.was_incomplete = false;
         server.uncompared = None;
         server.relinked = false;

@@ -9,6 +9,7 @@
 //!                               ├──> reconnect_test a primary that is silent: can its replicas still connect to it?
 //!                               ├──> parting        a lost primary that may come back: the replicas stop fetching from it
 //!                               ├──> receiving      a dead primary: may a replica still receive something from it?
+//!                               ├──> remembered     what the primary reported last, also on disk
 //!                               ├──> successor      who takes over, and what that may lose
 //!                               ├──> start          who is the primary when this process has just started
 //!                               ├──> most           who of those that answer has most, for an operator's first order
@@ -36,6 +37,7 @@ mod most;
 mod parting;
 mod receiving;
 mod reconnect_test;
+mod remembered;
 mod renumber;
 pub mod settings;
 pub mod setup;
@@ -59,6 +61,8 @@ pub(crate) use self::external::is_external;
 use self::follow::Followed;
 use self::late::Late;
 use self::reconnect_test::Asked;
+use self::remembered::Remembered;
+pub use self::remembered::Written;
 pub use self::settings::{FailoverPolicy, Manager, Settings};
 use self::sight::{LastWord, Said};
 pub use self::status::{ReplicationStatus, SemiSync};
@@ -85,6 +89,8 @@ pub(crate) struct Replication {
     fence: Option<Fence>,
     /// The primary's last status report while it was the primary.
     last_word: Option<LastWord>,
+    /// What the primary reported last, also before this process started.
+    remembered: Option<Remembered>,
     /// The primary's position in its first report as such to this process. All that was acknowledged before is at or before it.
     base: Option<Position>,
     /// Since this process started, a server has taken over or was confirmed as the primary. Any other writable server must be made read only.
@@ -136,6 +142,8 @@ struct Server {
     relinked: bool,
     /// Its own transactions that other servers have and it has not: it has lost them.
     lost: Option<String>,
+    /// It counts as such only while another server cannot be asked.
+    is_unproven: bool,
     /// It had lost some before this process started.
     was_incomplete: bool,
     /// It did not answer, or could not be reached, at some time since this process started.
@@ -150,6 +158,7 @@ impl Replication {
             servers: vec![Server::default(); nodes],
             fence: None,
             last_word: None,
+            remembered: None,
             base: None,
             decided: false,
             away: None,

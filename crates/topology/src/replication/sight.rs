@@ -37,8 +37,11 @@ pub(super) struct LastWord {
     pub position: Option<Position>,
     /// How long its process had run.
     pub uptime_s: Option<u64>,
-    /// Its position in the report before that. A replica has had the time since to receive it.
-    pub before: Option<Position>,
+    /// Where commits waited for a replica: a position up to which replicas have acknowledged all.
+    pub acknowledged: Option<Position>,
+    /// Sessions whose commits waited for that, and the commits that had been acknowledged.
+    pub waiting: u32,
+    pub acknowledged_count: u64,
     /// Commits waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
     pub asked: Now,
@@ -64,7 +67,12 @@ pub(super) fn answers(node: &Belief) -> bool {
 
 /// Whether the server reports itself as writable and follows no other.
 pub(super) fn writes(node: &Belief) -> bool {
-    answers(node) && own(node).is_some_and(|status| !status.read_only && status.channels.is_empty())
+    answers(node) && wrote(node)
+}
+
+/// Whether it did so in its last report, also if it does not answer any more.
+pub(super) fn wrote(node: &Belief) -> bool {
+    own(node).is_some_and(|status| !status.read_only && status.channels.is_empty())
 }
 
 /// The channel by which a server that answers says that it follows `primary`.
@@ -100,6 +108,17 @@ pub(super) fn all_of(status: &ReplicationStatus) -> History {
         all.add(has);
     }
     all
+}
+
+/// The position up to which replicas have acknowledged all that the primary wrote, by its report `now` and the one before. The position was read
+/// before the counters, and replicas acknowledge in the order of the commits.
+fn acknowledged(last: Option<LastWord>, now: &ReplicationStatus) -> Option<Position> {
+    if now.semi_sync.waiting == 0 {
+        return now.position.clone();
+    }
+    let last = last?;
+    let since = now.semi_sync.acknowledged_count.saturating_sub(last.acknowledged_count);
+    if since >= u64::from(last.waiting) { last.position } else { last.acknowledged }
 }
 
 impl Replication {
@@ -148,6 +167,7 @@ impl Replication {
         self.note_writable(id, status.read_only);
         if core.writer == Some(id) {
             self.in_time(id, asked);
+            self.prove_anew(core, id);
             self.compare_new_link(core, id, status, asked);
             // One that has restarted is no measure for the others before it was compared with them, nor if it lacks what they have of it.
             let server = self.server(id);
@@ -168,6 +188,22 @@ impl Replication {
         }
     }
 
+    /// The servers that could not be asked when the primary came back answer, or were drained: it is compared again.
+    fn prove_anew(&mut self, core: &mut Core, id: NodeId) {
+        let is_missing = |other: NodeId| !answers(core.node(other)) && !core.node(other).drained();
+        let is_replaced = self.fence.as_ref().is_some_and(|fence| fence.to != id);
+        if !self.server(id).is_unproven || ids(&core.nodes).any(|other| other != id && is_missing(other)) {
+            return;
+        }
+        let server = self.server_mut(id);
+        // It is compared as one that may have lost some, however it came back.
+        (server.is_unproven, server.was_incomplete, server.lost) = (false, true, None);
+        // While another is about to take its place, the choice compares all of them.
+        if !is_replaced {
+            self.linked(core, id);
+        }
+    }
+
     /// The primary has reported its status. Which transactions another server has and the primary has not is decided only with a report of
     /// the primary that was asked for after the other's report arrived. Everything that the other showed can by then have come from the
     /// primary.
@@ -180,21 +216,21 @@ impl Replication {
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
         let primary = history(status);
-        // Reports in quick succession count as one.
-        let before = self.last_word.take().and_then(|word| {
-            let is_old = asked.saturating_sub(word.asked) >= core.settings.probe_interval / 2;
-            if is_old { word.position } else { word.before }
-        });
+        let acknowledged = acknowledged(self.last_word.take(), status)
+            .or_else(|| self.remembered_as_acknowledged(core, id, status.dialect.family()));
         self.last_word = Some(LastWord {
             origin: status.origin(),
             history: primary.clone(),
-            before,
+            acknowledged: acknowledged.clone(),
+            waiting: status.semi_sync.waiting,
+            acknowledged_count: status.semi_sync.acknowledged_count,
             position: status.position.clone(),
             uptime_s: status.uptime_s,
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
             asked,
         });
         self.note_left(core, id, status, asked);
+        self.remember(core, id, status, acknowledged.as_ref(), asked);
         let Some(primary) = primary else { return };
         let mut renumbered = vec![];
         for other in ids(&core.nodes).filter(|other| *other != id) {
@@ -285,15 +321,23 @@ impl Replication {
                 Some(format!("{lacks}, which {name} had in its last report, and {name} cannot be asked now"))
             })
         });
-        let missing = ids(&core.nodes).find(|other| *other != id && !answers(core.node(*other)));
+        let is_missing =
+            |other: &NodeId| *other != id && !answers(core.node(*other)) && !core.node(*other).drained();
+        let missing = ids(&core.nodes).find(is_missing);
         let before = missing.filter(|_| was_incomplete).map(|missing| {
             format!(
                 "as was found before this program was restarted, and {} cannot be asked now",
                 core.name(missing)
             )
         });
+        // What a server has shown counts more.
+        let unproven = before.or_else(|| self.may_lack(core, id, status));
+        let unproven = unproven.filter(|_| lost.is_none());
+        let gone = || self.lacks_acknowledged(core, id, status).filter(|_| unproven.is_none());
+        let lost = lost.or_else(gone);
         let server = self.server_mut(id);
-        server.lost = lost.or(before);
+        server.is_unproven = unproven.is_some();
+        server.lost = lost.or(unproven);
         server.was_incomplete &= server.lost.is_some();
         server.uncompared = None;
     }

@@ -11,7 +11,7 @@
 
 use super::external::is_external;
 use super::most::{self, Held};
-use super::sight::{answers, follows_stranger, ours, own, ring, writes};
+use super::sight::{answers, follows_stranger, ours, own, ring, writes, wrote};
 use super::{Replication, words};
 use crate::NodeId;
 use crate::belief::Belief;
@@ -176,24 +176,35 @@ fn first(core: &mut Core, time_up: bool) -> Heir {
     }
 }
 
-/// One server is writable: it is the primary if all that answer follow it, also through others, and it has all of its own that they have.
+/// One server is writable. It is the primary if all that answer follow it, also through others; if it has all of its own that others have or
+/// had; and, where a server is silent, if at least one follows it: otherwise the silent one may have taken its place.
 fn the_writable(core: &mut Core, one: NodeId) -> Heir {
+    let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != one && !core.node(*id).drained()).collect();
+    let follows = |id: NodeId| source_of(core, id).is_some() && root_of(core, id) == one;
     let elsewhere = ids(&core.nodes).find_map(|id| {
         let source = source_of(core, id)?;
-        (root_of(core, id) != one).then(|| format!("{} follows {}", core.name(id), core.name(source)))
+        (!follows(id)).then(|| format!("but {} follows {}", core.name(id), core.name(source)))
     });
-    if let Some(who) = elsewhere {
+    let silent = silent(core);
+    let wrote = || {
+        let it = others.iter().map(|id| core.node(*id)).find(|node| !answers(node) && wrote(node))?;
+        Some(format!("but {} was, too, and cannot be asked now", it.name))
+    };
+    let alone = || {
+        let is_alone = !silent.is_empty() && !others.iter().any(|id| follows(*id));
+        is_alone.then(|| {
+            format!("but no server that answers follows it, and {} cannot be asked", silent.join(" and "))
+        })
+    };
+    if let Some(why) = elsewhere.or_else(wrote).or_else(alone) {
         return Heir::Nobody(format!(
-            "{} is writable, but {who}: which is the primary cannot be told at the first start; {}",
+            "{} is writable, {why}: which is the primary cannot be told at the first start; {}",
             core.name(one),
             advice(core)
         ));
     }
     let mine = own(core.node(one));
-    let lost = ids(&core.nodes).filter(|id| *id != one && !core.node(*id).drained()).find_map(|id| {
-        let theirs = own(core.node(id)).filter(|_| answers(core.node(id)))?;
-        Some((id, most::lost_of_its_own(mine?, theirs)?))
-    });
+    let lost = others.iter().find_map(|id| Some((*id, most::lost_of_its_own(mine?, own(core.node(*id))?)?)));
     let Some((other, lost)) = lost else { return Heir::This(one) };
     // It may have written that since it was asked.
     let heard = core.node(other).answered_at.unwrap_or_default();

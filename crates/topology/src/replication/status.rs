@@ -42,6 +42,9 @@ pub struct ReplicationStatus {
     pub channels: Vec<Channel>,
     /// Semi-synchronous replication.
     pub semi_sync: SemiSync,
+    /// Each commit is on disk before it is acknowledged: sync_binlog and innodb_flush_log_at_trx_commit.
+    #[serde(skip)]
+    pub is_durable: bool,
     /// Threads_connected.
     pub threads_connected: u32,
     /// Uptime: how long ago its process started, in seconds.
@@ -62,6 +65,15 @@ pub struct SemiSync {
     pub replica_enabled: bool,
     /// It does acknowledge.
     pub replica_active: bool,
+    /// As a primary it waits for so long, in milliseconds; `None` when it was not said.
+    #[serde(skip)]
+    pub timeout_ms: Option<u64>,
+    /// Sessions whose commits wait for a replica now.
+    #[serde(skip)]
+    pub waiting: u32,
+    /// Commits that a replica has acknowledged since the server started.
+    #[serde(skip)]
+    pub acknowledged_count: u64,
 }
 
 #[allow(clippy::ref_option)] // serde gives it so
@@ -146,8 +158,19 @@ pub fn read<'a>(
             primary_active: on(counter("Rpl_semi_sync_source_status", "Rpl_semi_sync_master_status")),
             replicas: number(counter("Rpl_semi_sync_source_clients", "Rpl_semi_sync_master_clients")),
             replica_enabled: on(setting("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")),
+            timeout_ms: setting("rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout")
+                .and_then(|value| value.parse().ok()),
             replica_active: on(counter("Rpl_semi_sync_replica_status", "Rpl_semi_sync_slave_status")),
+            waiting: number(counter(
+                "Rpl_semi_sync_source_wait_sessions",
+                "Rpl_semi_sync_master_wait_sessions",
+            )),
+            acknowledged_count: counter("Rpl_semi_sync_source_yes_tx", "Rpl_semi_sync_master_yes_tx")
+                .and_then(|value| value.parse().ok())
+                .unwrap_or_default(),
         },
+        is_durable: variables("sync_binlog") == Some("1")
+            && variables("innodb_flush_log_at_trx_commit").is_some_and(|value| value == "1" || value == "3"),
         threads_connected: number(status("Threads_connected")),
         uptime_s: status("Uptime").and_then(|value| value.parse().ok()),
     }

@@ -9,7 +9,7 @@
 //! may have acknowledged what no other server has. The failover then waits, until that server answers, an operator drains it, or an
 //! operator orders a switchover with force.
 
-use protocol::gtid::{History, Order, Origin, Position};
+use protocol::gtid::{Family, History, Order, Origin, Position};
 
 use super::channel::Channel;
 use super::external::is_external;
@@ -127,9 +127,14 @@ impl Replication {
     /// Why it is not certain that `best` has what the lost primary had when it became the primary, so that no other server can have
     /// received it since.
     fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId, waited: bool) -> Option<String> {
-        // A lost primary that answers shows what it has. If it was given up in the middle of a commit, it may have more than it can still
-        // send, but where commits waited for a replica, some replica has that too.
-        if answers(core.node(lost)) && (waited || !core.node(lost).pulse.has_broken_off()) {
+        // A lost primary that answers shows what it has. If it was given up in the middle of a commit, it may have more than it can still send,
+        // but where commits waited for a replica, some replica has that too, unless both have lost it: it shows less than it had reported.
+        let is_shown = if waited {
+            self.lacks_remembered(core, lost).is_none()
+        } else {
+            !core.node(lost).pulse.has_broken_off()
+        };
+        if answers(core.node(lost)) && is_shown {
             return None;
         }
         let most = core.settings.replication.behind_max;
@@ -137,19 +142,25 @@ impl Replication {
         let behind = kept_up.zip(self.lost_since).map(|(at, lost)| lost.saturating_sub(at));
         let (name, primary) = (core.name(best), core.node(lost));
         let has_received = |it: &Position| own(core.node(best)).is_some_and(|status| has_each(status, it));
-        let before = self.last_word.as_ref().and_then(|word| word.before.as_ref());
+        let acknowledged = self.last_word.as_ref().and_then(|word| word.acknowledged.as_ref());
         let why = match &self.base {
-            None if waited => {
-                "what it had is not known, as this program has not heard it as the primary".to_owned()
-            }
+            _ if best == lost => match own(primary).and_then(|it| self.lacks_acknowledged(core, lost, it)) {
+                Some(lacks) => format!("it lacks {lacks}"),
+                None => return None,
+            },
+            None if waited => match self.acknowledged_before(core, lost, family(core, best)) {
+                Ok(position) if has_received(&position) => return None,
+                Ok(_) => {
+                    format!("{name} has not all that a replica had acknowledged, and perhaps lost since")
+                }
+                Err(why) => why,
+            },
             None => return None,
             Some(base) if !has_received(base) => {
                 format!("{name} has not received yet what it had when it became the primary")
             }
-            Some(_) if waited && !before.is_none_or(has_received) => {
-                format!(
-                    "{name} has not what it had some time before, which a replica may have acknowledged and lost"
-                )
+            Some(_) if waited && !acknowledged.is_none_or(has_received) => {
+                format!("{name} has not all that a replica had acknowledged, and perhaps lost since")
             }
             Some(_) => match behind.filter(|behind| *behind > most) {
                 Some(behind) => format!("{name} had not kept up with it for {}", seconds(behind)),
@@ -411,6 +422,10 @@ pub(super) fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
         })
     };
     channel.sql_running || is_at_rest()
+}
+
+fn family(core: &Core, id: NodeId) -> Family {
+    own(core.node(id)).map(|status| status.dialect.family()).unwrap_or_default()
 }
 
 /// All that a server has, applied or received; `None` unless it answers.

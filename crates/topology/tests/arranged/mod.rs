@@ -165,7 +165,9 @@ impl Arranged {
                 to_node(via);
                 gone.iter_mut().for_each(to_node);
             }
-            Action::Galera(G::Ease { .. } | G::Remember { .. }) | Action::Say(_) => {}
+            Action::Galera(G::Ease { .. } | G::Remember { .. })
+            | Action::Remember { .. }
+            | Action::Say(_) => {}
             Action::Replication(R::Follow { node, source, .. } | R::Reconnect { node, source, .. }) => {
                 [node, source].into_iter().for_each(to_node);
             }

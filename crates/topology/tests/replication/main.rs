@@ -53,6 +53,13 @@ fn an_old_primary_gives_nobody_what_the_new_one_has_not() {
 }
 
 #[test]
+fn nothing_acknowledged_is_missing_after_everything_has_ended() {
+    for family in [Family::MariaDb, Family::MySql] {
+        simulation::run_all_of(family, simulation::seeds(0..300), simulation::Faults::OfEnds);
+    }
+}
+
+#[test]
 fn no_replica_takes_over_after_a_reset_of_the_primary() {
     for family in [Family::MariaDb, Family::MySql] {
         simulation::run_all_of(family, simulation::seeds(0..500), simulation::Faults::OfResets);

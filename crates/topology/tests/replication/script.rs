@@ -7,6 +7,7 @@
 //! ```text
 //!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [events] [manual] [dry-run] [external] [gap=60]
 //!           [own-log]           log_slave_updates is off everywhere
+//!           [durable]           each commit is synced everywhere
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
 //!   db2 broken                    its SQL thread has stopped with an error
@@ -179,6 +180,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         is_writer_incomplete: false,
         renumbered: vec![],
         component: None,
+        written: None,
         away: None,
     };
     let mut world = World::new(names.clone(), primary, restored, None);
@@ -187,6 +189,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
     world.servers[primary].waits = world.semi_sync;
     for server in &mut world.servers {
         server.logs_only_its_own = words.contains(&"own-log");
+        server.is_durable = words.contains(&"durable");
     }
     world.event_scheduler = words.contains(&"events");
     let replication = &mut world.settings.replication;

@@ -70,6 +70,9 @@ pub struct Server {
     pub goodbye_until: Duration,
     /// It waits for a replica at each commit.
     pub waits: bool,
+    /// Its commits that no replica has acknowledged yet, by identity, the oldest first; and how many were acknowledged.
+    pub unacknowledged: VecDeque<u64>,
+    pub acknowledged_count: u64,
     pub applied: Vec<Transaction>,
     /// Its binlog begins with this one: RESET MASTER.
     pub logged_from: usize,
@@ -80,6 +83,8 @@ pub struct Server {
     pub reads_late: usize,
     /// log_slave_updates is off: its binlog names no other server.
     pub logs_only_its_own: bool,
+    /// It syncs each commit.
+    pub is_durable: bool,
     /// Clients have written there.
     pub has_written: bool,
     pub newest: BTreeMap<u32, u64>,
@@ -124,6 +129,9 @@ impl Server {
         let number =
             if self.is_mysql { own() } else { self.logged().last().map_or(0, |last| last.number) } + 1;
         self.has_written = true;
+        if self.waits {
+            self.unacknowledged.push_back(uid);
+        }
         self.add(Transaction { server: self.id, number, uid, at });
     }
 
@@ -146,6 +154,8 @@ impl Server {
         self.goodbye_until = Duration::ZERO;
         self.read_only = true;
         self.waits = false;
+        self.unacknowledged.clear();
+        self.acknowledged_count = 0;
         self.up = true;
         self.frozen = false;
         self.life += 1;
@@ -284,12 +294,16 @@ impl Server {
             position: Some(self.position()),
             history: history.ok(),
             channels: channel.into_iter().collect(),
+            is_durable: self.is_durable,
             semi_sync: SemiSync {
                 primary_enabled: self.waits,
                 primary_active: self.waits,
                 replica_enabled: with_waits,
                 replica_active: with_waits && self.fetching == Fetching::Yes,
                 replicas: 0,
+                timeout_ms: Some(3_600_000),
+                waiting: self.unacknowledged.len() as u32,
+                acknowledged_count: self.acknowledged_count,
             },
             ..ReplicationStatus::default()
         }

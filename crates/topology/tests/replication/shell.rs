@@ -1,8 +1,11 @@
 //! The actions of the brain, and how the shells answer them.
 
+use std::time::Duration;
+
 use topology::action::Action;
 use topology::brain::Restored;
 use topology::fact::{Fact, Outcome};
+use topology::replication::Written;
 
 use crate::world::World;
 
@@ -30,12 +33,14 @@ impl World {
                     is_writer_incomplete,
                     renumbered,
                     component: None,
+                    written: None,
                     away: None,
                 };
                 self.persist(number, restored);
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.begin_order(action),
+            Action::Remember { written } => return self.remember(written),
             Action::Probe { node } => return self.ask(usize::from(node.0)),
             Action::Confirm { node } => return self.connect_anew(usize::from(node.0)),
             Action::Say(sentence) => {
@@ -59,6 +64,20 @@ impl World {
         self.note(&line);
     }
 
+    /// What the primary reported last is written to disk, soon.
+    fn remember(&mut self, written: Written) {
+        let process = self.process;
+        let delay = self.delay(0, 8);
+        let at = self.now;
+        self.later(delay, move |world| {
+            let is_ours = process == world.process;
+            if !world.disk_fails && (is_ours || world.chance(50)) {
+                world.disk.written = Some((written, Duration::ZERO));
+                world.written_at = at;
+            }
+        });
+    }
+
     pub fn persist(&mut self, number: u64, what: Restored) {
         let process = self.process;
         let failed_over = what.failed_over_ago.map(|ago| self.now.saturating_sub(ago));
@@ -69,7 +88,8 @@ impl World {
             let is_ours = process == world.process;
             let lands = !fails && (is_ours || world.chance(50));
             if lands && what.term >= world.disk.term {
-                world.disk = what;
+                let written = world.disk.written.take();
+                world.disk = Restored { written, ..what };
                 world.failed_over = failed_over;
             }
             let why = "full".to_owned();

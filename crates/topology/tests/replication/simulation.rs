@@ -24,7 +24,7 @@ use topology::brain::Restored;
 use topology::order::Order;
 
 use crate::dice::Dice;
-use crate::server::Fetching;
+use crate::server::{Fetching, Server};
 use crate::world::World;
 
 /// The kinds of failures in a run.
@@ -40,6 +40,9 @@ pub enum Faults {
     /// The primary is lost with transactions that no replica has, and returns with them at any moment; the manager's process may be killed
     /// in between.
     OfReturns,
+    /// Everything ends within a second, the manager's process as well, and the primary returns alone, perhaps without its last transactions; the
+    /// replicas follow later, or one of them does not.
+    OfEnds,
 }
 
 /// For these reasons a server is left where it is: somebody has to act. For all others it is told again whom to follow.
@@ -117,6 +120,10 @@ fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     world.semi_sync = dice.percent(60) && faults != Faults::OfResets;
     world.servers[0].waits = world.semi_sync;
     world.settings.replication.failover_gap = Duration::from_secs(2);
+    let is_durable = dice.percent(30);
+    for server in &mut world.servers {
+        server.is_durable = is_durable;
+    }
     if dice.percent(10) && faults != Faults::OfResets {
         let last = world.servers.len() - 1;
         world.servers[last].delay_s = 3600;
@@ -131,6 +138,7 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     match faults {
         Faults::OfSwitchovers => return switch_over(world, dice),
         Faults::OfReturns => return come_back(world, dice),
+        Faults::OfEnds => return all_end(world, dice),
         Faults::OfResets => return number_anew(world, dice),
         Faults::All | Faults::OfReplicas => {}
     }
@@ -142,9 +150,7 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
         }
         match faults {
             Faults::All => anything(world, dice, &mut orders),
-            Faults::OfReplicas | Faults::OfSwitchovers | Faults::OfReturns | Faults::OfResets => {
-                of_a_replica(world, dice)
-            }
+            _ => of_a_replica(world, dice),
         }
         let pause = dice.between_ms(10, 1200);
         world.run(pause);
@@ -178,7 +184,8 @@ fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
     // The primary is the one that matters.
     let node = if dice.percent(40) { world.open().unwrap_or(node) } else { node };
     let back = dice.between_ms(50, 3000);
-    match dice.below(20) {
+    match dice.below(21) {
+        20 => end_all(world, dice, back),
         0..=3 => {
             world.note(&format!("-- {} is killed", world.names[node]));
             world.kill(node);
@@ -251,6 +258,60 @@ fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
             }
         }
     }
+}
+
+/// All servers end within a second, mostly the manager's process as well; the primary returns first.
+fn end_all(world: &mut World, dice: &Rc<Dice>, back: Duration) {
+    let count = world.servers.len();
+    let primary = world.open().unwrap_or(dice.below(count as u64) as usize);
+    world.note("-- all end");
+    for node in 0..count {
+        let end = dice.between_ms(0, 900);
+        world.later(end, move |world| {
+            world.note(&format!("-- {} is killed", world.names[node]));
+            world.kill(node);
+        });
+        let without = dice.percent(50).then(|| dice.between_ms(0, 1000));
+        let later = if node == primary { Duration::ZERO } else { dice.between_ms(300, 2500) };
+        world.later(Duration::from_secs(1) + back / 3 + later, move |world| start(world, node, without));
+    }
+    if dice.percent(60) {
+        let end = dice.between_ms(0, 1000);
+        let is_forgetful = dice.percent(15);
+        let begin = end + dice.between_ms(10, 1500);
+        world.later(end, move |world| {
+            world.note("-- our process is killed");
+            world.end_process();
+            if is_forgetful {
+                world.note("-- and what it had on disk is lost");
+                world.forget();
+            }
+        });
+        world.later(begin, |world| {
+            if world.brain.is_none() {
+                world.note("-- our process begins");
+                world.start_process();
+            }
+        });
+    }
+}
+
+/// Everything ends within a second, several times. What was acknowledged is never missing where a lane is open.
+fn all_end(world: &mut World, dice: &Rc<Dice>) {
+    for _ in 0..2 {
+        world.faults += 1;
+        if dice.percent(40) {
+            of_a_replica(world, dice);
+            world.faults += 1;
+        }
+        let back = dice.between_ms(50, 1000);
+        end_all(world, dice, back);
+        world.run(dice.between_ms(1500, 5000));
+    }
+    world.run(Duration::from_secs(3));
+    mend(world);
+    world.run(MENDING_TIME);
+    check(world, &[], Faults::OfEnds);
 }
 
 /// After each switchover the one that its answer names is writable and open: the new primary, or the old one.
@@ -492,6 +553,7 @@ fn reload(world: &mut World, dice: &Rc<Dice>) {
 fn start(world: &mut World, node: usize, without: Option<Duration>) {
     if !world.servers[node].up {
         world.note(&format!("-- {} starts", world.names[node]));
+        let without = without.filter(|_| !world.servers[node].is_durable);
         let last = world.servers[node].applied.last().map(|last| last.at).unwrap_or_default();
         world.start_server(node, without.map(|time| last.saturating_sub(time)));
     }
@@ -522,7 +584,47 @@ fn mend(world: &mut World) {
     }
 }
 
-fn check(world: &World, orders: &[(u64, u64)], faults: Faults) {
+/// The server that takes over only by an order with force, as is said.
+fn asked_for_by_force(world: &World) -> Option<NodeId> {
+    let held = world.brain.as_ref()?.view(world.now).hold_because.filter(|_| world.open().is_none())?;
+    let (before, _) = held.split_once(" takes over only by an order with force")?;
+    let name = before.rsplit(' ').next()?;
+    world.names.iter().position(|it| it == name).map(|node| NodeId(node as u8))
+}
+
+/// Whether a server has applied what another has not.
+fn has_more(server: &Server, other: &Server) -> bool {
+    let theirs: BTreeSet<u64> = other.applied.iter().map(|it| it.uid).collect();
+    server.applied.iter().any(|it| !theirs.contains(&it.uid))
+}
+
+/// Whether a transaction is on no server any more.
+fn is_any_gone(world: &World) -> bool {
+    let has = |server: &Server| -> Vec<u64> {
+        server.applied.iter().chain(&server.received).map(|it| it.uid).collect()
+    };
+    let all: BTreeSet<u64> = world.servers.iter().flat_map(has).collect();
+    world.made.keys().any(|uid| !all.contains(uid))
+}
+
+fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
+    // Without a memory, and after a primary that restarted without what it had, an operator's word is needed; all servers answer by now, so it
+    // costs nothing.
+    if world.open().is_none() && world.has_forgotten {
+        world.note("-- a switchover is ordered");
+        world.operator(Order::Switchover { to: None, budget: Duration::from_secs(2), force: false });
+        world.run(Duration::from_secs(4));
+    }
+    // What was committed on the primary, and is on no server any more, may have been acknowledged: an operator has to say that it is gone. The
+    // order that is asked for then leads back.
+    if let Some(named) = asked_for_by_force(world) {
+        assert!(is_any_gone(world), "nothing is lost, and nobody writes\n{}", world.tail());
+        world.note("-- the order with force is given");
+        (world.semi_sync, world.has_forgotten) = (false, true);
+        let budget = Duration::from_secs(2);
+        world.operator(Order::Switchover { to: Some(named), budget, force: true });
+        world.run(Duration::from_secs(6));
+    }
     let view = world.brain.as_ref().expect("a brain").view(world.now);
     let tail = world.tail();
     match world.open() {
@@ -532,6 +634,11 @@ fn check(world: &World, orders: &[(u64, u64)], faults: Faults) {
             let because = view.hold_because.unwrap_or_default();
             let needs_a_person = world.servers.iter().any(|server| !server.received.is_empty());
             let is_said = because.contains("take over");
+            // Without a memory, two servers of which each has what the other has not wait for one of them to be drained.
+            let reasons = ["drain the one", "cannot be the primary"];
+            if world.has_forgotten && reasons.iter().any(|reason| because.contains(reason)) {
+                return;
+            }
             assert!(needs_a_person && is_said, "nobody writes: {because}\n{tail}");
         }
         Some(open) => {
@@ -543,7 +650,12 @@ fn check(world: &World, orders: &[(u64, u64)], faults: Faults) {
             for (number, server) in world.servers.iter().enumerate().filter(|(number, _)| *number != open) {
                 let follows = server.source == Some(open) && server.fetching == Fetching::Yes;
                 let problem = view.nodes[number].problem;
-                let needs_a_person = problem.is_some_and(|problem| FOR_A_PERSON.contains(&problem));
+                // Where numbers were given twice, as a primary had lost its last transactions, only its source's refusal shows that it has others.
+                let is_refused = server.fetch_error.starts_with("1236")
+                    && view.nodes[number].reason.contains(&server.fetch_error)
+                    && has_more(server, &world.servers[open]);
+                let needs_a_person =
+                    is_refused || problem.is_some_and(|problem| FOR_A_PERSON.contains(&problem));
                 assert!(server.read_only, "{} is writable, too\n{tail}", world.names[number]);
                 assert!(
                     follows || needs_a_person,

@@ -20,23 +20,34 @@ impl World {
 
     /// A commit returns when a replica has it, if its client is still connected.
     pub fn acknowledge(&mut self) {
+        for node in 0..self.servers.len() {
+            while self.servers[node].unacknowledged.front().is_some_and(|uid| self.is_received(node, *uid)) {
+                let server = &mut self.servers[node];
+                server.unacknowledged.pop_front();
+                server.acknowledged_count += 1;
+            }
+        }
         let waiting = std::mem::take(&mut self.waiting);
         for commit in waiting {
             let primary = &self.servers[commit.server];
             if !primary.up || primary.life != commit.life || self.epoch(commit.server) != commit.epoch {
                 continue;
             }
-            let has = |server: &Server| {
-                let transactions = server.received.iter().chain(server.applied.iter().rev().take(200));
-                server.source == Some(commit.server)
-                    && transactions.into_iter().any(|it| it.uid == commit.uid)
-            };
-            if self.servers.iter().any(has) && self.speaks(commit.server) {
+            if self.is_received(commit.server, commit.uid) && self.speaks(commit.server) {
                 self.acknowledged.push(commit.uid);
             } else {
                 self.waiting.push(commit);
             }
         }
+    }
+
+    /// Whether a replica of `node` has this transaction.
+    fn is_received(&self, node: usize, uid: u64) -> bool {
+        let has = |server: &Server| {
+            let transactions = server.received.iter().chain(server.applied.iter().rev().take(200));
+            server.source == Some(node) && transactions.into_iter().any(|it| it.uid == uid)
+        };
+        self.servers.iter().any(has)
     }
 
     /// A client's commit, sent to `node`; `told`: the client is still connected.

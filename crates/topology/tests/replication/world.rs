@@ -60,6 +60,10 @@ pub struct World {
     pub disk: Restored,
     /// When the failover was decided that is on disk.
     pub failed_over: Option<Duration>,
+    /// What was on disk was lost.
+    pub has_forgotten: bool,
+    /// When what the primary reported last was written to disk.
+    pub written_at: Duration,
     pub disk_fails: bool,
     pub linked: Vec<Option<u64>>,
     /// For each server: when its last answer in transit arrives.
@@ -142,6 +146,8 @@ impl World {
             stalled_until: Duration::ZERO,
             disk: restored,
             failed_over: None,
+            has_forgotten: false,
+            written_at: Duration::ZERO,
             disk_fails: false,
             linked: vec![None; count],
             answers_until: vec![Duration::ZERO; count],
@@ -230,7 +236,9 @@ impl World {
         self.reachable_since.fill(self.now);
         let failed_over_ago = self.failed_over.map(|at| self.now.saturating_sub(at));
         let away = self.ended.map(|at| self.now.saturating_sub(at));
-        let restored = Restored { failed_over_ago, away, ..self.disk.clone() };
+        let written_ago = self.now.saturating_sub(self.written_at);
+        let written = self.disk.written.clone().map(|(written, _)| (written, written_ago));
+        let restored = Restored { failed_over_ago, away, written, ..self.disk.clone() };
         let brain = Arranged::new(self.settings.clone(), restored, Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
@@ -247,6 +255,7 @@ impl World {
         self.disk = Restored { sessions_max: vec![None; self.names.len()], ..Restored::default() };
         self.failed_over = None;
         self.ended = None;
+        self.has_forgotten = true;
         // Terms begin anew.
         self.made_writable.clear();
     }

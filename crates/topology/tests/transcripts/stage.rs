@@ -134,6 +134,7 @@ impl Stage {
                 line
             }
             Action::PublishReads(_) | Action::Reached(_) => format!("for a port for reads: {action:?}"),
+            Action::Remember { .. } => unreachable!("asked of a Galera cluster: {action:?}"),
             Action::ReadTables { node } => format!("read tables from {}", name(node)),
             Action::ReadAccounts { node } => format!("read accounts from {}", name(node)),
             Action::Publish(routes) => {

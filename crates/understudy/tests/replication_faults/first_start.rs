@@ -14,14 +14,14 @@ async fn rows(scene: &Scene, node: &str) -> String {
     scene.stage.run_in(node, &query).await.unwrap()[0][0].clone()
 }
 
-async fn write(scene: &Scene, numbers: std::ops::Range<u64>) {
+pub async fn write(scene: &Scene, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let insert = format!("INSERT INTO {APP_SCHEMA}.w VALUES (1, {number})");
         scene.stage.run_in("db1", &insert).await.unwrap();
     }
 }
 
-async fn everywhere(scene: &Scene, count: &str) {
+pub async fn everywhere(scene: &Scene, count: &str) {
     for node in ALL {
         let deadline = std::time::Instant::now() + crate::program::LONG;
         while rows(scene, node).await != count {

@@ -39,6 +39,8 @@ pub(super) struct Move {
     pub answer_by: Now,
     /// The limit of sessions to restore when a drain is undone.
     pub undrain: Option<(NodeId, Option<u32>)>,
+    /// The candidate cannot take over, and nobody else can.
+    pub finds_nobody: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,7 @@ impl Move {
             barrier: Barrier::Idle,
             tries: 0,
             since: core.now,
+            finds_nobody: false,
             order: None,
             answer_by: core.now,
             undrain: None,
@@ -77,6 +80,7 @@ impl Move {
 impl One {
     pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
         let now = core.now;
+        run.finds_nobody = false;
         run.barrier.expire(now);
         let late = matches!(run.kind, MoveKind::Handover { budget, quiet, .. } if budget.is_over(now, quiet));
         if !late && self.writer_lost(core, group, &mut run) {
@@ -339,6 +343,7 @@ impl One {
                 // A writer that was given up because it does not commit may go on when no other node can write.
                 self.take_back(core, group);
                 core.hold(Level::Error, text);
+                run.finds_nobody = true;
                 // The decision remains: the first node that can write takes over.
                 self.phase = Phase::Moving(Box::new(run));
                 return false;

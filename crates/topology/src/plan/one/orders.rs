@@ -57,12 +57,10 @@ impl One {
         budget: Budget,
         force: bool,
     ) -> bool {
-        let Some(writer) = core.writer.filter(|id| core.node(*id).assessment.serves == Serves::No) else {
-            return false;
-        };
-        if matches!(self.phase, Phase::Moving(_)) {
-            return false;
-        }
+        let is_lost = |id: &NodeId| core.node(*id).assessment.serves == Serves::No;
+        let may_replace = !matches!(self.phase, Phase::Moving(_));
+        let lost = core.writer.filter(|id| self.waits_for_anybody() || may_replace && is_lost(id));
+        let Some(writer) = lost else { return false };
         match group.ordered(core, writer, to, force) {
             None => return false,
             Some(Err(why)) => core.refuse(order.id, "not_writable", why),
@@ -79,6 +77,11 @@ impl One {
         true
     }
 
+    /// A change is not over because nobody can take over: an order may name somebody.
+    fn waits_for_anybody(&self) -> bool {
+        matches!(&self.phase, Phase::Moving(run) if run.finds_nobody && run.order.is_none())
+    }
+
     /// No writer is known yet, and an operator names it. `false`: one is, or this kind of cluster has no such order.
     fn start_by_order(
         &mut self,
@@ -89,7 +92,11 @@ impl One {
         budget: Budget,
         force: bool,
     ) -> bool {
-        let Phase::Starting { until } = self.phase else { return false };
+        let until = match self.phase {
+            Phase::Starting { until } => until,
+            Phase::Moving(_) if self.waits_for_anybody() => core.now,
+            _ => return false,
+        };
         if core.writer.is_some() || group.follows(core) {
             return false;
         }

@@ -1,0 +1,230 @@
+//! What the primary reported last, remembered also on disk: after a restart of this program nothing else says what it must have when it
+//! comes back, if its replicas are gone as well.
+//!
+//! ```text
+//!   the primary's report ──(new position, at once; otherwise each minute)──> on disk
+//!   the primary is back, and a server that is not drained cannot be asked
+//!     it lacks what it had reported ──────────────────────────────────────────────────> not opened
+//!     its commits waited for a replica, it has restarted, and does not sync each one ──> not opened
+//!   the primary is gone, and this process has not heard it
+//!     its commits waited for a replica, surely until now, and the best replica has it ─> it takes over
+//! ```
+//!
+//! Between two reports the primary may have acknowledged more. Where commits waited for a replica, some replica has that. A primary that
+//! syncs each commit to disk cannot lose it; any other is opened only beside all replicas. "Not opened" ends with the replica that is
+//! missing, when an operator drains that one, or by an order with force.
+
+use std::time::Duration;
+
+use protocol::gtid::{Family, History, Position};
+use serde::{Deserialize, Serialize};
+
+use super::sight::{all_of, answers, own};
+use super::status::ReplicationStatus;
+use super::{Replication, most};
+use crate::NodeId;
+use crate::action::Action;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+
+/// How often what has not changed is written to disk.
+const WRITE_GAP: Duration = Duration::from_secs(60);
+/// A server reports its uptime in whole seconds.
+const UPTIME_ERROR: Duration = Duration::from_secs(1);
+/// A commit that waits for a replica longer than the heartbeat allows is noticed some time later.
+const NOTICED: Duration = Duration::from_secs(10);
+
+/// The primary's last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Its address.
+    pub address: String,
+    /// Its position, in its own words.
+    pub position: String,
+    /// Where commits waited for a replica: a position up to which replicas had acknowledged all.
+    pub acknowledged: String,
+    /// Commits waited for a replica.
+    pub waited: bool,
+    /// For how long at the most, in milliseconds; `None` when it was not said.
+    pub timeout_ms: Option<u64>,
+}
+
+/// What is remembered, and since when.
+#[derive(Clone, Debug)]
+pub(super) struct Remembered {
+    pub written: Written,
+    /// When it was reported, or when this process started with it.
+    at: Now,
+    /// How long before that it was written down, if by an earlier process.
+    ago: Duration,
+    /// When it was last sent to the disk.
+    sent_at: Now,
+}
+
+impl Remembered {
+    /// How long ago the primary reported it, at the most.
+    fn age(&self, core: &Core) -> Duration {
+        core.now.saturating_sub(self.at).saturating_add(self.ago)
+    }
+}
+
+impl Replication {
+    /// What an earlier process has left.
+    pub fn restore_written(&mut self, core: &Core, written: Option<(Written, Duration)>) {
+        self.remembered =
+            written.map(|(written, ago)| Remembered { written, at: core.now, ago, sent_at: core.now });
+    }
+
+    /// The primary has reported its status.
+    pub(super) fn remember(
+        &mut self,
+        core: &mut Core,
+        id: NodeId,
+        status: &ReplicationStatus,
+        acknowledged: Option<&Position>,
+        asked: Now,
+    ) {
+        let text = |position: Option<&Position>| position.map(ToString::to_string).unwrap_or_default();
+        let written = Written {
+            address: core.node(id).address.clone(),
+            position: text(status.position.as_ref()),
+            acknowledged: text(acknowledged),
+            waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
+            timeout_ms: status.semi_sync.timeout_ms,
+        };
+        let sent_at = self.remembered.as_ref().filter(|known| known.written == written);
+        let sent_at = sent_at.map(|known| known.sent_at);
+        let is_due = sent_at.is_none_or(|at| core.now.saturating_sub(at) >= WRITE_GAP);
+        let sent_at = sent_at.filter(|_| !is_due).unwrap_or(core.now);
+        if is_due {
+            core.out.push(Action::Remember { written: written.clone() });
+        }
+        self.remembered = Some(Remembered { written, at: asked, ago: Duration::ZERO, sent_at });
+    }
+
+    /// A server has become the primary: it had applied all that it had received. Until its first report nothing more is known of it.
+    pub(super) fn remember_taken_over(&mut self, core: &mut Core, to: NodeId) {
+        let address = core.node(to).address.clone();
+        let has = own(core.node(to)).and_then(ReplicationStatus::has);
+        let is_known = self.remembered.as_ref().is_some_and(|known| known.written.address == address);
+        let lacks = is_known && self.lacks_remembered(core, to).is_some();
+        if is_known && !lacks {
+            return;
+        }
+        let position = has.map(|has| has.to_string()).unwrap_or_default();
+        let written = Written {
+            address,
+            acknowledged: position.clone(),
+            position,
+            waited: self.waited(core),
+            timeout_ms: None,
+        };
+        core.out.push(Action::Remember { written: written.clone() });
+        let (at, ago) = (core.now, Duration::ZERO);
+        self.remembered = Some(Remembered { written, at, ago, sent_at: at });
+    }
+
+    /// What is remembered of this server as the primary.
+    fn of(&self, core: &Core, id: NodeId) -> Option<&Remembered> {
+        self.remembered.as_ref().filter(|known| known.written.address == core.node(id).address)
+    }
+
+    /// What the server had reported as the primary, and has not now.
+    pub(super) fn lacks_remembered(&self, core: &Core, id: NodeId) -> Option<String> {
+        let status = own(core.node(id))?;
+        self.lacks_of(core, id, status)
+    }
+
+    fn lacks_of(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> Option<String> {
+        let position = Position::parse(status.dialect.family(), &self.of(core, id)?.written.position).ok()?;
+        lacks_position(status, position)
+    }
+
+    /// What a replica had acknowledged while the server was the primary, and what it has not now.
+    pub(super) fn lacks_acknowledged(
+        &self,
+        core: &Core,
+        id: NodeId,
+        status: &ReplicationStatus,
+    ) -> Option<String> {
+        self.of(core, id).filter(|known| known.written.waited && status.channels.is_empty())?;
+        let lacks =
+            lacks_position(status, self.remembered_as_acknowledged(core, id, status.dialect.family())?)?;
+        Some(format!("{lacks}, which a replica had acknowledged, and no server has that answers"))
+    }
+
+    /// What replicas had acknowledged of this server's commits, as far as an earlier process knew.
+    pub(super) fn remembered_as_acknowledged(
+        &self,
+        core: &Core,
+        id: NodeId,
+        family: Family,
+    ) -> Option<Position> {
+        Position::parse(family, &self.of(core, id)?.written.acknowledged).ok()
+    }
+
+    /// Why a primary that is back may lack what it has acknowledged, although no server that answers has it: a clause.
+    pub(super) fn may_lack(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> Option<String> {
+        let silent: Vec<NodeId> = ids(&core.nodes)
+            .filter(|other| *other != id && !answers(core.node(*other)) && !core.node(*other).drained())
+            .collect();
+        let known = self.of(core, id).filter(|_| !silent.is_empty() && status.channels.is_empty())?;
+        // Those that were gone when the primary reported last have acknowledged nothing since.
+        let is_left = silent.iter().all(|other| self.server(*other).left);
+        let silent = silent.into_iter().map(|other| core.name(other)).collect::<Vec<_>>().join(" and ");
+        if let Some(lacks) = self.lacks_of(core, id, status) {
+            return Some(format!("{lacks}, which it had reported itself, and {silent} cannot be asked now"));
+        }
+        let has_run = status.uptime_s.map(Duration::from_secs);
+        let has_restarted = has_run.is_none_or(|has_run| has_run <= known.age(core) + UPTIME_ERROR);
+        (known.written.waited && has_restarted && !status.is_durable && !is_left).then(|| {
+            format!(
+                "what it acknowledged after its last report, perhaps, as it has restarted and does not sync each commit (sync_binlog, \
+                 innodb_flush_log_at_trx_commit); {silent} may have that, and cannot be asked now"
+            )
+        })
+    }
+
+    /// A position that each server has which acknowledged the lost primary's commits until it ended, where this process has not heard it.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub(super) fn acknowledged_before(
+        &self,
+        core: &Core,
+        lost: NodeId,
+        family: Family,
+    ) -> Result<Position, String> {
+        let unknown = "what it had is not known, as this program has not heard it as the primary";
+        let known = self.of(core, lost).ok_or(unknown)?;
+        if !known.written.waited {
+            return Err(format!(
+                "{unknown}, and its commits did not wait for a replica when another process did"
+            ));
+        }
+        // Of one that answers, only what a replica had acknowledged matters: what it wrote without waiting is there, or on no other server.
+        let hung = core.settings.heartbeat.stuck_max + NOTICED;
+        let surely = known.written.timeout_ms.map(Duration::from_millis);
+        let may_have_ceased = surely.is_none_or(|timeout| known.age(core) + hung >= timeout);
+        if may_have_ceased && !answers(core.node(lost)) {
+            return Err(format!(
+                "{unknown}, and its commits may have ceased to wait for a replica since (rpl_semi_sync_master_timeout)"
+            ));
+        }
+        Position::parse(family, &known.written.acknowledged).map_err(|_| unknown.to_owned())
+    }
+}
+
+fn lacks_position(status: &ReplicationStatus, position: Position) -> Option<String> {
+    if all_of(status).holds(&position) {
+        return None;
+    }
+    let with = ReplicationStatus {
+        history: Some(History::empty(status.dialect.family())),
+        dialect: status.dialect,
+        position: Some(position),
+        ..ReplicationStatus::default()
+    };
+    most::lacking(status, &with)
+}
