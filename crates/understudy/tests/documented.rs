@@ -1,4 +1,5 @@
-//! What the program says, against its documentation: every command, every word of `status`, and that no page names a command that is not there.
+//! What the program says, against its documentation: every command, every word of `status`, each limit of docs/waits.md with the test that reaches
+//! it, and that no page names a command that is not there.
 //! Settings, errors and metrics are compared where they are made: `settings`, `errors`, tests/metrics.rs. The terms of ARCHITECTURE.md's glossary are
 //! compared with the code, and names that were replaced by the field's terms must not come back.
 
@@ -169,4 +170,79 @@ fn names_that_gave_way_to_the_fields_terms_do_not_come_back() {
         }
     }
     assert!(found.is_empty(), "say it in the field's terms: {found:#?}");
+}
+
+/// "60000" ms as "60 s"; the page gives each time in the largest unit that makes it short.
+fn in_words(ms: f64) -> String {
+    match ms {
+        ms if ms >= 3_600_000.0 => format!("{} h", ms / 3_600_000.0),
+        ms => format!("{} s", ms / 1000.0),
+    }
+}
+
+/// The value of a constant, or of a field's default, in a file of the source: `NAME: Duration = Duration::from_secs(5);`.
+fn duration_in(file: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(root().join("crates").join(file)).ok()?;
+    let is_its_line = |line: &&str| {
+        let before = line.split(&format!("{name}:")).next().filter(|before| before.len() < line.len());
+        before.is_some_and(|before| !before.ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+            && line.contains("Duration::from_")
+    };
+    let (unit, value) = text.lines().find(is_its_line)?.split("Duration::from_").nth(1)?.split_once('(')?;
+    let factors = value.split(')').next()?.split('*').map(|factor| factor.trim().parse::<f64>());
+    let value: f64 = factors.product::<Result<f64, _>>().ok()?;
+    match unit {
+        "secs" => Some(in_words(value * 1000.0)),
+        "millis" => Some(in_words(value)),
+        _ => None,
+    }
+}
+
+/// The default of a command's option, from its help: `[default: 6h]`, or seconds where the option's name ends in `-s`.
+fn default_of(command: &str, option: &str) -> Option<String> {
+    let mut args: Vec<&str> = command.split(' ').skip(1).collect();
+    args.push("--help");
+    let help = understudy(&args).with(0);
+    let default = help.split(&format!("{option} <")).nth(1)?.split("[default: ").nth(1)?.split(']').next()?;
+    let number = default.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    Some(match &default[number.len()..] {
+        "" if option.ends_with("-s") => format!("{number} s"),
+        unit => format!("{number} {unit}"),
+    })
+}
+
+#[test]
+fn every_wait_has_the_limit_and_the_test_that_its_page_says() {
+    let page = std::fs::read_to_string(root().join("docs/waits.md")).unwrap();
+    let settings = understudy(&["settings", "--json"]).with(0);
+    let settings: Vec<serde_json::Value> = serde_json::from_str(&settings).unwrap();
+    let default = |path: &str| {
+        let row = settings.iter().find(|row| row["path"] == path)?;
+        row["default"].as_str()?.parse().ok().map(in_words)
+    };
+    let mut seen = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what is")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let names =
+            |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        // The waits without a limit have no column for it.
+        if let [what, limit, _, _] = *cells {
+            let (said, from) =
+                limit.split_once('`').unwrap_or_else(|| panic!("no place of the limit: {row}"));
+            let found = match &*names(&format!("`{from}")) {
+                [file, name] => duration_in(file, name),
+                [option] if option.starts_with("--") => default_of(&names(what)[0], option),
+                [setting] => default(setting),
+                other => panic!("{other:?} is no place of a limit: {row}"),
+            };
+            assert_eq!(found.as_deref(), Some(said.trim()), "{row}");
+        }
+        let tests = names(cells.last().unwrap());
+        let file = std::fs::read_to_string(root().join("crates").join(&tests[0]));
+        let file = file.unwrap_or_else(|e| panic!("{}: {e}: {row}", tests[0]));
+        let is_there = tests.get(1).is_none_or(|name| file.contains(&format!("fn {name}(")));
+        assert!(is_there, "there is no such test: {row}");
+        seen += 1;
+    }
+    assert!(seen > 60, "{seen} waits were read");
 }

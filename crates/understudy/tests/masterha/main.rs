@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+#[path = "../program/informed.rs"]
+mod informed;
 #[path = "../program/mod.rs"]
 mod program;
 #[allow(dead_code)] // this test uses its part
@@ -29,6 +31,8 @@ use writers::Writers;
 
 /// The monitor's password, changed to one that is found wherever it gets.
 const PASSWORD: &str = "hIdden-word";
+/// The seed's.
+const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 const SEED: [&str; 3] = ["--master_state=alive", "--orig_master_is_new_slave", "--interactive=0"];
 
 struct Site {
@@ -46,6 +50,8 @@ async fn a_site_of_mha_is_run_by_its_own_commands() {
     told("its file is ours, and served");
     through_serve(&site, &serving).await;
     told("db2 is the master, by the seed's line");
+    pair(&site, &serving);
+    told("the seed's pair moved it once");
     drop(serving);
     by_itself(&site).await;
     told("db3 is the master, without a running Understudy");
@@ -111,6 +117,16 @@ impl Site {
         self.dir.path().join("app1.cnf")
     }
 
+    fn key(&self) -> PathBuf {
+        self.dir.path().join("api.key")
+    }
+
+    /// The seed's port, 443, is root's alone.
+    fn https(&self) -> String {
+        let port = if self.scene.stage.is_namespaced() { 443 } else { 6443 };
+        format!("{}:{port}", self.scene.stage.host_address())
+    }
+
     /// How the scripts were called since this was asked last.
     fn called(&self) -> String {
         let file = self.dir.path().join("called");
@@ -170,7 +186,10 @@ fn moved(site: &Site) -> Serving {
     let host = site.scene.stage.host_address();
     let config = printed
         .replace("0.0.0.0:6033", &format!("{host}:6033"))
-        .replace("127.0.0.1:6080", &format!("{host}:6080"));
+        .replace("127.0.0.1:6080\"", &format!("{host}:6080\"\nhttps = \"{}\"", site.https()))
+        .replace("[cluster]\n", "[cluster]\nid = 5\n")
+        + &format!("\n[api]\nkey_file = \"{}\"\n", site.key().display());
+    std::fs::write(site.key(), KEY).unwrap();
     assert_ne!(printed, config);
     assert!(config.contains("ssh_user (") && config.contains("no SSH is used"), "{config}");
     std::fs::create_dir_all(site.dir.path().join("work")).unwrap();
@@ -232,6 +251,49 @@ async fn through_serve(site: &Site, serving: &Serving) {
     let word = run(Command::new(BIN).args(["masterha_check_status", "--conf"]).arg(&conf)).with(2);
     assert!(word.contains("app1 is stopped(2:NOT_RUNNING)."), "{word}");
     assert!(!serving.log().contains(PASSWORD));
+}
+
+/// The seed's pair as it stands there, but for hosts and the place of the file: the master is moved, and ScaleArc's API is told. It is moved
+/// once. Told again it stays, until a while later the request is one to move the writer; and then the pair moves it back.
+fn pair(site: &Site, serving: &Serving) {
+    let place = format!("https://{}", site.https());
+    let inform = informed::line(place.trim_end_matches(":443"), KEY);
+    site.command("masterha_master_switch", &[]);
+    let shell = || {
+        let mut shell = Command::new("sh");
+        let path = std::env::var("PATH").unwrap_or_default();
+        shell.env("PATH", format!("{}:{path}", site.dir.path().display())).current_dir(site.dir.path());
+        shell
+    };
+    // The request that moves it, after the first, moves it to db2, the first of the others.
+    for node in ["db1", "db3", "db2"] {
+        let before = status_when(serving, "all are well", is_well)["term"].as_u64().unwrap();
+        let (conf, new) = (site.conf(), site.ip(node));
+        let line = format!(
+            "masterha_master_switch --conf={} --master_state=alive --new_master_host={new} --orig_master_is_new_slave --interactive=0 && {inform}",
+            conf.display()
+        );
+        let said = informed::answer(&mut shell(), &line);
+        let (changed, term) = (Instant::now(), serde_json::Value::from(before + 1));
+        let writer = serving.status()["writer"].as_str().unwrap().to_owned();
+        let moved_to =
+            site.scene.stage.nodes().iter().find(|it| it.address.to_string() == address_of(serving, &writer));
+        assert_eq!(moved_to.unwrap().name, node);
+        informed::nothing_was_moved(&said, serving, &writer, &term);
+        let again = informed::answer(&mut shell(), &inform);
+        informed::nothing_was_moved(&again, serving, &writer, &term);
+        if node == "db1" {
+            informed::moves_after_the_window(&inform, serving, changed);
+        }
+    }
+    site.called();
+}
+
+/// The address of a node that the running server knows by that name.
+fn address_of(serving: &Serving, name: &str) -> String {
+    let status = serving.status();
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["name"] == name).unwrap()["address"].as_str().unwrap().to_owned()
 }
 
 /// Nobody serves; the configuration is gone, too.

@@ -9,6 +9,8 @@
 
 mod accounts;
 mod events;
+#[path = "../program/informed.rs"]
+mod informed;
 mod left;
 #[path = "../program/mod.rs"]
 mod program;
@@ -18,6 +20,7 @@ mod unread;
 mod unread_result;
 mod writers;
 
+use std::process::Command;
 use std::time::Instant;
 
 use lab::fault::Fault;
@@ -236,7 +239,13 @@ async fn lost(scene: &Scene, serving: &Serving, fault: Fault) {
     writers.more(50).await;
     let began = scene.stage.fault(&before, fault).await.unwrap();
     let moved = |status: &Value| status["gate"] == "open" && writer(status) != before;
-    let primary = writer(&status_when(serving, "another is the primary", moved));
+    let status = status_when(serving, "another is the primary", moved);
+    let (primary, changed) = (writer(&status), Instant::now());
+    // A site's script informs the balancer after a failover that nobody ordered.
+    let key = std::fs::read_to_string(serving.state("api.key")).unwrap();
+    let inform = informed::line(&format!("http://{}", serving.http), key.trim());
+    let said = informed::answer(&mut Command::new("sh"), &inform);
+    informed::nothing_was_moved(&said, serving, &primary, &status["term"]);
     writers.more(50).await;
     let replica = others.iter().find(|node| **node != primary).unwrap();
     let follows = |status: &Value| scene.follows(status, replica) == scene.address(&primary);
@@ -259,6 +268,9 @@ async fn lost(scene: &Scene, serving: &Serving, fault: Fault) {
     assert_eq!(more.errors, Vec::<String>::new());
     scene.has_exactly(&more, &["db1", "db2", "db3"]).await;
     scene.has_all(&told, &[&before]).await;
+    if fault == Fault::Kill {
+        informed::moves_after_the_window(&inform, serving, changed);
+    }
 }
 
 /// One switchover after another while clients write, some of whose statements wait for each of them: none is late, and nobody sees an error.

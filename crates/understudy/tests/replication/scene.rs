@@ -46,7 +46,7 @@ impl Scene {
     /// A directory with a configuration whose [cluster.replication] ends with `replication`.
     pub fn directory(&self, replication: &str) -> TempDir {
         let host = self.stage.host_address();
-        let mut config = "[cluster]\nname = \"shop\"\nkind = \"replication\"\n".to_owned();
+        let mut config = "[cluster]\nname = \"shop\"\nid = 5\nkind = \"replication\"\n".to_owned();
         for node in self.stage.nodes() {
             config +=
                 &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);
