@@ -134,7 +134,7 @@ async fn unannounced(scene: &Scene, serving: &Serving) {
 
 fn manual_failover(serving: &Serving, body: &str) -> String {
     let key = std::fs::read_to_string(serving.state("api.key")).unwrap();
-    let url = format!("http://{}/api/cluster/1/manual_failover", serving.http);
+    let url = format!("http://{}/api/cluster/5/manual_failover", serving.http);
     let header = format!("X-Api-Key: {}", key.trim());
     let mut curl = Command::new("curl");
     run(curl.args(["--silent", "--request", "PUT", &url, "--header", &header, "--data", body])).with(0)
