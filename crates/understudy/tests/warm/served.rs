@@ -72,7 +72,7 @@ async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
     let screen = serving.ask(&["status"]).with(0);
     assert!(screen.contains("warm    db2 with what db1 is asked: "), "{screen}");
     let metrics = metrics(&serving);
-    assert!(metrics.contains("understudy_warm_on{cluster=\"shop\",id=\"1\",node=\"db2\"} 1"), "{metrics}");
+    assert!(metrics.contains("understudy_warm_on{cluster=\"shop\",id=\"5\",node=\"db2\"} 1"), "{metrics}");
 
     log_long_read(&scene, "db1");
     long_read_is(&scene, "db2", true).await;
