@@ -22,22 +22,22 @@ use crate::hurry::loan::Loan;
 /// "USTY": marks the file as ours.
 const APPLICATION_ID: i64 = 0x5553_5459;
 const VERSION: i64 = 1;
-/// The members' settings that are changed for a while; see [`Loan`].
-const LOAN: &str =
-    "CREATE TABLE IF NOT EXISTS loan (node TEXT NOT NULL, address TEXT NOT NULL, gcomm_uuid TEXT NOT NULL,
-    option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option))";
-/// When the last automatic failover was decided.
-const FAILOVER: &str = "CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY KEY CHECK (id = 1), at_unix_ms INTEGER NOT NULL)";
-/// The writer that came back without transactions of its own; empty when it did not.
-const INCOMPLETE: &str =
-    "CREATE TABLE IF NOT EXISTS incomplete (id INTEGER PRIMARY KEY CHECK (id = 1), writer TEXT NOT NULL)";
-/// The nodes whose transactions are numbered as the primary's were before those began anew.
-const RENUMBERED: &str = "CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMARY KEY)";
-/// The writer's component in a Galera cluster, as JSON.
-const COMPONENT: &str =
-    "CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL)";
-/// What the primary of a primary-replica setup reported last, as JSON.
-const WRITTEN: &str = "CREATE TABLE IF NOT EXISTS written (id INTEGER PRIMARY KEY CHECK (id = 1), report TEXT NOT NULL, at_unix_ms INTEGER NOT NULL)";
+/// The tables that a file of an older version may lack. `loan`: see [`Loan`].
+const TABLES_SINCE: &str = "
+    -- The members' settings that are changed for a while.
+    CREATE TABLE IF NOT EXISTS loan (node TEXT NOT NULL, address TEXT NOT NULL, gcomm_uuid TEXT NOT NULL,
+        option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option));
+    -- When the last automatic failover was decided.
+    CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY KEY CHECK (id = 1), at_unix_ms INTEGER NOT NULL);
+    -- The writer that came back without transactions of its own; empty when it did not.
+    CREATE TABLE IF NOT EXISTS incomplete (id INTEGER PRIMARY KEY CHECK (id = 1), writer TEXT NOT NULL);
+    -- The nodes whose transactions are numbered as the primary's were before those began anew.
+    CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMARY KEY);
+    -- The writer's component in a Galera cluster, as JSON.
+    CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL);
+    -- What the primary of a primary-replica setup reported last, as JSON.
+    CREATE TABLE IF NOT EXISTS written (id INTEGER PRIMARY KEY CHECK (id = 1), report TEXT NOT NULL,
+        at_unix_ms INTEGER NOT NULL);";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -484,14 +484,8 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         if version != VERSION {
             return Err(foreign(format!("its layout is number {version}, this version knows {VERSION}")));
         }
-        // Missing in a file of an older version.
         return connection
-            .execute_batch(LOAN)
-            .and_then(|()| connection.execute_batch(FAILOVER))
-            .and_then(|()| connection.execute_batch(INCOMPLETE))
-            .and_then(|()| connection.execute_batch(RENUMBERED))
-            .and_then(|()| connection.execute_batch(COMPONENT))
-            .and_then(|()| connection.execute_batch(WRITTEN))
+            .execute_batch(TABLES_SINCE)
             .and_then(|()| tell_advice_apart(connection))
             .map_err(|error| explain(path, &error));
     }
@@ -504,12 +498,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
              CREATE TABLE journal (id INTEGER PRIMARY KEY, at_unix_ms INTEGER NOT NULL, level TEXT NOT NULL,
                                    text TEXT NOT NULL, term INTEGER NOT NULL);",
         )?;
-        change.execute_batch(LOAN)?;
-        change.execute_batch(FAILOVER)?;
-        change.execute_batch(INCOMPLETE)?;
-        change.execute_batch(RENUMBERED)?;
-        change.execute_batch(COMPONENT)?;
-        change.execute_batch(WRITTEN)?;
+        change.execute_batch(TABLES_SINCE)?;
         change.execute_batch(IS_ADVICE)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;

@@ -6,6 +6,8 @@
 //!   the primary is back, and a server that is not drained cannot be asked
 //!     it lacks what it had reported ──────────────────────────────────────────────────> not opened
 //!     its commits waited for a replica, it has restarted, and does not sync each one ──> not opened
+//!   the primary is back, and all answer
+//!     it lacks what a replica had acknowledged, and no server has that ──────────────> not opened
 //!   the primary is gone, and this process has not heard it
 //!     its commits waited for a replica, surely until now, and the best replica has it ─> it takes over
 //! ```
@@ -90,7 +92,7 @@ impl Replication {
             address: core.node(id).address.clone(),
             position: text(status.position.as_ref()),
             acknowledged: text(acknowledged),
-            waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
+            waited: status.semi_sync.waits(),
             timeout_ms: status.semi_sync.timeout_ms,
         };
         let sent_at = self.remembered.as_ref().filter(|known| known.written == written);
@@ -154,7 +156,7 @@ impl Replication {
         Some(format!("{lacks}, which a replica had acknowledged, and no server has that answers"))
     }
 
-    /// What replicas had acknowledged of this server's commits, as far as an earlier process knew.
+    /// Up to where replicas had acknowledged this server's commits as the primary; `None` also where that cannot be read.
     pub(super) fn remembered_as_acknowledged(
         &self,
         core: &Core,
@@ -212,7 +214,7 @@ impl Replication {
                 "{unknown}, and its commits may have ceased to wait for a replica since (rpl_semi_sync_master_timeout)"
             ));
         }
-        Position::parse(family, &known.written.acknowledged).map_err(|_| unknown.to_owned())
+        self.remembered_as_acknowledged(core, lost, family).ok_or_else(|| unknown.to_owned())
     }
 }
 

@@ -226,7 +226,7 @@ impl Replication {
             acknowledged_count: status.semi_sync.acknowledged_count,
             position: status.position.clone(),
             uptime_s: status.uptime_s,
-            waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
+            waited: status.semi_sync.waits(),
             asked,
         });
         self.note_left(core, id, status, asked);

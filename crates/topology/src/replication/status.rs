@@ -76,6 +76,13 @@ pub struct SemiSync {
     pub acknowledged_count: u64,
 }
 
+impl SemiSync {
+    /// As a primary its commits wait for a replica.
+    pub fn waits(&self) -> bool {
+        self.primary_enabled && self.primary_active
+    }
+}
+
 #[allow(clippy::ref_option)] // serde gives it so
 fn as_text<T: ToString, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
