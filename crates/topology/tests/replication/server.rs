@@ -4,7 +4,8 @@
 //! first START SLAVE after a start deletes what was received and not applied, and so does CHANGE MASTER. MySQL's differences are from its
 //! manual: each server has its own numbers, a source sends whatever the replica lacks, and no START deletes anything.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use protocol::gtid::mysql::Uuid;
@@ -211,15 +212,20 @@ impl Server {
     /// By auto position: all that it lacks, unless it has transactions of the source that the source has not.
     fn fetch_what_lacks(&mut self, source: &Self, count: usize) -> Result<(), String> {
         let name = |it: &Transaction| (it.server, it.number);
-        let has: BTreeSet<_> =
-            self.logged().iter().chain(&self.received).chain(&self.on_the_way).map(name).collect();
-        let theirs: BTreeSet<_> = source.logged().iter().map(name).collect();
+        // Mostly the two have the same, in the same order, up to the source's newest.
+        let same =
+            self.logged().iter().zip(source.logged()).take_while(|(mine, theirs)| name(mine) == name(theirs));
+        let same = same.count();
+        let mine = self.logged()[same..].iter().chain(&self.received).chain(&self.on_the_way);
+        let has: HashSet<_> = mine.map(name).collect();
+        let theirs: HashSet<_> = source.logged()[same..].iter().map(name).collect();
         if has.iter().any(|it| it.0 == source.id && !theirs.contains(it)) {
             return Err(
                 "1236: the replica has more GTIDs than the source has, using the source's SERVER_UUID".into(),
             );
         }
-        self.on_the_way.extend(source.logged().iter().filter(|it| !has.contains(&name(it))).take(count));
+        self.on_the_way
+            .extend(source.logged()[same..].iter().filter(|it| !has.contains(&name(it))).take(count));
         Ok(())
     }
 
@@ -262,7 +268,7 @@ impl Server {
             io_stopped: self.fetching == Fetching::No,
             sql_running: self.applies,
             by_gtid: true,
-            family: self.position().family(),
+            family: if self.is_mysql { Family::MySql } else { Family::MariaDb },
             received: if self.is_mysql {
                 set(&self.received)
             } else {
@@ -316,16 +322,18 @@ fn uuid(server: u32) -> Uuid {
     Uuid(uuid)
 }
 
+/// A set of MySQL's: of each server its numbers, those beside one another as an interval.
 fn set<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> String {
-    let mut numbers: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
-    for transaction in transactions {
-        numbers.entry(transaction.server).or_default().insert(transaction.number);
+    let mut all: Vec<(u32, u64)> = transactions.into_iter().map(|it| (it.server, it.number)).collect();
+    all.sort_unstable();
+    let intervals = all.chunk_by(|one, next| one.0 == next.0 && next.1 - one.1 <= 1);
+    let mut text = String::new();
+    for interval in intervals {
+        let ((server, first), (_, last)) = (interval[0], interval[interval.len() - 1]);
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{}:{first}-{last}", uuid(server));
     }
-    let each = |(server, numbers): (&u32, &BTreeSet<u64>)| {
-        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        format!("{}:{}", uuid(*server), numbers.join(":"))
-    };
-    numbers.iter().map(each).collect::<Vec<_>>().join(",")
+    text
 }
 
 fn gtid(transaction: &Transaction) -> String {
