@@ -16,6 +16,7 @@ use crate::failover::case::Scope;
 use crate::failover::front::Front;
 use crate::failover::progress::Progress;
 use crate::failover::rejoin;
+use crate::failover::understudy::Refused;
 use crate::fault::Fault;
 use crate::stage::Stage;
 
@@ -109,8 +110,13 @@ async fn switchover(front: &Front, began: Instant, events: &mut Vec<Event>) -> a
     let api = front.api().context("the proxy has no API")?;
     let at_s = began.elapsed().as_secs_f64();
     events.push(Event::new(at_s, "switchover", String::new(), true));
-    // A switchover that does not succeed in its time limit, such as that to a replica that is far behind, is undone, and all is as before.
-    let refused = api.switchover(None).await.err().map(|error| format!("{error:#}"));
+    // A switchover that does not succeed in its time limit, such as that to a replica that is far behind, is undone, and all is as before. One
+    // that is not answered at all ends the run.
+    let refused = match api.switchover(None).await {
+        Ok(_) => None,
+        Err(error) if error.is::<Refused>() => Some(format!("{error:#}")),
+        Err(error) => return Err(error.context("a switchover has no answer")),
+    };
     let undone_s = began.elapsed().as_secs_f64();
     front.wait_ready("Understudy").await.context("after a switchover")?;
     let node = front.active().await?;

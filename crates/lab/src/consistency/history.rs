@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::connection::ended;
 use crate::ledger::CommitResult;
+use crate::load::session::Phase;
 
 /// One step of a transaction on one list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -45,6 +47,17 @@ pub struct Transaction {
     pub outcome: CommitResult,
     /// The error that ended it.
     pub error: Option<String>,
+}
+
+impl Transaction {
+    /// Its last answer, or the error that ended it in this phase.
+    pub fn end(&mut self, at: Duration, phase: Phase, done: Result<(), mysql_async::Error>) {
+        self.done = at;
+        if let Err(error) = done {
+            let (outcome, text) = ended(phase, &error);
+            (self.outcome, self.error) = (outcome, Some(text));
+        }
+    }
 }
 
 impl std::fmt::Display for Transaction {

@@ -5,12 +5,13 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mysql_async::Error;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::connection::{Connection, ended};
+use super::connection::Connection;
 use super::history::{Step, Transaction};
 use super::workload::Signal;
 use crate::ledger::CommitResult;
@@ -145,24 +146,20 @@ impl ListClient {
             let (session, invoked) = (connection.session(), signal.now());
             let mut phase = Phase::Open;
             let done = transact(&mut connection, self.level.table(), &mut steps, &mut phase).await;
-            let (outcome, error) = match &done {
-                Ok(()) => (CommitResult::Ok, None),
-                Err(error) => {
-                    let (outcome, text) = ended(phase, error);
-                    (outcome, Some(text))
-                }
-            };
-            history.push(Transaction {
+            let failed = done.is_err();
+            let mut transaction = Transaction {
                 client: self.client,
                 session,
                 may_be_old: self.reads_only,
                 invoked,
-                done: signal.now(),
+                done: invoked,
                 steps,
-                outcome,
-                error,
-            });
-            if done.is_err() {
+                outcome: CommitResult::Ok,
+                error: None,
+            };
+            transaction.end(signal.now(), phase, done);
+            history.push(transaction);
+            if failed {
                 connection.clean().await;
             } else if !self.reads_only && rng.random_ratio(1, RECONNECT_ONE_OF) {
                 connection.close();
@@ -172,32 +169,95 @@ impl ListClient {
     }
 }
 
+/// Two transactions on lists of their own: the second commits appends to both after the first has read one, and then the first appends to
+/// the other, which it would not read like that. A server may take that (MariaDB's manual, "InnoDB Consistent Nonlocking Reads": writes see
+/// what the reads around them do not) or end it (innodb_snapshot_isolation). The phase on one server holds this once for certain, so that
+/// whether it counts does not depend on which transactions met by chance.
+///
+/// # Errors
+/// When a connection cannot be opened. A transaction that the server ends is part of the history.
+pub async fn write_past_a_read(
+    target: &Target,
+    now: impl Fn() -> Duration,
+) -> Result<(Level, Vec<Transaction>), Error> {
+    // Beyond those that the clients use.
+    const READ: u32 = i32::MAX as u32;
+    const WRITTEN: u32 = READ - 1;
+    const VALUES: [u64; 3] = [1 << 40, (1 << 40) + 1, (1 << 40) + 2];
+    let level = Level::RepeatableRead;
+    let mut first = Connection::new(target, level.settings(), false);
+    let mut second = Connection::new(target, level.settings(), false);
+    first.connect().await?;
+    second.connect().await?;
+    let of = |steps| Transaction {
+        client: 0,
+        session: 0,
+        may_be_old: false,
+        invoked: now(),
+        done: now(),
+        steps,
+        outcome: CommitResult::Ok,
+        error: None,
+    };
+    let append = |key, value| Step::Append { key, value };
+    let mut reader = of(vec![Step::Read { key: READ, list: None }, append(WRITTEN, VALUES[2])]);
+    let mut begun = begin(&mut first).await;
+    if begun.is_ok() {
+        begun = step(&mut first, level.table(), &mut reader.steps[0]).await;
+    }
+    let mut writer = of(vec![append(READ, VALUES[0]), append(WRITTEN, VALUES[1])]);
+    let mut phase = Phase::Open;
+    let done = transact(&mut second, level.table(), &mut writer.steps, &mut phase).await;
+    writer.end(now(), phase, done);
+    let mut phase = Phase::Open;
+    if begun.is_ok() {
+        begun = step(&mut first, level.table(), &mut reader.steps[1]).await;
+    }
+    if begun.is_ok() {
+        begun = commit(&mut first, &mut phase).await;
+    }
+    reader.end(now(), phase, begun);
+    Ok((level, vec![reader, writer]))
+}
+
 async fn transact(
     connection: &mut Connection,
     table: &str,
     steps: &mut [Step],
     phase: &mut Phase,
 ) -> Result<(), Error> {
-    connection.execute("BEGIN").await?;
-    for step in steps {
-        match step {
-            Step::Append { key, value } => {
-                let sql = format!(
-                    "INSERT INTO {table} (k, elements) VALUES ({key}, '{value}') \
-                     ON DUPLICATE KEY UPDATE elements = CONCAT(elements, ',{value}')"
-                );
-                connection.execute(&sql).await?;
-            }
-            Step::Read { key, list } => {
-                let sql = format!("SELECT elements FROM {table} WHERE k = {key}");
-                let (rows, _) = connection.run::<String>(&sql).await?;
-                *list = Some(rows.first().map(|text| elements(text)).unwrap_or_default());
-            }
+    begin(connection).await?;
+    for one in steps {
+        step(connection, table, one).await?;
+    }
+    commit(connection, phase).await
+}
+
+async fn begin(connection: &mut Connection) -> Result<(), Error> {
+    connection.execute("BEGIN").await.map(drop)
+}
+
+async fn step(connection: &mut Connection, table: &str, step: &mut Step) -> Result<(), Error> {
+    match step {
+        Step::Append { key, value } => {
+            let sql = format!(
+                "INSERT INTO {table} (k, elements) VALUES ({key}, '{value}') \
+                 ON DUPLICATE KEY UPDATE elements = CONCAT(elements, ',{value}')"
+            );
+            connection.execute(&sql).await?;
+        }
+        Step::Read { key, list } => {
+            let sql = format!("SELECT elements FROM {table} WHERE k = {key}");
+            let (rows, _) = connection.run::<String>(&sql).await?;
+            *list = Some(rows.first().map(|text| elements(text)).unwrap_or_default());
         }
     }
-    *phase = Phase::Committing;
-    connection.execute("COMMIT").await?;
     Ok(())
+}
+
+async fn commit(connection: &mut Connection, phase: &mut Phase) -> Result<(), Error> {
+    *phase = Phase::Committing;
+    connection.execute("COMMIT").await.map(drop)
 }
 
 /// The values in a list's text.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::bank::{self, BankRows};
 use super::faults::{self, Event};
 use super::judge::{self, Finding, Kind, Lists};
-use super::lists::{Level, elements};
+use super::lists::{self, Level, elements};
 use super::result::{Counts, Phase, Report};
 use super::workload::{self, Done, Ports};
 use super::{ConsistencyPlan, cycles, ids, register};
@@ -116,9 +116,14 @@ async fn direct(stage: &Stage, plan: &ConsistencyPlan, progress: &Progress) -> a
     progress.now(&format!("{} s directly on {}", plan.direct_seconds, first.name));
     let running = workload::start(&ports, plan.seed, plan.pause_ms);
     let began = running.began;
+    let past = lists::write_past_a_read(&ports.write, || began.elapsed()).await;
     tokio::time::sleep(Duration::from_secs(plan.direct_seconds)).await;
     let seconds = began.elapsed().as_secs_f64();
-    let done = running.stop().await?;
+    let mut done = running.stop().await?;
+    let (level, past) = past.context("cannot log in beside the workload")?;
+    for (_, history) in done.lists.iter_mut().filter(|(of, _)| *of == level) {
+        history.extend(past.iter().cloned());
+    }
     let phase = judged(stage, &done).await?;
     Ok(Phase { seconds, ..phase })
 }

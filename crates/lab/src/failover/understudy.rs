@@ -191,6 +191,16 @@ pub struct Ordered {
     pub message: String,
 }
 
+/// An order that was answered with a refusal, as opposed to one without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the order {path} was answered {code}: {message}")]
+pub struct Refused {
+    path: String,
+    /// The status code of HTTP.
+    code: u16,
+    message: String,
+}
+
 impl Api {
     fn path(rest: &str) -> String {
         format!("/api/cluster/{CLUSTER_ID}/{rest}")
@@ -235,7 +245,7 @@ impl Api {
             http::ask(&self.address, "PUT", &path, &self.key, Some(&body), ORDER_PATIENCE).await?;
         let message = answer["message"].as_str().unwrap_or("(no message)").to_owned();
         if code != 200 || answer["success"] == json!(false) {
-            bail!("the order {path} was answered {code}: {message}");
+            return Err(Refused { path, code, message }.into());
         }
         Ok(Ordered { took_ms: crate::figures::ms(began.elapsed()), message })
     }
