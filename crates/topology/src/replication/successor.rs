@@ -25,6 +25,9 @@ use crate::finding::{NodeState, Serves};
 use crate::group::Heir;
 use crate::problem::seconds;
 
+/// What leads on where the primary has lost transactions, every server answers, and none may take over.
+const WAY_OUT: &str = "; an order with force to the one whose data is right makes it the primary";
+
 /// Node names joined for a sentence.
 fn names(core: &Core, ids: &[NodeId]) -> String {
     ids.iter().map(|id| core.name(*id)).collect::<Vec<_>>().join(" and ")
@@ -105,7 +108,11 @@ impl Replication {
                 (ahead.len(), failed == Some(*id), !well, *id != lost, u32::MAX - node.priority, *id)
             });
         let Some((ahead, best)) = best else {
-            return Heir::Nobody(format!("no server can take over: {}", core.why_nobody()));
+            // Which one has what was acknowledged cannot be told any more. While one cannot be asked, it may be that.
+            let is_at_an_end = core.node(lost).assessment.problem == "lost_transactions"
+                && core.nodes.iter().all(|node| answers(node) || node.drained());
+            let way = if is_at_an_end { WAY_OUT } else { "" };
+            return Heir::Nobody(format!("no server can take over: {}{way}", core.why_nobody()));
         };
         let split = ahead.iter().any(|other| self.is_split(core, best, *other));
         if !ahead.is_empty() && (waited || split) {
