@@ -33,7 +33,7 @@ use crate::finding::{Finding, refused};
 use crate::routes::LaneState;
 
 /// The name of the finding that a node is in another cluster.
-pub(super) const TWO_CLUSTERS: &str = "two_clusters";
+pub const TWO_CLUSTERS: &str = "two_clusters";
 
 /// How often the last write set is written to disk at the most.
 const REMEMBER_GAP: Duration = Duration::from_secs(1);

@@ -36,7 +36,7 @@ mod view;
 pub mod words;
 
 pub use self::action::{Action, HurryEnd, Outcome};
-pub use self::component::{Component, Process};
+pub use self::component::{Component, Process, TWO_CLUSTERS};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;

@@ -34,6 +34,8 @@ pub struct Known {
     pub state: String,
     /// It is in service: a member of the group, or a server whose replication runs.
     pub is_there: bool,
+    /// The program has just started, and has neither an answer of it nor an error.
+    pub is_unasked: bool,
     /// How long it has been away, if its departure was seen.
     pub lasted: Option<Duration>,
     /// It was last seen by an earlier run of the program: `lasted` is an upper limit.
@@ -279,6 +281,12 @@ impl Cluster {
         self.nodes.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, node)| node)
     }
 
+    /// That no other node can send what this one misses; unless that is only not known yet.
+    fn none_is_known(&self, place: usize, none: &str) -> String {
+        let is_early = self.others(place).any(|other| other.is_unasked);
+        if is_early { "the others have not all been asked yet" } else { none }.to_owned()
+    }
+
     /// The members that can send what the node misses; empty when all can, or for the other kind of cluster.
     fn few_donors(&self, place: usize) -> Vec<String> {
         let Kept::Galera { position: Some(seqno), .. } = &self.nodes[place].kept else { return Vec::new() };
@@ -308,7 +316,7 @@ impl Cluster {
                 let able = self.others(place).filter_map(Known::donor);
                 let able: Vec<(&str, Option<Donor>, Option<&str>)> = able.collect();
                 if able.is_empty() {
-                    return Err("nobody else is Synced: there is no donor".to_owned());
+                    return Err(self.none_is_known(place, "nobody else is Synced: there is no donor"));
                 }
                 let seqno = position.ok_or_else(|| node.why.clone())?;
                 // Members of one component have the same history. If there are two histories, only members with the node's own can be its
@@ -335,9 +343,8 @@ impl Cluster {
             Kept::Replication { position, missed_bytes, .. } => {
                 let sources = sources(self.others(place));
                 if sources.is_empty() {
-                    return Err(
-                        "no other server answers that keeps binary logs which it could follow".to_owned()
-                    );
+                    let none = "no other server answers that keeps binary logs which it could follow";
+                    return Err(self.none_is_known(place, none));
                 }
                 let position = position.as_ref().ok_or_else(|| node.why.clone())?;
                 let with = |(name, binlogs): &(&str, &Binlogs)| {

@@ -14,7 +14,16 @@ const MB_A_SECOND: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s:
 fn known(name: &str, is_there: bool, kept: Kept) -> Known {
     let state = if is_there { "Synced" } else { "no answer" };
     let why = "nobody knows".to_owned();
-    Known { name: name.into(), state: state.into(), is_there, lasted: None, is_remembered: false, why, kept }
+    Known {
+        name: name.into(),
+        state: state.into(),
+        is_there,
+        is_unasked: false,
+        lasted: None,
+        is_remembered: false,
+        why,
+        kept,
+    }
 }
 
 /// A member whose gcache of 100 MB begins with this writeset, of a million.
@@ -114,6 +123,32 @@ fn a_node_of_another_history_is_no_donor() {
     }
     let (row, _) = last_outlook(vec![stranger, member("db1", 950_000), gone(Some(OURS), 900_000, None)]);
     assert_eq!((row.returns_by, row.because), (Some(Way::Sst), Some(Reason::Gone)));
+}
+
+#[test]
+fn others_that_have_not_been_asked_yet_are_not_said_to_be_away() {
+    let server = |name, is_there, is_primary| {
+        let kept = Kept::Replication { position: None, binlogs: None, is_primary, missed_bytes: 0 };
+        known(name, is_there, kept)
+    };
+    let cases = [
+        (
+            Kind::Galera,
+            vec![gone(None, -1, None), member("db1", 500_000)],
+            "nobody else is Synced: there is no donor",
+        ),
+        (
+            Kind::Replication,
+            vec![server("db2", false, false), server("db1", true, true)],
+            "no other server answers that keeps binary logs which it could follow",
+        ),
+    ];
+    for (kind, mut nodes, none) in cases {
+        let why = |nodes: &[Known]| cluster(kind, nodes.to_vec()).outlooks()[1].why.clone();
+        assert_eq!(why(&nodes).as_deref(), Some(none));
+        nodes[0].is_unasked = true;
+        assert_eq!(why(&nodes).as_deref(), Some("the others have not all been asked yet"));
+    }
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use measure::recovery::WriteRate;
-use topology::galera::GaleraStatus;
+use topology::galera::{GaleraStatus, TWO_CLUSTERS};
 use topology::kind::Kind;
 use topology::status::Status;
-use topology::view::ClusterView;
+use topology::view::{ClusterView, NodeState};
 
 use super::seen::{At, Counted, Node, grown, gtids, history, is_fresh, keeps_of_others};
 use super::{PRESENT, SYNCED, Source};
@@ -27,6 +27,7 @@ impl Source {
                 name: seen.name.clone(),
                 state: seen.state.word().to_owned(),
                 is_there: self.is_there(view, place),
+                is_unasked: seen.state == NodeState::Unknown || is_fresh(seen) && node.has_told_nothing(),
                 lasted: away.as_ref().map(|away| away.lasted),
                 is_remembered: away.as_ref().is_some_and(|away| away.is_remembered),
                 why: format!(
@@ -84,7 +85,9 @@ impl Source {
                     history: if is_there { history(seen) } else { at.and_then(|at| at.history.clone()) },
                     missed_bytes: at.and_then(|at| grown(&at.writesets, writesets)),
                     donor: said.and_then(|said| keeps.and_then(|_| node.donor(&said))),
-                    may_donate: said.is_some_and(|said| said.local_state == Some(SYNCED)),
+                    // One of another component has the cluster's history, perhaps, and not what the cluster has written since.
+                    may_donate: seen.problem != Some(TWO_CLUSTERS)
+                        && said.is_some_and(|said| said.local_state == Some(SYNCED)),
                 }
             }
             Kind::Replication => {

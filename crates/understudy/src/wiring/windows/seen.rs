@@ -33,6 +33,8 @@ pub(super) struct Node {
     asked_data: Option<Instant>,
     /// It did not answer that, or a node has gone or come back since.
     pub(super) is_asked_soon: bool,
+    /// It did not answer that last time.
+    has_failed: bool,
     /// The oldest writeset that it kept when it was first seen in this life, and its uptime at the last look.
     first_downto: Option<u64>,
     uptime_s: u64,
@@ -134,10 +136,15 @@ impl Node {
 
     /// It did not answer.
     pub(super) fn failed(&mut self) {
-        self.is_asked_soon = true;
+        (self.is_asked_soon, self.has_failed) = (true, true);
         if self.keeps.is_none() {
             self.asked_data = None;
         }
+    }
+
+    /// It has neither said what it keeps nor failed to.
+    pub(super) fn has_told_nothing(&self) -> bool {
+        self.keeps.is_none() && !self.has_failed
     }
 
     /// What it could send as a member, once its gcache's size is known.

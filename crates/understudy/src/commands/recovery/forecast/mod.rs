@@ -139,6 +139,7 @@ fn known(node: NodeFacts<Said>, positions: &BTreeMap<String, At>, kind: Kind) ->
             name,
             state: said.state,
             is_there: said.is_there,
+            is_unasked: false,
             lasted: None,
             is_remembered: false,
             kept: said.kept,
@@ -162,7 +163,16 @@ fn known(node: NodeFacts<Said>, positions: &BTreeMap<String, At>, kind: Kind) ->
             };
             let why = format!("{why}; --position {name}={word} tells what it has");
             let state = "no answer".to_owned();
-            Known { name, state, is_there: false, lasted: None, is_remembered: false, why, kept }
+            Known {
+                name,
+                state,
+                is_there: false,
+                is_unasked: false,
+                lasted: None,
+                is_remembered: false,
+                why,
+                kept,
+            }
         }
     }
 }

@@ -15,7 +15,16 @@ const MB_A_SECOND: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s:
 fn known(name: &str, is_there: bool, kept: Kept) -> Known {
     let why = format!("nothing listens there; --position {name}=... tells what it has");
     let state = if is_there { "Synced" } else { "no answer" };
-    Known { name: name.into(), state: state.into(), is_there, lasted: None, is_remembered: false, why, kept }
+    Known {
+        name: name.into(),
+        state: state.into(),
+        is_there,
+        is_unasked: false,
+        lasted: None,
+        is_remembered: false,
+        why,
+        kept,
+    }
 }
 
 fn member(name: &str) -> Known {
