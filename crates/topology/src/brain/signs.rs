@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Brain;
+use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::Doubt;
 use crate::fact::{ConnectFailure, Fact, LinkEnd, Now};
@@ -48,6 +48,9 @@ impl Brain {
         }
         node.greeting = Some(greeting);
         self.group.linked(&mut self.core, id);
+        if let Plan::One(plan) = &mut self.plan {
+            plan.linked(id);
+        }
         self.greeting = narrow(self.core.nodes.iter().filter_map(|node| node.greeting.as_ref()));
     }
 

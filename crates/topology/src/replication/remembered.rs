@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use protocol::gtid::{Family, History, Position};
+use protocol::gtid::{Family, History, Origin, Position};
 use serde::{Deserialize, Serialize};
 
 use super::sight::{all_of, answers, own};
@@ -103,6 +103,31 @@ impl Replication {
             core.out.push(Action::Remember { written: written.clone() });
         }
         self.remembered = Some(Remembered { written, at: asked, ago: Duration::ZERO, sent_at });
+    }
+
+    /// A replica shows what it has received. Where commits wait for a replica, all that it has of the primary was acknowledged, and it may show
+    /// that only once: a MariaDB server that has restarted deletes what it had received when its threads start.
+    pub(super) fn note_received(&mut self, core: &mut Core, id: NodeId, status: &ReplicationStatus) {
+        let Some(primary) = core.writer.filter(|primary| *primary != id && self.fence.is_none()) else {
+            return;
+        };
+        let server = self.server(id);
+        if server.errant.is_some() || core.node(id).is_renumbered || self.of(core, primary).is_none() {
+            return;
+        }
+        let Some(word) = self.last_word.as_mut().filter(|word| word.waited) else { return };
+        let Some(known) = &word.acknowledged else { return };
+        let Some(has) = status.has().filter(|has| is_more_of(word.origin, has, known)) else { return };
+        word.acknowledged = Some(has.clone());
+        // While the primary answers, its own next report says as much.
+        let is_lost = !answers(core.node(primary));
+        if let Some(known) = &mut self.remembered {
+            known.written.acknowledged = has.to_string();
+            if is_lost {
+                known.sent_at = core.now;
+                core.out.push(Action::Remember { written: known.written.clone() });
+            }
+        }
     }
 
     /// A server has become the primary: it had applied all that it had received. Until its first report nothing more is known of it.
@@ -216,6 +241,17 @@ impl Replication {
         }
         self.remembered_as_acknowledged(core, lost, family).ok_or_else(|| unknown.to_owned())
     }
+}
+
+/// Whether `has` is `known` and more, of which this server wrote all.
+fn is_more_of(origin: Origin, has: &Position, known: &Position) -> bool {
+    let history = |position: &Position| {
+        let mut history = History::empty(position.family());
+        history.add(position);
+        history
+    };
+    let more = || history(has).minus(&history(known));
+    has.contains(known) == Ok(true) && more().is_ok_and(|more| !more.is_empty() && more.of(origin) == more)
 }
 
 fn lacks_position(status: &ReplicationStatus, position: Position) -> Option<String> {

@@ -176,6 +176,7 @@ impl Replication {
             }
             return;
         }
+        self.note_received(core, id, status);
         let new_link = core.writer.and_then(|primary| self.server(primary).uncompared);
         let server = self.server_mut(id);
         // A server that answers again may acknowledge again.

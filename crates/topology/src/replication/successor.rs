@@ -19,13 +19,14 @@ use super::sight::{all_of, answers, has_each, history, own};
 use super::status::ReplicationStatus;
 use super::{Replication, words};
 use crate::NodeId;
+use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
 use crate::group::Heir;
 use crate::problem::seconds;
 
-/// What leads on where the primary has lost transactions, every server answers, and none may take over.
+/// What leads on where the primary has lost transactions, and no other may take over.
 const WAY_OUT: &str = "; an order with force to the one whose data is right makes it the primary";
 
 /// Node names joined for a sentence.
@@ -107,11 +108,8 @@ impl Replication {
                 let well = node.assessment.serves == Serves::Well;
                 (ahead.len(), failed == Some(*id), !well, *id != lost, u32::MAX - node.priority, *id)
             });
+        let way = if is_at_an_end(core, lost) { WAY_OUT } else { "" };
         let Some((ahead, best)) = best else {
-            // Which one has what was acknowledged cannot be told any more. While one cannot be asked, it may be that.
-            let is_at_an_end = core.node(lost).assessment.problem == "lost_transactions"
-                && core.nodes.iter().all(|node| answers(node) || node.drained());
-            let way = if is_at_an_end { WAY_OUT } else { "" };
             return Heir::Nobody(format!("no server can take over: {}{way}", core.why_nobody()));
         };
         let split = ahead.iter().any(|other| self.is_split(core, best, *other));
@@ -120,7 +118,7 @@ impl Replication {
             let why: Vec<&str> = ahead.iter().map(|id| &*core.node(*id).assessment.reason).collect();
             let have = if ahead.len() == 1 { "has" } else { "have" };
             return Heir::Nobody(format!(
-                "{others} {have} transactions that {} has not, and cannot take over ({}): nothing is moved",
+                "{others} {have} transactions that {} has not, and cannot take over ({}): nothing is moved{way}",
                 core.name(best),
                 why.join("; ")
             ));
@@ -429,6 +427,15 @@ pub(super) fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
         })
     };
     channel.sql_running || is_at_rest()
+}
+
+/// Which server has what was acknowledged cannot be told any more, and nothing will show it: none is silent, and none has received what it does not
+/// apply.
+fn is_at_an_end(core: &Core, lost: NodeId) -> bool {
+    let applies =
+        |status: &ReplicationStatus| status.channels.iter().all(|channel| can_apply(status, channel));
+    let shows_all = |node: &Belief| node.drained() || answers(node) && own(node).is_none_or(applies);
+    core.node(lost).assessment.problem == "lost_transactions" && core.nodes.iter().all(shows_all)
 }
 
 fn family(core: &Core, id: NodeId) -> Family {

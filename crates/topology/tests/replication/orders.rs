@@ -87,7 +87,7 @@ impl World {
                 let position = self.servers[node].position();
                 let fact = job.outcome(end, position);
                 // Now and then an answer takes its time.
-                if self.chance(3) {
+                if std::mem::take(&mut self.servers[node].answers_late) || self.chance(3) {
                     let delay = self.delay(10, 400);
                     self.tell_later(delay, fact);
                 } else {

@@ -24,7 +24,7 @@
 //!   db2 alone                     another hand makes it follow nobody
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
-//!   db2 refuses                   the next order to it fails
+//!   db2 refuses | answers-late    the next order to it fails | its answer takes 10 ms
 //!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
 //!   busy | quiet                  transactions run on and on | they have ended
 //!   order switchover [db2] [force]  budget 2 s
@@ -303,6 +303,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["held"] => server.applies = false,
         ["delayed"] => server.delay_s = 3600,
         ["refuses"] => server.refuses = true,
+        ["answers-late"] => server.answers_late = true,
         ["freeze"] => server.frozen = true,
         ["thaw"] => server.frozen = false,
         ["writable"] => server.read_only = false,

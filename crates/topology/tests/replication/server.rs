@@ -55,6 +55,8 @@ pub struct Server {
     pub lags: bool,
     pub delay_s: u64,
     pub refuses: bool,
+    /// The answer to its next order takes its time.
+    pub answers_late: bool,
     /// The servers whose new connections it refuses.
     pub shuts_out: Vec<usize>,
     /// Its source has refused its last connection.

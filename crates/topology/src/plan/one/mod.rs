@@ -136,6 +136,15 @@ impl One {
         }
     }
 
+    /// A node has a new connection: it may have restarted since it passed the barrier, without some of what it had then, and read only.
+    pub fn linked(&mut self, node: NodeId) {
+        if let Phase::Moving(run) = &mut self.phase
+            && run.to == node
+        {
+            run.barrier.reset();
+        }
+    }
+
     /// Brings lanes and actions in line with what is true now.
     pub fn step(&mut self, core: &mut Core, group: &mut Group) {
         self.write_again(core);
