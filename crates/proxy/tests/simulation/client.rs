@@ -55,7 +55,9 @@ impl Client {
         let heard = race(self.driver.statement(does, forged), world.clock.sleep(patience)).await;
         match heard {
             Either::First(heard) => {
-                world.manager.note(format!("client {} {does:?} since {began:.3?}: {heard:?}", self.number));
+                world
+                    .manager
+                    .note_statement(format!("client {} {does:?} since {began:.3?}: {heard:?}", self.number));
                 Some(heard)
             }
             Either::Second(()) => {

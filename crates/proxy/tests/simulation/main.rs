@@ -218,7 +218,7 @@ fn run(seed: u64, outage_ms: (u64, u64)) -> String {
     let world = World::new(seed, outage_ms);
     let end = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = end {
-        for line in world.manager.said.borrow().iter() {
+        for line in world.manager.tail() {
             println!("{line}");
         }
         println!(

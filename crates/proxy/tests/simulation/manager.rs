@@ -54,7 +54,9 @@ pub struct Manager {
     quiet: RefCell<BTreeSet<(NodeId, u64)>>,
     is_stalled: Cell<bool>,
     /// The last decisions, for whoever looks for the cause of a failure.
-    pub said: RefCell<VecDeque<String>>,
+    said: RefCell<VecDeque<String>>,
+    /// The same of statements that have ended.
+    ended: RefCell<VecDeque<String>>,
 }
 
 impl Manager {
@@ -86,6 +88,7 @@ impl Manager {
             quiet: RefCell::default(),
             is_stalled: Cell::default(),
             said: RefCell::default(),
+            ended: RefCell::default(),
         });
         for node in 0..NODES {
             group.clock.spawn(manager.clone().probe(node));
@@ -198,11 +201,28 @@ impl Manager {
 
     /// Keeps the end of what happened.
     pub fn note(&self, text: String) {
-        let mut said = self.said.borrow_mut();
-        if said.len() == 60 {
-            said.pop_front();
+        self.keep(&self.said, text);
+    }
+
+    /// A client's statement has ended.
+    pub fn note_statement(&self, text: String) {
+        self.keep(&self.ended, text);
+    }
+
+    fn keep(&self, last: &RefCell<VecDeque<String>>, text: String) {
+        let mut last = last.borrow_mut();
+        if last.len() == 60 {
+            last.pop_front();
         }
-        said.push_back(format!("{:9.4} {text}", self.group.clock.now().as_secs_f64()));
+        last.push_back(format!("{:9.4} {text}", self.group.clock.now().as_secs_f64()));
+    }
+
+    /// The last of what was said and done, in its order.
+    pub fn tail(&self) -> Vec<String> {
+        let mut tail: Vec<String> =
+            self.said.borrow().iter().chain(self.ended.borrow().iter()).cloned().collect();
+        tail.sort();
+        tail
     }
 
     fn publish(&self, routes: Arc<Routes>) {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::Galera;
 use super::action::Action;
 use super::status::GaleraStatus;
-use super::view::{own, primary};
+use super::view::own;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
@@ -74,18 +74,19 @@ impl Process {
 }
 
 impl Component {
-    /// The view that a node reports. `None` unless the node is a Primary component's full member and finds itself in the list by the address
-    /// that is configured for it: otherwise nothing can be compared.
+    /// The view that a node reports. `None` unless the node is a member of a Primary component and finds itself in the list by the address that
+    /// is configured for it: otherwise nothing can be compared. One that still joins shows who is in the view as well as any; how far it has
+    /// come says nothing.
     fn of(core: &Core, node: &Belief, status: &GaleraStatus) -> Option<Self> {
         let told =
-            status.is_whole() && !status.cluster_uuid.is_empty() && status.members.contains(&node.address);
+            status.is_primary() && !status.cluster_uuid.is_empty() && status.members.contains(&node.address);
         let process = |address: &String| {
             let reports = |node: &&Belief| node.address == *address;
             let own_word = if node.address == *address {
                 Some(status)
             } else {
                 let told = core.nodes.iter().find(reports).filter(|node| node.linked).and_then(own);
-                told.filter(|told| told.is_whole() && told.is_in_view_of(status))
+                told.filter(|told| told.is_primary() && told.is_in_view_of(status))
             };
             let gcomm_uuid = own_word.map_or_else(String::new, |word| word.gcomm_uuid.clone());
             Process { address: address.clone(), gcomm_uuid }
@@ -93,7 +94,7 @@ impl Component {
         told.then(|| Self {
             cluster_uuid: status.cluster_uuid.clone(),
             conf_id: status.conf_id,
-            seqno: status.last_committed,
+            seqno: if status.is_whole() { status.last_committed } else { 0 },
             members: status.members.iter().map(process).collect(),
             elsewhere: Vec::new(),
         })
@@ -233,7 +234,7 @@ impl Galera {
     pub fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
         let node = core.node(id);
         let open = core.nodes.iter().find(|other| other.lane == LaneState::Open);
-        let view = Component::of(core, node, own(node).filter(|_| node.linked && primary(node))?)?;
+        let view = Component::of(core, node, own(node).filter(|status| node.linked && status.is_whole())?)?;
         let lacks = open.is_none() && known(core).is_some_and(|known| view.seqno < known.seqno);
         if apart(core, id).is_none() && !lacks {
             return None;
