@@ -361,6 +361,15 @@ impl Group {
         }
     }
 
+    /// Whether the node is well by its own word, and waits for a member of its view that does not answer: nobody commits until that member is out
+    /// of the view, or back.
+    pub fn is_held_up(&self, core: &Core, id: NodeId) -> bool {
+        match self {
+            Self::Galera(_) => galera::is_held_up(core, id),
+            Self::Replication(_) => false,
+        }
+    }
+
     /// Who takes over from a writer that does not serve, by order. `None`: an order has to wait until it does.
     pub fn ordered(
         &mut self,

@@ -40,6 +40,7 @@ pub use self::component::{Component, Process, TWO_CLUSTERS};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;
+pub(crate) use self::view::is_held_up;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;

@@ -54,6 +54,15 @@ pub(super) fn primary(node: &Belief) -> bool {
     own(node).is_some_and(GaleraStatus::is_primary)
 }
 
+/// See [`crate::group::Group::is_held_up`].
+pub(crate) fn is_held_up(core: &Core, id: NodeId) -> bool {
+    let node = core.node(id);
+    let Some(view) = own(node).filter(|_| node.sound()) else { return false };
+    let is_listed = |other: &&Belief| other.address != node.address && view.members.contains(&other.address);
+    let is_silent = |other: &Belief| other.assessment.gone || !other.linked || other.doubt.is_some();
+    core.nodes.iter().filter(is_listed).any(is_silent)
+}
+
 impl Galera {
     /// Called before the nodes are judged: finds the newest view, and asks the nodes that are not in it.
     pub fn look_around(&mut self, core: &mut Core) {

@@ -313,7 +313,9 @@ impl One {
         let next = match group.next_heir(core, core.writer, failed) {
             Heir::Any => {
                 run.barrier = Barrier::Idle;
-                elected_after(core, from, failed)
+                // Any other would wait for the same, and what is open on the writer would be lost for that.
+                let waits = core.writer == Some(failed) && group.is_held_up(core, failed);
+                if waits { Ok(failed) } else { elected_after(core, from, failed) }
             }
             Heir::This(to) => Ok(to),
             Heir::Soon(text) => {
