@@ -132,6 +132,14 @@ impl Group {
         }
     }
 
+    /// What a report comes to that was asked for at `asked`: where the node has answered an order since, that answer counts.
+    pub fn amended(&self, core: &Core, id: NodeId, mut status: Status, asked: Now) -> Status {
+        if let (Self::Replication(group), Some(report)) = (self, status.replication_mut()) {
+            group.amend(core, id, report, asked);
+        }
+        status
+    }
+
     /// The node has reported this status; its belief still has the one before.
     pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, asked: Now) {
         match (self, status) {

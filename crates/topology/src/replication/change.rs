@@ -398,7 +398,7 @@ impl Replication {
         }
         let server = self.server_mut(node);
         server.may_write = None;
-        server.followed = Followed::Done(core.now);
+        server.followed = Followed::ReadOnly(core.now);
     }
 
     pub(super) fn demote_failed(&mut self, core: &Core, node: NodeId, term: Term, why: &str) {

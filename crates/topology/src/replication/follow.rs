@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::external::is_external;
 use super::sight::{answers, follows_stranger, own};
-use super::{Action, Channel, Replication, retry_at};
+use super::{Action, Channel, Replication, ReplicationStatus, retry_at};
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::routes::LaneState;
+use crate::status::Status;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
@@ -27,8 +28,10 @@ const RETELL_AFTER: Duration = Duration::from_secs(10);
 pub(super) enum Followed {
     #[default]
     Unasked,
-    /// It was carried out at that time. The next status report has to confirm it.
-    Done(Now),
+    /// It became read only at that time. The next status report has to confirm it.
+    ReadOnly(Now),
+    /// It has followed the primary since that time. A report that was asked for before does not say so.
+    Follows(Now),
     /// It failed, and is not repeated before that time.
     Failed(Now),
 }
@@ -75,7 +78,7 @@ impl Replication {
         self.is_ordered(core, id)
             || match self.server(id).followed {
                 Followed::Unasked => false,
-                Followed::Done(at) => !core.node(id).answered_since(at),
+                Followed::ReadOnly(at) | Followed::Follows(at) => !core.node(id).answered_since(at),
                 Followed::Failed(again) => core.now < again,
             }
     }
@@ -129,9 +132,11 @@ impl Replication {
 
     pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {
         self.server_mut(node).may_write = None;
-        self.server_mut(node).followed = Followed::Done(core.now);
+        self.server_mut(node).followed = Followed::ReadOnly(core.now);
         let changing = self.old_follows(node, term, None);
         if let Some(primary) = changing.or_else(|| core.writer.filter(|_| term == core.term)) {
+            self.server_mut(node).followed = Followed::Follows(core.now);
+            now_follows(core, node, primary);
             let ended = match sessions_ended {
                 0 => String::new(),
                 1 => ": a session that held locks on rows was ended there first".to_owned(),
@@ -139,6 +144,16 @@ impl Replication {
             };
             let text = format!("{} follows {}{ended}", core.name(node), core.name(primary));
             core.say(Level::Info, text);
+        }
+    }
+
+    /// A report that was asked for before the server's answer that it follows may show it as it was before: what that answer says counts.
+    pub fn amend(&self, core: &Core, node: NodeId, report: &mut ReplicationStatus, asked: Now) {
+        if matches!(self.server(node).followed, Followed::Follows(at) if asked <= at)
+            && let Some(known) = own(core.node(node))
+        {
+            report.read_only = known.read_only;
+            report.channels.clone_from(&known.channels);
         }
     }
 
@@ -150,6 +165,29 @@ impl Replication {
             core.note(Level::Warn, text);
         }
     }
+}
+
+/// The server has answered that it follows `primary`: its last report is from before.
+fn now_follows(core: &mut Core, node: NodeId, primary: NodeId) {
+    let source = core.node(primary).address.clone();
+    let Some(status) = core.node_mut(node).status.as_mut().and_then(Status::replication_mut) else { return };
+    let before = status.source().cloned().unwrap_or_default();
+    let channel = Channel {
+        name: String::new(),
+        source,
+        io_running: true,
+        io_stopped: false,
+        sql_running: true,
+        lag_s: None,
+        error: String::new(),
+        by_gtid: true,
+        family: status.dialect.family(),
+        // What it had received and not applied was deleted.
+        received: String::new(),
+        ..before
+    };
+    status.read_only = true;
+    status.channels = vec![channel];
 }
 
 /// It fetches from the right source, and does not apply because somebody stopped its SQL thread.
