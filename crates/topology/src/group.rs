@@ -529,6 +529,29 @@ impl Group {
         }
     }
 
+    /// What is waited for before the lane of `to` opens, which has taken over in a change that began at `since`; `None` when nothing is.
+    pub fn unattached(&self, core: &mut Core, to: NodeId, since: Now) -> Option<String> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.unattached(core, to, since),
+        }
+    }
+
+    /// The same for a writer that was held, and that nothing is known against any more.
+    pub fn unattached_again(&self, core: &mut Core, writer: NodeId) -> Option<String> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.unattached_again(core, writer),
+        }
+    }
+
+    /// What [`Self::unattached`] names is not waited for any more.
+    pub fn opened(&mut self) {
+        if let Self::Replication(group) = self {
+            group.opened();
+        }
+    }
+
     /// A switchover is abandoned. `true` when the old writer has to take over from itself, since it may not be writable any more.
     pub fn abandon(&mut self) -> bool {
         match self {

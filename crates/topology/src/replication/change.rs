@@ -79,6 +79,7 @@ impl Replication {
     fn begin_as(&mut self, core: &Core, to: NodeId, term: Term, is_planned: bool) {
         if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
             let lost = self.replaced(core);
+            self.is_opening = false;
             self.fence = Some(Fence {
                 term,
                 to,
@@ -367,6 +368,7 @@ impl Replication {
         self.remember_taken_over(core, to);
         self.forced = None;
         self.decided = true;
+        self.is_opening = true;
         self.last_word = None;
         self.base = None;
         self.lost_since = None;

@@ -45,7 +45,7 @@ impl Replication {
         }
         self.ask_early(core);
         let Some(sole) = self.sole_writer(core) else { return };
-        let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
+        let primary = core.writer.filter(|id| self.fence.is_none() && self.leads(core, *id));
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
         for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
             // A Galera node is left alone, even if the configuration lists it here.
@@ -83,6 +83,16 @@ impl Replication {
             }
     }
 
+    /// Whether it has answered, after `since`, that it follows the primary.
+    pub(super) fn has_followed_since(&self, id: NodeId, since: Now) -> bool {
+        matches!(self.server(id).followed, Followed::Follows(at) if at >= since)
+    }
+
+    /// Whether its last order failed a moment ago.
+    pub(super) fn has_just_failed(&self, core: &Core, id: NodeId) -> bool {
+        matches!(self.server(id).followed, Followed::Failed(again) if core.now < again)
+    }
+
     /// Whether the server is or may be writable, which must end before anything else is done with it.
     fn may_write(&self, core: &Core, id: NodeId) -> bool {
         self.server(id).may_write.is_some() || own(core.node(id)).is_some_and(|status| !status.read_only)
@@ -96,6 +106,13 @@ impl Replication {
             .is_some_and(|channel| channel.source == *address && !channel.io_running && !channel.io_stopped);
         let known = &mut self.server_mut(id).unconnected;
         *known = tries.then(|| known.unwrap_or(core.now));
+    }
+
+    /// Whether the primary takes statements, or is about to, and answers.
+    fn leads(&self, core: &Core, primary: NodeId) -> bool {
+        let node = core.node(primary);
+        let is_in_place = node.lane == LaneState::Open || self.is_opening;
+        is_in_place && node.assessment.serves != Serves::No && answers(node)
     }
 
     fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
@@ -194,10 +211,4 @@ fn now_follows(core: &mut Core, node: NodeId, primary: NodeId) {
 fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
     // That also holds while its IO thread reconnects.
     channel.source == primary && !channel.io_stopped && !channel.sql_running && channel.error.is_empty()
-}
-
-/// Whether the primary takes statements, and answers.
-fn leads(core: &Core, primary: NodeId) -> bool {
-    let node = core.node(primary);
-    node.lane == LaneState::Open && node.assessment.serves != Serves::No && answers(node)
 }

@@ -14,6 +14,7 @@
 //!                               ├──> start          who is the primary when this process has just started
 //!                               ├──> most           who of those that answer has most, for an operator's first order
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
+//!                               ├──> attach         the new primary's lane opens when replicas that its commits wait for have attached
 //!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
 //!                               ├──> external       another manager moves the primary: the writable server is followed
 //!                               ├──> follow         makes every other server read only and a replica of the primary
@@ -27,6 +28,7 @@
 
 pub mod action;
 mod age;
+mod attach;
 mod change;
 pub mod channel;
 pub mod events;
@@ -87,6 +89,8 @@ pub(crate) struct Replication {
     servers: Vec<Server>,
     /// The fencing for the change of the primary that is in progress.
     fence: Option<Fence>,
+    /// The new primary has taken over, and takes no statements yet: see [`attach`].
+    is_opening: bool,
     /// The primary's last status report while it was the primary.
     last_word: Option<LastWord>,
     /// What the primary reported last, also before this process started.
@@ -157,6 +161,7 @@ impl Replication {
         Self {
             servers: vec![Server::default(); nodes],
             fence: None,
+            is_opening: false,
             last_word: None,
             remembered: None,
             base: None,

@@ -119,6 +119,8 @@ fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     let mut world = World::new(names, 0, restored, Some(dice.clone()));
     world.semi_sync = dice.percent(60) && faults != Faults::OfResets;
     world.servers[0].waits = world.semi_sync;
+    // Where nobody loses a connection in the middle of it.
+    world.accounts_first = faults == Faults::OfSwitchovers;
     world.settings.replication.failover_gap = Duration::from_secs(2);
     let is_durable = dice.percent(30);
     for server in &mut world.servers {

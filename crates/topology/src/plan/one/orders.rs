@@ -58,7 +58,7 @@ impl One {
         force: bool,
     ) -> bool {
         let is_lost = |id: &NodeId| core.node(*id).assessment.serves == Serves::No;
-        let may_replace = !matches!(self.phase, Phase::Moving(_));
+        let may_replace = !matches!(self.phase, Phase::Moving(_) | Phase::Opening(_));
         let lost = core.writer.filter(|id| self.waits_for_anybody() || may_replace && is_lost(id));
         let Some(writer) = lost else { return false };
         match group.ordered(core, writer, to, force) {
