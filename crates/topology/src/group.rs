@@ -68,6 +68,15 @@ pub(crate) enum Relief {
     None(String),
 }
 
+/// How an order with force is carried out that names a node which does not get what the writer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByForce {
+    /// As a switchover.
+    HandOver,
+    /// The writer is given up, as if it were lost: what runs there cannot end.
+    Leave,
+}
+
 /// Whether a node may take reads on the port for reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
@@ -380,6 +389,21 @@ impl Group {
         match self {
             Self::Galera(_) => None,
             Self::Replication(group) => Some(group.ordered(core, lost, to, force)),
+        }
+    }
+
+    /// How an order with force is carried out that moves the writer, which serves, to `to`. `None`: as any other order.
+    pub fn by_force(&mut self, core: &Core, writer: NodeId, to: NodeId) -> Option<Result<ByForce, String>> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.by_force(core, writer, to),
+        }
+    }
+
+    /// An order that was given with force is answered, and not carried out.
+    pub fn force_is_over(&mut self) {
+        if let Self::Replication(group) = self {
+            group.force_is_over();
         }
     }
 

@@ -208,7 +208,10 @@ impl Replication {
         if began_anew && core.writer.is_none() {
             return self.first_again(core, to);
         }
-        let lost = self.fence.as_ref()?.lost.filter(|_| self.forced != Some(to))?;
+        if self.forced == Some(to) {
+            return self.outrun_by_force(core, to);
+        }
+        let lost = self.fence.as_ref()?.lost?;
         let is_known = !began_anew && (lost == to || !may_send(core, lost));
         if is_known {
             return None;
@@ -367,6 +370,7 @@ impl Replication {
         }
         self.remember_taken_over(core, to);
         self.forced = None;
+        self.none_acknowledged(own(core.node(to)));
         self.decided = true;
         self.is_opening = true;
         self.last_word = None;

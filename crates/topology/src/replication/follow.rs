@@ -67,10 +67,11 @@ impl Replication {
         }
     }
 
-    /// A switchover has begun, and the proxy's statements may still run there.
+    /// A switchover has begun from a primary that works, and the proxy's statements may still run there.
     fn is_served_still(&self, core: &Core, id: NodeId) -> bool {
         let fence = self.fence.as_ref().filter(|_| core.writer == Some(id));
-        fence.is_some_and(|fence| fence.is_planned && fence.quiet_since.is_none())
+        let works = |is_planned| is_planned || self.left_at.is_some();
+        fence.is_some_and(|fence| works(fence.is_planned) && fence.quiet_since.is_none())
     }
 
     /// Whether an order is being carried out, or its effect was not reported yet, or it failed a moment ago.

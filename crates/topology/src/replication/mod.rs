@@ -15,6 +15,7 @@
 //!                               ├──> most           who of those that answer has most, for an operator's first order
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
 //!                               ├──> attach         the new primary's lane opens when replicas that its commits wait for have attached
+//!                               ├──> force          an order with force to a server that does not receive from the primary
 //!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
 //!                               ├──> external       another manager moves the primary: the writable server is followed
 //!                               ├──> follow         makes every other server read only and a replica of the primary
@@ -34,6 +35,7 @@ pub mod channel;
 pub mod events;
 mod external;
 mod follow;
+mod force;
 mod late;
 mod most;
 mod parting;
@@ -61,6 +63,7 @@ use self::events::{events_failed, events_run};
 use self::external::Writable;
 pub(crate) use self::external::is_external;
 use self::follow::Followed;
+use self::force::Acknowledged;
 use self::late::Late;
 use self::reconnect_test::Asked;
 use self::remembered::Remembered;
@@ -103,6 +106,10 @@ pub(crate) struct Replication {
     away: Option<Duration>,
     /// The server that an operator ordered to take over with force, whatever it lacks.
     forced: Option<NodeId>,
+    /// By that order a primary is left that answers: the commits that replicas had acknowledged there when it was given.
+    left_at: Option<u64>,
+    /// What replicas may have acknowledged of the primary's commits.
+    acknowledged: Option<Acknowledged>,
     /// Since when there has been no report from the primary as such.
     lost_since: Option<Now>,
     /// The primary is late with an answer.
@@ -168,6 +175,8 @@ impl Replication {
             decided: false,
             away: None,
             forced: None,
+            left_at: None,
+            acknowledged: None,
             lost_since: None,
             late: None,
             asked_early: None,

@@ -235,8 +235,9 @@ fn perform(world: &mut World, words: &[&str]) {
             let to =
                 rest.first().filter(|word| **word != "force").map(|name| NodeId(place(world, name) as u8));
             let budget = Duration::from_secs(2);
-            // The operator takes the loss of what that server has not.
-            if let Some(to) = to.filter(|_| force) {
+            // The operator takes the loss of what that server has not. While the primary answers, nothing that was acknowledged is lost.
+            let is_served = world.open().is_some_and(|open| world.speaks(open));
+            if let Some(to) = to.filter(|_| force && !is_served) {
                 let lacks = world.lacks(usize::from(to.0));
                 world.acknowledged.retain(|uid| !lacks.contains(uid));
             }

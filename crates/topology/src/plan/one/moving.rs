@@ -40,6 +40,8 @@ pub(super) struct Move {
     pub undrain: Option<(NodeId, Option<u32>)>,
     /// The candidate cannot take over, and nobody else can.
     pub finds_nobody: bool,
+    /// Why the last candidate could not.
+    pub failed: Option<String>,
     /// It has taken over from another node.
     pub is_moved: bool,
 }
@@ -71,6 +73,7 @@ impl Move {
             tries: 0,
             since: core.now,
             finds_nobody: false,
+            failed: None,
             is_moved: false,
             order: None,
             answer_by: core.now,
@@ -100,13 +103,19 @@ impl One {
         let is_waited_for = !matches!(run.kind, MoveKind::Handover { .. });
         if let Some(order) = run.order.take_if(|_| now >= run.answer_by && is_waited_for) {
             let text = match run.kind {
-                MoveKind::Failover => format!(
-                    "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
-                    run.from.map_or("the writer", |from| core.name(from))
-                ),
+                MoveKind::Failover => {
+                    let from = run.from.map_or("the writer", |from| core.name(from));
+                    let cause = run.failed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+                    format!(
+                        "no other node has taken over from {from} within the budget{cause}: the order has ended, and it goes on as a failover"
+                    )
+                }
                 _ => format!("{} has not become the writer within the budget: it goes on", core.name(run.to)),
             };
             core.refuse(order.id, "over_budget", text);
+            if core.writer.is_some() {
+                group.force_is_over();
+            }
         }
         // The candidate does not serve any more, or is to be left itself.
         let candidate = core.node(run.to);
@@ -258,6 +267,7 @@ impl One {
             return self.undo(core, group, run, "not_writable", Some(why));
         }
         let from = run.from;
+        run.failed = Some(format!("{name} {why}"));
         let next = match group.next_heir(core, core.writer, failed) {
             Heir::Any => {
                 run.barrier = Barrier::Idle;
