@@ -102,15 +102,16 @@ impl One {
         }
         let is_waited_for = !matches!(run.kind, MoveKind::Handover { .. });
         if let Some(order) = run.order.take_if(|_| now >= run.answer_by && is_waited_for) {
-            let text = match run.kind {
-                MoveKind::Failover => {
-                    let from = run.from.map_or("the writer", |from| core.name(from));
-                    let cause = run.failed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-                    format!(
-                        "no other node has taken over from {from} within the budget{cause}: the order has ended, and it goes on as a failover"
-                    )
+            let cause = run.failed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            let text = match (run.kind, run.from) {
+                (MoveKind::Failover, Some(from)) => format!(
+                    "no other node has taken over from {} within the budget{cause}: the order has ended, and it goes on as a failover",
+                    core.name(from)
+                ),
+                _ => {
+                    let on = if core.writer.is_some() { "the order has ended" } else { "it goes on" };
+                    format!("{} has not become the writer within the budget{cause}: {on}", core.name(run.to))
                 }
-                _ => format!("{} has not become the writer within the budget: it goes on", core.name(run.to)),
             };
             core.refuse(order.id, "over_budget", text);
             if core.writer.is_some() {
