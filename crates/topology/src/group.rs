@@ -68,6 +68,15 @@ pub(crate) enum Relief {
     None(String),
 }
 
+/// How an order with force is carried out that names a node which does not get what the writer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByForce {
+    /// As a switchover.
+    HandOver,
+    /// The writer is given up, as if it were lost: what runs there cannot end.
+    Leave,
+}
+
 /// Whether a node may take reads on the port for reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
@@ -130,6 +139,14 @@ impl Group {
             Self::Galera(group) => group.accept(core, id),
             Self::Replication(_) => None,
         }
+    }
+
+    /// What a report comes to that was asked for at `asked`: where the node has answered an order since, that answer counts.
+    pub fn amended(&self, core: &Core, id: NodeId, mut status: Status, asked: Now) -> Status {
+        if let (Self::Replication(group), Some(report)) = (self, status.replication_mut()) {
+            group.amend(core, id, report, asked);
+        }
+        status
     }
 
     /// The node has reported this status; its belief still has the one before.
@@ -384,6 +401,21 @@ impl Group {
         }
     }
 
+    /// How an order with force is carried out that moves the writer, which serves, to `to`. `None`: as any other order.
+    pub fn by_force(&mut self, core: &Core, writer: NodeId, to: NodeId) -> Option<Result<ByForce, String>> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.by_force(core, writer, to),
+        }
+    }
+
+    /// An order that was given with force is answered, and not carried out.
+    pub fn force_is_over(&mut self) {
+        if let Self::Replication(group) = self {
+            group.force_is_over();
+        }
+    }
+
     /// Who becomes the first writer by order, while none is known. `None`: this kind of cluster has no such order.
     pub fn first_by_order(
         &mut self,
@@ -527,6 +559,29 @@ impl Group {
     pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         if let Self::Replication(group) = self {
             group.taken_over(core, to);
+        }
+    }
+
+    /// What is waited for before the lane of `to` opens, which has taken over in a change that began at `since`; `None` when nothing is.
+    pub fn unattached(&self, core: &mut Core, to: NodeId, since: Now) -> Option<String> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.unattached(core, to, since),
+        }
+    }
+
+    /// The same for a writer that was held, and that nothing is known against any more.
+    pub fn unattached_again(&self, core: &mut Core, writer: NodeId) -> Option<String> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.unattached_again(core, writer),
+        }
+    }
+
+    /// What [`Self::unattached`] names is not waited for any more.
+    pub fn opened(&mut self) {
+        if let Self::Replication(group) = self {
+            group.opened();
         }
     }
 

@@ -44,6 +44,14 @@ impl Status {
         }
     }
 
+    /// The same, to be amended.
+    pub(crate) fn replication_mut(&mut self) -> Option<&mut ReplicationStatus> {
+        match self {
+            Self::Replication(status) => Some(status),
+            Self::Galera(_) => None,
+        }
+    }
+
     /// Whether the node is a full member of its cluster, and not about to leave it.
     pub fn is_whole(&self) -> bool {
         match self {

@@ -41,7 +41,8 @@ pub(super) async fn demote(server: &mut Server, events: &Events, for_good: bool)
 pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(), Failed> {
     // A session that waits for space would delay that by a minute, and so would the next one behind it.
     let is_full = for_good && end(server, WITHOUT_SPACE).await? > 0;
-    let mut limit = if is_full { PIECE } else { server.left() / 2 };
+    // A server that is given up is not left time for commits that may never end: what keeps it is ended soon.
+    let mut limit = if is_full || for_good { PIECE } else { server.left() / 2 };
     loop {
         match server.order_within(sql::read_only(server.dialect), limit).await {
             Err(failed) if server.is_late(&failed) && server.left() > LAST => {

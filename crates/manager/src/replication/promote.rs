@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use protocol::gtid::Position;
-use topology::replication::sql;
+use tokio::time::Instant;
+use topology::replication::{Channel, sql};
 
 use super::server::Server;
 use super::sql::CLOCK;
@@ -11,6 +12,9 @@ use crate::act::Failed;
 
 /// The longest single wait for the applier; between two waits it is checked, so that a stopped applier and a vanished server are noticed.
 const PIECE: Duration = Duration::from_millis(250);
+
+/// A server that has to receive something, and has not been connected to its source for this long, will not have it in time.
+const UNCONNECTED_MAX: Duration = Duration::from_secs(1);
 
 /// Waits until the server has applied everything; then it follows no other, waits for its replicas if it acknowledged as one, and reports
 /// itself writable. `reach`: the position of the old primary. May be repeated after a failure at any step.
@@ -56,6 +60,7 @@ pub(super) async fn promote(server: &mut Server, reach: Option<&Position>) -> Re
 /// Waits until the server has applied all of `position`.
 async fn until_applied(server: &mut Server, position: &Position) -> Result<(), Failed> {
     let mut is_applied = false;
+    let mut unconnected: Option<Instant> = None;
     loop {
         let standing = server.standing().await?.position;
         if standing.contains(position).unwrap_or(false) {
@@ -75,6 +80,17 @@ async fn until_applied(server: &mut Server, position: &Position) -> Result<(), F
                     let error = if stopped.error.is_empty() { "without an error" } else { &stopped.error };
                     let why = format!("{}, but its SQL thread has stopped: {error}", short());
                     return Err(Failed::because(why));
+                }
+                let has_it = |channel: &Channel| {
+                    channel.received().is_some_and(|received| received.contains(position).unwrap_or(false))
+                };
+                if channels.iter().any(|channel| channel.io_running || has_it(channel)) {
+                    unconnected = None;
+                } else if unconnected.get_or_insert_with(Instant::now).elapsed() >= UNCONNECTED_MAX {
+                    let error =
+                        channels.iter().map(|channel| &*channel.error).find(|error| !error.is_empty());
+                    let error = error.unwrap_or("its IO thread is not connected");
+                    return Err(Failed::because(format!("{}, and it does not receive: {error}", short())));
                 }
             }
         }

@@ -160,6 +160,20 @@ async fn a_server_that_has_not_all_is_not_promoted_and_the_reason_is_told() {
 }
 
 #[tokio::test]
+async fn what_a_server_cannot_receive_is_not_waited_for() {
+    let (one, two) = pair().await;
+    one.sql("SET PASSWORD FOR repl@'%' = PASSWORD('another')");
+    two.sql("STOP SLAVE IO_THREAD; START SLAVE IO_THREAD");
+    until("it is refused", || two.sql("SHOW ALL SLAVES STATUS").contains("Access denied")).await;
+    one.sql("INSERT INTO shop.t VALUES (2)");
+    let reach = position(&one.sql("SELECT @@GLOBAL.gtid_binlog_pos"));
+    let began = Instant::now();
+    let why = promote(&two, Some(reach), WITHIN).await.unwrap_err();
+    assert!(why.contains("and it does not receive: ") && why.contains("Access denied"), "{why}");
+    assert!(began.elapsed() < SHORT * 3 && read_only(&two), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn what_a_primary_under_a_lock_on_everything_has_still_gets_to_the_new_one() {
     let (one, two) = pair().await;
     two.sql("STOP SLAVE IO_THREAD");

@@ -170,6 +170,7 @@ impl Brain {
 
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
+        let status = self.group.amended(&self.core, id, status, asked);
         self.group.heard(&mut self.core, id, &status, asked);
         self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;

@@ -79,6 +79,7 @@ impl Replication {
     fn begin_as(&mut self, core: &Core, to: NodeId, term: Term, is_planned: bool) {
         if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
             let lost = self.replaced(core);
+            self.is_opening = false;
             self.fence = Some(Fence {
                 term,
                 to,
@@ -207,7 +208,10 @@ impl Replication {
         if began_anew && core.writer.is_none() {
             return self.first_again(core, to);
         }
-        let lost = self.fence.as_ref()?.lost.filter(|_| self.forced != Some(to))?;
+        if self.forced == Some(to) {
+            return self.outrun_by_force(core, to);
+        }
+        let lost = self.fence.as_ref()?.lost?;
         let is_known = !began_anew && (lost == to || !may_send(core, lost));
         if is_known {
             return None;
@@ -366,7 +370,9 @@ impl Replication {
         }
         self.remember_taken_over(core, to);
         self.forced = None;
+        self.none_acknowledged(own(core.node(to)));
         self.decided = true;
+        self.is_opening = true;
         self.last_word = None;
         self.base = None;
         self.lost_since = None;
@@ -398,7 +404,7 @@ impl Replication {
         }
         let server = self.server_mut(node);
         server.may_write = None;
-        server.followed = Followed::Done(core.now);
+        server.followed = Followed::ReadOnly(core.now);
     }
 
     pub(super) fn demote_failed(&mut self, core: &Core, node: NodeId, term: Term, why: &str) {

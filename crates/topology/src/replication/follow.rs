@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::external::is_external;
 use super::sight::{answers, follows_stranger, own};
-use super::{Action, Channel, Replication, retry_at};
+use super::{Action, Channel, Replication, ReplicationStatus, retry_at};
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::routes::LaneState;
+use crate::status::Status;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
@@ -27,8 +28,10 @@ const RETELL_AFTER: Duration = Duration::from_secs(10);
 pub(super) enum Followed {
     #[default]
     Unasked,
-    /// It was carried out at that time. The next status report has to confirm it.
-    Done(Now),
+    /// It became read only at that time. The next status report has to confirm it.
+    ReadOnly(Now),
+    /// It has followed the primary since that time. A report that was asked for before does not say so.
+    Follows(Now),
     /// It failed, and is not repeated before that time.
     Failed(Now),
 }
@@ -42,7 +45,7 @@ impl Replication {
         }
         self.ask_early(core);
         let Some(sole) = self.sole_writer(core) else { return };
-        let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
+        let primary = core.writer.filter(|id| self.fence.is_none() && self.leads(core, *id));
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
         for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
             // A Galera node is left alone, even if the configuration lists it here.
@@ -64,10 +67,11 @@ impl Replication {
         }
     }
 
-    /// A switchover has begun, and the proxy's statements may still run there.
+    /// A switchover has begun from a primary that works, and the proxy's statements may still run there.
     fn is_served_still(&self, core: &Core, id: NodeId) -> bool {
         let fence = self.fence.as_ref().filter(|_| core.writer == Some(id));
-        fence.is_some_and(|fence| fence.is_planned && fence.quiet_since.is_none())
+        let works = |is_planned| is_planned || self.left_at.is_some();
+        fence.is_some_and(|fence| works(fence.is_planned) && fence.quiet_since.is_none())
     }
 
     /// Whether an order is being carried out, or its effect was not reported yet, or it failed a moment ago.
@@ -75,9 +79,19 @@ impl Replication {
         self.is_ordered(core, id)
             || match self.server(id).followed {
                 Followed::Unasked => false,
-                Followed::Done(at) => !core.node(id).answered_since(at),
+                Followed::ReadOnly(at) | Followed::Follows(at) => !core.node(id).answered_since(at),
                 Followed::Failed(again) => core.now < again,
             }
+    }
+
+    /// Whether it has answered, after `since`, that it follows the primary.
+    pub(super) fn has_followed_since(&self, id: NodeId, since: Now) -> bool {
+        matches!(self.server(id).followed, Followed::Follows(at) if at >= since)
+    }
+
+    /// Whether its last order failed a moment ago.
+    pub(super) fn has_just_failed(&self, core: &Core, id: NodeId) -> bool {
+        matches!(self.server(id).followed, Followed::Failed(again) if core.now < again)
     }
 
     /// Whether the server is or may be writable, which must end before anything else is done with it.
@@ -93,6 +107,13 @@ impl Replication {
             .is_some_and(|channel| channel.source == *address && !channel.io_running && !channel.io_stopped);
         let known = &mut self.server_mut(id).unconnected;
         *known = tries.then(|| known.unwrap_or(core.now));
+    }
+
+    /// Whether the primary takes statements, or is about to, and answers.
+    fn leads(&self, core: &Core, primary: NodeId) -> bool {
+        let node = core.node(primary);
+        let is_in_place = node.lane == LaneState::Open || self.is_opening;
+        is_in_place && node.assessment.serves != Serves::No && answers(node)
     }
 
     fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
@@ -129,9 +150,11 @@ impl Replication {
 
     pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {
         self.server_mut(node).may_write = None;
-        self.server_mut(node).followed = Followed::Done(core.now);
+        self.server_mut(node).followed = Followed::ReadOnly(core.now);
         let changing = self.old_follows(node, term, None);
         if let Some(primary) = changing.or_else(|| core.writer.filter(|_| term == core.term)) {
+            self.server_mut(node).followed = Followed::Follows(core.now);
+            now_follows(core, node, primary);
             let ended = match sessions_ended {
                 0 => String::new(),
                 1 => ": a session that held locks on rows was ended there first".to_owned(),
@@ -139,6 +162,16 @@ impl Replication {
             };
             let text = format!("{} follows {}{ended}", core.name(node), core.name(primary));
             core.say(Level::Info, text);
+        }
+    }
+
+    /// A report that was asked for before the server's answer that it follows may show it as it was before: what that answer says counts.
+    pub fn amend(&self, core: &Core, node: NodeId, report: &mut ReplicationStatus, asked: Now) {
+        if matches!(self.server(node).followed, Followed::Follows(at) if asked <= at)
+            && let Some(known) = own(core.node(node))
+        {
+            report.read_only = known.read_only;
+            report.channels.clone_from(&known.channels);
         }
     }
 
@@ -152,14 +185,31 @@ impl Replication {
     }
 }
 
+/// The server has answered that it follows `primary`: its last report is from before.
+fn now_follows(core: &mut Core, node: NodeId, primary: NodeId) {
+    let source = core.node(primary).address.clone();
+    let Some(status) = core.node_mut(node).status.as_mut().and_then(Status::replication_mut) else { return };
+    let before = status.source().cloned().unwrap_or_default();
+    let channel = Channel {
+        name: String::new(),
+        source,
+        io_running: true,
+        io_stopped: false,
+        sql_running: true,
+        lag_s: None,
+        error: String::new(),
+        by_gtid: true,
+        family: status.dialect.family(),
+        // What it had received and not applied was deleted.
+        received: String::new(),
+        ..before
+    };
+    status.read_only = true;
+    status.channels = vec![channel];
+}
+
 /// It fetches from the right source, and does not apply because somebody stopped its SQL thread.
 fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
     // That also holds while its IO thread reconnects.
     channel.source == primary && !channel.io_stopped && !channel.sql_running && channel.error.is_empty()
-}
-
-/// Whether the primary takes statements, and answers.
-fn leads(core: &Core, primary: NodeId) -> bool {
-    let node = core.node(primary);
-    node.lane == LaneState::Open && node.assessment.serves != Serves::No && answers(node)
 }

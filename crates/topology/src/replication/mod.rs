@@ -14,6 +14,8 @@
 //!                               ├──> start          who is the primary when this process has just started
 //!                               ├──> most           who of those that answer has most, for an operator's first order
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
+//!                               ├──> attach         the new primary's lane opens when replicas that its commits wait for have attached
+//!                               ├──> force          an order with force to a server that does not receive from the primary
 //!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
 //!                               ├──> external       another manager moves the primary: the writable server is followed
 //!                               ├──> follow         makes every other server read only and a replica of the primary
@@ -27,11 +29,13 @@
 
 pub mod action;
 mod age;
+mod attach;
 mod change;
 pub mod channel;
 pub mod events;
 mod external;
 mod follow;
+mod force;
 mod late;
 mod most;
 mod parting;
@@ -59,6 +63,7 @@ use self::events::{events_failed, events_run};
 use self::external::Writable;
 pub(crate) use self::external::is_external;
 use self::follow::Followed;
+use self::force::Acknowledged;
 use self::late::Late;
 use self::reconnect_test::Asked;
 use self::remembered::Remembered;
@@ -87,6 +92,8 @@ pub(crate) struct Replication {
     servers: Vec<Server>,
     /// The fencing for the change of the primary that is in progress.
     fence: Option<Fence>,
+    /// The new primary has taken over, and takes no statements yet: see [`attach`].
+    is_opening: bool,
     /// The primary's last status report while it was the primary.
     last_word: Option<LastWord>,
     /// What the primary reported last, also before this process started.
@@ -99,6 +106,10 @@ pub(crate) struct Replication {
     away: Option<Duration>,
     /// The server that an operator ordered to take over with force, whatever it lacks.
     forced: Option<NodeId>,
+    /// By that order a primary is left that answers: the commits that replicas had acknowledged there when it was given.
+    left_at: Option<u64>,
+    /// What replicas may have acknowledged of the primary's commits.
+    acknowledged: Option<Acknowledged>,
     /// Since when there has been no report from the primary as such.
     lost_since: Option<Now>,
     /// The primary is late with an answer.
@@ -157,12 +168,15 @@ impl Replication {
         Self {
             servers: vec![Server::default(); nodes],
             fence: None,
+            is_opening: false,
             last_word: None,
             remembered: None,
             base: None,
             decided: false,
             away: None,
             forced: None,
+            left_at: None,
+            acknowledged: None,
             lost_since: None,
             late: None,
             asked_early: None,

@@ -41,6 +41,8 @@ pub(super) struct LastWord {
     pub acknowledged: Option<Position>,
     /// Sessions whose commits waited for that, and the commits that had been acknowledged.
     pub waiting: u32,
+    /// Sessions that waited at the report before, if nothing was written or acknowledged since.
+    pub still_waiting: u32,
     pub acknowledged_count: u64,
     /// Commits waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
@@ -217,6 +219,11 @@ impl Replication {
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
         let primary = history(status);
+        self.note_acknowledged(status);
+        let is_same = |word: &&LastWord| {
+            word.position == status.position && word.acknowledged_count == status.semi_sync.acknowledged_count
+        };
+        let still_waiting = self.last_word.as_ref().filter(is_same).map_or(0, |word| word.waiting);
         let acknowledged = acknowledged(self.last_word.take(), status)
             .or_else(|| self.remembered_as_acknowledged(core, id, status.dialect.family()));
         self.last_word = Some(LastWord {
@@ -224,6 +231,7 @@ impl Replication {
             history: primary.clone(),
             acknowledged: acknowledged.clone(),
             waiting: status.semi_sync.waiting,
+            still_waiting,
             acknowledged_count: status.semi_sync.acknowledged_count,
             position: status.position.clone(),
             uptime_s: status.uptime_s,

@@ -29,7 +29,7 @@ pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('serv
 const MYSQL_VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','server_id','read_only','super_read_only','log_bin',\
     'log_replica_updates','log_slave_updates','gtid_mode','enforce_gtid_consistency','binlog_format','rpl_semi_sync_source_enabled',\
     'rpl_semi_sync_replica_enabled','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled','rpl_semi_sync_source_timeout',\
-    'rpl_semi_sync_master_timeout','sync_binlog','innodb_flush_log_at_trx_commit')";
+    'rpl_semi_sync_master_timeout','rpl_semi_sync_source_wait_for_replica_count','rpl_semi_sync_master_wait_for_slave_count','sync_binlog','innodb_flush_log_at_trx_commit')";
 
 /// One row, read by column name in addition to [`variables`]: the positions, whole. MySQL: "GTID Format and Storage", "Replication and Binary
 /// Logging Options and Variables" (`server_uuid`).

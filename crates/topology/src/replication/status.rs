@@ -61,6 +61,9 @@ pub struct SemiSync {
     pub primary_active: bool,
     /// Replicas that acknowledge.
     pub replicas: u32,
+    /// As a primary each of its commits waits for so many: MariaDB's for one.
+    #[serde(skip)]
+    pub replicas_needed: u32,
     /// As a replica it is configured to acknowledge.
     pub replica_enabled: bool,
     /// It does acknowledge.
@@ -164,6 +167,12 @@ pub fn read<'a>(
             primary_enabled: on(setting("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")),
             primary_active: on(counter("Rpl_semi_sync_source_status", "Rpl_semi_sync_master_status")),
             replicas: number(counter("Rpl_semi_sync_source_clients", "Rpl_semi_sync_master_clients")),
+            replicas_needed: setting(
+                "rpl_semi_sync_source_wait_for_replica_count",
+                "rpl_semi_sync_master_wait_for_slave_count",
+            )
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(1),
             replica_enabled: on(setting("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")),
             timeout_ms: setting("rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout")
                 .and_then(|value| value.parse().ok()),

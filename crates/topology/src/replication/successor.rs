@@ -195,6 +195,7 @@ impl Replication {
                 self.forced = Some(to);
                 Ok(to)
             } else {
+                self.force_is_over();
                 Err(format!(
                     "{} cannot become the primary: {}",
                     core.name(to),

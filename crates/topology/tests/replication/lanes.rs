@@ -43,7 +43,12 @@ impl World {
         let lanes: Vec<String> =
             routes.lanes.iter().map(|lane| format!("{}:{}", lane.name, state(lane.state))).collect();
         let lanes = format!("lanes {}, term {}", lanes.join(" "), routes.term);
+        let open_before = self.open();
         self.routes = Some(routes);
+        if let Some(open) = self.open().filter(|open| self.accounts_first && open_before != Some(*open)) {
+            let is_sent = self.commit(open, true);
+            self.servers[open].of_accounts = Some(self.uid).filter(|_| is_sent);
+        }
         let is_news = lanes != self.lanes;
         self.lanes.clone_from(&lanes);
         if is_news {

@@ -88,7 +88,8 @@ impl World {
                 return;
             }
             let server = &world.servers[node];
-            if !world.reaches(None, node) || (server.up && server.frozen) {
+            let hangs = server.up && (server.frozen || !server.lets_in());
+            if !world.reaches(None, node) || hangs {
                 world.tell_later(PROBE, Fact::ConnectFailed { node: id, how: ConnectFailure::TimedOut });
             } else if !server.up {
                 world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::Refused });

@@ -12,6 +12,9 @@ use crate::world::World;
 /// How long a replica takes to tell a source that does not answer that it stops.
 const GOODBYE: Duration = Duration::from_millis(1050);
 
+/// A promotion does not wait longer for what a server does not receive.
+const UNCONNECTED_MAX: Duration = Duration::from_secs(1);
+
 /// Why an order failed whose time is over.
 const TOO_LONG: &str = "it takes too long";
 
@@ -50,6 +53,7 @@ impl World {
             process: self.process,
             life: self.servers[usize::from(action.node().0)].life,
             stage: 0,
+            unconnected: None,
             action,
         };
         let delay = self.delay(0, 4);
@@ -121,7 +125,7 @@ impl World {
     /// One statement of an order. `Some` when it has ended.
     fn stage(&mut self, node: usize, job: &mut Job) -> Option<Result<(), String>> {
         use replication::Action;
-        let semi_sync = self.semi_sync;
+        let (semi_sync, now) = (self.semi_sync, self.now);
         let commits_wait =
             self.waiting.iter().any(|commit| commit.server == node && commit.life == self.servers[node].life);
         let server = &mut self.servers[node];
@@ -137,6 +141,11 @@ impl World {
             }
             Action::Promote { reach, term, .. } => match stage {
                 0 if reach.as_ref().is_some_and(|reach| !server.position().contains(reach).unwrap()) => {
+                    if server.fetching == Fetching::Yes || !server.received.is_empty() {
+                        job.unconnected = None;
+                    } else if now.saturating_sub(*job.unconnected.get_or_insert(now)) >= UNCONNECTED_MAX {
+                        return Some(Err("it does not receive".into()));
+                    }
                     return None;
                 }
                 1 => {
@@ -223,6 +232,8 @@ struct Job {
     life: u64,
     give_up: Duration,
     stage: u8,
+    /// Since when it has had to receive something and has not been connected.
+    unconnected: Option<Duration>,
 }
 
 impl Job {

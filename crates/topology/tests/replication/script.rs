@@ -8,6 +8,7 @@
 //!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [events] [manual] [dry-run] [external] [gap=60]
 //!           [own-log]           log_slave_updates is off everywhere
 //!           [durable]           each commit is synced everywhere
+//!           [accounts]          the first commit on each primary that is opened is a statement about accounts
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
 //!   db2 broken                    its SQL thread has stopped with an error
@@ -26,6 +27,7 @@
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
 //!   db2 refuses | answers-late    the next order to it fails | its answer takes 10 ms
 //!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
+//!   db3 cannot-reach db2 | reaches db2  no packet gets from one server to the other
 //!   busy | quiet                  transactions run on and on | they have ended
 //!   order switchover [db2] [force]  budget 2 s
 //!   order drain db3
@@ -192,6 +194,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         server.is_durable = words.contains(&"durable");
     }
     world.event_scheduler = words.contains(&"events");
+    world.accounts_first = words.contains(&"accounts");
     let replication = &mut world.settings.replication;
     replication.dry_run = words.contains(&"dry-run");
     if words.contains(&"manual") {
@@ -232,8 +235,9 @@ fn perform(world: &mut World, words: &[&str]) {
             let to =
                 rest.first().filter(|word| **word != "force").map(|name| NodeId(place(world, name) as u8));
             let budget = Duration::from_secs(2);
-            // The operator takes the loss of what that server has not.
-            if let Some(to) = to.filter(|_| force) {
+            // The operator takes the loss of what that server has not. While the primary answers, nothing that was acknowledged is lost.
+            let is_served = world.open().is_some_and(|open| world.speaks(open));
+            if let Some(to) = to.filter(|_| force && !is_served) {
                 let lacks = world.lacks(usize::from(to.0));
                 world.acknowledged.retain(|uid| !lacks.contains(uid));
             }
@@ -276,6 +280,14 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         shut_out.retain(|other| *other != whom);
         if *how == "shuts-out" {
             shut_out.push(whom);
+        }
+        return;
+    }
+    if let [how @ ("cannot-reach" | "reaches"), whom] = what {
+        let whom = place(world, whom);
+        world.cut_off.retain(|cut| *cut != (Some(node), whom));
+        if *how == "cannot-reach" {
+            world.cut_off.push((Some(node), whom));
         }
         return;
     }

@@ -73,6 +73,8 @@ pub struct Server {
     pub goodbye_until: Duration,
     /// It waits for a replica at each commit.
     pub waits: bool,
+    /// The commit of a statement about accounts: until a replica has acknowledged it, nobody can log in.
+    pub of_accounts: Option<u64>,
     /// Its commits that no replica has acknowledged yet, by identity, the oldest first; and how many were acknowledged.
     pub unacknowledged: VecDeque<u64>,
     pub acknowledged_count: u64,
@@ -162,6 +164,11 @@ impl Server {
         self.up = true;
         self.frozen = false;
         self.life += 1;
+    }
+
+    /// Whether somebody new can log in.
+    pub fn lets_in(&self) -> bool {
+        self.of_accounts.is_none_or(|uid| !self.unacknowledged.contains(&uid))
     }
 
     /// RESET MASTER while it runs: the rows stay, and the numbers begin anew.
@@ -309,6 +316,7 @@ impl Server {
                 replica_enabled: with_waits,
                 replica_active: with_waits && self.fetching == Fetching::Yes,
                 replicas: 0,
+                replicas_needed: 1,
                 timeout_ms: Some(3_600_000),
                 waiting: self.unacknowledged.len() as u32,
                 acknowledged_count: self.acknowledged_count,
@@ -369,6 +377,9 @@ fn fetch(
     let is_new = server.fetching == Fetching::Connecting;
     server.is_shut_out = is_new && reaches && source.up && source.shuts_out.contains(&number);
     if server.is_shut_out {
+        return;
+    }
+    if is_new && !source.lets_in() {
         return;
     }
     if reaches && source.up && !source.frozen {

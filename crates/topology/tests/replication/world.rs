@@ -80,6 +80,8 @@ pub struct World {
     pub uid: u64,
     /// Commits wait for a replica.
     pub semi_sync: bool,
+    /// The first commit on each primary that is opened is a statement about accounts.
+    pub accounts_first: bool,
     /// Every server's event_scheduler is ON.
     pub event_scheduler: bool,
     pub waiting: Vec<Waiting>,
@@ -160,6 +162,7 @@ impl World {
             answered: BTreeMap::new(),
             uid: 0,
             semi_sync: false,
+            accounts_first: false,
             event_scheduler: false,
             waiting: Vec::new(),
             acknowledged: Vec::new(),

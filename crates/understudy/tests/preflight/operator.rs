@@ -69,11 +69,7 @@ async fn refused_from_one_host(scene: &Scene, serving: &Serving) {
     );
     until("db2 follows db1 again", || (followed() > before).then_some(()));
     status_when(serving, "db1 goes on", |status| writer(status) == "db1" && is_well(status));
-    let db3_followed = || journal(serving).matches("db3 follows db2").count();
-    let before = db3_followed();
     serving.ask(&["switchover", "--to", "db2", "--force"]).with(0);
-    // Its commit waits for a replica, and no replica can log in while it waits: a statement about accounts locks them.
-    until("db3 follows db2", || (db3_followed() > before).then_some(()));
     scene.stage.run_in("db2", &format!("DROP USER 'replication'@'{host}'")).await.unwrap();
     status_when(serving, "db1 follows", is_well);
     serving.ask(&["switchover", "--to", "db1"]).with(0);

@@ -3,6 +3,8 @@
 //! ```text
 //!   resume   our own process is killed at each step of a switchover, and begins again
 //!   crashes  the primary is killed at random moments under writes: ten times, or REPLICATION_CRASHES (with REPLICATION_SEED)
+//!   accounts first commits that are statements about accounts: on each new primary, while nobody else can log in
+//!   back     an order with force back to a server that does not receive, and one that is refused
 //!   first_start   without a memory: the primary is dead, or the replicas are a chain
 //!   ended    all end, our own process as well, and the primary is back alone with less than it had
 //!   price    without semi-synchronous replication: what may be lost is said, and is no less than what was
@@ -20,6 +22,8 @@ mod scene;
 #[path = "../replication/writers.rs"]
 mod writers;
 
+mod accounts;
+mod back;
 mod crashes;
 mod ended;
 mod first_start;

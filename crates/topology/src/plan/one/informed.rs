@@ -49,7 +49,7 @@ impl One {
                 run.answer_by = budget.over();
                 return;
             }
-            Phase::Moving(_) | Phase::Informed(_) => {
+            Phase::Moving(_) | Phase::Opening(_) | Phase::Informed(_) => {
                 let doing = self.doing(core).unwrap_or_default();
                 core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
                 return;

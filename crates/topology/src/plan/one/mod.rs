@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            all checked, or time up             barrier passed and term on disk
-//!   Starting ───────────────────────> Moving ───────────────────────────────────> Settled
+//!   Starting ───────────────────────> Moving ─────────────────────> Opening ────> Settled
 //!                                      ^  │ ^                                        │
 //!                                      │  │ └── writer does not serve: failover ─────┤
 //!                                      │  │ └── order, or writer leaves: handover ───┘
@@ -13,11 +13,13 @@
 //!
 //! In a handover (a planned switchover, or a writer that is to be left) the old lane drains first, and the barrier is asked for when no
 //! transaction runs there any more. In a failover the old lane is shut at once; the decision's write to disk, the eviction of the lost node
-//! and the barrier on the new one run at the same time.
+//! and the barrier on the new one run at the same time. Opening: the new writer has taken over, and is opened at once, except where replicas
+//! have to attach to it first.
 //! Invariants: at most one lane is open; a new writer's lane opens only when its term is on disk and its barrier passed.
 
 mod informed;
 mod moving;
+mod opening;
 mod orders;
 mod relief;
 
@@ -70,6 +72,8 @@ enum Phase {
     },
     Settled,
     Moving(Box<Move>),
+    /// The new writer has taken over, and its lane is not open yet.
+    Opening(Box<Move>),
     /// Another program is about to move the writer.
     Informed(Box<Informed>),
 }
@@ -92,7 +96,7 @@ impl One {
     /// What runs now.
     pub fn doing(&self, core: &Core) -> Option<String> {
         let run = match &self.phase {
-            Phase::Moving(run) => run,
+            Phase::Moving(run) | Phase::Opening(run) => run,
             Phase::Informed(run) => return Some(Self::announced(core, run)),
             Phase::Starting { .. } | Phase::Settled => return None,
         };
@@ -148,13 +152,14 @@ impl One {
     /// Brings lanes and actions in line with what is true now.
     pub fn step(&mut self, core: &mut Core, group: &mut Group) {
         self.write_again(core);
-        // One phase may lead to the next at once (start to move, a failed candidate to another). Four are enough for any such sequence; whatever
+        // One phase may lead to the next at once (start to move, a failed candidate to another). Five are enough for any such sequence; whatever
         // remains is done with the next fact, 20 ms later at the most.
-        for _ in 0..4 {
+        for _ in 0..5 {
             let again = match std::mem::replace(&mut self.phase, Phase::Settled) {
                 Phase::Starting { until } => self.starting(core, group, until),
                 Phase::Settled => self.settled(core, group),
                 Phase::Moving(run) => self.moving(core, group, run),
+                Phase::Opening(run) => self.opening(core, group, run),
                 Phase::Informed(run) => self.informed(core, group, run),
             };
             if !again {
@@ -262,6 +267,12 @@ impl One {
             Serves::Well | Serves::Stays => {
                 if self.relieve(core, group, writer) {
                     return true;
+                }
+                if core.node(writer).lane != LaneState::Open
+                    && let Some(awaited) = group.unattached_again(core, writer)
+                {
+                    core.hold = awaited;
+                    return false;
                 }
                 self.open(core, writer);
                 false

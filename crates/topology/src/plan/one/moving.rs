@@ -3,19 +3,18 @@
 //!
 //! ```text
 //!   write the decision ─┐
-//!   old lane quiet ─────┼─> barrier passed ─> old writer follows ─> finish    candidate lost, barrier failed ─> the next one
-//!   (a handover only)   │                    (a handover only)                a handover over its budget ─────> undone
+//!   old lane quiet ─────┼─> barrier passed ─> old writer follows ─> taken over ─> opened    candidate lost, barrier failed ─> the next one
+//!   (a handover only)   │                    (a handover only)    [`super::opening`]        a handover over its budget ─────> undone
 //! ```
 
 use super::{HANDOVER_GAP, One, Phase};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
-use crate::election::{elect_any, ids};
+use crate::election::elect_any;
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Heir, Way};
-use crate::heartbeat::Pulse;
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
@@ -41,6 +40,10 @@ pub(super) struct Move {
     pub undrain: Option<(NodeId, Option<u32>)>,
     /// The candidate cannot take over, and nobody else can.
     pub finds_nobody: bool,
+    /// Why the last candidate could not.
+    pub failed: Option<String>,
+    /// It has taken over from another node.
+    pub is_moved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,8 @@ impl Move {
             tries: 0,
             since: core.now,
             finds_nobody: false,
+            failed: None,
+            is_moved: false,
             order: None,
             answer_by: core.now,
             undrain: None,
@@ -97,14 +102,21 @@ impl One {
         }
         let is_waited_for = !matches!(run.kind, MoveKind::Handover { .. });
         if let Some(order) = run.order.take_if(|_| now >= run.answer_by && is_waited_for) {
-            let text = match run.kind {
-                MoveKind::Failover => format!(
-                    "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
-                    run.from.map_or("the writer", |from| core.name(from))
+            let cause = run.failed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            let text = match (run.kind, run.from) {
+                (MoveKind::Failover, Some(from)) => format!(
+                    "no other node has taken over from {} within the budget{cause}: the order has ended, and it goes on as a failover",
+                    core.name(from)
                 ),
-                _ => format!("{} has not become the writer within the budget: it goes on", core.name(run.to)),
+                _ => {
+                    let on = if core.writer.is_some() { "the order has ended" } else { "it goes on" };
+                    format!("{} has not become the writer within the budget{cause}: {on}", core.name(run.to))
+                }
             };
             core.refuse(order.id, "over_budget", text);
+            if core.writer.is_some() {
+                group.force_is_over();
+            }
         }
         // The candidate does not serve any more, or is to be left itself.
         let candidate = core.node(run.to);
@@ -192,7 +204,7 @@ impl One {
                 }
             }
             group.taken_over(core, run.to);
-            self.finish(core, group, *run);
+            self.taken_over(core, run);
             return true;
         }
         self.phase = Phase::Moving(run);
@@ -247,60 +259,6 @@ impl One {
         false
     }
 
-    fn finish(&mut self, core: &mut Core, group: &Group, run: Move) {
-        for id in ids(&core.nodes) {
-            if id != run.to {
-                core.set_lane(id, LaneState::Shut);
-            }
-        }
-        core.adopt(run.term);
-        for node in &mut core.nodes {
-            node.pulse = Pulse::default();
-        }
-        // A failover may end with the old writer, when it came back first.
-        let is_moved = core.writer != Some(run.to);
-        if is_moved && core.writer.is_some() {
-            core.writer_changed_at = Some(core.now);
-        }
-        core.writer = Some(run.to);
-        core.set_lane(run.to, LaneState::Open);
-        core.settled();
-        match run.kind {
-            MoveKind::Start => {}
-            MoveKind::Failover => core.counts.failovers_done += u64::from(is_moved),
-            MoveKind::Handover { .. } => core.counts.switchovers_done += 1,
-        }
-        self.phase = Phase::Settled;
-        let took = core.now.saturating_sub(run.since);
-        let why = if group.follows(core) {
-            self.followed_at = run.from.map(|_| core.now);
-            "it is the one that is writable"
-        } else {
-            "it has applied everything"
-        };
-        let mut text = format!(
-            "{} writes, term {}: {why}, {} after the decision",
-            core.name(run.to),
-            run.term,
-            seconds(took)
-        );
-        if let Some(from) = run.from.filter(|_| run.order.is_some()) {
-            core.stop_expected(from);
-        }
-        core.stop_unexpected(run.to);
-        if let Some((drained, _)) = run.undrain {
-            text = format!("{} is drained; {text}", core.name(drained));
-        }
-        core.say(Level::Info, text.clone());
-        if let Some(order) = run.order {
-            if is_moved {
-                core.answer_done(&order, text);
-            } else {
-                core.answer_unchanged(&order, text);
-            }
-        }
-    }
-
     /// The candidate cannot take over: tries another one, or the same one later; a handover is undone.
     fn next_candidate(&mut self, core: &mut Core, group: &mut Group, mut run: Move, why: &str) -> bool {
         let name = core.name(run.to).to_owned();
@@ -310,6 +268,7 @@ impl One {
             return self.undo(core, group, run, "not_writable", Some(why));
         }
         let from = run.from;
+        run.failed = Some(format!("{name} {why}"));
         let next = match group.next_heir(core, core.writer, failed) {
             Heir::Any => {
                 run.barrier = Barrier::Idle;

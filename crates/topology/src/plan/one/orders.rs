@@ -1,13 +1,14 @@
 //! An operator's orders with one writer: whether each may start, and which node it leads to.
 
 use super::moving::{Move, MoveKind};
+use super::relief::part_from;
 use super::{One, Phase, is_time_up};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::election::elect;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{ByForce, Group};
 use crate::plan::Budget;
 
 impl One {
@@ -26,6 +27,9 @@ impl One {
             return;
         }
         self.give_up_by_order(core, group, to);
+        if force && self.move_by_force(core, group, &order, to, budget) {
+            return;
+        }
         if self.fail_over_by_order(core, group, &order, to, budget, force) {
             if self.is_settled() {
                 // No node can take over.
@@ -47,6 +51,32 @@ impl One {
         self.hand_over(core, to, budget, Some(order), None, &because);
     }
 
+    /// With force a node may be named that does not get what the writer writes. `true`: the order is dealt with.
+    fn move_by_force(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        order: &Running,
+        to: Option<NodeId>,
+        budget: Budget,
+    ) -> bool {
+        let both = core.writer.zip(to).filter(|(writer, to)| writer != to && core.node(*writer).sound());
+        let Some((writer, to)) = both.filter(|_| self.is_settled()) else { return false };
+        match group.by_force(core, writer, to) {
+            None => return false,
+            Some(Err(why)) => core.refuse(order.id, "not_writable", why),
+            Some(Ok(ByForce::HandOver)) => {
+                let because = order.what.clone();
+                self.hand_over(core, to, budget, Some(order.clone()), None, &because);
+            }
+            Some(Ok(ByForce::Leave)) => {
+                part_from(core, group, writer);
+                return false;
+            }
+        }
+        true
+    }
+
     /// The writer is lost, and an operator names its successor. `false`: it is not lost, or this kind of cluster has no such order.
     fn fail_over_by_order(
         &mut self,
@@ -58,7 +88,7 @@ impl One {
         force: bool,
     ) -> bool {
         let is_lost = |id: &NodeId| core.node(*id).assessment.serves == Serves::No;
-        let may_replace = !matches!(self.phase, Phase::Moving(_));
+        let may_replace = !matches!(self.phase, Phase::Moving(_) | Phase::Opening(_));
         let lost = core.writer.filter(|id| self.waits_for_anybody() || may_replace && is_lost(id));
         let Some(writer) = lost else { return false };
         match group.ordered(core, writer, to, force) {

@@ -83,7 +83,7 @@ impl One {
 }
 
 /// Gives it up; returns since when it has not committed.
-fn part_from(core: &mut Core, group: &mut Group, writer: NodeId) -> Now {
+pub(super) fn part_from(core: &mut Core, group: &mut Group, writer: NodeId) -> Now {
     let now = core.now;
     let node = core.node_mut(writer);
     let age = node.pulse.waits(now).map(|(age, _)| age).unwrap_or_default();
