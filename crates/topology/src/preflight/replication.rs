@@ -53,7 +53,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "filtered",
         "has no replication filters",
-        "take the filters out of its my.cnf, and make it a copy of the primary: what was left out is missing",
+        "drain it, take the filters out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it: what was left out is missing",
     ),
     (
         "not_by_gtid",

@@ -361,6 +361,8 @@ impl Replication {
     /// The change has ended: `to` is the primary.
     pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         renumber::taken_over(core, to);
+        // By an order with force, it was taken as it is.
+        core.node_mut(to).had_filters = None;
         if let Some(fence) = self.fence.take() {
             self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
         }

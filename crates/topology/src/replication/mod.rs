@@ -3,6 +3,7 @@
 //! ```text
 //!   sql ──(the shell asks)──> status ──> words      the table of rules about one server's own status
 //!                               │  └───> channel    the status of one replication channel
+//!                               ├──> filters        what a replica leaves out, also if it has ceased to
 //!                               ├──> sight          the servers compared: who has errant transactions, who has lost some
 //!                               ├──> renumber       a primary whose transactions are numbered anew: RESET MASTER while it runs
 //!                               ├──> late           a primary that is late: its replicas test their connections to it
@@ -31,6 +32,7 @@ mod change;
 pub mod channel;
 pub mod events;
 mod external;
+pub(crate) mod filters;
 mod follow;
 mod late;
 mod most;

@@ -24,6 +24,7 @@
 //!   db2 alone                     another hand makes it follow nobody
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
+//!   db2 filters Replicate_Ignore_Server_Ids 1 | unfiltered    it leaves out some of what it receives | its filters are taken out
 //!   db2 refuses                   the next order to it fails
 //!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
 //!   busy | quiet                  transactions run on and on | they have ended
@@ -265,6 +266,10 @@ fn place(world: &World, name: &str) -> usize {
 }
 
 fn happen(world: &mut World, node: usize, what: &[&str]) {
+    if let ["filters", column, value] = what {
+        world.servers[node].filters.push(format!("{column} = {value}"));
+        return;
+    }
     if let ["follows", source] = what {
         let source = place(world, source);
         world.servers[node].follow(source);
@@ -301,6 +306,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
             server.error = "1062: duplicate entry".into();
         }
         ["held"] => server.applies = false,
+        ["unfiltered"] => server.filters.clear(),
         ["delayed"] => server.delay_s = 3600,
         ["refuses"] => server.refuses = true,
         ["freeze"] => server.frozen = true,

@@ -53,6 +53,8 @@ pub struct Server {
     pub began: bool,
     pub lags: bool,
     pub delay_s: u64,
+    /// What its source wrote and it leaves out, as its channel shows that.
+    pub filters: Vec<String>,
     pub refuses: bool,
     /// The servers whose new connections it refuses.
     pub shuts_out: Vec<usize>,
@@ -269,6 +271,7 @@ impl Server {
                 self.last().as_ref().map_or(String::new(), gtid)
             },
             delay_s: self.delay_s,
+            filters: self.filters.clone(),
             error: if self.applies && !self.fetch_error.is_empty() {
                 self.fetch_error.clone()
             } else {

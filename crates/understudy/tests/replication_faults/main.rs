@@ -5,6 +5,7 @@
 //!   crashes  the primary is killed at random moments under writes: ten times, or REPLICATION_CRASHES (with REPLICATION_SEED)
 //!   first_start   without a memory: the primary is dead, or the replicas are a chain
 //!   ended    all end, our own process as well, and the primary is back alone with less than it had
+//!   filters  a replica leaves out what the primary writes
 //!   price    without semi-synchronous replication: what may be lost is said, and is no less than what was
 //! ```
 //!
@@ -22,6 +23,7 @@ mod writers;
 
 mod crashes;
 mod ended;
+mod filters;
 mod first_start;
 mod price;
 mod resume;
