@@ -366,6 +366,10 @@ impl Replication {
         if let Some(fence) = self.fence.take() {
             self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
         }
+        if let Some(status) = own(core.node(to)) {
+            let line = self.last_word.as_ref().and_then(|word| word.history.as_ref());
+            self.inherited.pass_on(line, status.has().as_ref(), status.origin());
+        }
         self.remember_taken_over(core, to);
         self.forced = None;
         self.decided = true;

@@ -36,6 +36,9 @@ pub struct ReplicationStatus {
     /// gtid_current_pos, or MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
     #[serde(serialize_with = "as_text")]
     pub position: Option<Position>,
+    /// gtid_slave_pos: what it has applied as a replica, which a server that was copied has, and its binlog has not.
+    #[serde(skip)]
+    pub applied_as_replica: Option<Position>,
     /// gtid_binlog_state: the same by origin. MySQL's gtid_executed has that, too.
     #[serde(serialize_with = "as_text")]
     pub history: Option<History>,
@@ -172,6 +175,7 @@ pub fn read<'a>(
         binlog_format: variables("binlog_format").unwrap_or_default().to_owned(),
         event_scheduler: variables("event_scheduler").map(|value| on(Some(value))),
         galera: on(variables("wsrep_on")),
+        applied_as_replica: variables("gtid_slave_pos").and_then(|text| Position::parse(family, text).ok()),
         position: gtids[0].and_then(|text| Position::parse(family, text).ok()),
         history: gtids[1].and_then(|text| History::parse(family, text).ok()),
         channels,

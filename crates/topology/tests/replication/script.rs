@@ -18,6 +18,7 @@
 //!   db1 vanish | return           no packet gets from or to it
 //!   db1 unseen | seen             only we do not reach it
 //!   db2 copied db1                it is a copy of db1 anew
+//!   db2 restored db1              while it is down: its data is a copy of db1's by mariadb-backup, without binlogs
 //!   db1 reset                     RESET MASTER: its rows stay, and its numbers begin anew
 //!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
 //!   db1 read-only | db3 follows db2   another hand makes it so
@@ -282,6 +283,11 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         if *how == "shuts-out" {
             shut_out.push(whom);
         }
+        return;
+    }
+    if let ["restored", source] = what {
+        let source = world.servers[place(world, source)].clone();
+        world.servers[node].become_copy_of(&source);
         return;
     }
     if let ["copied", source] = what {

@@ -6,6 +6,7 @@
 //!   first_start   without a memory: the primary is dead, or the replicas are a chain
 //!   ended    all end, our own process as well, and the primary is back alone with less than it had
 //!   filters  a replica leaves out what the primary writes
+//!   copied   replicas that mariadb-backup made become the primary
 //!   price    without semi-synchronous replication: what may be lost is said, and is no less than what was
 //! ```
 //!
@@ -14,6 +15,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 #![allow(dead_code)] // of the parts that are shared with another test program
 
+#[path = "../replication/copies.rs"]
+mod copies;
 #[path = "../program/mod.rs"]
 mod program;
 #[path = "../replication/scene.rs"]
@@ -21,6 +24,7 @@ mod scene;
 #[path = "../replication/writers.rs"]
 mod writers;
 
+mod copied;
 mod crashes;
 mod ended;
 mod filters;
