@@ -330,7 +330,7 @@ impl Cycle {
                 let Some(node) = self.numbers.place(number) else { return Fact::Tick };
                 let address =
                     |number| self.numbers.place(number).map_or_else(String::new, |node| self.address(node));
-                let status = match reading {
+                let status = match *reading {
                     Reading::Galera(reading) => {
                         cycle_state.aliases.member(&self.address(node), reading).into()
                     }

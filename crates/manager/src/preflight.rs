@@ -204,10 +204,14 @@ fn sessions(rows: &Rows) -> Vec<Session> {
 /// When the server does not answer.
 pub async fn purged(link: &mut Link, within: Duration) -> Result<Option<Position>, LinkError> {
     let family = Dialect::of(&link.greeting.version).family();
+    let mut oldest = None;
     let begins = match family {
         Family::MySql => Some(sql::MYSQL_PURGED.to_owned()),
         Family::MariaDb => match link.query(sql::BINLOGS, within).await {
-            Ok(binlogs) => binlogs.text(0, 0).and_then(sql::begins_at),
+            Ok(binlogs) => {
+                oldest = binlogs.text(0, 0).map(str::to_owned);
+                oldest.as_deref().and_then(sql::begins_at)
+            }
             Err(LinkError::Rejected { .. }) => None,
             Err(error) => return Err(error),
         },
@@ -218,5 +222,31 @@ pub async fn purged(link: &mut Link, within: Duration) -> Result<Option<Position
         Err(LinkError::Rejected { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(rows.text(0, 0).and_then(|text| Position::parse(family, text).ok()))
+    let purged = rows.text(0, 0).and_then(|text| Position::parse(family, text).ok());
+    match (purged, oldest) {
+        (Some(purged), Some(oldest)) if purged.is_empty() => copied(link, &oldest, purged, within).await,
+        (purged, _) => Ok(purged),
+    }
+}
+
+/// Where the binlogs of a server begin that was made from a copy of another: its first binlog names nothing that was before. One that has logged
+/// nothing since begins where it stands.
+async fn copied(
+    link: &mut Link,
+    oldest: &str,
+    nothing: Position,
+    within: Duration,
+) -> Result<Option<Position>, LinkError> {
+    let Some(first_events) = sql::first_events(oldest) else { return Ok(Some(nothing)) };
+    let events = match link.query(&first_events, within).await {
+        Ok(events) => events,
+        Err(LinkError::Rejected { .. }) => return Ok(Some(nothing)),
+        Err(error) => return Err(error),
+    };
+    let gtid = (0..events.len()).find(|row| events.text(*row, 2) == Some("Gtid"));
+    if let Some(row) = gtid {
+        return Ok(Some(events.text(row, 5).and_then(sql::before).unwrap_or(nothing)));
+    }
+    let stands = link.query(sql::POSITION, within).await?;
+    Ok(stands.text(0, 0).and_then(|text| Position::parse(Family::MariaDb, text).ok()))
 }

@@ -67,7 +67,7 @@ pub(crate) enum Note {
     /// Advice to an operator about a node; `None` when it does not apply any more.
     Advice(NodeId, Topic, Option<String>),
     /// A status report, and when it was asked for.
-    Reading(NodeId, Reading, Now),
+    Reading(NodeId, Box<Reading>, Now),
 }
 
 pub(crate) struct Probe {
@@ -256,7 +256,12 @@ impl Probe {
                         if let (Some(counters), Some(samples)) = (told.counters, &self.samples) {
                             samples.put(asked, counters);
                         }
-                        if self.notes.send(Note::Reading(self.node, told.reading, asked)).await.is_err() {
+                        if self
+                            .notes
+                            .send(Note::Reading(self.node, Box::new(told.reading), asked))
+                            .await
+                            .is_err()
+                        {
                             return;
                         }
                     }

@@ -590,6 +590,7 @@ pub(crate) mod tests {
             acknowledged: "0-1-7".into(),
             waited: true,
             timeout_ms: Some(3_600_000),
+            inherited: "0-2-5".into(),
         };
         for (position, at_unix_ms) in [("0-1-8", 3), ("0-1-9", 4)] {
             assert!(store.send(Work::Written(report(position), at_unix_ms)).is_ok());

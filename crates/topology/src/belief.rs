@@ -69,6 +69,8 @@ pub(crate) struct Belief {
     pub sessions_max_before: Option<u32>,
     /// Its transactions are numbered as the primary's were before those began anew; see [`crate::replication`]. On disk, too.
     pub is_renumbered: bool,
+    /// The replication filters that it had last, until an operator says that it is a copy of the primary; see [`crate::replication`].
+    pub had_filters: Option<String>,
     /// Drained by an order that is not for the time of somebody's work only.
     pub drain_is_lasting: bool,
 
@@ -135,6 +137,7 @@ impl Belief {
             behind: 0,
             sessions_max_before: None,
             is_renumbered: false,
+            had_filters: None,
             drain_is_lasting: sessions_max == Some(0),
             linked: false,
             linked_once: false,

@@ -70,6 +70,35 @@ impl History {
         }
     }
 
+    /// The same, also where this does not name the server of a transaction that `line`, of which this is a part, has.
+    pub fn holds_along(&self, position: &Position, line: &Self) -> bool {
+        match (self, position, line) {
+            (Self::MariaDb(state), Position::MariaDb(position), Self::MariaDb(line)) => {
+                position.gtids().all(|gtid| state.contains_gtid(gtid) || state.reaches_along(gtid, line))
+            }
+            _ => self.holds(position),
+        }
+    }
+
+    /// With what this has of the other without showing it; see [`mariadb::State::along`]. MySQL shows all.
+    #[must_use]
+    pub fn along(&self, other: &Self, is_of_line: impl Fn(&mariadb::Run) -> bool) -> Self {
+        match (self, other) {
+            (Self::MariaDb(one), Self::MariaDb(other)) => Self::MariaDb(one.along(other, is_of_line)),
+            _ => self.clone(),
+        }
+    }
+
+    /// What either has. One of the other family adds nothing.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::MariaDb(one), Self::MariaDb(other)) => Self::MariaDb(one.union(other)),
+            (Self::MySql(one), Self::MySql(other)) => Self::MySql(one.union(other)),
+            _ => self.clone(),
+        }
+    }
+
     /// The transactions that this has and the other has not: the errant ones, when the other is the primary's.
     ///
     /// # Errors
@@ -126,21 +155,6 @@ impl Errant {
         match self {
             Self::MariaDb(runs) => runs.iter().any(|run| run.after > 0),
             Self::MySql(set) => set.count() > 0,
-        }
-    }
-
-    /// Those of them that `one` lacks, unless it only forgot who wrote them: a MariaDB server that was made from a backup has rows of servers
-    /// that its binlog state does not name. `newest`: the position of the one that has them. Where `one` has the newest of that by server and
-    /// number, it is on the same line, and has what comes before.
-    #[must_use]
-    pub fn beyond(&self, one: &History, newest: &Position) -> Self {
-        match (self, one, newest) {
-            (Self::MariaDb(runs), History::MariaDb(one), Position::MariaDb(newest)) => {
-                let is_on_line =
-                    |domain| newest.in_domain(domain).is_some_and(|newest| one.contains_gtid(newest));
-                Self::MariaDb(runs.chosen(|run| run.after > 0 || !is_on_line(run.domain)))
-            }
-            _ => self.clone(),
         }
     }
 

@@ -157,6 +157,7 @@ impl Brain {
         if undrain {
             // The operator's word that it is a copy of the primary again.
             core.node_mut(node).is_renumbered = false;
+            core.node_mut(node).had_filters = None;
         }
         self.change(running, node, sessions_max, done);
     }

@@ -8,6 +8,7 @@ use crate::NodeId;
 use crate::belief::Doubt;
 use crate::fact::{ConnectFailure, Fact, LinkEnd, Now};
 use crate::finding::Serves;
+use crate::replication::filters;
 use crate::routes::{LaneState, ServerGreeting};
 use crate::status::Status;
 
@@ -170,7 +171,8 @@ impl Brain {
 
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
-        let status = self.group.amended(&self.core, id, status, asked);
+        let mut status = self.group.amended(&self.core, id, status, asked);
+        filters::remember(self.core.node_mut(id), &mut status);
         self.group.heard(&mut self.core, id, &status, asked);
         self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;

@@ -27,7 +27,9 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "several_sources",
         "follows one source",
-        "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: RESET SLAVE 'NAME' ALL there for all sources but the primary",
+        // MariaDB ends semi-synchronous acknowledging on the whole server when one of its channels stops.
+        "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: STOP SLAVE 'NAME'; RESET SLAVE 'NAME' ALL there for all sources but \
+         the primary; then STOP ALL SLAVES IO_THREAD; START ALL SLAVES IO_THREAD there, or it acknowledges nothing any more",
     ),
     (
         "stranger",
@@ -37,7 +39,8 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "ring",
         "is in no ring",
-        "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; RESET SLAVE ALL on the one that is to be the primary",
+        "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF on the one that is \
+         to be the primary",
     ),
     ("other_source", "follows the primary", "wait until Understudy has it follow the primary"),
     (
@@ -53,7 +56,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "filtered",
         "has no replication filters",
-        "take the filters out of its my.cnf, and make it a copy of the primary: what was left out is missing",
+        "drain it, take the filters out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it: what was left out is missing",
     ),
     (
         "not_by_gtid",
@@ -154,7 +157,10 @@ fn without_primary<'a>(check: &str, status: &ReplicationStatus, remedy: &'a str)
 /// A remedy in the statements of the server's dialect; `remedy` is in MariaDB's.
 fn in_words_of(dialect: Dialect, remedy: &str) -> String {
     let of_mysql = [
+        ("STOP SLAVE 'NAME'", "STOP SLAVE FOR CHANNEL 'NAME'"),
         ("RESET SLAVE 'NAME' ALL", "RESET SLAVE ALL FOR CHANNEL 'NAME'"),
+        ("STOP ALL SLAVES", "STOP SLAVE"),
+        ("START ALL SLAVES", "START SLAVE"),
         ("MASTER_USE_GTID = slave_pos", "MASTER_AUTO_POSITION = 1"),
     ];
     let since_8_0_23 = [
@@ -344,7 +350,7 @@ fn binlogs<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     };
     let found = sight.others.iter().filter(lacks).map(|peer| {
         let text = format!(
-            "would be lost: it has not reached {purged}, and {} has purged its binlogs up to there",
+            "would be lost: it has not reached {purged}, where the binlogs of {} begin (the older ones were purged, or are those of a server that it is a copy of)",
             to.name()
         );
         peer.found(Fails, text, "wait until it has caught up with the primary, or choose another successor")
@@ -352,7 +358,7 @@ fn binlogs<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let well = if purged.is_empty() {
         "has all of its binlogs".to_owned()
     } else {
-        format!("has its binlogs from {purged} on, which every other server has reached")
+        format!("has binlogs from {purged} on, which every other server has reached")
     };
     look(found.collect(), to, well)
 }
@@ -554,6 +560,12 @@ mod tests {
             of("not_by_gtid", Dialect::MySql57),
             "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
         );
-        assert!(of("several_sources", Dialect::MySql).contains("RESET REPLICA ALL FOR CHANNEL 'NAME' there"));
+        let sources = of("several_sources", Dialect::MySql);
+        for part in [
+            "STOP REPLICA FOR CHANNEL 'NAME'; RESET REPLICA ALL FOR CHANNEL 'NAME' there",
+            "STOP REPLICA IO_THREAD; START REPLICA IO_THREAD there",
+        ] {
+            assert!(sources.contains(part), "{sources}");
+        }
     }
 }

@@ -3,6 +3,9 @@
 //!
 //! Pure text: the shell sends it, and reads every answer by column name.
 
+use protocol::gtid::mariadb::Gtid;
+use protocol::gtid::{Family, Position};
+
 /// Rows of name and value.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format','event_scheduler','max_connections',\
     'gtid_strict_mode','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
@@ -32,9 +35,25 @@ pub const MYSQL_PURGED: &str = "SELECT @@GLOBAL.gtid_purged";
 /// Asks for the position at which that binlog begins. A server that lacks anything before it cannot follow any more. `None` when it is not
 /// a file name.
 pub fn begins_at(binlog: &str) -> Option<String> {
-    let sane = !binlog.is_empty()
-        && binlog.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
-    sane.then(|| format!("SELECT BINLOG_GTID_POS('{binlog}', 4)"))
+    is_file_name(binlog).then(|| format!("SELECT BINLOG_GTID_POS('{binlog}', 4)"))
+}
+
+/// Asks for the first events of that binlog. A server that was made from a copy of another begins with an empty position, and not with the first
+/// transaction. `None` when it is not a file name.
+pub fn first_events(binlog: &str) -> Option<String> {
+    is_file_name(binlog).then(|| format!("SHOW BINLOG EVENTS IN '{binlog}' LIMIT 20"))
+}
+
+/// The position just before the transaction whose event this is: `Info` of a `Gtid` event, `BEGIN GTID 0-1-51`.
+pub fn before(info: &str) -> Option<Position> {
+    let gtid: Gtid = info.rsplit(' ').next()?.parse().ok()?;
+    let before = Gtid { sequence: gtid.sequence.checked_sub(1)?, ..gtid };
+    Position::parse(Family::MariaDb, &before.to_string()).ok().filter(|_| before.sequence > 0)
+}
+
+fn is_file_name(binlog: &str) -> bool {
+    !binlog.is_empty()
+        && binlog.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 #[cfg(test)]
@@ -46,5 +65,15 @@ mod tests {
         assert_eq!(begins_at("binlog.000003").as_deref(), Some("SELECT BINLOG_GTID_POS('binlog.000003', 4)"));
         assert_eq!(begins_at("x', 4); DROP"), None);
         assert_eq!(begins_at(""), None);
+        assert_eq!(first_events("x', 4); DROP"), None);
+    }
+
+    #[test]
+    fn a_binlog_begins_just_before_its_first_transaction() {
+        let at = |info: &str| before(info).map(|position| position.to_string());
+        assert_eq!(at("BEGIN GTID 0-1-51").as_deref(), Some("0-1-50"));
+        assert_eq!(at("GTID 7-3-2").as_deref(), Some("7-3-1"));
+        assert_eq!(at("BEGIN GTID 0-1-1"), None);
+        assert_eq!(at("binlog.000001"), None);
     }
 }

@@ -209,7 +209,10 @@ fn each_word_of_a_replica_has_its_row() {
     assert_eq!(channel(|channel| channel.sql_running = false), one("not_applying", "db2", Fails));
     assert_eq!(channel(|channel| channel.io_running = false), one("not_fetching", "db2", Fails));
     assert_eq!(channel(|channel| channel.delay_s = 60), one("delayed", "db2", Fails));
-    assert_eq!(channel(|channel| channel.filtered = true), one("filtered", "db2", Fails));
+    assert_eq!(
+        channel(|channel| channel.filters = vec!["Replicate_Do_DB = x".into()]),
+        one("filtered", "db2", Fails)
+    );
     assert_eq!(channel(|channel| channel.by_gtid = false), one("not_by_gtid", "db2", Fails));
     assert_eq!(replicates(|world| world.replica(1).log_bin = false), one("no_binlog", "db2", Fails));
     let errant = |world: &mut World| {

@@ -365,8 +365,14 @@ impl Replication {
     /// The change has ended: `to` is the primary.
     pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         renumber::taken_over(core, to);
+        // By an order with force, it was taken as it is.
+        core.node_mut(to).had_filters = None;
         if let Some(fence) = self.fence.take() {
             self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
+        }
+        if let Some(status) = own(core.node(to)) {
+            let line = self.last_word.as_ref().and_then(|word| word.history.as_ref());
+            self.inherited.pass_on(line, status.has().as_ref(), status.origin());
         }
         self.remember_taken_over(core, to);
         self.forced = None;

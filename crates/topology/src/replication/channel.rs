@@ -4,6 +4,8 @@
 
 use protocol::gtid::Family;
 
+use super::filters;
+
 /// One source that a server replicates from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Channel {
@@ -31,19 +33,9 @@ pub struct Channel {
     pub received: String,
     /// SQL_Delay: it is kept behind by this much on purpose.
     pub delay_s: u64,
-    /// It has replication filters: Replicate_Do_DB and the like.
-    pub filtered: bool,
+    /// Its replication filters: `Replicate_Do_DB = shop` and the like.
+    pub filters: Vec<String>,
 }
-
-/// The columns of the filters; MySQL has the same.
-const FILTERS: [&str; 6] = [
-    "Replicate_Do_DB",
-    "Replicate_Ignore_DB",
-    "Replicate_Do_Table",
-    "Replicate_Ignore_Table",
-    "Replicate_Wild_Do_Table",
-    "Replicate_Wild_Ignore_Table",
-];
 
 /// Reads one row of [`super::sql::channels`]; `value` gives the value of a column. Old and new names are known.
 pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
@@ -63,7 +55,7 @@ pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
         family: if value("Retrieved_Gtid_Set").is_some() { Family::MySql } else { Family::MariaDb },
         received: either("Retrieved_Gtid_Set", "Gtid_IO_Pos").into(),
         delay_s: value("SQL_Delay").and_then(|seconds| seconds.parse().ok()).unwrap_or(0),
-        filtered: FILTERS.iter().any(|name| value(name).is_some_and(|filter| !filter.is_empty())),
+        filters: filters::read(&value),
         error: errors.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or("").into(),
     }
 }

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use protocol::gtid::History;
+
 use super::external::is_external;
 use super::sight::{answers, follows_stranger, own};
 use super::{Action, Channel, Replication, ReplicationStatus, retry_at};
@@ -144,6 +146,8 @@ impl Replication {
                 let has_tried = |since| core.now.saturating_sub(since) >= RETELL_AFTER;
                 server.unconnected.is_some_and(has_tried) && status.has() == status.position
             }
+            // An operator drained it and is setting it up: a copy's position is not its own before gtid_slave_pos was set.
+            None if node.drained() && is_without_binlog(status) => false,
             None => status.channels.is_empty(),
         }
     }
@@ -212,4 +216,9 @@ fn now_follows(core: &mut Core, node: NodeId, primary: NodeId) {
 fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
     // That also holds while its IO thread reconnects.
     channel.source == primary && !channel.io_stopped && !channel.sql_running && channel.error.is_empty()
+}
+
+/// Nothing was written to its binlog: it is new, or a copy of another.
+fn is_without_binlog(status: &ReplicationStatus) -> bool {
+    status.history.as_ref().is_some_and(|history| *history == History::empty(history.family()))
 }

@@ -3,7 +3,9 @@
 //! ```text
 //!   sql ──(the shell asks)──> status ──> words      the table of rules about one server's own status
 //!                               │  └───> channel    the status of one replication channel
+//!                               ├──> filters        what a replica leaves out, also if it has ceased to
 //!                               ├──> sight          the servers compared: who has errant transactions, who has lost some
+//!                               ├──> copied         a server made from a copy of another: what its binlog does not name
 //!                               ├──> renumber       a primary whose transactions are numbered anew: RESET MASTER while it runs
 //!                               ├──> late           a primary that is late: its replicas test their connections to it
 //!                               ├──> reconnect_test a primary that is silent: can its replicas still connect to it?
@@ -32,8 +34,10 @@ mod age;
 mod attach;
 mod change;
 pub mod channel;
+mod copied;
 pub mod events;
 mod external;
+pub(crate) mod filters;
 mod follow;
 mod force;
 mod late;
@@ -59,6 +63,7 @@ pub use self::action::{Action, Outcome};
 pub(crate) use self::age::Ages;
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
+use self::copied::Inherited;
 use self::events::{events_failed, events_run};
 use self::external::Writable;
 pub(crate) use self::external::is_external;
@@ -98,6 +103,8 @@ pub(crate) struct Replication {
     last_word: Option<LastWord>,
     /// What the primary reported last, also before this process started.
     remembered: Option<Remembered>,
+    /// What the primary has of those before it.
+    inherited: Inherited,
     /// The primary's position in its first report as such to this process. All that was acknowledged before is at or before it.
     base: Option<Position>,
     /// Since this process started, a server has taken over or was confirmed as the primary. Any other writable server must be made read only.
@@ -171,6 +178,7 @@ impl Replication {
             is_opening: false,
             last_word: None,
             remembered: None,
+            inherited: Inherited::default(),
             base: None,
             decided: false,
             away: None,

@@ -34,12 +34,8 @@ pub(super) fn lost_of_its_own(one: &ReplicationStatus, other: &ReplicationStatus
 }
 
 fn lacks(one: &ReplicationStatus, other: &ReplicationStatus) -> Result<Errant, String> {
-    let mine = all_of(one);
-    let lacks = all_of(other).minus(&mine).map_err(|why| why.to_string())?;
-    Ok(match other.has() {
-        Some(newest) => lacks.beyond(&mine, &newest),
-        None => lacks,
-    })
+    let theirs = all_of(other);
+    theirs.minus(&all_of(one).along(&theirs, |_| true)).map_err(|why| why.to_string())
 }
 
 /// The places of those that have all that any has. None: of any two, each has what the other has not.

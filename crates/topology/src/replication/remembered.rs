@@ -21,6 +21,7 @@ use std::time::Duration;
 use protocol::gtid::{Family, History, Origin, Position};
 use serde::{Deserialize, Serialize};
 
+use super::copied::Inherited;
 use super::sight::{all_of, answers, own};
 use super::status::ReplicationStatus;
 use super::{Replication, most};
@@ -50,6 +51,9 @@ pub struct Written {
     pub waited: bool,
     /// For how long at the most, in milliseconds; `None` when it was not said.
     pub timeout_ms: Option<u64>,
+    /// What it has of the primaries before it; see [`super::copied`].
+    #[serde(default)]
+    pub inherited: String,
 }
 
 /// What is remembered, and since when.
@@ -74,6 +78,9 @@ impl Remembered {
 impl Replication {
     /// What an earlier process has left.
     pub fn restore_written(&mut self, core: &Core, written: Option<(Written, Duration)>) {
+        if let Some((written, _)) = &written {
+            self.inherited = Inherited::read(&written.inherited);
+        }
         self.remembered =
             written.map(|(written, ago)| Remembered { written, at: core.now, ago, sent_at: core.now });
     }
@@ -94,6 +101,7 @@ impl Replication {
             acknowledged: text(acknowledged),
             waited: status.semi_sync.waits(),
             timeout_ms: status.semi_sync.timeout_ms,
+            inherited: self.inherited.text(),
         };
         let sent_at = self.remembered.as_ref().filter(|known| known.written == written);
         let sent_at = sent_at.map(|known| known.sent_at);
@@ -146,6 +154,7 @@ impl Replication {
             position,
             waited: self.waited(core),
             timeout_ms: None,
+            inherited: self.inherited.text(),
         };
         core.out.push(Action::Remember { written: written.clone() });
         let (at, ago) = (core.now, Duration::ZERO);

@@ -17,6 +17,7 @@ use std::time::Duration;
 use protocol::gtid::{Errant, History};
 
 use super::Replication;
+use super::copied::Inherited;
 use super::sight::history;
 use super::status::ReplicationStatus;
 use crate::NodeId;
@@ -37,7 +38,7 @@ impl Replication {
         status: &ReplicationStatus,
         asked: Now,
     ) {
-        let Some(now) = history(status) else { return };
+        let Some(now) = history(status).map(|shown| self.inherited.with(shown)) else { return };
         let Some(word) = self.last_word.as_ref().filter(|word| word.origin == status.origin()) else {
             return;
         };
@@ -58,6 +59,7 @@ impl Replication {
         // What it had before is no measure any more.
         self.base = None;
         self.last_word = None;
+        self.inherited = Inherited::default();
         // What a replica has reported may be older than what it has: each may have numbers from before.
         let others: Vec<NodeId> = ids(&core.nodes).filter(|other| *other != id).collect();
         for other in &others {

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use protocol::gtid::mariadb::Run;
 use protocol::gtid::{Errant, History, Origin, Position};
 
 use super::channel::Channel;
 use super::external::is_external;
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
-use super::{Replication, renumber};
+use super::{Replication, copied, renumber};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
@@ -86,8 +87,8 @@ pub(super) fn channel_to(core: &Core, id: NodeId, primary: NodeId) -> Option<&Ch
 /// All that a server has applied, by origin.
 pub(super) fn history(status: &ReplicationStatus) -> Option<History> {
     let mut history = status.history.clone()?;
-    // A server that was restored from a backup has a position, but no binlog.
-    if let Some(position) = &status.position {
+    // A server that was made from a copy of another has positions, and no binlog of what was before.
+    for position in [&status.applied_as_replica, &status.position].into_iter().flatten() {
         history.add(position);
     }
     Some(history)
@@ -218,7 +219,7 @@ impl Replication {
         self.note_kept_up(core, id);
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
-        let primary = history(status);
+        let primary = history(status).map(|shown| self.inherited.with(shown));
         self.note_acknowledged(status);
         let is_same = |word: &&LastWord| {
             word.position == status.position && word.acknowledged_count == status.semi_sync.acknowledged_count
@@ -244,7 +245,8 @@ impl Replication {
         let mut renumbered = vec![];
         for other in ids(&core.nodes).filter(|other| *other != id) {
             let Some(said) = self.server_mut(other).said.take_if(|said| said.at < asked) else { continue };
-            let errant = said.state.minus(&primary);
+            let is_of_line = |run: &Run| copied::is_replicated(core, id, other, run);
+            let errant = said.state.minus(&primary.along(&said.state, is_of_line));
             // Only the primary itself can have written those of its origin.
             if errant.as_ref().is_ok_and(|errant| renumber::is_from_before(errant, status)) {
                 renumbered.push(other);
@@ -276,9 +278,10 @@ impl Replication {
     fn note_left(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         let address = &core.node(id).address;
         let known = core.nodes.iter().filter(|node| answers(node)).filter_map(own).filter(|status| {
-            let follows = status.source().is_some_and(|channel| channel.source == *address);
-            let connected = status.source().is_some_and(|channel| channel.io_running);
-            follows && connected && status.semi_sync.replica_enabled
+            // One of several sources is followed as well.
+            let mut channels = status.channels.iter();
+            let is_connected = channels.any(|channel| channel.source == *address && channel.io_running);
+            is_connected && status.semi_sync.replica_enabled
         });
         let is_all_known = status.semi_sync.replicas as usize <= known.count();
         for other in ids(&core.nodes).filter(|other| *other != id) {
@@ -313,7 +316,7 @@ impl Replication {
         let is_measure =
             |other: NodeId| self.server(other).errant.is_none() && !core.node(other).is_renumbered;
         let of_mine = |theirs: &History| {
-            let lacks = theirs.minus(&mine).ok()?.of(status.origin());
+            let lacks = theirs.minus(&mine.along(theirs, |_| true)).ok()?.of(status.origin());
             (!lacks.is_empty()).then_some(lacks)
         };
         let measures = ids(&core.nodes).filter(|other| counts && *other != id && is_measure(*other));

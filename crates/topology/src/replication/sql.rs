@@ -43,8 +43,8 @@ pub fn positions(dialect: Dialect) -> &'static str {
 }
 
 /// The positions on MariaDB.
-pub const POSITIONS: &str =
-    "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos, @@GLOBAL.gtid_binlog_state AS gtid_binlog_state";
+pub const POSITIONS: &str = "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos, @@GLOBAL.gtid_slave_pos AS gtid_slave_pos, \
+     @@GLOBAL.gtid_binlog_state AS gtid_binlog_state";
 
 /// The status variables of MariaDB on which decisions depend.
 macro_rules! mariadb {

@@ -4,6 +4,7 @@ use protocol::gtid::mysql::Uuid;
 use protocol::gtid::{Family, History, Origin, Position};
 
 use super::channel::Channel;
+use super::filters;
 use crate::flavor::Dialect;
 
 /// One answer to the status query.
@@ -35,11 +36,17 @@ pub struct ReplicationStatus {
     /// gtid_current_pos, or MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
     #[serde(serialize_with = "as_text")]
     pub position: Option<Position>,
+    /// gtid_slave_pos: what it has applied as a replica, which a server that was copied has, and its binlog has not.
+    #[serde(skip)]
+    pub applied_as_replica: Option<Position>,
     /// gtid_binlog_state: the same by origin. MySQL's gtid_executed has that, too.
     #[serde(serialize_with = "as_text")]
     pub history: Option<History>,
     /// Its replication channels; a primary has none.
     pub channels: Vec<Channel>,
+    /// Filters that it had, and has no more; see [`super::filters`]. Not in its report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub had_filters: Option<String>,
     /// Semi-synchronous replication.
     pub semi_sync: SemiSync,
     /// Each commit is on disk before it is acknowledged: sync_binlog and innodb_flush_log_at_trx_commit.
@@ -107,6 +114,13 @@ impl ReplicationStatus {
         Some(received.fold(applied, |all, received| all.union(&received).unwrap_or(all)))
     }
 
+    /// The filters of its channels, for a sentence.
+    pub fn filters(&self) -> Option<String> {
+        let filters: Vec<&str> =
+            self.channels.iter().flat_map(|channel| &channel.filters).map(String::as_str).collect();
+        (!filters.is_empty()).then(|| filters.join(", "))
+    }
+
     /// The source that it follows, if it has exactly one.
     pub fn source(&self) -> Option<&Channel> {
         match &*self.channels {
@@ -128,7 +142,7 @@ impl Channel {
 pub fn read<'a>(
     variables: impl Fn(&str) -> Option<&'a str>,
     status: impl Fn(&str) -> Option<&'a str>,
-    channels: Vec<Channel>,
+    mut channels: Vec<Channel>,
 ) -> ReplicationStatus {
     let on = |value: Option<&str>| {
         value.is_some_and(|value| {
@@ -149,9 +163,13 @@ pub fn read<'a>(
             [variables("gtid_executed").filter(|_| is_on); 2]
         }
     };
+    let server_id = number(variables("server_id"));
+    for channel in &mut channels {
+        channel.filters.retain(|filter| !filters::is_of_its_own(filter, server_id));
+    }
     ReplicationStatus {
         dialect,
-        server_id: number(variables("server_id")),
+        server_id,
         server_uuid: variables("server_uuid").and_then(|uuid| uuid.parse().ok()),
         read_only: on(variables("read_only")),
         log_bin: on(variables("log_bin")),
@@ -160,9 +178,11 @@ pub fn read<'a>(
         binlog_format: variables("binlog_format").unwrap_or_default().to_owned(),
         event_scheduler: variables("event_scheduler").map(|value| on(Some(value))),
         galera: on(variables("wsrep_on")),
+        applied_as_replica: variables("gtid_slave_pos").and_then(|text| Position::parse(family, text).ok()),
         position: gtids[0].and_then(|text| Position::parse(family, text).ok()),
         history: gtids[1].and_then(|text| History::parse(family, text).ok()),
         channels,
+        had_filters: None,
         semi_sync: SemiSync {
             primary_enabled: on(setting("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")),
             primary_active: on(counter("Rpl_semi_sync_source_status", "Rpl_semi_sync_master_status")),

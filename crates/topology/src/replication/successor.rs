@@ -146,7 +146,13 @@ impl Replication {
         let kept_up = self.server(best).kept_up;
         let behind = kept_up.zip(self.lost_since).map(|(at, lost)| lost.saturating_sub(at));
         let (name, primary) = (core.name(best), core.node(lost));
-        let has_received = |it: &Position| own(core.node(best)).is_some_and(|status| has_each(status, it));
+        let line = self.last_word.as_ref().and_then(|word| word.history.as_ref());
+        let has_received = |it: &Position| {
+            own(core.node(best)).is_some_and(|status| match line {
+                Some(line) => all_of(status).holds_along(it, line),
+                None => has_each(status, it),
+            })
+        };
         let acknowledged = self.last_word.as_ref().and_then(|word| word.acknowledged.as_ref());
         let why = match &self.base {
             _ if best == lost => match own(primary).and_then(|it| self.lacks_acknowledged(core, lost, it)) {
@@ -339,7 +345,9 @@ impl Replication {
         let word = |id: NodeId| own(core.node(id)).filter(|_| answers(core.node(id)));
         let (Some(mine), Some(theirs)) = (word(id), word(other)) else { return false };
         if let Some((primary, counts)) = self.measure(core, lost) {
-            let Ok(lacks) = all_of(theirs).minus(&all_of(mine)) else { return true };
+            // What the primary had is no server's own.
+            let theirs = all_of(theirs);
+            let Ok(lacks) = theirs.minus(&all_of(mine).along(&theirs, |_| true)) else { return true };
             return !lacks.of(primary).is_empty() || lacks.is_any_in(&counts);
         }
         let (Some(mine), Some(theirs)) = (mine.has(), theirs.has()) else { return false };

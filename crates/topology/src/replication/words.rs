@@ -130,8 +130,15 @@ const REPLICA: &[Rule] = &[
         name: "filtered",
         state: NodeState::Refused,
         serves: Serves::No,
-        matches: |s| s.source().is_some_and(|channel| channel.filtered),
-        sentence: |_| "has replication filters: it does not have everything".into(),
+        matches: |s| s.status.filters().is_some() || s.status.had_filters.is_some(),
+        sentence: |s| match s.status.filters() {
+            Some(filters) => format!("has replication filters ({filters}): it does not have everything"),
+            None => format!(
+                "had replication filters ({}), and what they left out is missing: drain this server, make it a copy of {}, and undrain it",
+                s.status.had_filters.as_deref().unwrap_or_default(),
+                s.primary.map_or("the primary", |(name, _)| name)
+            ),
+        },
     },
     Rule {
         name: "not_by_gtid",
@@ -443,7 +450,8 @@ mod tests {
         assert_eq!(channel(|channel| channel.source = "db9:3306".into()), no("other_source"));
         assert_eq!(channel(|channel| channel.sql_running = false), no("not_applying"));
         assert_eq!(channel(|channel| channel.delay_s = 60), no("delayed"));
-        assert_eq!(channel(|channel| channel.filtered = true), no("filtered"));
+        assert_eq!(channel(|channel| channel.filters = vec!["Replicate_Do_DB = x".into()]), no("filtered"));
+        assert_eq!(found(|status| status.had_filters = Some("x".into()), None), no("filtered"));
         assert_eq!(channel(|channel| channel.by_gtid = false), no("not_by_gtid"));
         assert_eq!(found(|status| status.log_bin = false, None), no("no_binlog"));
         assert_eq!(found(|status| status.log_replica_updates = false, None), no("no_binlog"));
@@ -476,7 +484,11 @@ mod tests {
         };
         assert!(!unfit(|_| ()));
         assert!(!unfit(|status| status.channels.clear()));
-        assert!(unfit(|status| status.channels[0].filtered = true));
+        assert!(unfit(|status| status.channels[0].filters = vec!["Replicate_Do_DB = x".into()]));
+        assert!(unfit(|status| {
+            status.channels.clear();
+            status.had_filters = Some("x".into());
+        }));
         assert!(unfit(|status| status.channels[0].delay_s = 1));
         assert!(unfit(|status| status.log_bin = false));
     }

@@ -7,6 +7,7 @@ use protocol::gtid::Family;
 
 #[path = "../arranged/mod.rs"]
 mod arranged;
+mod copies;
 mod demands;
 #[allow(dead_code)] // shared with another simulation
 #[path = "../../../proxy/tests/simulation/dice.rs"]
@@ -63,6 +64,13 @@ fn nothing_acknowledged_is_missing_after_everything_has_ended() {
 fn no_replica_takes_over_after_a_reset_of_the_primary() {
     for family in [Family::MariaDb, Family::MySql] {
         simulation::run_all_of(family, simulation::seeds(0..500), simulation::Faults::OfResets);
+    }
+}
+
+#[test]
+fn a_server_that_was_copied_has_what_was_before_the_copy() {
+    for (family, seeds) in [(Family::MariaDb, 0..300), (Family::MySql, 0..30)] {
+        simulation::run_all_of(family, simulation::seeds(seeds), simulation::Faults::OfCopies);
     }
 }
 

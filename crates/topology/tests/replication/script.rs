@@ -19,12 +19,14 @@
 //!   db1 vanish | return           no packet gets from or to it
 //!   db1 unseen | seen             only we do not reach it
 //!   db2 copied db1                it is a copy of db1 anew
+//!   db2 restored db1              while it is down: its data is a copy of db1's by mariadb-backup, without binlogs
 //!   db1 reset                     RESET MASTER: its rows stay, and its numbers begin anew
 //!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
 //!   db1 read-only | db3 follows db2   another hand makes it so
 //!   db2 alone                     another hand makes it follow nobody
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
+//!   db2 filters Replicate_Ignore_Server_Ids 1 | unfiltered    it leaves out some of what it receives | its filters are taken out
 //!   db2 refuses | answers-late    the next order to it fails | its answer takes 10 ms
 //!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
 //!   db3 cannot-reach db2 | reaches db2  no packet gets from one server to the other
@@ -269,6 +271,10 @@ fn place(world: &World, name: &str) -> usize {
 }
 
 fn happen(world: &mut World, node: usize, what: &[&str]) {
+    if let ["filters", column, value] = what {
+        world.servers[node].filters.push(format!("{column} = {value}"));
+        return;
+    }
     if let ["follows", source] = what {
         let source = place(world, source);
         world.servers[node].follow(source);
@@ -289,6 +295,11 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         if *how == "cannot-reach" {
             world.cut_off.push((Some(node), whom));
         }
+        return;
+    }
+    if let ["restored", source] = what {
+        let source = world.servers[place(world, source)].clone();
+        world.servers[node].become_copy_of(&source);
         return;
     }
     if let ["copied", source] = what {
@@ -313,6 +324,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
             server.error = "1062: duplicate entry".into();
         }
         ["held"] => server.applies = false,
+        ["unfiltered"] => server.filters.clear(),
         ["delayed"] => server.delay_s = 3600,
         ["refuses"] => server.refuses = true,
         ["answers-late"] => server.answers_late = true,

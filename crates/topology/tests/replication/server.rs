@@ -54,6 +54,8 @@ pub struct Server {
     pub began: bool,
     pub lags: bool,
     pub delay_s: u64,
+    /// What its source wrote and it leaves out, as its channel shows that.
+    pub filters: Vec<String>,
     pub refuses: bool,
     /// The answer to its next order takes its time.
     pub answers_late: bool,
@@ -81,6 +83,10 @@ pub struct Server {
     pub applied: Vec<Transaction>,
     /// Its binlog begins with this one: RESET MASTER.
     pub logged_from: usize,
+    /// It was made from a copy of another (mariadb-backup) that stood here: its own binlog begins after this one.
+    pub copied_at: Option<Transaction>,
+    /// gtid_slave_pos.
+    pub slave_pos: Option<Transaction>,
     pub received: VecDeque<Transaction>,
     /// What its source has sent and it has not read yet.
     pub on_the_way: VecDeque<Transaction>,
@@ -98,6 +104,7 @@ pub struct Server {
 impl Server {
     /// Both threads run.
     pub fn follow(&mut self, source: usize) {
+        self.slave_pos = self.stands_at();
         self.source = Some(source);
         self.received.clear();
         self.on_the_way.clear();
@@ -131,8 +138,7 @@ impl Server {
     /// A client commits.
     pub fn write(&mut self, uid: u64, at: Duration) {
         let own = || self.newest.get(&self.id).copied().unwrap_or(0);
-        let number =
-            if self.is_mysql { own() } else { self.logged().last().map_or(0, |last| last.number) } + 1;
+        let number = if self.is_mysql { own() } else { self.stands_at().map_or(0, |last| last.number) } + 1;
         self.has_written = true;
         if self.waits {
             self.unacknowledged.push_back(uid);
@@ -174,7 +180,25 @@ impl Server {
     /// RESET MASTER while it runs: the rows stay, and the numbers begin anew.
     pub fn number_anew(&mut self) {
         self.logged_from = self.applied.len();
+        self.copied_at = None;
         self.newest.clear();
+    }
+
+    /// Its data is a copy of another's, without the binlogs of that; MySQL keeps all GTIDs with the data. It does not run.
+    pub fn become_copy_of(&mut self, source: &Self) {
+        self.applied.clone_from(&source.applied);
+        self.received.clear();
+        self.on_the_way.clear();
+        self.source = None;
+        if self.is_mysql {
+            self.logged_from = source.logged_from;
+            self.newest.clone_from(&source.newest);
+        } else {
+            self.logged_from = self.applied.len();
+            self.newest.clear();
+            self.copied_at = source.stands_at();
+            self.slave_pos = self.copied_at;
+        }
     }
 
     /// What its binlog shows.
@@ -182,9 +206,14 @@ impl Server {
         &self.applied[self.logged_from.min(self.applied.len())..]
     }
 
+    /// The last transaction that it has applied.
+    fn stands_at(&self) -> Option<Transaction> {
+        self.logged().last().copied().or(self.copied_at)
+    }
+
     /// Its position.
     fn last(&self) -> Option<Transaction> {
-        self.received.back().or(self.logged().last()).copied()
+        self.received.back().copied().or_else(|| self.stands_at())
     }
 
     /// Its source sends at most `count` transactions. `Err`: replication stops for good.
@@ -198,8 +227,10 @@ impl Server {
                 let same = |it: &Transaction| (it.server, it.number) == (last.server, last.number);
                 match source.logged().iter().rposition(same) {
                     Some(place) => place + 1,
+                    None if source.copied_at.as_ref().is_some_and(same) => 0,
                     // It is connected, and gets nothing until the source's numbers have reached its own.
                     None if source.logged_from > 0
+                        && source.copied_at.is_none()
                         && source.logged().last().is_none_or(|theirs| theirs.number < last.number) =>
                     {
                         return Ok(());
@@ -254,6 +285,7 @@ impl Server {
         if self.applies && !self.lags && self.delay_s == 0 {
             for _ in 0..count {
                 let Some(next) = self.received.pop_front() else { return };
+                self.slave_pos = Some(next);
                 self.add(next);
             }
         }
@@ -263,7 +295,7 @@ impl Server {
         if self.is_mysql {
             return Position::parse(Family::MySql, &set(self.logged())).expect("a set");
         }
-        let text = self.logged().last().map_or(String::new(), gtid);
+        let text = self.stands_at().as_ref().map_or(String::new(), gtid);
         Position::parse(Family::MariaDb, &text).expect("a position")
     }
 
@@ -284,6 +316,7 @@ impl Server {
                 self.last().as_ref().map_or(String::new(), gtid)
             },
             delay_s: self.delay_s,
+            filters: self.filters.clone(),
             error: if self.applies && !self.fetch_error.is_empty() {
                 self.fetch_error.clone()
             } else {
@@ -307,6 +340,11 @@ impl Server {
             log_replica_updates: !self.logs_only_its_own,
             gtid_strict_mode: true,
             position: Some(self.position()),
+            applied_as_replica: self
+                .slave_pos
+                .as_ref()
+                .filter(|_| !self.is_mysql)
+                .and_then(|at| Position::parse(Family::MariaDb, &gtid(at)).ok()),
             history: history.ok(),
             channels: channel.into_iter().collect(),
             is_durable: self.is_durable,

@@ -23,6 +23,7 @@ use topology::NodeId;
 use topology::brain::Restored;
 use topology::order::Order;
 
+use crate::copies;
 use crate::dice::Dice;
 use crate::server::{Fetching, Server};
 use crate::world::World;
@@ -40,6 +41,9 @@ pub enum Faults {
     /// The primary is lost with transactions that no replica has, and returns with them at any moment; the manager's process may be killed
     /// in between.
     OfReturns,
+    /// Servers become the primary in turn, by orders and by losses, and in between replicas are made anew from copies of the primary, whose binlogs
+    /// begin with the copy.
+    OfCopies,
     /// Everything ends within a second, the manager's process as well, and the primary returns alone, perhaps without its last transactions; the
     /// replicas follow later, or one of them does not.
     OfEnds,
@@ -48,7 +52,7 @@ pub enum Faults {
 /// For these reasons a server is left where it is: somebody has to act. For all others it is told again whom to follow.
 const FOR_A_PERSON: [&str; 2] = ["errant", "renumbered"];
 const FAULTS_TIME: Duration = Duration::from_secs(5);
-const MENDING_TIME: Duration = Duration::from_secs(7);
+pub const MENDING_TIME: Duration = Duration::from_secs(7);
 const THREADS: u64 = 2;
 
 /// The seeds that the environment asks for, or these.
@@ -126,7 +130,8 @@ fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     for server in &mut world.servers {
         server.is_durable = is_durable;
     }
-    if dice.percent(10) && faults != Faults::OfResets {
+    // A replica that has not reached where a copy's binlog begins cannot follow that one.
+    if dice.percent(10) && !matches!(faults, Faults::OfResets | Faults::OfCopies) {
         let last = world.servers.len() - 1;
         world.servers[last].delay_s = 3600;
     }
@@ -142,6 +147,7 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
         Faults::OfReturns => return come_back(world, dice),
         Faults::OfEnds => return all_end(world, dice),
         Faults::OfResets => return number_anew(world, dice),
+        Faults::OfCopies => return copies::live(world, dice),
         Faults::All | Faults::OfReplicas => {}
     }
     let until = world.now + FAULTS_TIME;
@@ -559,7 +565,7 @@ fn reload(world: &mut World, dice: &Rc<Dice>) {
     }
 }
 
-fn start(world: &mut World, node: usize, without: Option<Duration>) {
+pub fn start(world: &mut World, node: usize, without: Option<Duration>) {
     if !world.servers[node].up {
         world.note(&format!("-- {} starts", world.names[node]));
         let without = without.filter(|_| !world.servers[node].is_durable);
@@ -575,7 +581,7 @@ fn connect(world: &mut World, cuts: &[(Option<usize>, usize)]) {
     }
 }
 
-fn mend(world: &mut World) {
+pub fn mend(world: &mut World) {
     world.note("-- all is mended");
     world.kill_after = None;
     world.cut_off.clear();
@@ -608,7 +614,7 @@ fn asked_for_by_force(world: &World) -> Option<NodeId> {
 }
 
 /// Whether a server has applied what another has not.
-fn has_more(server: &Server, other: &Server) -> bool {
+pub fn has_more(server: &Server, other: &Server) -> bool {
     let theirs: BTreeSet<u64> = other.applied.iter().map(|it| it.uid).collect();
     server.applied.iter().any(|it| !theirs.contains(&it.uid))
 }
@@ -637,7 +643,7 @@ fn astray(world: &World, open: usize) -> Option<String> {
     astray.next().map(|(number, _)| format!("{}: {}", world.names[number], view.nodes[number].reason))
 }
 
-fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
+pub fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
     // Without a memory, and after a primary that restarted without what it had, an operator's word is needed; all servers answer by now, so it
     // costs nothing.
     if world.open().is_none() && world.has_forgotten {

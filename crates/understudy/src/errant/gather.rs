@@ -1,6 +1,8 @@
 //! Finds the errant transactions of a server: determines the binlogs that are needed, fetches and parses them, and compares them with all
 //! that the primary has.
 
+use protocol::gtid::mariadb::Run;
+
 use super::ask::{Server, Standing};
 use super::judge::{self, Errant};
 use super::work::Work;
@@ -43,8 +45,11 @@ pub async fn find(
             received.add_position(&position);
         }
     }
-    let received = received.minus(&standing.has.union(&of_primary.has)).to_string();
-    let errant = judge::errant(&contents, &of_primary.has);
+    // What another server wrote, and a primary that was made from a copy has without naming it.
+    let of_others = |run: &Run| run.server != standing.server_id;
+    let primary_has = of_primary.has.along(&standing.has, of_others);
+    let received = received.minus(&standing.has.union(&primary_has)).to_string();
+    let errant = judge::errant(&contents, &primary_has);
     Ok(Found { errant, standing, received, primary_id: of_primary.server_id })
 }
 

@@ -4,11 +4,14 @@
 //! ```text
 //!   a healthy stage: the table ─> what spoils it, one thing after another ─> an order that the table refuses, and the same with force
 //!   each remedy of the table, followed to the letter: while the primary lives, and when it is gone
+//!   the same for replicas that are set up in another way: several sources, filters, no binlog; and for a ring at a first start
 //!   the same servers, set up wrongly, in turn: `serve --check` and `status` say it in one sentence ─> every server is as it was
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+#[path = "../replication/copies.rs"]
+mod copies;
 mod misfit;
 mod operator;
 #[path = "../program/mod.rs"]
@@ -17,6 +20,7 @@ mod remedies;
 #[path = "../replication/scene.rs"]
 #[allow(dead_code)] // shared with another test
 mod scene;
+mod setups;
 #[path = "../replication/writers.rs"]
 #[allow(dead_code)]
 mod writers;

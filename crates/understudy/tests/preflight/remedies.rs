@@ -39,16 +39,41 @@ impl Wrong {
 
 /// A part of a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     Run(String),
     /// SHOW SLAVE STATUS, and its two values in what follows.
     Look,
     Mend,
     UntilApplied,
+    Drain,
+    Undrain,
+    /// It is made a copy of the primary.
+    Copy,
+    /// In its my.cnf.
+    TakeFiltersOut,
+    /// In its my.cnf.
+    SetBinlog,
+    Restart,
+    /// Of the primary, which is down.
+    BringBack,
 }
 
+/// How the steps begin that are no statements.
+const WORDS: [(&str, Step); 10] = [
+    ("mend ", Step::Mend),
+    ("once Slave_SQL_Running_State is 'Slave has read all relay log'", Step::UntilApplied),
+    ("once it has applied what it received", Step::UntilApplied),
+    ("drain it", Step::Drain),
+    ("undrain it", Step::Undrain),
+    ("make it a copy of the primary", Step::Copy),
+    ("take the filters out of its my.cnf", Step::TakeFiltersOut),
+    ("set log_bin and log_slave_updates in its my.cnf", Step::SetBinlog),
+    ("restart it", Step::Restart),
+    ("bring the primary back", Step::BringBack),
+];
+
 /// The steps in a remedy's text, in order.
-fn steps(remedy: &str) -> Vec<Step> {
+pub fn steps(remedy: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for clause in remedy.split([';', ':']).map(str::trim) {
         let clauses: Vec<&str> = if clause.starts_with("CHANGE MASTER") {
@@ -57,19 +82,28 @@ fn steps(remedy: &str) -> Vec<Step> {
             clause.split(',').map(str::trim).collect()
         };
         for clause in clauses {
-            let clause = clause.strip_prefix("then ").unwrap_or(clause);
-            let statement = clause.split(" there").next().unwrap_or(clause);
-            if statement == "SHOW SLAVE STATUS" {
-                steps.push(Step::Look);
-            } else if ["STOP SLAVE", "START SLAVE", "CHANGE MASTER"]
+            let clause = ["and ", "then ", "run "]
                 .iter()
-                .any(|word| statement.starts_with(word))
+                .fold(clause, |clause, word| clause.strip_prefix(word).unwrap_or(clause));
+            let statement = clause.split(" there").next().unwrap_or(clause);
+            let statement = statement.split(" on the one").next().unwrap_or(statement);
+            if let Some((_, step)) = WORDS.iter().find(|(word, _)| clause.starts_with(word)) {
+                steps.push(step.clone());
+            } else if statement == "SHOW SLAVE STATUS" {
+                steps.push(Step::Look);
+            } else if [
+                "STOP SLAVE",
+                "START SLAVE",
+                "CHANGE MASTER",
+                "RESET SLAVE",
+                "STOP ALL",
+                "START ALL",
+                "SET GLOBAL",
+            ]
+            .iter()
+            .any(|word| statement.starts_with(word))
             {
                 steps.push(Step::Run(statement.to_owned()));
-            } else if clause.starts_with("mend ") {
-                steps.push(Step::Mend);
-            } else if clause.starts_with("once Slave_SQL_Running_State is 'Slave has read all relay log'") {
-                steps.push(Step::UntilApplied);
             }
         }
     }
@@ -77,7 +111,7 @@ fn steps(remedy: &str) -> Vec<Step> {
 }
 
 /// The row of the table for that check: its verdict and its remedy.
-fn row(serving: &Serving, node: &str, check: &str) -> Option<(String, String)> {
+pub fn row(serving: &Serving, node: &str, check: &str) -> Option<(String, String)> {
     let table = serving.ask(&["switchover", "--to", node, "--check", "--json", "-"]).json();
     let rows = table["rows"].as_array()?;
     let row = rows.iter().find(|row| row["check"] == check && row["node"] == node)?;
@@ -96,11 +130,11 @@ async fn shown(scene: &Scene, node: &str) -> [String; 2] {
     [7, 8].map(|place: usize| rows[0][place].clone())
 }
 
-/// Slave_SQL_Running_State is what SHOW PROCESSLIST shows of the thread.
-async fn until_applied(scene: &Scene, node: &str) {
+/// Slave_SQL_Running_State is what SHOW PROCESSLIST shows of the threads, one for each source.
+pub async fn until_applied(scene: &Scene, node: &str) {
     let deadline = Instant::now() + program::LONG;
-    let query = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_SQL' AND STATE LIKE 'Slave has read all relay log%'";
-    while scene.stage.run_in(node, query).await.unwrap()[0][0] != "1" {
+    let query = "SELECT SUM(STATE NOT LIKE 'Slave has read all relay log%') FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_SQL'";
+    while scene.stage.run_in(node, query).await.unwrap()[0][0] != "0" {
         assert!(Instant::now() < deadline, "{node} has not applied all");
         tokio::time::sleep(PACE).await;
     }
@@ -152,6 +186,7 @@ async fn follow(scene: &Scene, node: &str, remedy: &str, first: u64) {
                 scene.stage.run_in(node, &mend).await.unwrap();
             }
             Step::UntilApplied => until_applied(scene, node).await,
+            other => panic!("{other:?} in: {remedy}"),
         }
     }
 }
@@ -242,6 +277,13 @@ fn the_steps_of_a_remedy_are_read() {
             run("START SLAVE")
         ]
     );
+    let text = "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: STOP SLAVE 'NAME'; RESET SLAVE 'NAME' ALL there for all \
+                sources; then STOP ALL SLAVES IO_THREAD there, or it is lost";
+    let sources = [run("STOP SLAVE 'NAME'"), run("RESET SLAVE 'NAME' ALL"), run("STOP ALL SLAVES IO_THREAD")];
+    assert_eq!(steps(text)[0], Step::UntilApplied);
+    assert_eq!(steps(text)[1..], sources);
+    let text = "drain it, take the filters out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it: what";
+    assert_eq!(steps(text), [Step::Drain, Step::TakeFiltersOut, Step::Copy, Step::Undrain]);
     let text = "SHOW SLAVE STATUS there: mend what it stumbled over, then START SLAVE SQL_THREAD, and not STOP SLAVE: what it received";
     assert_eq!(steps(text), [Step::Look, Step::Mend, run("START SLAVE SQL_THREAD")]);
 }

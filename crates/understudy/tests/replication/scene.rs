@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use serde_json::Value;
@@ -84,6 +85,18 @@ impl Scene {
     /// A global variable, asked through the node's unix socket.
     pub async fn value(&self, node: &str, name: &str) -> String {
         self.stage.run_in(node, &format!("SELECT @@GLOBAL.{name}")).await.unwrap()[0][0].clone()
+    }
+
+    /// A clean stop, until the process has ended.
+    #[allow(dead_code)] // of another test
+    pub async fn stop(&self, node: &str) {
+        let pid_file = self.value(node, "pid_file").await;
+        let pid = std::fs::read_to_string(pid_file).unwrap();
+        self.stage.fault(node, Fault::Stop).await.unwrap();
+        // Empty also when the process has ended and nobody has asked how.
+        let command = std::path::Path::new("/proc").join(pid.trim()).join("cmdline");
+        let has_ended = || std::fs::read(&command).is_ok_and(|words| words.is_empty()) || !command.exists();
+        until("the server has ended", || has_ended().then_some(()));
     }
 
     pub async fn rows(&self, node: &str, told: &WriterResult) -> Vec<(u64, u64)> {

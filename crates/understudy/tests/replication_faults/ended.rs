@@ -10,7 +10,7 @@ use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
 
 use crate::first_start::{everywhere, write};
-use crate::program::{LONG, Serving, until};
+use crate::program::{LONG, Serving};
 use crate::scene::{Scene, status_when};
 use crate::settled;
 
@@ -22,7 +22,7 @@ async fn a_primary_that_is_back_alone_with_less_than_it_reported_is_not_opened()
     // What the disk of db1 still has after the power cut.
     let data = scene.stage.node("db1").unwrap().datadir.clone();
     let kept = data.with_extension("kept");
-    stop(&scene, "db1").await;
+    scene.stop("db1").await;
     copy(&data, &kept);
     scene.stage.fault("db1", Fault::Heal).await.unwrap();
 
@@ -37,7 +37,7 @@ async fn a_primary_that_is_back_alone_with_less_than_it_reported_is_not_opened()
     drop(serving);
     // A replica that is killed may lose its last transaction, too (docs/lab-replication.md).
     for node in ["db2", "db3"] {
-        stop(&scene, node).await;
+        scene.stop(node).await;
     }
     scene.stage.fault("db1", Fault::Kill).await.unwrap();
     std::fs::remove_dir_all(&data).unwrap();
@@ -78,17 +78,6 @@ async fn start_until_one_writes(scene: &Scene, serving: &Serving) {
         assert!(Instant::now() < deadline, "nobody takes over: {}", serving.log());
         let _: Result<(), _> = tokio::time::timeout(Duration::from_millis(50), &mut both).await;
     }
-}
-
-/// A clean stop, until the process has ended.
-async fn stop(scene: &Scene, node: &str) {
-    let pid_file = scene.value(node, "pid_file").await;
-    let pid = std::fs::read_to_string(pid_file).unwrap();
-    scene.stage.fault(node, Fault::Stop).await.unwrap();
-    // Empty also when the process has ended and nobody has asked how.
-    let command = Path::new("/proc").join(pid.trim()).join("cmdline");
-    let has_ended = || std::fs::read(&command).is_ok_and(|words| words.is_empty()) || !command.exists();
-    until("the server has ended", || has_ended().then_some(()));
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -7,6 +7,8 @@
 //!   back     an order with force back to a server that does not receive, and one that is refused
 //!   first_start   without a memory: the primary is dead, or the replicas are a chain
 //!   ended    all end, our own process as well, and the primary is back alone with less than it had
+//!   filters  a replica leaves out what the primary writes
+//!   copied   replicas that mariadb-backup made become the primary
 //!   price    without semi-synchronous replication: what may be lost is said, and is no less than what was
 //! ```
 //!
@@ -15,6 +17,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 #![allow(dead_code)] // of the parts that are shared with another test program
 
+#[path = "../replication/copies.rs"]
+mod copies;
 #[path = "../program/mod.rs"]
 mod program;
 #[path = "../replication/scene.rs"]
@@ -24,8 +28,10 @@ mod writers;
 
 mod accounts;
 mod back;
+mod copied;
 mod crashes;
 mod ended;
+mod filters;
 mod first_start;
 mod price;
 mod resume;

@@ -38,6 +38,52 @@ impl State {
         self.newest.get(&(gtid.domain, gtid.server)).is_some_and(|newest| gtid.sequence <= *newest)
     }
 
+    /// The highest number of a transaction of this domain that is in both. With `gtid_strict_mode` each has what the other has up to there.
+    fn common(&self, other: &Self, domain: u32) -> Option<u64> {
+        let mine = self.newest.range((domain, 0)..=(domain, u32::MAX));
+        mine.filter_map(|(key, last)| Some(*other.newest.get(key)?.min(last))).max()
+    }
+
+    /// Whether this, of which the transaction is not known by its server, has it all the same: it comes before a later one that is both here
+    /// and in `line`, which has it.
+    pub fn reaches_along(&self, gtid: Gtid, line: &Self) -> bool {
+        line.contains_gtid(gtid)
+            && self.common(line, gtid.domain).is_some_and(|common| gtid.sequence < common)
+    }
+
+    /// With what this has of the other without showing it: a server that was made from a copy of another has rows of servers that its binlog
+    /// does not name, since that begins with the copy. Added is what the other has of a server that is not named here at all, if it comes
+    /// before a later transaction that both have, and `is_of_line` says that it was replicated: with `gtid_strict_mode` off, a server may
+    /// write a transaction of its own, and go on with what it receives.
+    #[must_use]
+    pub fn along(&self, other: &Self, is_of_line: impl Fn(&Run) -> bool) -> Self {
+        let mut all = self.clone();
+        for run in other.minus(self).iter().filter(|run| run.after == 0) {
+            let last = Gtid { domain: run.domain, server: run.server, sequence: run.last };
+            if self.reaches_along(last, other) && is_of_line(run) {
+                all.add(last);
+            }
+        }
+        all
+    }
+
+    /// As much of it as lies at or before the position, by number.
+    #[must_use]
+    pub fn up_to(&self, position: &Position) -> Self {
+        let reached = self.newest.iter().filter_map(|(&(domain, server), &last)| {
+            let reached = position.in_domain(domain)?.sequence.min(last);
+            Some(((domain, server), reached))
+        });
+        Self { newest: reached.collect() }
+    }
+
+    /// Without what this server wrote first.
+    #[must_use]
+    pub fn without(&self, server: u32) -> Self {
+        let others = self.newest.iter().filter(|((_, other), _)| *other != server);
+        Self { newest: others.map(|(key, last)| (*key, *last)).collect() }
+    }
+
     /// Whether it is certain that this server has all that the other has.
     pub fn contains(&self, other: &Self) -> bool {
         other.minus(self).is_empty()

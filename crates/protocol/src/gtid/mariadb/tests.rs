@@ -125,6 +125,42 @@ fn a_clone_is_judged_with_its_slave_position() {
     assert_eq!(clone.to_string(), "0-1-50", "knowledge only grows");
 }
 
+#[test]
+fn what_comes_before_the_last_common_transaction_is_had_though_it_is_not_named() {
+    for (copy, other, has) in [
+        // Its binlog begins after 100; server 2 wrote before, and perhaps server 3.
+        ("0-1-120", "0-1-120,0-2-30,0-3-99", "0-3-99,0-2-30,0-1-120"),
+        ("0-1-120", "0-1-110,0-2-30", "0-2-30,0-1-120"),
+        // After the last that both have.
+        ("0-1-120", "0-1-110,0-2-115", "0-1-120"),
+        ("0-1-120", "0-1-110,0-2-110", "0-1-120"),
+        // It names some of that server, so it would name these.
+        ("0-1-120,0-2-20", "0-1-120,0-2-30", "0-2-20,0-1-120"),
+        // Nothing in common, or not in that domain.
+        ("", "0-2-30", ""),
+        ("0-1-120", "0-2-30", "0-1-120"),
+        ("0-1-120", "0-1-120,7-2-30", "0-1-120"),
+    ] {
+        assert_eq!(
+            holds(copy).along(&holds(other), |_| true).to_string(),
+            holds(has).to_string(),
+            "{copy} / {other}"
+        );
+        assert_eq!(holds(copy).along(&holds(other), |_| false), holds(copy));
+    }
+    let reaches = |copy: &str, line: &str| holds(copy).reaches_along("0-2-30".parse().unwrap(), &holds(line));
+    assert!(reaches("0-1-120", "0-1-110,0-2-130"), "though a later one of that server is missing");
+    assert!(!reaches("0-1-120", "0-1-110") && !reaches("0-1-20", "0-1-110,0-2-30"));
+}
+
+#[test]
+fn a_state_is_cut_at_a_position_by_number() {
+    let state = holds("0-1-90,0-2-105,7-1-3");
+    assert_eq!(state.up_to(&at("0-2-100")).to_string(), "0-1-90,0-2-100");
+    assert_eq!(state.up_to(&at("0-2-50,7-9-9")).to_string(), "0-1-50,0-2-50,7-1-3");
+    assert_eq!(state.without(1), holds("0-2-105"));
+}
+
 fn gtids() -> impl Strategy<Value = Vec<(u32, u32, u64)>> {
     // Few of each, so that they meet.
     proptest::collection::vec((0..4_u32, 0..4_u32, prop_oneof![0..6_u64, Just(u64::MAX)]), 0..8)

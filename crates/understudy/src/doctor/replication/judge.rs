@@ -88,6 +88,7 @@ fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
     });
     rules(nodes, semi_sync, &mut findings);
     apart(nodes, &mut findings);
+    filtered(nodes, &mut findings);
     acknowledged(nodes, semi_sync, &mut findings);
     bypass(settings, nodes, &mut findings);
     managers(nodes, &mut findings);
@@ -221,6 +222,19 @@ fn apart(nodes: &[NodeFacts], findings: &mut Findings) {
             "what two primaries wrote one after the other has no order then, and gtid_strict_mode keeps nobody from writing beside it",
             &["SET GLOBAL gtid_domain_id = 0"],
             &["gtid_domain_id = 0"],
+        );
+    }
+}
+
+/// Replicas that leave out some of what they receive.
+fn filtered(nodes: &[NodeFacts], findings: &mut Findings) {
+    for (filters, who) in alike(nodes, |said| said.standing.as_ref()?.status.filters()) {
+        findings.note(
+            Weight::Problem,
+            who,
+            format!("it has replication filters: {filters}"),
+            "it does not have everything, so it never becomes the primary, and what it acknowledges may be nowhere. What was left out stays missing when the filters are taken out: \
+             drain it, take them out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it",
         );
     }
 }

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use manager::Standing;
+use topology::replication::Channel;
+
 use super::accounts::Bypass;
 use super::judge::report;
 use super::read::{NodeFacts, Said, Variable};
@@ -170,6 +173,24 @@ fn each_rule_names_the_servers_the_reason_and_the_line() {
     }
     let findings = with("server_id", "1", Some(2));
     assert_eq!((findings[0].weight, findings[0].nodes.len()), (Problem, 2));
+}
+
+#[test]
+fn a_replica_that_leaves_something_out_is_named_with_its_filters() {
+    let findings = found(|number, facts| {
+        let channel =
+            Channel { filters: vec!["Replicate_Ignore_Server_Ids = 1".into()], ..Channel::default() };
+        let mut standing = Standing::default();
+        if number == 2 {
+            standing.status.channels = vec![channel];
+        }
+        standing.status.read_only = number != 1;
+        facts.said.as_mut().unwrap().standing = Some(standing);
+    });
+    let [only] = &findings[..] else { panic!("{findings:#?}") };
+    assert_eq!((only.weight, &*only.nodes), (Weight::Problem, &["db2".to_owned()][..]));
+    assert_eq!(only.what, "it has replication filters: Replicate_Ignore_Server_Ids = 1");
+    assert!(only.because.contains("make it a copy of the primary"), "{only:#?}");
 }
 
 #[test]
