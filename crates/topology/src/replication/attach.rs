@@ -59,8 +59,11 @@ impl Replication {
         let semi_sync = own(node)?.semi_sync;
         let needed = semi_sync.replicas_needed as usize;
         let cleared_at = node.since.max(node.doubt_cleared.unwrap_or_default());
-        let is_connected =
-            |id: NodeId| channel_to(core, id, primary).is_some_and(|channel| channel.io_running);
+        // One that is made to reconnect leaves for a moment.
+        let is_connected = |id: NodeId| {
+            let channel = channel_to(core, id, primary).filter(|_| !self.is_ordered(core, id));
+            channel.is_some_and(|channel| channel.io_running)
+        };
         let (attached, rest): (Vec<NodeId>, Vec<NodeId>) =
             ids(&core.nodes).filter(|id| *id != primary).partition(|id| is_connected(*id));
         // By its word, and by theirs: one that says that it is not connected is told to follow as soon as the lane is open.

@@ -28,7 +28,7 @@ const LAG_ALIKE_S: u64 = 5;
 
 /// For this long after a change of the primary the servers are asked for their status more often, so that they follow the new primary at
 /// once. With semi-synchronous replication its first commit waits for that.
-const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
+pub(super) const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 
 /// What the primary reported last while it was the primary.
 #[derive(Clone, Debug)]

@@ -124,7 +124,12 @@ fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     world.semi_sync = dice.percent(60) && faults != Faults::OfResets;
     world.servers[0].waits = world.semi_sync;
     // Where nobody loses a connection in the middle of it.
-    world.accounts_first = faults == Faults::OfSwitchovers && dice.percent(50);
+    world.accounts_first = match faults {
+        Faults::OfSwitchovers => dice.percent(50),
+        // One besides the primary that is lost.
+        Faults::OfReturns => count > 2,
+        _ => false,
+    };
     world.settings.replication.failover_gap = Duration::from_secs(2);
     let is_durable = dice.percent(30);
     for server in &mut world.servers {
@@ -142,6 +147,12 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     world.start_process();
     write_on(world);
     world.run(Duration::from_secs(1));
+    // Answers and the disk may be slow one after the other.
+    for _ in 0..20 {
+        if world.open().is_none() {
+            world.run(Duration::from_millis(50));
+        }
+    }
     match faults {
         Faults::OfSwitchovers => return switch_over(world, dice),
         Faults::OfReturns => return come_back(world, dice),
@@ -317,7 +328,7 @@ fn all_end(world: &mut World, dice: &Rc<Dice>) {
 
 /// After each switchover the one that its answer names is writable and open: the new primary, or the old one.
 fn switch_over(world: &mut World, dice: &Rc<Dice>) {
-    let mut primary = world.open().expect("a primary");
+    let mut primary = world.open().unwrap_or_else(|| panic!("nobody writes\n{}", world.tail()));
     world.is_gentle = true;
     for _ in 0..4 {
         let count = world.servers.len();
