@@ -157,6 +157,12 @@ impl Server {
                 let newest = self.newest.entry(transaction.server).or_default();
                 *newest = transaction.number.max(*newest);
             }
+            // It is a table, which is lost with the rows.
+            let stands_at = self.stands_at();
+            let is_behind = |it: &Transaction| stands_at.is_none_or(|now| now.number < it.number);
+            if self.slave_pos.as_ref().is_some_and(is_behind) {
+                self.slave_pos = stands_at;
+            }
         }
         self.stop_threads();
         self.error.clear();
