@@ -24,6 +24,7 @@ use crate::{NodeId, Term};
 
 /// The state that only this kind of cluster has.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a brain has one")]
 pub(crate) enum Group {
     Galera(Galera),
     Replication(Replication),
