@@ -51,7 +51,7 @@ pub struct Written {
     pub waited: bool,
     /// For how long at the most, in milliseconds; `None` when it was not said.
     pub timeout_ms: Option<u64>,
-    /// What it has of the primaries before it; see [`super::copied`].
+    /// What it has of the primaries before it; see `copied.rs`.
     #[serde(default)]
     pub inherited: String,
 }

@@ -44,7 +44,7 @@ pub struct ReplicationStatus {
     pub history: Option<History>,
     /// Its replication channels; a primary has none.
     pub channels: Vec<Channel>,
-    /// Filters that it had, and has no more; see [`super::filters`]. Not in its report.
+    /// Filters that it had, and has no more; see `filters.rs`. Not in its report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub had_filters: Option<String>,
     /// Semi-synchronous replication.
