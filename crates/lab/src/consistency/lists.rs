@@ -201,22 +201,22 @@ pub async fn write_past_a_read(
     };
     let append = |key, value| Step::Append { key, value };
     let mut reader = of(vec![Step::Read { key: READ, list: None }, append(WRITTEN, VALUES[2])]);
-    let mut begun = begin(&mut first).await;
-    if begun.is_ok() {
-        begun = step(&mut first, level.table(), &mut reader.steps[0]).await;
-    }
     let mut writer = of(vec![append(READ, VALUES[0]), append(WRITTEN, VALUES[1])]);
-    let mut phase = Phase::Open;
-    let done = transact(&mut second, level.table(), &mut writer.steps, &mut phase).await;
-    writer.end(now(), phase, done);
-    let mut phase = Phase::Open;
-    if begun.is_ok() {
-        begun = step(&mut first, level.table(), &mut reader.steps[1]).await;
-    }
-    if begun.is_ok() {
-        begun = commit(&mut first, &mut phase).await;
-    }
-    reader.end(now(), phase, begun);
+    let (mut reads, mut writes) = (Phase::Open, Phase::Open);
+    let has_read = async {
+        begin(&mut first).await?;
+        step(&mut first, level.table(), &mut reader.steps[0]).await
+    };
+    let has_read = has_read.await;
+    let done = transact(&mut second, level.table(), &mut writer.steps, &mut writes).await;
+    writer.end(now(), writes, done);
+    let goes_on = async {
+        has_read?;
+        step(&mut first, level.table(), &mut reader.steps[1]).await?;
+        commit(&mut first, &mut reads).await
+    };
+    let done = goes_on.await;
+    reader.end(now(), reads, done);
     Ok((level, vec![reader, writer]))
 }
 

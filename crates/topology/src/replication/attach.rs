@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::external::is_external;
-use super::sight::{answers, channel_to, follows_stranger, own};
+use super::sight::{answers, follows_stranger, is_connected, own};
 use super::{Replication, SemiSync};
 use crate::NodeId;
 use crate::action::Level;
@@ -60,12 +60,9 @@ impl Replication {
         let needed = semi_sync.replicas_needed as usize;
         let cleared_at = node.since.max(node.doubt_cleared.unwrap_or_default());
         // One that is made to reconnect leaves for a moment.
-        let is_connected = |id: NodeId| {
-            let channel = channel_to(core, id, primary).filter(|_| !self.is_ordered(core, id));
-            channel.is_some_and(|channel| channel.io_running)
-        };
+        let is_attached = |id: &NodeId| is_connected(core, *id, primary) && !self.is_ordered(core, *id);
         let (attached, rest): (Vec<NodeId>, Vec<NodeId>) =
-            ids(&core.nodes).filter(|id| *id != primary).partition(|id| is_connected(*id));
+            ids(&core.nodes).filter(|id| *id != primary).partition(is_attached);
         // By its word, and by theirs: one that says that it is not connected is told to follow as soon as the lane is open.
         let is_enough = attached.len() >= needed && semi_sync.replicas as usize >= needed;
         if is_enough || !semi_sync.waits() {

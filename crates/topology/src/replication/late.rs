@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::Replication;
 use super::reconnect_test::Asked;
-use super::sight::{JUST_TAKEN_OVER, channel_to};
+use super::sight::{channel_to, is_connected};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -85,11 +85,8 @@ impl Replication {
         let is_ours = core.node(late.primary).assessment.serves == Serves::No
             || !core.another_answered_since(late.primary, late.since);
         // The first replica of a new primary must not leave it at once: a commit that nobody acknowledges may let nobody log in ([`super::attach`]).
-        let taken_over_at = self.server(late.primary).writable_since;
-        let is_new = taken_over_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_TAKEN_OVER);
-        let is_connected =
-            |id: &NodeId| channel_to(core, *id, late.primary).is_some_and(|channel| channel.io_running);
-        if late.asked.is_none() && is_new && ids(&core.nodes).filter(is_connected).count() < 2 {
+        let is_new = late.asked.is_none() && self.has_just_taken_over(core, late.primary);
+        if is_new && ids(&core.nodes).filter(|id| is_connected(core, *id, late.primary)).count() < 2 {
             return;
         }
         if for_long < interval / 2 || !is_time || late.is_reached || is_ours || self.fence.is_some() {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::Replication;
 use super::reconnect_test::{Asked, RECEIVES_FOR};
-use super::sight::channel_to;
+use super::sight::{channel_to, is_connected};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -72,7 +72,7 @@ impl Replication {
     /// Whether it was connected to the lost primary in its last report, and no test has shown otherwise since.
     fn may_receive(&self, core: &Core, id: NodeId, lost: NodeId) -> bool {
         let has_lost = |at: Now| !core.node(id).answered_since(at);
-        channel_to(core, id, lost).is_some_and(|channel| channel.io_running)
+        is_connected(core, id, lost)
             && self.server(id).errant.is_none()
             && !core.node(id).is_renumbered
             && !matches!(&self.server(id).reconnect_test, Asked::Lost(at) if has_lost(*at))

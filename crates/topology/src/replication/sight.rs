@@ -28,7 +28,7 @@ const LAG_ALIKE_S: u64 = 5;
 
 /// For this long after a change of the primary the servers are asked for their status more often, so that they follow the new primary at
 /// once. With semi-synchronous replication its first commit waits for that.
-pub(super) const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
+const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 
 /// What the primary reported last while it was the primary.
 #[derive(Clone, Debug)]
@@ -82,6 +82,11 @@ pub(super) fn wrote(node: &Belief) -> bool {
 pub(super) fn channel_to(core: &Core, id: NodeId, primary: NodeId) -> Option<&Channel> {
     let channel = own(core.node(id)).filter(|_| answers(core.node(id)))?.source()?;
     (channel.source == core.node(primary).address).then_some(channel)
+}
+
+/// Whether it says that it is connected to `primary`.
+pub(super) fn is_connected(core: &Core, id: NodeId, primary: NodeId) -> bool {
+    channel_to(core, id, primary).is_some_and(|channel| channel.io_running)
 }
 
 /// All that a server has applied, by origin.
@@ -365,6 +370,12 @@ impl Replication {
         }
     }
 
+    /// Whether it became the primary a moment ago.
+    pub(super) fn has_just_taken_over(&self, core: &Core, primary: NodeId) -> bool {
+        let since = self.server(primary).writable_since;
+        since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER)
+    }
+
     /// Whether a comparison is outstanding without which no server can follow a new primary.
     pub fn is_unclear(&self, core: &Core) -> bool {
         if is_external(core) {
@@ -374,9 +385,7 @@ impl Replication {
         if self.is_late(core) {
             return true;
         }
-        let since = self.server(primary).writable_since;
-        let is_new = since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER);
-        is_new
+        self.has_just_taken_over(core, primary)
             && ids(&core.nodes).any(|id| {
                 let node = core.node(id);
                 id != primary && answers(node) && own(node).is_some() && self.server(id).compared.is_none()

@@ -6,7 +6,7 @@
 pub mod keeps;
 pub mod remembered;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod words;
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ const OURS: &str = "4d02cf61-e6ca-11f1-a31c-9aa338aa497e";
 const OTHER: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 const MB_A_SECOND: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s: 2_000.0 };
 
-fn known(name: &str, is_there: bool, kept: Kept) -> Known {
+pub fn known(name: &str, is_there: bool, kept: Kept) -> Known {
     let state = if is_there { "Synced" } else { "no answer" };
     let why = "nobody knows".to_owned();
     Known {

@@ -171,7 +171,6 @@ async fn make(scene: &Scene, primary: &str, third: &str, wrong: Wrong) {
 
 fn printed(serving: &Serving, wrong: Wrong) -> String {
     let (_, remedy) = until("the table has the remedy", || {
-        std::thread::sleep(crate::PACE);
         row(serving, NODE, wrong.check()).filter(|(verdict, _)| verdict == "fails")
     });
     remedy

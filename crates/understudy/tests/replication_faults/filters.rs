@@ -2,25 +2,11 @@
 //! were taken out.
 
 use lab::fault::Fault;
-use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
 
-use crate::first_start::write;
-use crate::program::{LONG, Serving, until, with_config};
+use crate::first_start::{rows, until_it_has, write};
+use crate::program::{Serving, until, with_config};
 use crate::scene::{Scene, is_well, status_when, writer};
-
-async fn count(scene: &Scene, node: &str) -> u64 {
-    let query = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w");
-    scene.stage.run_in(node, &query).await.unwrap()[0][0].parse().unwrap()
-}
-
-async fn until_it_has(scene: &Scene, node: &str, rows: u64) {
-    let deadline = std::time::Instant::now() + LONG;
-    while count(scene, node).await != rows {
-        assert!(std::time::Instant::now() < deadline, "{node} has not {rows} rows");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_ignores_the_primary_is_named_and_never_promoted() {
@@ -29,7 +15,7 @@ async fn a_replica_that_ignores_the_primary_is_named_and_never_promoted() {
     let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     write(&scene, 0..5).await;
-    until_it_has(&scene, "db2", 5).await;
+    until_it_has(&scene, "db2", "5").await;
     let id = scene.value("db1", "server_id").await;
     let own = scene.value("db2", "server_id").await;
     let change = |ids: &str| {
@@ -38,7 +24,7 @@ async fn a_replica_that_ignores_the_primary_is_named_and_never_promoted() {
     // What it wrote itself is left out by every replica.
     scene.stage.run_in("db2", &change(&own)).await.unwrap();
     write(&scene, 5..6).await;
-    until_it_has(&scene, "db2", 6).await;
+    until_it_has(&scene, "db2", "6").await;
     status_when(&serving, "its own id speaks against nobody", is_well);
 
     scene.stage.run_in("db2", &change(&id)).await.unwrap();
@@ -52,7 +38,7 @@ async fn a_replica_that_ignores_the_primary_is_named_and_never_promoted() {
     let position = scene.value("db1", "gtid_binlog_pos").await;
     let has_position = |status: &Value| scene.node(status, "db2")["facts"]["position"] == *position;
     status_when(&serving, "it has the primary's position", has_position);
-    assert_eq!(count(&scene, "db2").await, 6, "it lacks ten rows");
+    assert_eq!(rows(&scene, "db2").await, "6", "it lacks ten rows");
 
     let config = directory.path().join("understudy.toml");
     for (command, part) in
@@ -80,7 +66,7 @@ async fn a_replica_that_ignores_the_primary_is_named_and_never_promoted() {
     scene.stage.fault("db1", Fault::Kill).await.unwrap();
     let is_moved = |status: &Value| status["gate"] == "open" && writer(status) != "db1";
     assert_eq!(writer(&status_when(&serving, "another takes over", is_moved)), "db3");
-    assert_eq!(count(&scene, "db3").await, 16);
+    assert_eq!(rows(&scene, "db3").await, "16");
     scene.stage.fault("db1", Fault::Heal).await.unwrap();
     // An operator's word, after whatever was done about the rows.
     until("it is drained", || (serving.ask(&["drain", "db2"]).code == 0).then_some(()));

@@ -9,9 +9,17 @@ use crate::program::{Serving, until, with_config};
 use crate::scene::{Scene, status_when};
 use crate::settled;
 
-async fn rows(scene: &Scene, node: &str) -> String {
+pub async fn rows(scene: &Scene, node: &str) -> String {
     let query = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w");
     scene.stage.run_in(node, &query).await.unwrap()[0][0].clone()
+}
+
+pub async fn until_it_has(scene: &Scene, node: &str, count: &str) {
+    let deadline = std::time::Instant::now() + crate::program::LONG;
+    while rows(scene, node).await != count {
+        assert!(std::time::Instant::now() < deadline, "{node} has not {count} rows");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 pub async fn write(scene: &Scene, numbers: std::ops::Range<u64>) {
@@ -23,11 +31,7 @@ pub async fn write(scene: &Scene, numbers: std::ops::Range<u64>) {
 
 pub async fn everywhere(scene: &Scene, count: &str) {
     for node in ALL {
-        let deadline = std::time::Instant::now() + crate::program::LONG;
-        while rows(scene, node).await != count {
-            assert!(std::time::Instant::now() < deadline, "{node} lacks rows");
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        until_it_has(scene, node, count).await;
     }
 }
 

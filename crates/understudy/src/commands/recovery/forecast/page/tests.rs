@@ -7,24 +7,14 @@ use measure::recovery::galera::Donor;
 
 use super::*;
 use crate::windows::keeps::Binlogs;
-use crate::windows::{Cluster, Kept, Known};
+use crate::windows::{self, Cluster, Kept, Known};
 
 const OURS: &str = "4d02cf61-e6ca-11f1-a31c-9aa338aa497e";
 const MB_A_SECOND: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s: 2_000.0 };
 
 fn known(name: &str, is_there: bool, kept: Kept) -> Known {
     let why = format!("nothing listens there; --position {name}=... tells what it has");
-    let state = if is_there { "Synced" } else { "no answer" };
-    Known {
-        name: name.into(),
-        state: state.into(),
-        is_there,
-        is_unasked: false,
-        lasted: None,
-        is_remembered: false,
-        why,
-        kept,
-    }
+    Known { why, ..windows::tests::known(name, is_there, kept) }
 }
 
 fn member(name: &str) -> Known {
