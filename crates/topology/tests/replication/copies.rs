@@ -7,7 +7,8 @@ use topology::NodeId;
 use topology::order::Order;
 
 use crate::dice::Dice;
-use crate::simulation::{Faults, MENDING_TIME, check, has_more, mend, start};
+use crate::ending::{check, has_more};
+use crate::simulation::{Faults, MENDING_TIME, mend, start};
 use crate::world::World;
 
 /// A server that was copied counts as what it is: nobody has errant transactions beside it that it has, too.

@@ -12,6 +12,7 @@ mod demands;
 #[allow(dead_code)] // shared with another simulation
 #[path = "../../../proxy/tests/simulation/dice.rs"]
 mod dice;
+mod ending;
 mod lanes;
 mod links;
 mod orders;
