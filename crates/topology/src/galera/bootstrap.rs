@@ -22,7 +22,7 @@
 //!
 //! Invariant: a decision needs the positions of all nodes, and they must be of one history.
 
-use super::component::Component;
+use super::component::{Component, Process};
 use super::position::Left;
 
 /// One node and what is known of it.
@@ -30,6 +30,8 @@ use super::position::Left;
 pub struct Candidate {
     /// Its name in the configuration.
     pub name: String,
+    /// Its address there.
+    pub address: String,
     /// What is known of it.
     pub word: Word,
 }
@@ -149,23 +151,25 @@ type Down<'a> = Vec<(usize, &'a str, &'a Left)>;
 fn is_primary(nodes: &[Candidate], known: Option<&Component>) -> Option<Refusal> {
     let answers = || {
         nodes.iter().filter_map(|node| match &node.word {
-            Word::Answers(answer) => Some((node.name.as_str(), answer)),
+            Word::Answers(answer) => Some((node, answer)),
             Word::Stopped(_) | Word::Silent(_) | Word::Alive(_) => None,
         })
     };
     let is_primary = |answer: &Answer| answer.cluster_status.eq_ignore_ascii_case("Primary");
-    let primary: Vec<(&str, &Answer)> = answers().filter(|(_, answer)| is_primary(answer)).collect();
-    let (name, first) = *primary.first()?;
-    let listed = || primary.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let primary: Vec<(&Candidate, &Answer)> = answers().filter(|(_, answer)| is_primary(answer)).collect();
+    let (one, first) = *primary.first()?;
+    let listed = || primary.iter().map(|(node, _)| node.name.as_str()).collect::<Vec<_>>().join(", ");
     let two = |condition: String| Some(Refusal { condition, way_out: Way::TwoClusters });
     let view = |answer: &Answer| (answer.uuid.clone(), answer.conf_id, answer.size);
+    let all = || nodes.iter().map(|node| (node.name.as_str(), node.address.as_str()));
+    let known = known.filter(|known| !known.names_of(all()).is_empty());
     if primary.len() > first.size as usize || primary.iter().any(|(_, other)| view(other) != view(first)) {
         return two(format!("there are two clusters: {} are Primary, and not in one component", listed()));
     }
     // The furthest of its members: another may have something left to apply.
     let has = primary.iter().map(|(_, answer)| answer.last_committed).max().unwrap_or(0);
     let others = answers().filter(|(_, answer)| !is_primary(answer));
-    let more = others.map(|(name, answer)| (name, answer.uuid.as_str(), answer.last_committed));
+    let more = others.map(|(node, answer)| (node.name.as_str(), answer.uuid.as_str(), answer.last_committed));
     let disks = nodes.iter().filter_map(|node| match &node.word {
         Word::Stopped(Disk::Read(left)) => {
             Some((node.name.as_str(), left.position.uuid.as_str(), left.position.seqno))
@@ -189,9 +193,25 @@ fn is_primary(nodes: &[Candidate], known: Option<&Component>) -> Option<Refusal>
             known.cluster_uuid
         ));
     }
+    // A member that was not asked may be of the writer's component.
+    let process = |(node, answer): (&Candidate, &Answer)| Process {
+        address: node.address.clone(),
+        gcomm_uuid: answer.gcomm_uuid.clone(),
+    };
+    let processes: Vec<Process> = primary.iter().copied().map(process).collect();
+    let answering: Vec<Process> = answers().map(process).collect();
+    let is_whole = processes.len() == first.size as usize;
+    if let Some(known) = known.filter(|known| is_whole && !known.is_continued_by(&processes, &answering)) {
+        let others = known.names_of(all()).join(", ");
+        return two(format!(
+            "there are two clusters: {} is Primary without {others}, which had the last acknowledged writes",
+            listed()
+        ));
+    }
     Some(Refusal {
         condition: format!(
-            "{name} is in a Primary component of {}: start the others as usual, and they join it",
+            "{} is in a Primary component of {}: start the others as usual, and they join it",
+            one.name,
             members(first.size)
         ),
         way_out: Way::Needless,
@@ -201,7 +221,7 @@ fn is_primary(nodes: &[Candidate], known: Option<&Component>) -> Option<Refusal>
 /// The nodes that answer, in one component that is not Primary.
 fn running(nodes: &[Candidate]) -> Result<Running<'_>, Refusal> {
     let mut running = Vec::new();
-    for (place, Candidate { name, word }) in nodes.iter().enumerate() {
+    for (place, Candidate { name, word, .. }) in nodes.iter().enumerate() {
         match word {
             Word::Answers(answer) if answer.gcomm_uuid.is_empty() || !is_apart(&answer.cluster_status) => {
                 let said = &answer.cluster_status;
@@ -247,7 +267,7 @@ fn running(nodes: &[Candidate]) -> Result<Running<'_>, Refusal> {
 /// The nodes that do not run and whose data are known. Every other node must be confirmed not to run.
 fn down(nodes: &[Candidate]) -> Result<Down<'_>, Refusal> {
     let mut down = Vec::new();
-    for (place, Candidate { name, word }) in nodes.iter().enumerate() {
+    for (place, Candidate { name, word, .. }) in nodes.iter().enumerate() {
         match word {
             Word::Answers(_) | Word::Alive(_) | Word::Stopped(Disk::GivenUp) => {}
             Word::Stopped(Disk::Read(left)) if left.members.len() > nodes.len() => {
@@ -394,10 +414,11 @@ mod tests {
 
     fn with(words: [Word; 3]) -> Result<Decision, Refusal> {
         let name = |place: usize| format!("db{}", place + 1);
+        let address = |place: usize| format!("10.0.0.{}:3306", place + 1);
         let nodes: Vec<Candidate> = words
             .into_iter()
             .enumerate()
-            .map(|(place, word)| Candidate { name: name(place), word })
+            .map(|(place, word)| Candidate { name: name(place), address: address(place), word })
             .collect();
         decide(&nodes, None)
     }
@@ -527,14 +548,34 @@ mod tests {
             "Primary component of 2 members",
             &Way::Needless,
         );
-        let nodes = [Candidate { name: "db3".into(), word: primary(1, 1, 5) }];
-        let known = |cluster_uuid: &str, seqno| Component {
+        let nodes = [
+            Candidate { name: "db1".into(), address: "a1".into(), word: Word::Silent("refused".into()) },
+            Candidate { name: "db3".into(), address: "a3".into(), word: primary(1, 1, 5) },
+        ];
+        let process = |address: &str, gcomm_uuid: &str| Process {
+            address: address.into(),
+            gcomm_uuid: gcomm_uuid.into(),
+        };
+        let known = |cluster_uuid: &str, seqno, members: &[Process]| Component {
             cluster_uuid: cluster_uuid.into(),
             seqno,
+            members: members.to_vec(),
             ..Component::default()
         };
-        for (known, way) in [(known(UUID, 5), &Way::Needless), (known(UUID, 6), two), (known(OTHER, 1), two)]
-        {
+        let both = [process("a1", "a-1"), process("a3", "c-3")];
+        let restarted = [process("a1", "a-1"), process("a3", "c-2")];
+        let elsewhere = Component { elsewhere: vec!["a3".into()], ..known(UUID, 5, &restarted) };
+        for (known, way) in [
+            (known(UUID, 5, &both), &Way::Needless),
+            (known(UUID, 5, &restarted), &Way::Needless),
+            (known(UUID, 6, &both), two),
+            (known(OTHER, 1, &both), two),
+            // As far, and none of those that had what was acknowledged.
+            (known(UUID, 5, &both[..1]), two),
+            (elsewhere, two),
+            // Of nodes that are not configured any more.
+            (known(OTHER, 9, &[process("a9", "i-9")]), &Way::Needless),
+        ] {
             assert_eq!(&decide(&nodes, Some(&known)).unwrap_err().way_out, way, "{known:?}");
         }
     }

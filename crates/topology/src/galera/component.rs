@@ -136,7 +136,7 @@ impl Component {
 
     /// The configured nodes among its members.
     fn names<'a>(&self, core: &'a Core) -> Vec<&'a str> {
-        core.nodes.iter().filter(|node| self.has(&node.address)).map(|node| node.name.as_str()).collect()
+        self.names_of(core.nodes.iter().map(|node| (node.name.as_str(), node.address.as_str())))
     }
 
     fn is_majority(&self, core: &Core) -> bool {
@@ -150,14 +150,33 @@ impl Component {
 
     /// The other view is of the same cluster, or may be.
     fn continues_in(&self, core: &Core, other: &Self) -> bool {
-        let is_of_another = self.elsewhere.iter().any(|address| other.has(address));
-        let mut running = self.running(core).peekable();
-        let is_there = if running.peek().is_some() {
-            running.any(|address| other.has(address))
-        } else {
-            self.shares_a_node_with(other) && !is_of_another
-        };
-        self.cluster_uuid == other.cluster_uuid && is_there
+        self.cluster_uuid == other.cluster_uuid
+            && self.leads_to(self.running(core), |address| other.has(address))
+    }
+
+    /// This component leads to another view, which has those addresses: through one of its processes, or, if none of them runs any more,
+    /// through one of its nodes.
+    fn leads_to<'a>(&self, running: impl Iterator<Item = &'a str>, has: impl Fn(&str) -> bool) -> bool {
+        let mut running = running.peekable();
+        if running.peek().is_some() {
+            return running.any(has);
+        }
+        let is_of_another = self.elsewhere.iter().any(|address| has(address));
+        !is_of_another && self.members.iter().any(|member| has(&member.address))
+    }
+
+    /// For a program that asks each node once: the Primary component that consists of `primary` is this one as it is now, or may be.
+    /// `answering` are all nodes that answer, whether Primary or not.
+    #[must_use]
+    pub fn is_continued_by(&self, primary: &[Process], answering: &[Process]) -> bool {
+        let runs = |member: &&Process| !member.gcomm_uuid.is_empty() && answering.contains(member);
+        let running = self.members.iter().filter(runs).map(|member| member.address.as_str());
+        self.leads_to(running, |address| primary.iter().any(|process| process.address == address))
+    }
+
+    /// Of these nodes, the names of those that were its members, each node being a name and an address.
+    pub fn names_of<'a>(&self, nodes: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<&'a str> {
+        nodes.filter(|(_, address)| self.has(address)).map(|(name, _)| name).collect()
     }
 }
 

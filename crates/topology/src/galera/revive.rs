@@ -336,7 +336,7 @@ impl Galera {
                 (None, Some(proof)) => Word::Stopped(Disk::Read(proof.left.clone())),
                 (None, None) => Word::Silent("no proof".to_owned()),
             };
-            Candidate { name: core.name(id).to_owned(), word }
+            Candidate { name: core.name(id).to_owned(), address: core.node(id).address.clone(), word }
         };
         let nodes: Vec<Candidate> = ids(&core.nodes).map(candidate).collect();
         let place = match decide(&nodes, core.component.as_ref()).map_err(|refusal| refusal.condition)? {

@@ -20,12 +20,14 @@ mod units;
 pub use self::clusters::two_clusters;
 pub use self::report::{Deciding, Finding, NodeReport, Report, Weight};
 
+use topology::galera::Component;
+
 use self::decisive::{APPLIERS, READ, SST_METHOD};
 use super::read::{NodeFacts, Said};
 use crate::settings::Settings;
 
-/// The report.
-pub fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
+/// The report; `known` is what is remembered of the writer's component.
+pub fn report(settings: &Settings, nodes: &[NodeFacts], known: Option<&Component>) -> Report {
     Report {
         cluster: settings.name.clone(),
         nodes: nodes.iter().map(node_report).collect(),
@@ -36,7 +38,7 @@ pub fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
         } else {
             Vec::new()
         },
-        findings: findings::findings(settings, nodes),
+        findings: findings::findings(settings, nodes, known),
     }
 }
 

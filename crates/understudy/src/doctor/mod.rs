@@ -59,8 +59,10 @@ impl Doctor {
                 replication::report(&settings, &nodes)
             }
             Kind::Galera => {
+                // Before the nodes are asked, which may have gone on since it was written.
+                let known = manager::remembered(&settings.store());
                 let nodes = runtime.block_on(read::all(&settings, &password));
-                let mut report = judge::report(&settings, &nodes);
+                let mut report = judge::report(&settings, &nodes, known.as_ref());
                 let answering = nodes.iter().filter(|node| node.said.is_ok());
                 let answering = answering.map(|node| (node.name.clone(), node.address.clone())).collect();
                 let tried = runtime.block_on(proof::all(&settings, answering));

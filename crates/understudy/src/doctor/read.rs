@@ -31,6 +31,8 @@ pub struct Said {
     pub cluster_size: Option<u32>,
     /// `wsrep_cluster_conf_id`: the number of its view.
     pub conf_id: String,
+    /// `wsrep_gcomm_uuid`, which is new after each start of the server.
+    pub gcomm_uuid: String,
     /// `wsrep_cluster_status`.
     pub cluster_status: String,
     /// `wsrep_local_state_comment`.
@@ -108,6 +110,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
         read_only: on(variable("read_only")),
         cluster_size: value("wsrep_cluster_size").parse().ok(),
         conf_id: value("wsrep_cluster_conf_id"),
+        gcomm_uuid: value("wsrep_gcomm_uuid"),
         cluster_status: value("wsrep_cluster_status"),
         state: value("wsrep_local_state_comment"),
         cluster_uuid: value("wsrep_cluster_state_uuid"),

@@ -291,7 +291,11 @@ async fn two_clusters(scene: &Scene, directory: &TempDir) {
     // The others die.
     gone(scene, &serving).await;
     let refused = with_config(&config, &["recovery", "bootstrap"]).with(1);
-    assert!(refused.contains("the writer's component had"), "{refused}");
+    assert!(refused.contains("there are two clusters: db3 is Primary"), "{refused}");
+    for command in [&["serve", "--check"][..], &["doctor"]] {
+        let said = with_config(&config, command).with(1);
+        assert!(said.contains("Primary without db1, db2, which had the last acknowledged writes"), "{said}");
+    }
     // It is remembered on disk, too.
     drop(serving);
     let serving = Serving::start(directory.path());

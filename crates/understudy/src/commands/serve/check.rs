@@ -127,12 +127,14 @@ fn files(settings: &Settings, tried: &mut Tried) {
 
 fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
     let runtime = crate::runtime::start()?;
+    // Before the nodes are asked, which may have gone on since it was written.
+    let known = manager::remembered(&settings.store());
     let facts = runtime.block_on(read::all(settings, password));
     let seen = facts.iter().filter_map(|node| node.said.as_ref().ok()?.cluster_size).max();
     if let Some(few) = warnings::few_members(settings, seen.map(|count| count as usize)) {
         tried.warning(&few);
     }
-    if let Some(two) = two_clusters(&facts) {
+    if let Some(two) = two_clusters(&facts, known.as_ref()) {
         tried.wrong_world(&format!("{}: {}; {}", two.nodes.join(", "), two.what, two.because));
     }
     let answering = facts.iter().filter(|node| node.said.is_ok());

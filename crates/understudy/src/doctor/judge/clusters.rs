@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use topology::galera::{Component, Process};
+
 use super::nodes::{answered, named};
 use super::report::{Finding, Weight};
 use crate::doctor::read::NodeFacts;
 
-/// The finding that they are of two: with two histories, or Primary in two components.
-pub fn two_clusters(nodes: &[NodeFacts]) -> Option<Finding> {
+/// The finding that they are of two: with two histories, Primary in two components, or Primary in another one than the writer's, where that is
+/// remembered.
+pub fn two_clusters(nodes: &[NodeFacts], known: Option<&Component>) -> Option<Finding> {
     let finding = |nodes: Vec<String>, what: &str, because: &str| Finding {
         weight: Weight::Problem,
         nodes,
@@ -29,12 +32,41 @@ pub fn two_clusters(nodes: &[NodeFacts]) -> Option<Finding> {
     let views: BTreeSet<_> = primary().map(|(_, said)| (&said.conf_id, said.cluster_size)).collect();
     let count = primary().count();
     let is_too_small = |size: Option<u32>| size.is_some_and(|size| (size as usize) < count);
-    (views.len() > 1 || views.iter().any(|(_, size)| is_too_small(*size))).then(|| {
-        finding(
-            primary().map(|(name, _)| name.to_owned()).collect(),
+    let are_primary = || primary().map(|(name, _)| name.to_owned()).collect::<Vec<String>>();
+    if views.len() > 1 || views.iter().any(|(_, size)| is_too_small(*size)) {
+        return Some(finding(
+            are_primary(),
             "the nodes are Primary, and not in one component: somebody bootstrapped one of them alone",
             "these are two clusters, and a write to one of them is missing in the other: stop the one that lacks the last acknowledged writes \
              (understudy status), and let it join the other by a full copy",
-        )
-    })
+        ));
+    }
+    // A member that was not asked may be of the writer's component.
+    let is_whole = count > 0 && views.iter().all(|(_, size)| size.is_some_and(|size| size as usize == count));
+    let others = lacking(nodes, known.filter(|_| is_whole)?)?;
+    Some(finding(
+        are_primary(),
+        &format!(
+            "Primary without {others}, which had the last acknowledged writes: somebody bootstrapped it alone"
+        ),
+        "these are two clusters: stop it, and let it join the others by a full copy; or, only if what they alone have is to be given up, run \
+         `understudy undrain` with its name while they are stopped",
+    ))
+}
+
+/// The names of the members of the writer's component, if the one that is Primary now is another.
+fn lacking(nodes: &[NodeFacts], known: &Component) -> Option<String> {
+    let processes = |only_primary: bool| -> Vec<Process> {
+        let asked = nodes.iter().filter_map(|node| Some((node, node.said.as_ref().ok()?)));
+        asked
+            .filter(|(_, said)| !only_primary || said.cluster_status == "Primary")
+            .map(|(node, said)| Process {
+                address: node.address.clone(),
+                gcomm_uuid: said.gcomm_uuid.clone(),
+            })
+            .collect()
+    };
+    let others = known.names_of(nodes.iter().map(|node| (node.name.as_str(), node.address.as_str())));
+    let is_another = !others.is_empty() && !known.is_continued_by(&processes(true), &processes(false));
+    is_another.then(|| others.join(", "))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use topology::galera::Component;
 use topology::settings::{EvictPolicy, SilencePolicy};
 
 use super::clusters::two_clusters;
@@ -13,11 +14,11 @@ use crate::doctor::read::{MissingPrivilege, NodeFacts, Said};
 use crate::settings::Settings;
 
 /// All findings, the worst first.
-pub(super) fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
+pub(super) fn findings(settings: &Settings, nodes: &[NodeFacts], known: Option<&Component>) -> Vec<Finding> {
     let mut findings = Vec::new();
     reach(nodes, &mut findings);
     grants(settings, nodes, &mut findings);
-    findings.extend(two_clusters(nodes));
+    findings.extend(two_clusters(nodes, known));
     membership(settings, nodes, &mut findings);
     timeouts(settings, nodes, &mut findings);
     gcache(nodes, &mut findings);

@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use topology::galera::Process;
+
 use super::*;
 use crate::doctor::options::Options;
 use crate::doctor::read::MissingPrivilege;
@@ -44,6 +46,11 @@ fn three(said: [Result<Said, String>; 3]) -> Vec<NodeFacts> {
 
 fn all(one: &Said) -> Vec<NodeFacts> {
     three([Ok(one.clone()), Ok(one.clone()), Ok(one.clone())])
+}
+
+/// Without anything remembered.
+fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
+    super::report(settings, nodes, None)
 }
 
 #[test]
@@ -170,6 +177,27 @@ fn two_members_and_two_clusters_are_warned_of() {
     other.cluster_uuid = "d".into();
     let report = report(&settings(""), &three([Ok(other), Ok(said(DEFAULTS)), Ok(said(DEFAULTS))]));
     assert!(report.must_act());
+}
+
+#[test]
+fn the_only_primary_node_is_compared_with_what_is_remembered() {
+    let process =
+        |node: u8, uuid: &str| Process { address: format!("10.77.0.{node}:3306"), gcomm_uuid: uuid.into() };
+    let known = |members: &[Process]| Component { members: members.to_vec(), ..Component::default() };
+    let alone = Said { cluster_size: Some(1), gcomm_uuid: "c-1".into(), ..said(DEFAULTS) };
+    let dead = || Err("nothing listens there".to_owned());
+    let nodes = three([dead(), dead(), Ok(alone)]);
+    let told = |known: &Component| two_clusters(&nodes, Some(known)).map(|finding| finding.what);
+    let apart = told(&known(&[process(1, "a-1"), process(2, "b-1")])).unwrap();
+    assert!(apart.starts_with("Primary without db1, db2, which had the last acknowledged writes"), "{apart}");
+    // It was a member, and so it is after a restart, unless it was in another cluster meanwhile.
+    for uuid in ["c-1", "c-0"] {
+        assert_eq!(told(&known(&[process(1, "a-1"), process(3, uuid)])), None);
+    }
+    let elsewhere = vec![process(3, "").address];
+    let was_elsewhere = Component { elsewhere, ..known(&[process(1, "a-1"), process(3, "c-0")]) };
+    assert!(told(&was_elsewhere).is_some());
+    assert_eq!(told(&known(&[process(9, "i-1")])), None, "of nodes that are not configured");
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl OperatorClaims {
 
     /// A node is said not to run, and its server shows that it does. Whoever was wrong about one may be wrong about others.
     pub(super) fn contradicted(&self, nodes: &[Candidate]) -> Option<Refusal> {
-        nodes.iter().find_map(|Candidate { name, word }| {
+        nodes.iter().find_map(|Candidate { name, word, .. }| {
             let flag = [("--dead", &self.dead), ("--lost", &self.lost)]
                 .into_iter()
                 .find_map(|(flag, names)| has(names, name).then_some(flag));
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_called_dead_and_answers_is_no_small_matter() {
-        let nodes = |word: Word| [Candidate { name: "db1".into(), word }];
+        let nodes = |word: Word| [Candidate { name: "db1".into(), address: "db1:3306".into(), word }];
         let answers = || Word::Answers(Answer { cluster_status: "non-Primary".into(), ..Answer::default() });
         let by = |change: fn(&mut OperatorClaims)| {
             let mut told = OperatorClaims::default();

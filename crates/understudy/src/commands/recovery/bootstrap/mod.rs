@@ -137,7 +137,7 @@ impl Bootstrap {
                 }
                 said => said,
             };
-            nodes.push(Candidate { name: facts.name, word });
+            nodes.push(Candidate { name: facts.name, address: facts.address, word });
         }
         (nodes, flavor.or_else(|| self.flavor_here(told)))
     }

@@ -232,8 +232,11 @@ mod tests {
     fn start(flavor: Option<Flavor>, is_lower_bound: bool) -> String {
         let left = Left::at("6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1:7".parse().unwrap());
         let left = Left { is_lower_bound, safe_to_bootstrap: true, ..left };
-        let nodes = ["db1", "db2"]
-            .map(|name| Candidate { name: name.to_owned(), word: Word::Stopped(Disk::Read(left.clone())) });
+        let nodes = ["db1", "db2"].map(|name| Candidate {
+            name: name.to_owned(),
+            address: format!("{name}:3306"),
+            word: Word::Stopped(Disk::Read(left.clone())),
+        });
         let decision = Ok(Decision::Start { first: 0, level: vec![1] });
         Page { nodes: &nodes, decision: &decision, datadirs: &BTreeMap::new(), flavor }.text()
     }
