@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the primary reports less than before ──> every other server: renumbered ──(undrained by an operator)──> one like any other
-//!   a server has transactions of the primary's own that the primary has not (MariaDB) ──> the same
+//!   a server has transactions of the primary's own that the primary has not (MariaDB) ──> every other server, too
 //! ```
 //!
 //! Its data is as before, so it stays the primary. But the numbers that its replicas have now name other transactions there: once it has
@@ -61,13 +61,13 @@ impl Replication {
         self.last_word = None;
         self.inherited = Inherited::default();
         // What a replica has reported may be older than what it has: each may have numbers from before.
-        let others: Vec<NodeId> = ids(&core.nodes).filter(|other| *other != id).collect();
+        let others = others(core, id);
         for other in &others {
             let server = self.server_mut(*other);
             server.said = None;
             server.kept_up = None;
         }
-        mark(core, &others);
+        mark(core, others);
         let text = format!(
             "{}'s position went back from {before} to {after} while it ran (RESET MASTER there?): it goes on writing, and replicas from before that \
              are to be made copies of it anew",
@@ -90,15 +90,24 @@ pub(super) fn is_from_before(lacks: &Errant, status: &ReplicationStatus) -> bool
     matches!(lacks, Errant::MariaDb(_)) && shows(&lacks.of(status.origin()), status)
 }
 
-/// Notes which servers have the primary's transactions from before its numbers began anew.
-pub(super) fn mark(core: &mut Core, found: &[NodeId]) {
-    let new: Vec<NodeId> = found.iter().copied().filter(|id| !core.node(*id).is_renumbered).collect();
-    for id in &new {
-        core.node_mut(*id).is_renumbered = true;
+/// Servers have shown transactions from before the primary's numbers began anew. Those that one of the others has from before may just be
+/// fewer than the primary has written since.
+pub(super) fn mark_beside(core: &mut Core, primary: NodeId, found: &[NodeId]) {
+    if found.iter().any(|id| !core.node(*id).is_renumbered) {
+        mark(core, others(core, primary));
     }
-    if !new.is_empty() {
-        core.persist();
+}
+
+fn others(core: &Core, id: NodeId) -> Vec<NodeId> {
+    ids(&core.nodes).filter(|other| *other != id).collect()
+}
+
+/// Notes which servers may have the primary's transactions from before its numbers began anew.
+fn mark(core: &mut Core, found: Vec<NodeId>) {
+    for id in found {
+        core.node_mut(id).is_renumbered = true;
     }
+    core.persist();
 }
 
 /// A server has taken over. If it is one with the old numbers, which takes an order with force, it is the others that differ from it.

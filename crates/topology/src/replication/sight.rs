@@ -263,7 +263,7 @@ impl Replication {
             };
             server.compared = said.has;
         }
-        renumber::mark(core, &renumbered);
+        renumber::mark_beside(core, id, &renumbered);
     }
 
     /// Notes which servers have all that the primary had in its report before this one.
