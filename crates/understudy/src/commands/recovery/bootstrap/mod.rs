@@ -99,7 +99,7 @@ impl Bootstrap {
         {
             return Err(changed("the nodes do not say, or have not left, what they did"));
         }
-        let (Some(node), Some(Candidate { name, word: Word::Answers(answer) })) =
+        let (Some(node), Some(Candidate { name, word: Word::Answers(answer), .. })) =
             (settings.nodes.get(via), again.get(via))
         else {
             return Err(Failure::Failed("the node is not known any more".to_owned()));
