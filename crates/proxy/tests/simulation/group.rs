@@ -331,8 +331,11 @@ impl Group {
         self.clock.spawn(async move {
             this.clock.sleep(this.dice.between_ms(5, 15)).await;
             if this.node(node).born == born && this.agrees(node) {
+                // The last one to leave is the one that is started as the cluster again.
                 let mut newest = this.newest.borrow_mut();
-                newest.members.remove(&node);
+                if newest.members.len() > 1 {
+                    newest.members.remove(&node);
+                }
             }
             this.regroup();
             this.clock.sleep(this.dice.between_ms(100, 2000)).await;

@@ -22,7 +22,8 @@
 //!
 //! Invariant: a decision needs the positions of all nodes, and they must be of one history.
 
-use super::component::{Component, Process};
+use super::asked::{Apart, Asked, Said, apart};
+use super::component::{Component, have_joined_another};
 use super::position::Left;
 
 /// One node and what is known of it.
@@ -34,6 +35,20 @@ pub struct Candidate {
     pub address: String,
     /// What is known of it.
     pub word: Word,
+}
+
+impl Candidate {
+    fn asked(&self) -> Asked<'_> {
+        let said = match &self.word {
+            Word::Answers(answer) => Some(Said {
+                cluster_status: &answer.cluster_status,
+                size: Some(answer.size),
+                gcomm_uuid: &answer.gcomm_uuid,
+            }),
+            Word::Stopped(_) | Word::Silent(_) | Word::Alive(_) => None,
+        };
+        Asked { name: &self.name, address: &self.address, said }
+    }
 }
 
 /// What is known of a node.
@@ -161,8 +176,9 @@ fn is_primary(nodes: &[Candidate], known: Option<&Component>) -> Option<Refusal>
     let listed = || primary.iter().map(|(node, _)| node.name.as_str()).collect::<Vec<_>>().join(", ");
     let two = |condition: String| Some(Refusal { condition, way_out: Way::TwoClusters });
     let view = |answer: &Answer| (answer.uuid.clone(), answer.conf_id, answer.size);
-    let all = || nodes.iter().map(|node| (node.name.as_str(), node.address.as_str()));
-    let known = known.filter(|known| !known.names_of(all()).is_empty());
+    let asked: Vec<Asked> = nodes.iter().map(Candidate::asked).collect();
+    // One whose members are not configured any more says nothing.
+    let known = known.filter(|known| nodes.iter().any(|node| known.has(&node.address)));
     if primary.len() > first.size as usize || primary.iter().any(|(_, other)| view(other) != view(first)) {
         return two(format!("there are two clusters: {} are Primary, and not in one component", listed()));
     }
@@ -193,20 +209,15 @@ fn is_primary(nodes: &[Candidate], known: Option<&Component>) -> Option<Refusal>
             known.cluster_uuid
         ));
     }
-    // A member that was not asked may be of the writer's component.
-    let process = |(node, answer): (&Candidate, &Answer)| Process {
-        address: node.address.clone(),
-        gcomm_uuid: answer.gcomm_uuid.clone(),
-    };
-    let processes: Vec<Process> = primary.iter().copied().map(process).collect();
-    let answering: Vec<Process> = answers().map(process).collect();
-    let is_whole = processes.len() == first.size as usize;
-    if let Some(known) = known.filter(|known| is_whole && !known.is_continued_by(&processes, &answering)) {
-        let others = known.names_of(all()).join(", ");
-        return two(format!(
-            "there are two clusters: {} is Primary without {others}, which had the last acknowledged writes",
-            listed()
-        ));
+    match known.and_then(|known| apart(&asked, known)) {
+        Some(Apart::Without(others)) => {
+            return two(format!(
+                "there are two clusters: {} is Primary without {others}, which had the last acknowledged writes",
+                listed()
+            ));
+        }
+        Some(Apart::Joined(members)) => return two(have_joined_another(&members)),
+        None => {}
     }
     Some(Refusal {
         condition: format!(
@@ -390,6 +401,7 @@ fn members(size: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::galera::Process;
 
     const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
     const OTHER: &str = "7f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";

@@ -65,11 +65,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// It still runs, as far as it can be asked.
+    /// It still runs, and has not left the group, as far as it can be asked. One that shuts down leaves first, and takes a while to end.
     fn runs(&self, core: &Core) -> bool {
         let node = core.nodes.iter().find(|node| node.linked && node.address == self.address);
-        !self.gcomm_uuid.is_empty()
-            && node.and_then(own).is_some_and(|status| status.gcomm_uuid == self.gcomm_uuid)
+        let status = node.and_then(own).filter(|status| status.connected);
+        !self.gcomm_uuid.is_empty() && status.is_some_and(|status| status.gcomm_uuid == self.gcomm_uuid)
     }
 }
 
@@ -100,8 +100,14 @@ impl Component {
         })
     }
 
-    fn has(&self, address: &str) -> bool {
+    pub(super) fn has(&self, address: &str) -> bool {
         self.members.iter().any(|member| member.address == address)
+    }
+
+    /// That process of the node was a member.
+    pub(super) fn has_process(&self, address: &str, gcomm_uuid: &str) -> bool {
+        let is_it = |member: &Process| member.address == address && member.gcomm_uuid == gcomm_uuid;
+        !gcomm_uuid.is_empty() && self.members.iter().any(is_it)
     }
 
     fn shares_a_node_with(&self, other: &Self) -> bool {
@@ -136,7 +142,7 @@ impl Component {
 
     /// The configured nodes among its members.
     fn names<'a>(&self, core: &'a Core) -> Vec<&'a str> {
-        self.names_of(core.nodes.iter().map(|node| (node.name.as_str(), node.address.as_str())))
+        core.nodes.iter().filter(|node| self.has(&node.address)).map(|node| node.name.as_str()).collect()
     }
 
     fn is_majority(&self, core: &Core) -> bool {
@@ -156,27 +162,17 @@ impl Component {
 
     /// This component leads to another view, which has those addresses: through one of its processes, or, if none of them runs any more,
     /// through one of its nodes.
-    fn leads_to<'a>(&self, running: impl Iterator<Item = &'a str>, has: impl Fn(&str) -> bool) -> bool {
+    pub(super) fn leads_to<'a>(
+        &self,
+        running: impl Iterator<Item = &'a str>,
+        has: impl Fn(&str) -> bool,
+    ) -> bool {
         let mut running = running.peekable();
         if running.peek().is_some() {
             return running.any(has);
         }
         let is_of_another = self.elsewhere.iter().any(|address| has(address));
         !is_of_another && self.members.iter().any(|member| has(&member.address))
-    }
-
-    /// For a program that asks each node once: the Primary component that consists of `primary` is this one as it is now, or may be.
-    /// `answering` are all nodes that answer, whether Primary or not.
-    #[must_use]
-    pub fn is_continued_by(&self, primary: &[Process], answering: &[Process]) -> bool {
-        let runs = |member: &&Process| !member.gcomm_uuid.is_empty() && answering.contains(member);
-        let running = self.members.iter().filter(runs).map(|member| member.address.as_str());
-        self.leads_to(running, |address| primary.iter().any(|process| process.address == address))
-    }
-
-    /// Of these nodes, the names of those that were its members, each node being a name and an address.
-    pub fn names_of<'a>(&self, nodes: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<&'a str> {
-        nodes.filter(|(_, address)| self.has(address)).map(|(name, _)| name).collect()
     }
 }
 
@@ -286,12 +282,12 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
         return None;
     }
     let is_missing = |name: &&str| !view.names(core).contains(name);
-    let mut others: Vec<&str> = known.names(core).into_iter().filter(is_missing).collect();
-    if others.is_empty() {
-        others = known.names(core);
-    }
-    let others = others.join(", ");
-    let sentence = if known.cluster_uuid == view.cluster_uuid {
+    let others: Vec<&str> = known.names(core).into_iter().filter(is_missing).collect();
+    let have_joined = others.is_empty();
+    let others = if have_joined { known.names(core) } else { others }.join(", ");
+    let sentence = if known.cluster_uuid == view.cluster_uuid && have_joined {
+        format!("{}. To go on with what is there: understudy undrain {name}", have_joined_another(&others))
+    } else if known.cluster_uuid == view.cluster_uuid {
         format!(
             "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, and let it join them by a \
              full copy; or, only if what they alone have is to be given up, stop them: understudy undrain {name}"
@@ -304,6 +300,15 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
         )
     };
     Some(refused(TWO_CLUSTERS, sentence))
+}
+
+/// About the members of the writer's component, when all of them are in another one by now.
+#[must_use]
+pub fn have_joined_another(members: &str) -> String {
+    format!(
+        "{members} had the last acknowledged writes, and joined a component that was bootstrapped without them: what they alone had is lost, \
+         unless a backup has it"
+    )
 }
 
 /// What is remembered. One whose members are not configured any more says nothing.

@@ -18,6 +18,7 @@
 //! The brain uses it through `group.rs` only.
 
 pub(crate) mod action;
+mod asked;
 pub mod bootstrap;
 pub(crate) mod component;
 mod evict;
@@ -36,7 +37,8 @@ mod view;
 pub mod words;
 
 pub use self::action::{Action, HurryEnd, Outcome};
-pub use self::component::{Component, Process, TWO_CLUSTERS};
+pub use self::asked::{Apart, Asked, Said, apart};
+pub use self::component::{Component, Process, TWO_CLUSTERS, have_joined_another};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;

@@ -7,6 +7,7 @@
 //!   auto persist barrier evict            these are answered at once, with success
 //!   0.100 all up                          every node: LinkUp and a Status
 //!   0.100 db1 status primary=no           what is changed stays changed for that node
+//!   0.100 db1 status connected=no         it has left the group, and takes a while to end
 //!   0.100 group conf=4 members=db2,db3    the same for the members named
 //!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
 //!   0.100 db1 status asked=0.050 | slow asked=0.050       the question was sent then, else now

@@ -272,6 +272,11 @@ impl Stage {
                 "state" => status.local_state = value.parse().ok(),
                 "comment" => status.local_state_comment = value.into(),
                 "primary" => status.cluster_status = if on { "Primary" } else { "non-Primary" }.into(),
+                // It has left the group, and goes on ending.
+                "connected" => {
+                    status.connected = on;
+                    status.cluster_status = if on { "non-Primary" } else { "Disconnected" }.into();
+                }
                 "ready" => status.ready = on,
                 "conf" => status.conf_id = value.parse().map_err(|_| "conf?")?,
                 "history" => status.cluster_uuid = value.into(),

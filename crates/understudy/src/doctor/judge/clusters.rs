@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use topology::galera::{Component, Process};
+use topology::galera::{self, Apart, Asked, Component, apart, have_joined_another};
 
 use super::nodes::{answered, named};
 use super::report::{Finding, Weight};
@@ -41,32 +41,28 @@ pub fn two_clusters(nodes: &[NodeFacts], known: Option<&Component>) -> Option<Fi
              (understudy status), and let it join the other by a full copy",
         ));
     }
-    // A member that was not asked may be of the writer's component.
-    let is_whole = count > 0 && views.iter().all(|(_, size)| size.is_some_and(|size| size as usize == count));
-    let others = lacking(nodes, known.filter(|_| is_whole)?)?;
-    Some(finding(
-        are_primary(),
-        &format!(
-            "Primary without {others}, which had the last acknowledged writes: somebody bootstrapped it alone"
-        ),
-        "these are two clusters: stop it, and let it join the others by a full copy; or, only if what they alone have is to be given up, run \
-         `understudy undrain` with its name while they are stopped",
-    ))
+    match apart(&nodes.iter().map(asked).collect::<Vec<_>>(), known?)? {
+        Apart::Without(others) => Some(finding(
+            are_primary(),
+            &format!(
+                "Primary without {others}, which had the last acknowledged writes: somebody bootstrapped it alone"
+            ),
+            "these are two clusters: stop it, and let it join the others by a full copy; or, only if what they alone have is to be given up, \
+             run `understudy undrain` with its name while they are stopped",
+        )),
+        Apart::Joined(members) => Some(finding(
+            are_primary(),
+            &have_joined_another(&members),
+            "to go on with what is there, run `understudy undrain` with the name of one of them",
+        )),
+    }
 }
 
-/// The names of the members of the writer's component, if the one that is Primary now is another.
-fn lacking(nodes: &[NodeFacts], known: &Component) -> Option<String> {
-    let processes = |only_primary: bool| -> Vec<Process> {
-        let asked = nodes.iter().filter_map(|node| Some((node, node.said.as_ref().ok()?)));
-        asked
-            .filter(|(_, said)| !only_primary || said.cluster_status == "Primary")
-            .map(|(node, said)| Process {
-                address: node.address.clone(),
-                gcomm_uuid: said.gcomm_uuid.clone(),
-            })
-            .collect()
-    };
-    let others = known.names_of(nodes.iter().map(|node| (node.name.as_str(), node.address.as_str())));
-    let is_another = !others.is_empty() && !known.is_continued_by(&processes(true), &processes(false));
-    is_another.then(|| others.join(", "))
+fn asked(node: &NodeFacts) -> Asked<'_> {
+    let said = node.said.as_ref().ok().map(|said| galera::Said {
+        cluster_status: &said.cluster_status,
+        size: said.cluster_size,
+        gcomm_uuid: &said.gcomm_uuid,
+    });
+    Asked { name: &node.name, address: &node.address, said }
 }
