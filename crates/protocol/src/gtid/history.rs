@@ -89,6 +89,14 @@ impl History {
         }
     }
 
+    /// See [`mariadb::State::lacks_before_its_last`]; of MySQL's transactions each is named, so that nothing depends on their order.
+    pub fn lacks_before_its_last(&self, line: &Self) -> bool {
+        match (self, line) {
+            (Self::MariaDb(one), Self::MariaDb(line)) => one.lacks_before_its_last(line),
+            _ => false,
+        }
+    }
+
     /// What either has. One of the other family adds nothing.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {

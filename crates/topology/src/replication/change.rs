@@ -302,10 +302,15 @@ impl Replication {
 
     /// The position that `to` must reach before it takes over: what the server it follows had written when it was fenced, or, where that
     /// server hangs in its commits and cannot be fenced, what it reported last. That server must still answer, since nobody else can send
-    /// what it alone has.
+    /// what it alone has. After a failover by force a server that receives nothing does not wait for what the order has given up.
     fn reach(&self, core: &Core, to: NodeId) -> Option<Position> {
-        let source = &own(core.node(to))?.source()?.source;
-        let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
+        let channel = own(core.node(to))?.source()?;
+        let fence = self.fence.as_ref()?;
+        if self.forced == Some(to) && !fence.is_planned && !channel.io_running {
+            return None;
+        }
+        let source = &channel.source;
+        let (id, demotion) = fence.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
             node.address == *source && answers(node) && !node.pulse.has_broken_off()
         })?;

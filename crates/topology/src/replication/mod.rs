@@ -103,6 +103,8 @@ pub(crate) struct Replication {
     last_word: Option<LastWord>,
     /// What the primary reported last, also before this process started.
     remembered: Option<Remembered>,
+    /// A primary came back without transactions of its own since this process started: their numbers may have been given twice.
+    has_reverted: bool,
     /// What the primary has of those before it.
     inherited: Inherited,
     /// The primary's position in its first report as such to this process. All that was acknowledged before is at or before it.
@@ -178,6 +180,7 @@ impl Replication {
             is_opening: false,
             last_word: None,
             remembered: None,
+            has_reverted: false,
             inherited: Inherited::default(),
             base: None,
             decided: false,

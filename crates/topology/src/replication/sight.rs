@@ -352,6 +352,7 @@ impl Replication {
         let unproven = unproven.filter(|_| lost.is_none());
         let gone = || self.lacks_acknowledged(core, id, status).filter(|_| unproven.is_none());
         let lost = lost.or_else(gone);
+        self.has_reverted |= lost.is_some();
         let server = self.server_mut(id);
         server.is_unproven = unproven.is_some();
         server.lost = lost.or(unproven);

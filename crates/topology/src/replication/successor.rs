@@ -196,17 +196,16 @@ impl Replication {
         force: bool,
     ) -> Result<NodeId, String> {
         if let Some(to) = to.filter(|_| force) {
-            let works = own(core.node(to)).is_some_and(|status| !status.galera && status.log_bin);
-            return if works && answers(core.node(to)) {
+            let node = core.node(to);
+            let works = own(node).is_some_and(|status| !status.galera && status.log_bin);
+            let unfit = own(node).and_then(words::unfit_to_stay);
+            return if works && answers(node) && unfit.is_none() {
                 self.forced = Some(to);
                 Ok(to)
             } else {
                 self.force_is_over();
-                Err(format!(
-                    "{} cannot become the primary: {}",
-                    core.name(to),
-                    core.node(to).assessment.reason
-                ))
+                let why = unfit.map_or_else(|| node.assessment.reason.clone(), |unfit| unfit.sentence);
+                Err(format!("{} cannot become the primary, also by force: {why}", core.name(to)))
             };
         }
         match self.veto(core, lost) {
@@ -413,7 +412,17 @@ impl Replication {
                 "; nothing that was acknowledged is lost, as {primary} waited for a replica and no other has more"
             );
         }
+        // The distance of two numbers says nothing where the server has others under the same numbers.
+        let is_apart = || {
+            let line = word.history.as_ref().filter(|_| self.has_reverted);
+            own(core.node(to))
+                .zip(line)
+                .is_some_and(|(status, line)| all_of(status).lacks_before_its_last(line))
+        };
         let gap = word.position.as_ref().zip(has(core, to)).and_then(|(last, has)| has.behind_by(last).ok());
+        if is_apart() {
+            return format!("; how much of what {primary} wrote is not on it is not known");
+        }
         let later = format!("what {primary} wrote {within}after its last word");
         match gap.map(|gap| gap.total()) {
             None => format!("; what {primary} wrote last is not known"),

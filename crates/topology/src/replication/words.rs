@@ -371,8 +371,19 @@ fn first(sight: &Sight, counts: impl Fn(&Rule) -> bool) -> Option<Finding> {
         problem: rule.name,
         state: rule.state,
         serves: rule.serves,
-        sentence: (rule.sentence)(sight),
+        sentence: match refused_by_source(rule, sight) {
+            Some(also) => format!("{}, and {also}", (rule.sentence)(sight)),
+            None => (rule.sentence)(sight),
+        },
     })
+}
+
+/// A trait that lasts does not hide that the server's source refuses it.
+fn refused_by_source(rule: &Rule, sight: &Sight) -> Option<String> {
+    let lasts = ["delayed", "filtered", "not_by_gtid", "no_binlog"].contains(&rule.name);
+    let not_fetching = REPLICA.iter().find(|rule| rule.name == "not_fetching").filter(|_| lasts)?;
+    let has_error = sight.source().is_some_and(|channel| !channel.error.is_empty());
+    (has_error && (not_fetching.matches)(sight)).then(|| (not_fetching.sentence)(sight))
 }
 
 /// The finding from a server's own status alone, except for what `rules` forgive.

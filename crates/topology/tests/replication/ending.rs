@@ -27,10 +27,10 @@ fn asked_for_by_force(world: &World) -> Option<NodeId> {
     world.names.iter().position(|it| it == name).map(|node| NodeId(node as u8))
 }
 
-/// Whether a server has applied what another has not.
+/// Whether a server has applied, or received, what another has not applied.
 pub fn has_more(server: &Server, other: &Server) -> bool {
     let theirs: BTreeSet<u64> = other.applied.iter().map(|it| it.uid).collect();
-    server.applied.iter().any(|it| !theirs.contains(&it.uid))
+    server.applied.iter().chain(&server.received).any(|it| !theirs.contains(&it.uid))
 }
 
 /// Whether a server has applied every transaction there ever was.
@@ -76,9 +76,9 @@ pub fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
         world.run(Duration::from_secs(6));
     }
     // A primary that is late with one answer makes its replicas test their connections to it, one after the other; and one that its source
-    // refuses is told its source again each second.
+    // refuses is told its source again each second. One that is late with two is being confirmed.
     for _ in 0..30 {
-        if world.open().is_none_or(|open| astray(world, open).is_none()) {
+        if world.open().is_some_and(|open| astray(world, open).is_none()) {
             break;
         }
         world.run(Duration::from_millis(50));

@@ -84,6 +84,15 @@ impl State {
         Self { newest: others.map(|(key, last)| (*key, *last)).collect() }
     }
 
+    /// Whether `line` has a transaction which this has not, although its number is not after the last one here: this left the line before, or
+    /// does not name all servers whose transactions it has.
+    pub fn lacks_before_its_last(&self, line: &Self) -> bool {
+        let position = self.position();
+        let is_before =
+            |run: &Run| position.in_domain(run.domain).is_some_and(|last| run.last <= last.sequence);
+        line.minus(self).iter().any(is_before)
+    }
+
     /// Whether it is certain that this server has all that the other has.
     pub fn contains(&self, other: &Self) -> bool {
         other.minus(self).is_empty()

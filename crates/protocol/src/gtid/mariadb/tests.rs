@@ -112,6 +112,20 @@ fn errant_transactions_are_those_of_a_server_that_the_other_knows_less_of() {
 }
 
 #[test]
+fn a_server_that_left_the_line_lacks_what_comes_before_its_last() {
+    for (server, line, lacks) in [
+        // Behind on the line, also where the last on both is another server's.
+        ("0-1-40", "0-1-48", false),
+        ("0-1-32,0-3-40", "0-3-42,0-1-48", false),
+        // 33 to 46 of server 1 were lost by the others, and given again.
+        ("0-1-46", "0-3-42,0-1-48", true),
+        ("1-1-46", "0-3-42,0-1-48", false),
+    ] {
+        assert_eq!(holds(server).lacks_before_its_last(&holds(line)), lacks, "{server} beside {line}");
+    }
+}
+
+#[test]
 fn a_clone_is_judged_with_its_slave_position() {
     let old = holds("0-1-50");
     let mut clone = holds("");
