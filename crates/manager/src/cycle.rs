@@ -367,6 +367,7 @@ impl Cycle {
                     failed_over_ago,
                     is_writer_incomplete,
                     renumbered,
+                    filtered,
                 } => {
                     let limits = self.settings.nodes.iter().zip(sessions_max);
                     let failed_over_unix_ms =
@@ -380,6 +381,10 @@ impl Cycle {
                         failed_over_unix_ms,
                         is_writer_incomplete,
                         renumbered: renumbered.iter().map(|node| self.name(*node).to_owned()).collect(),
+                        filtered: filtered
+                            .into_iter()
+                            .map(|(node, filters)| (self.name(node).to_owned(), filters))
+                            .collect(),
                     };
                     self.persist(number, saved);
                 }

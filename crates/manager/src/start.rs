@@ -261,6 +261,7 @@ pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreErr
         failed_over_unix_ms: None,
         is_writer_incomplete: false,
         renumbered: Vec::new(),
+        filtered: Vec::new(),
     };
     let (told, heard) = std::sync::mpsc::channel();
     let tell = Box::new(move |done| {
@@ -292,6 +293,11 @@ fn restore(
         failed_over_ago: saved.failed_over_unix_ms.map(ago),
         is_writer_incomplete: saved.is_writer_incomplete,
         renumbered: saved.renumbered.iter().filter_map(|name| settings.cluster.node(name)).collect(),
+        filtered: saved
+            .filtered
+            .iter()
+            .filter_map(|(name, filters)| Some((settings.cluster.node(name)?, filters.clone())))
+            .collect(),
         component,
         written: written.map(|(written, unix_ms)| (written, ago(unix_ms))),
         away: newest_row_unix_ms.map(ago),

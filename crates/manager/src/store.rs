@@ -33,6 +33,8 @@ const TABLES_SINCE: &str = "
     CREATE TABLE IF NOT EXISTS incomplete (id INTEGER PRIMARY KEY CHECK (id = 1), writer TEXT NOT NULL);
     -- The nodes whose transactions are numbered as the primary's were before those began anew.
     CREATE TABLE IF NOT EXISTS renumbered (node TEXT PRIMARY KEY);
+    -- The servers that have had replication filters, and which.
+    CREATE TABLE IF NOT EXISTS filtered (node TEXT PRIMARY KEY, filters TEXT NOT NULL);
     -- The writer's component in a Galera cluster, as JSON.
     CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL);
     -- What the primary of a primary-replica setup reported last, as JSON.
@@ -96,6 +98,8 @@ pub(crate) struct Saved {
     pub is_writer_incomplete: bool,
     /// The nodes whose transactions are numbered as the primary's were before those began anew.
     pub renumbered: Vec<String>,
+    /// The servers that have had replication filters, and which.
+    pub filtered: Vec<(String, String)>,
 }
 
 /// A sentence, with its time and term.
@@ -242,7 +246,18 @@ impl File {
             let is_writer_incomplete = incomplete.is_some() && incomplete == writer;
             let mut names = connection.prepare("SELECT node FROM renumbered ORDER BY node")?;
             let renumbered = names.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            Ok(Saved { term, writer, sessions_max, failed_over_unix_ms, is_writer_incomplete, renumbered })
+            let mut names = connection.prepare("SELECT node, filters FROM filtered ORDER BY node")?;
+            let filtered =
+                names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            Ok(Saved {
+                term,
+                writer,
+                sessions_max,
+                failed_over_unix_ms,
+                is_writer_incomplete,
+                renumbered,
+                filtered,
+            })
         };
         read(&self.decisions).map_err(|error| explain(&path, &error))
     }
@@ -306,6 +321,10 @@ impl File {
         change.execute("DELETE FROM renumbered", [])?;
         for node in &saved.renumbered {
             change.execute("INSERT INTO renumbered (node) VALUES (?1)", [node])?;
+        }
+        change.execute("DELETE FROM filtered", [])?;
+        for (node, filters) in &saved.filtered {
+            change.execute("INSERT INTO filtered (node, filters) VALUES (?1, ?2)", [node, filters])?;
         }
         change.commit()
     }
@@ -559,6 +578,7 @@ pub(crate) mod tests {
             failed_over_unix_ms: Some(5),
             is_writer_incomplete: true,
             renumbered: vec!["db1".into(), "db3".into()],
+            filtered: vec![("db3".into(), "Replicate_Do_DB = shop".into())],
         };
         save(&store, |told| Work::Save(eight.clone(), told)).unwrap();
         let loan = |node: &str| Loan {
@@ -616,7 +636,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE component; DROP TABLE written; ALTER TABLE journal DROP COLUMN is_advice;
+        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE filtered; DROP TABLE component; DROP TABLE written; ALTER TABLE journal DROP COLUMN is_advice;
             INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
         Connection::open(&path).unwrap().execute_batch(older).unwrap();
         let Opened { store, loans, .. } = Store::open(&path).unwrap();

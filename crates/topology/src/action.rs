@@ -41,6 +41,8 @@ pub enum Action {
         is_writer_incomplete: bool,
         /// [`crate::brain::Restored::renumbered`].
         renumbered: Vec<NodeId>,
+        /// [`crate::brain::Restored::filtered`].
+        filtered: Vec<(NodeId, String)>,
     },
     /// Write what the primary of a primary-replica setup reported last to disk, as far as that is possible. Has no outcome.
     Remember {

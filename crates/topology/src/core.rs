@@ -279,6 +279,8 @@ impl Core {
         let ticket = self.disk.ask(self.now);
         let failed_over_ago = self.failed_over.map(|at| at.ago(self.now));
         let renumbered = ids(&self.nodes).filter(|id| self.node(*id).is_renumbered).collect();
+        let filters = |id: NodeId| self.node(id).had_filters.clone().map(|filters| (id, filters));
+        let filtered = ids(&self.nodes).filter_map(filters).collect();
         let is_writer_incomplete = self.is_writer_incomplete && writer == self.writer;
         self.out.push(Action::Persist {
             number: ticket.0,
@@ -288,6 +290,7 @@ impl Core {
             failed_over_ago,
             is_writer_incomplete,
             renumbered,
+            filtered,
         });
         ticket
     }

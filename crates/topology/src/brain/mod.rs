@@ -69,6 +69,8 @@ pub struct Restored {
     pub is_writer_incomplete: bool,
     /// The nodes whose transactions are numbered as the primary's were before those began anew.
     pub renumbered: Vec<NodeId>,
+    /// The servers that have had replication filters, and which: what those left out is missing there.
+    pub filtered: Vec<(NodeId, String)>,
     /// The writer's component in a Galera cluster, as [`crate::galera::Action::Remember`] had it last.
     pub component: Option<Component>,
     /// What the primary reported last, as [`crate::action::Action::Remember`] had it last, and how long before the start.
@@ -127,6 +129,9 @@ impl Brain {
         core.component = restored.component;
         for id in ids(&core.nodes) {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
+        }
+        for (id, filters) in restored.filtered.into_iter().filter(|(id, _)| usize::from(id.0) < count) {
+            core.node_mut(id).had_filters = Some(filters);
         }
         group.restore(
             &core,

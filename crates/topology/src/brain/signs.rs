@@ -172,7 +172,7 @@ impl Brain {
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
         let mut status = self.group.amended(&self.core, id, status, asked);
-        filters::remember(self.core.node_mut(id), &mut status);
+        filters::remember(&mut self.core, id, &mut status);
         self.group.heard(&mut self.core, id, &status, asked);
         self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;

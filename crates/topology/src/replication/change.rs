@@ -370,8 +370,10 @@ impl Replication {
     /// The change has ended: `to` is the primary.
     pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
         renumber::taken_over(core, to);
-        // By an order with force, it was taken as it is.
-        core.node_mut(to).had_filters = None;
+        // What the primary has is right.
+        if core.node_mut(to).had_filters.take().is_some() {
+            core.persist();
+        }
         if let Some(fence) = self.fence.take() {
             self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
         }

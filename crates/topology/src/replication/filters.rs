@@ -6,9 +6,10 @@
 //!                                  └──(undrained by an operator: it is a copy of the primary anew)──> forgotten
 //! ```
 //!
-//! Remembered in memory only: filters that were taken out while this program did not run are not known to it.
+//! The memory is on disk, too. Filters that were taken out while this program did not run, and that it never saw, are not known to it.
 
-use crate::belief::Belief;
+use crate::NodeId;
+use crate::core::Core;
 use crate::status::Status;
 
 /// The columns of a channel's status that name filters. MySQL has those without domains.
@@ -39,14 +40,16 @@ pub(super) fn is_of_its_own(filter: &str, server_id: u32) -> bool {
     filter == format!("{IGNORED_SERVERS} = {server_id}")
 }
 
-/// Adds to a report what is remembered of the server's filters, and remembers those that it shows.
-pub(crate) fn remember(node: &mut Belief, status: &mut Status) {
+/// Adds to a report what is remembered of the server's filters, and remembers those that it shows, also on disk.
+pub(crate) fn remember(core: &mut Core, id: NodeId, status: &mut Status) {
     let Status::Replication(status) = status else { return };
     let shown = status.filters();
-    if shown.is_some() {
-        node.had_filters = shown;
-    } else {
-        status.had_filters.clone_from(&node.had_filters);
+    let known = &mut core.node_mut(id).had_filters;
+    if shown.is_none() {
+        status.had_filters.clone_from(known);
+    } else if *known != shown {
+        *known = shown;
+        core.persist();
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   late for half an interval ──> one replica reconnects to it ── it can ────────> no other replica is asked
-//!                                                             └ not yet ───────> the others are asked, too
+//!                                                             └ not yet, and a probe is missed ──> the others are asked, too
 //! ```
 //!
 //! A semi-synchronous replica needs a second to leave a source that is gone: it opens a connection to it to end the old one, and waits that
@@ -75,7 +75,12 @@ impl Replication {
         let (interval, misses_max) = (core.settings.probe_interval, core.settings.misses_max);
         let for_long = core.now.saturating_sub(late.since);
         let is_time = match late.asked {
-            Some(at) => core.now.saturating_sub(at) >= interval / 4,
+            // When all have left it at once, nobody acknowledges a commit meanwhile, and one that lets nobody log in would keep them away.
+            Some(at) => {
+                let is_sure = if self.has_just_taken_over(core, late.primary) { 2 } else { 1 };
+                let is_due = core.now.saturating_sub(at) >= interval / 4;
+                is_due && core.node(late.primary).counts.misses >= is_sure
+            }
             // After two missed probes, no new statement is sent to the primary in any case.
             None => {
                 core.node(late.primary).counts.misses >= 2

@@ -150,9 +150,11 @@ impl Arranged {
             | Action::Replication(R::Demote { node, .. } | R::Promote { node, .. } | R::Part { node, .. }) => {
                 to_node(node)
             }
-            Action::Persist { writer, sessions_max, renumbered, .. } => {
-                writer.iter_mut().chain(&mut *renumbered).for_each(to_node);
+            Action::Persist { writer, sessions_max, renumbered, filtered, .. } => {
+                let filtered_nodes = filtered.iter_mut().map(|(node, _)| node);
+                writer.iter_mut().chain(&mut *renumbered).chain(filtered_nodes).for_each(to_node);
                 renumbered.sort_unstable();
+                filtered.sort_unstable();
                 let limits = sessions_max.clone();
                 let of = |node: usize| limits[usize::from(self.place(NodeId(node as u8)).0)];
                 *sessions_max = (0..limits.len()).map(of).collect();

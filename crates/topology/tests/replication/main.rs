@@ -84,14 +84,14 @@ fn a_switchover_ends_with_the_writer_that_its_answer_names() {
 fn what_was_wrong_once_is_right() {
     use simulation::Faults::{All, OfEnds, OfResets};
     for (family, faults, seeds) in [
-        (Family::MariaDb, OfResets, &[20027797, 20077320, 20080856, 20119701][..]),
+        (Family::MariaDb, OfResets, &[20_027_797, 20_077_320, 20_080_856, 20_119_701][..]),
         // An order by force waited for what it gives up.
-        (Family::MySql, OfEnds, &[20016112]),
-        (Family::MySql, All, &[20032054]),
+        (Family::MySql, OfEnds, &[20_016_112]),
+        (Family::MySql, All, &[20_032_054]),
         // The price was told too low: numbers were given twice.
-        (Family::MariaDb, All, &[20032054]),
+        (Family::MariaDb, All, &[20_032_054]),
         // A server kept behind does not receive either, which was not told.
-        (Family::MariaDb, All, &[20095656]),
+        (Family::MariaDb, All, &[20_095_656]),
     ] {
         for seed in seeds {
             simulation::run_all_of(family, *seed..*seed + 1, faults);

@@ -183,6 +183,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         failed_over_ago: None,
         is_writer_incomplete: false,
         renumbered: vec![],
+        filtered: vec![],
         component: None,
         written: None,
         away: None,

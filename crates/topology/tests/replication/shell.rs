@@ -24,6 +24,7 @@ impl World {
                 failed_over_ago,
                 is_writer_incomplete,
                 renumbered,
+                filtered,
             } => {
                 let restored = Restored {
                     term,
@@ -32,6 +33,7 @@ impl World {
                     failed_over_ago,
                     is_writer_incomplete,
                     renumbered,
+                    filtered,
                     component: None,
                     written: None,
                     away: None,
