@@ -4,6 +4,7 @@
 //!   sql ──(the shell asks)──> status ──> words   what a member's own status says against it: a table of rules
 //!                                  └───> view    the newest view of the group: who has left, how many members are not in the configuration
 //!                                          ├──> component   the writer's component: a Primary node of another one is refused
+//!                                          │    asked       the same for a program that asks each node once
 //!                                          ├──> evict   a member that is proven dead is evicted (evs.evict)
 //!                                          ├──> hurry   the others' evs timers are shortened while a member is silent
 //!                                          │    question  does every member still acknowledge what the group sends?
