@@ -169,8 +169,13 @@ impl Replication {
         // Without the decision on disk, this program could choose another server under the same term after a restart.
         let may_not_yet = self.is_ordered(core, to) || core.disk.written < term || !self.has_spoken(core, to);
         let mut way = if may_not_yet { Way::Wait } else { Way::Clear };
+        let is_handed_over = |fence: &Fence, id| fence.is_planned && fence.lost == Some(id);
         for id in others {
             if !answers(core.node(id)) {
+                // One that hands over may have lost only its connection to this program, and be writable.
+                if self.fence.as_ref().is_some_and(|fence| is_handed_over(fence, id)) {
+                    way = Way::Wait;
+                }
                 continue;
             }
             match self.fenced(core, id, Some(id) == from) {
@@ -312,7 +317,9 @@ impl Replication {
         let source = &channel.source;
         let (id, demotion) = fence.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
-            node.address == *source && answers(node) && !node.pulse.has_broken_off()
+            // One that has handed over may have lost only its connection to this program.
+            let is_there = answers(node) || fence.is_planned && !node.assessment.gone;
+            node.address == *source && is_there && !node.pulse.has_broken_off()
         })?;
         let node = core.node(*id);
         let said = own(node).and_then(|status| status.position.clone());

@@ -90,7 +90,12 @@ impl World {
             let server = &world.servers[node];
             let hangs = server.up && (server.frozen || !server.lets_in());
             if !world.reaches(None, node) || hangs {
-                world.tell_later(PROBE, Fact::ConnectFailed { node: id, how: ConnectFailure::TimedOut });
+                // One attempt at a time: where another has succeeded meanwhile, this one was that.
+                world.later(PROBE, move |world| {
+                    if process == world.process && world.linked[node].is_none() {
+                        world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::TimedOut });
+                    }
+                });
             } else if !server.up {
                 world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::Refused });
             } else {

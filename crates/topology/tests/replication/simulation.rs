@@ -335,24 +335,36 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
         if is_shut_out {
             world.servers[to].shuts_out.push(primary);
         }
-        match dice.below(5) {
+        let budget = dice.between_ms(20, 1500);
+        let mut is_unseen = false;
+        match dice.below(6) {
             0 => world.servers[to].refuses = true,
             1 => world.servers[primary].refuses = true,
             2 => world.servers[to].lags = true,
             3 => world.busy = true,
+            // Our connection to the old primary ends in the middle of it, or is away for a moment.
+            4 => {
+                is_unseen = true;
+                let (end, back) = (dice.between_ms(0, 100), dice.between_ms(0, 500));
+                world.servers[to].lags = dice.percent(50);
+                world.later(end, move |world| {
+                    world.end_link(primary);
+                    world.cut_off.push((None, primary));
+                });
+                world.later(end + back, move |world| connect(world, &[(None, primary)]));
+            }
             _ => {}
         }
-        let budget = dice.between_ms(20, 1500);
         // A statement about accounts would let nobody in for good where the old primary cannot follow.
         let force = !world.accounts_first && dice.percent(40);
         let old = primary;
-        primary = order_and_see(world, (primary, to), budget, force);
+        primary = order_and_see(world, (primary, to), budget, force, is_unseen);
         let is_moved_in_vain = is_shut_out && primary == to;
         assert!(force || !is_moved_in_vain, "the old primary cannot follow\n{}", world.tail());
         if is_moved_in_vain && dice.percent(70) {
             // It does not receive from the new one: it is taken if nothing is lost by that, which is checked all the time.
             world.run(dice.between_ms(0, 1500));
-            primary = order_and_see(world, (primary, old), budget, true);
+            primary = order_and_see(world, (primary, old), budget, true, false);
         }
         world.busy = false;
         for server in &mut world.servers {
@@ -364,16 +376,29 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
     check(world, &[], Faults::OfSwitchovers);
 }
 
-/// A switchover is ordered, and has an answer; returns who writes by that.
-fn order_and_see(world: &mut World, (primary, to): (usize, usize), budget: Duration, force: bool) -> usize {
+/// A switchover is ordered, and has an answer; returns who writes by that. `is_unseen`: the old primary may have to be replaced, as it is not
+/// reached when the switchover is undone.
+fn order_and_see(
+    world: &mut World,
+    (primary, to): (usize, usize),
+    budget: Duration,
+    force: bool,
+    is_unseen: bool,
+) -> usize {
     let target = Some(NodeId(to as u8));
     let order = world.operator(Order::Switchover { to: target, budget, force });
     world.run(budget + Duration::from_secs(4));
     let came = world.answer_to(order);
     assert!(came.is_some(), "a switchover has no answer\n{}", world.tail());
-    let primary = if came == Some(true) { to } else { primary };
+    let primary = match came {
+        Some(true) => to,
+        _ if is_unseen => world.open().unwrap_or(primary),
+        _ => primary,
+    };
     assert_eq!(world.open(), Some(primary), "another writes than was answered\n{}", world.tail());
     assert!(!world.servers[primary].read_only, "the primary is read only\n{}", world.tail());
+    // Whether commits wait for a replica or not: the old primary hands over what it has.
+    assert_eq!(world.lacks(primary), Vec::<u64>::new(), "what was acknowledged is lost\n{}", world.tail());
     primary
 }
 
