@@ -30,7 +30,7 @@ impl Aliases {
     pub fn member(&mut self, address: &str, mut reading: galera::Reading) -> GaleraStatus {
         let size = reading.status.cluster_size as usize;
         let members = &mut reading.status.members;
-        if members.len() != size || !tells_apart(members) {
+        if reading.entries != size || !tells_apart(members) {
             members.clear();
         } else if let Some(incoming) = reading.incoming
             && incoming != *address

@@ -156,6 +156,9 @@ pub fn decide(nodes: &[Candidate], known: Option<&Component>) -> Result<Decision
     let running = running(nodes)?;
     let down = down(nodes)?;
     one_history(&running, &down)?;
+    if let Some(known) = known {
+        of_the_writers(nodes, &running, &down, known)?;
+    }
     if running.is_empty() { first_of(&down) } else { survivor(&running, &down) }
 }
 
@@ -331,6 +334,41 @@ fn one_history(running: &Running<'_>, down: &Down<'_>) -> Result<(), Refusal> {
 }
 
 /// Among stopped nodes, the one that has most; among equals, one that Galera would start as the first without a change.
+/// A node that was in another cluster, or has more than each member of the writer's component without having been one, has write sets that are
+/// numbered as others of the writer's are: its position cannot be compared with theirs.
+fn of_the_writers(
+    nodes: &[Candidate],
+    running: &Running<'_>,
+    down: &Down<'_>,
+    known: &Component,
+) -> Result<(), Refusal> {
+    let running =
+        running.iter().map(|(place, _, answer)| (*place, answer.last_committed, answer.uuid.as_str()));
+    let down = down.iter().map(|(place, _, left)| (*place, left.position.seqno, left.position.uuid.as_str()));
+    let all: Vec<(&Candidate, u64)> = running
+        .chain(down)
+        .filter(|(.., uuid)| uuid.eq_ignore_ascii_case(&known.cluster_uuid))
+        .map(|(place, has, _)| (&nodes[place], has))
+        .collect();
+    let was_elsewhere = |node: &Candidate| known.elsewhere.contains(&node.address);
+    let is_member = |node: &Candidate| known.has(&node.address) && !was_elsewhere(node);
+    let members = || all.iter().filter(|(node, _)| is_member(node));
+    let Some(most) = members().map(|(_, has)| *has).max() else { return Ok(()) };
+    let mut others = all.iter().filter(|(node, _)| !is_member(node));
+    let Some((node, has)) = others.find(|(node, has)| was_elsewhere(node) || *has > most) else {
+        return Ok(());
+    };
+    let names = members().map(|(node, _)| node.name.as_str()).collect::<Vec<_>>().join(", ");
+    let name = &node.name;
+    refuse(
+        format!(
+            "{name} has {has}, and was in another cluster than {names}, which had the last acknowledged writes and {most}: the same numbers \
+             are other transactions there. Before {name} is started again, remove its grastate.dat, so that it takes a full copy"
+        ),
+        Way::GiveUp(name.clone()),
+    )
+}
+
 fn first_of(down: &Down<'_>) -> Result<Decision, Refusal> {
     let best = down.iter().max_by_key(|(place, _, left)| {
         let seqno = left.position.seqno;
@@ -590,6 +628,42 @@ mod tests {
         ] {
             assert_eq!(&decide(&nodes, Some(&known)).unwrap_err().way_out, way, "{known:?}");
         }
+    }
+
+    #[test]
+    fn a_node_of_another_cluster_is_not_begun_with() {
+        let process =
+            |address: &str| Process { address: address.to_owned(), gcomm_uuid: format!("of {address}") };
+        let known = |members: &[&str], elsewhere: &[&str]| Component {
+            cluster_uuid: UUID.into(),
+            members: members.iter().copied().map(process).collect(),
+            elsewhere: elsewhere.iter().map(|&address| address.to_owned()).collect(),
+            ..Component::default()
+        };
+        let node = |name: &str, word: Word| Candidate { name: name.into(), address: name.into(), word };
+        let down = |seqno: u64| stopped(UUID, seqno, &[]);
+        let all_down = |third: Word| [node("db1", down(12)), node("db2", down(11)), node("db3", third)];
+        let first = |nodes: &[Candidate], known: &Component| match decide(nodes, Some(known)) {
+            Ok(Decision::Start { first, .. }) => Ok(first),
+            Ok(other) => panic!("{other:?}"),
+            Err(refusal) => Err(refusal.way_out),
+        };
+        let give_up = Err(Way::GiveUp("db3".into()));
+        // It is ahead by its numbers, was seen apart, or was not among the last members.
+        assert_eq!(first(&all_down(down(20)), &known(&["db1", "db2"], &["db3"])), give_up);
+        assert_eq!(first(&all_down(down(20)), &known(&["db1", "db2"], &[])), give_up);
+        assert_eq!(first(&all_down(down(5)), &known(&["db1", "db2", "db3"], &["db3"])), give_up);
+        // It was left behind before.
+        assert_eq!(first(&all_down(down(5)), &known(&["db1", "db2"], &[])), Ok(0));
+        assert_eq!(first(&all_down(down(20)), &known(&["db1", "db2", "db3"], &[])), Ok(2));
+        let lost = all_down(Word::Stopped(Disk::GivenUp));
+        assert_eq!(first(&lost, &known(&["db1", "db2"], &["db3"])), Ok(0));
+        // All have joined the other one: there is nothing else to begin with.
+        let all = ["db1", "db2", "db3"];
+        assert_eq!(first(&all_down(down(20)), &known(&all, &all)), Ok(2));
+        let survives = [node("db1", down(12)), node("db2", down(11)), node("db3", answers(20))];
+        let refusal = decide(&survives, Some(&known(&["db1", "db2"], &["db3"]))).unwrap_err();
+        assert!(refusal.condition.contains("was in another cluster than db1, db2"), "{}", refusal.condition);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use super::action::Action;
 use super::status::GaleraStatus;
 use super::view::own;
 use crate::NodeId;
+use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
@@ -181,6 +182,7 @@ impl Galera {
     pub(super) fn note_component(&mut self, core: &mut Core, id: NodeId) {
         let node = core.node(id);
         let Some(view) = own(node).and_then(|status| Component::of(core, node, status)) else { return };
+        let mut back = Vec::new();
         let now = match known(core) {
             None => (core.writer == Some(id) || view.is_majority(core)).then_some(view),
             Some(known) if known.is_same_view(&view) => {
@@ -191,8 +193,8 @@ impl Galera {
             Some(known) if known.continues_in(core, &view) => {
                 let seqno = known.seqno.max(view.seqno);
                 // A process that was not heard from this view is still the one that was heard from the view before.
-                let back = |address: &&String| !view.has(address);
-                let elsewhere = known.elsewhere.iter().filter(back).cloned().collect();
+                let (here, elsewhere): (Vec<String>, Vec<String>) =
+                    known.elsewhere.iter().cloned().partition(|address| view.has(address));
                 let mut next = Component { seqno, elsewhere, ..view };
                 for member in &mut next.members {
                     let before = known.members.iter().find(|before| before.address == member.address);
@@ -201,6 +203,7 @@ impl Galera {
                     }
                 }
                 Some(if may_tell(core, id, known, &next) {
+                    back = here;
                     next
                 } else {
                     Component { seqno, ..known.clone() }
@@ -216,6 +219,15 @@ impl Galera {
         };
         if let Some(now) = now {
             self.remember(core, now);
+        }
+        let is_back = |node: &&Belief| back.contains(&node.address);
+        let names: Vec<String> = core.nodes.iter().filter(is_back).map(|node| node.name.clone()).collect();
+        for name in names {
+            let text = format!(
+                "{name}, which was in another cluster, is back: unless it took a full copy (its grastate.dat was removed before the start), it may \
+                 have write sets of its own under the numbers of others; then stop it, remove that file, and start it"
+            );
+            core.say(Level::Warn, text);
         }
     }
 
@@ -237,8 +249,14 @@ impl Galera {
 
     /// Judges each node by what is remembered now.
     pub(super) fn find_apart(&mut self, core: &Core) {
+        // A server that is ending lists no members any more, and says that it is Primary for a moment: what was found of it holds.
+        let is_listless = |status: &GaleraStatus| status.is_primary() && status.members.is_empty();
         for id in ids(&core.nodes) {
-            self.member_mut(id).apart = apart(core, id);
+            let node = core.node(id);
+            let says_more = !(node.linked && own(node).is_some_and(is_listless));
+            if says_more {
+                self.member_mut(id).apart = apart(core, id);
+            }
         }
     }
 
@@ -274,7 +292,7 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
         let rival = rival(core, &view)?;
         let sentence = format!(
             "there are two clusters: it is Primary without {rival}, which is Primary without it, and which has the last acknowledged writes is \
-             not known. Stop the ones that lack them and let them join by a full copy, or say which is the cluster: understudy undrain {name}, or {rival}"
+             not known. Stop the ones that lack them, remove their grastate.dat, and start them, so that they take a full copy, or say which is the cluster: understudy undrain {name}, or {rival}"
         );
         return Some(refused(TWO_CLUSTERS, sentence));
     };
@@ -289,13 +307,13 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
         format!("{}. To go on with what is there: understudy undrain {name}", have_joined_another(&others))
     } else if known.cluster_uuid == view.cluster_uuid {
         format!(
-            "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, and let it join them by a \
-             full copy; or, only if what they alone have is to be given up, stop them: understudy undrain {name}"
+            "there are two clusters: it is Primary without {others}, which had the last acknowledged writes. Stop it, remove its grastate.dat, \
+             and start it, so that it takes a full copy of theirs; or, only if what they alone have is to be given up, stop them: understudy undrain {name}"
         )
     } else {
         format!(
-            "there are two clusters: its state UUID is {}, and that of {others}, which had the last acknowledged writes, is {}. Stop it, and let \
-             it join them by a full copy; or, only if it is to be the cluster, stop them: understudy undrain {name}",
+            "there are two clusters: its state UUID is {}, and that of {others}, which had the last acknowledged writes, is {}. Stop it, remove its \
+             grastate.dat, and start it, so that it takes a full copy of theirs; or, only if it is to be the cluster, stop them: understudy undrain {name}",
             view.cluster_uuid, known.cluster_uuid
         )
     };

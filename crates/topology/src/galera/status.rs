@@ -78,6 +78,8 @@ pub struct Reading {
     pub status: GaleraStatus,
     /// This node's own entry in `status.members`, by wsrep_local_index.
     pub incoming: Option<String>,
+    /// How many members wsrep_incoming_addresses lists, also without an address: an arbitrator (garbd) has none.
+    pub entries: usize,
 }
 
 /// Reads the answers to [`super::sql::STATUS`] and [`super::sql::VARIABLES`]; each argument gives the value of a name.
@@ -88,14 +90,13 @@ pub fn read<'a>(
     let text = |name: &str| status(name).unwrap_or("");
     let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
     let on = |value: Option<&str>| value.is_some_and(is_on);
-    let members: Vec<String> = text("wsrep_incoming_addresses")
-        .split(',')
-        .map(str::trim)
-        .filter(|entry| !entry.is_empty())
-        .map(Into::into)
-        .collect();
-    let incoming =
-        text("wsrep_local_index").parse::<usize>().ok().and_then(|index| members.get(index).cloned());
+    let list = Some(text("wsrep_incoming_addresses").trim()).filter(|list| !list.is_empty());
+    let entries: Vec<&str> = list.into_iter().flat_map(|list| list.split(',')).map(str::trim).collect();
+    let index = text("wsrep_local_index").parse::<usize>().ok();
+    let incoming = index.and_then(|index| entries.get(index)).filter(|entry| !entry.is_empty());
+    let incoming = incoming.map(ToString::to_string);
+    let is_named = |entry: &&&str| !entry.is_empty();
+    let members: Vec<String> = entries.iter().filter(is_named).map(ToString::to_string).collect();
     let rejects = variables("wsrep_reject_queries").is_some_and(|value| !value.eq_ignore_ascii_case("NONE"));
     let status = GaleraStatus {
         local_state: text("wsrep_local_state").parse().ok(),
@@ -121,7 +122,7 @@ pub fn read<'a>(
         flush_at_commit: variables("innodb_flush_log_at_trx_commit").and_then(|value| value.parse().ok()),
         members,
     };
-    Reading { status, incoming }
+    Reading { status, incoming, entries: entries.len() }
 }
 
 /// MariaDB 12 has more values of read_only than ON; whatever does not mean "off" is on.
@@ -161,9 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn an_arbitrator_has_no_address_and_a_place_among_the_members() {
+        let status =
+            [("wsrep_incoming_addresses", ",10.0.0.1:3306,10.0.0.2:3306"), ("wsrep_local_index", "1")];
+        let reading = read(among(&status), |_| None);
+        assert_eq!(reading.incoming.as_deref(), Some("10.0.0.1:3306"));
+        assert_eq!(reading.status.members, ["10.0.0.1:3306", "10.0.0.2:3306"]);
+        assert_eq!(reading.entries, 3);
+    }
+
+    #[test]
     fn nothing_said_is_nothing_claimed() {
         let reading = read(|_| None, |_| None);
         assert_eq!(reading.status, GaleraStatus::default());
-        assert_eq!(reading.incoming, None);
+        assert_eq!((reading.incoming, reading.entries), (None, 0));
     }
 }

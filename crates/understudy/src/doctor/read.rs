@@ -33,6 +33,8 @@ pub struct Said {
     pub conf_id: String,
     /// `wsrep_gcomm_uuid`, which is new after each start of the server.
     pub gcomm_uuid: String,
+    /// `wsrep_incoming_addresses`: the members, by the addresses that they say clients use.
+    pub incoming_addresses: String,
     /// `wsrep_cluster_status`.
     pub cluster_status: String,
     /// `wsrep_local_state_comment`.
@@ -111,6 +113,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
         cluster_size: value("wsrep_cluster_size").parse().ok(),
         conf_id: value("wsrep_cluster_conf_id"),
         gcomm_uuid: value("wsrep_gcomm_uuid"),
+        incoming_addresses: value("wsrep_incoming_addresses"),
         cluster_status: value("wsrep_cluster_status"),
         state: value("wsrep_local_state_comment"),
         cluster_uuid: value("wsrep_cluster_state_uuid"),

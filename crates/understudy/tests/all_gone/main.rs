@@ -278,6 +278,8 @@ async fn two_clusters(scene: &Scene, directory: &TempDir) {
     }
     alone(scene, &serving).await;
     scene.stage.run_in("db1", &row("beside it")).await.unwrap();
+    // Past Understudy, as a person does who takes it for the cluster.
+    scene.stage.run_in("db3", &row("of its own")).await.unwrap();
     let refused = serving.ask(&["switchover", "--to", "db3"]).with(1);
     assert!(refused.contains("there are two clusters: it is Primary without db1, db2"), "{refused}");
     let refused = serving.ask(&["undrain", "db3"]).with(1);
@@ -301,16 +303,21 @@ async fn two_clusters(scene: &Scene, directory: &TempDir) {
     let serving = Serving::start(directory.path());
     status_when(&serving, "it is refused after a restart", is_apart);
     journal_with(&serving, "no node can write");
-    assert_eq!(count().await, before, "nobody wrote there");
+    assert_eq!(count().await, before + 1, "nobody else wrote there");
 
-    // As it is told: it is stopped, and joins the others.
+    // As it is told: it is stopped, and takes a full copy of the others.
+    assert!(refused.contains("remove their grastate.dat"), "{refused}");
     scene.stage.fault("db3", Fault::Stop).await.unwrap();
     scene.stage.wait_gone("db3", PATIENCE).await.unwrap();
+    std::fs::remove_file(scene.stage.directory().join("db3/data/grastate.dat")).unwrap();
     for node in ["db1", "db2", "db3"] {
         scene.stage.fault(node, Fault::Heal).await.unwrap();
     }
     status_when(&serving, "all well again", is_well);
+    let own = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w WHERE node = 'of its own'");
+    assert_eq!(scene.stage.run_in("db3", &own).await.unwrap()[0][0], "0");
     assert_eq!(count().await, before + 1, "what was written beside it");
+    journal_with(&serving, "db3, which was in another cluster, is back");
 
     // Once more, and an operator gives up what the others have.
     alone(scene, &serving).await;

@@ -27,6 +27,11 @@ pub fn seqno(data: &Path) -> anyhow::Result<Option<i64>> {
     Ok(position(data)?.map(|position| position.seqno))
 }
 
+/// Whether the file is there.
+pub fn is_there(data: &Path) -> bool {
+    data.join("grastate.dat").exists()
+}
+
 /// The complete position recorded by a clean stop.
 pub fn position(data: &Path) -> anyhow::Result<Option<Position>> {
     let path = data.join("grastate.dat");

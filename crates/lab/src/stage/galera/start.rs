@@ -63,6 +63,10 @@ impl Stage {
         for other in self.nodes.iter().filter(|other| other.number != node.number) {
             others_alive |= self.alive(other)?.is_some();
         }
+        // Whoever removes the file wants a full copy.
+        if others_alive && !grastate::is_there(&node.datadir) {
+            return self.launch_galera(node, false, None);
+        }
         let position = self.position(node).await?;
         if !others_alive {
             for other in self.nodes.iter().filter(|other| other.number != node.number) {

@@ -38,7 +38,7 @@ pub fn two_clusters(nodes: &[NodeFacts], known: Option<&Component>) -> Option<Fi
             are_primary(),
             "the nodes are Primary, and not in one component: somebody bootstrapped one of them alone",
             "these are two clusters, and a write to one of them is missing in the other: stop the one that lacks the last acknowledged writes \
-             (understudy status), and let it join the other by a full copy",
+             (understudy status), remove its grastate.dat, and start it, so that it takes a full copy of the other",
         ));
     }
     match apart(&nodes.iter().map(asked).collect::<Vec<_>>(), known?)? {
@@ -47,7 +47,7 @@ pub fn two_clusters(nodes: &[NodeFacts], known: Option<&Component>) -> Option<Fi
             &format!(
                 "Primary without {others}, which had the last acknowledged writes: somebody bootstrapped it alone"
             ),
-            "these are two clusters: stop it, and let it join the others by a full copy; or, only if what they alone have is to be given up, \
+            "these are two clusters: stop it, remove its grastate.dat, and start it, so that it takes a full copy of the others; or, only if what they alone have is to be given up, \
              run `understudy undrain` with its name while they are stopped",
         )),
         Apart::Joined(members) => Some(finding(

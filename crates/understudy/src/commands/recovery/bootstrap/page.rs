@@ -130,7 +130,7 @@ impl Page<'_> {
             Way::Needless => "there is nothing to bootstrap\n".to_owned(),
             Way::None => String::new(),
             Way::TwoClusters => "look which of them has what was acknowledged last (understudy status, where it runs), stop the nodes of the other \
-                 one, and ask again; they get a full copy when they join\n"
+                 one, and ask again; remove their grastate.dat before they are started, so that they take a full copy\n"
                 .to_owned(),
             Way::Confirm(node) => format!(
                 "look on its host; when its server does not run there: --dead {node} --position {node}=UUID:SEQNO, or --datadir {node}=DIR where \
