@@ -92,7 +92,7 @@ pub fn as_configured(standings: Vec<Option<Standing>>, addresses: &[&str]) -> Ve
 /// Whether the members' names are addresses and can be told apart. A server that was not given its own address reports AUTO, several may
 /// report the same, and a member that came back without a restart may be missing from the names of a view that it belongs to (seen on
 /// MariaDB 10.11.19). In these cases only the size of the view counts.
-fn tells_apart(members: &[String]) -> bool {
+pub fn tells_apart(members: &[String]) -> bool {
     let distinct: HashSet<&String> = members.iter().collect();
     distinct.len() == members.len() && members.iter().all(|member| member.contains(':'))
 }

@@ -47,7 +47,7 @@ mod tasks;
 mod watched;
 
 pub use advice::{account_for, grants_for, grants_with};
-pub use aliases::as_configured;
+pub use aliases::{as_configured, tells_apart};
 pub use bootstrap::{Trial, try_proof};
 pub use journal::Journal;
 pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, Wish as PreflightWish, purged};

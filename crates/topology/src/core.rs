@@ -45,7 +45,32 @@ pub(crate) struct Saving {
     pub ticket: Ticket,
     pub done: String,
     pub node: NodeId,
-    pub before: Option<u32>,
+    /// The node as it was, if the disk fails.
+    pub before: Before,
+}
+
+/// What an order changes of a node at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Before {
+    pub sessions_max: Option<u32>,
+    pub is_renumbered: bool,
+    pub had_filters: Option<String>,
+}
+
+impl Before {
+    pub fn of(node: &Belief) -> Self {
+        Self {
+            sessions_max: node.sessions_max,
+            is_renumbered: node.is_renumbered,
+            had_filters: node.had_filters.clone(),
+        }
+    }
+
+    pub fn put_back(self, node: &mut Belief) {
+        node.sessions_max = self.sessions_max;
+        node.is_renumbered = self.is_renumbered;
+        node.had_filters = self.had_filters;
+    }
 }
 
 /// When the last automatic failover was decided on: that may have been before this process started.

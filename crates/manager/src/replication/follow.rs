@@ -45,6 +45,11 @@ pub(super) async fn follow(
                 server.order(statement).await?;
             }
         }
+        [channel] if is_half_stopped(channel, source) => {
+            server.order(sql::start(server.dialect)).await?;
+            until_running(server, source).await?;
+            return Ok(0);
+        }
         [channel] => {
             server.stop(sql::stop(server.dialect)).await?;
             if !channel.name.is_empty() {
@@ -62,6 +67,15 @@ pub(super) async fn follow(
     server.order(sql::start(server.dialect)).await?;
     until_running(server, source).await?;
     Ok(sessions_ended)
+}
+
+/// It follows the source, and somebody has stopped one of its threads. That one is started: what the server has received and not applied, which
+/// it may have acknowledged, would be deleted if it were told its source, or if both threads were stopped first.
+fn is_half_stopped(channel: &Channel, source: &str) -> bool {
+    let is_sql = channel.io_running && !channel.sql_running;
+    let is_io = channel.io_stopped && channel.sql_running;
+    let is_usual = channel.source == source && channel.name.is_empty() && channel.by_gtid;
+    is_usual && channel.error.is_empty() && (is_sql || is_io)
 }
 
 /// Ends what a server that was the primary still runs for clients, if it holds locks on rows: replication would wait for those, and it
@@ -119,6 +133,24 @@ fn place(address: &str) -> Option<(&str, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_received_is_kept_where_one_thread_was_stopped() {
+        let follows = |change: fn(&mut Channel)| {
+            let mut channel = Channel { source: "db1:3306".into(), by_gtid: true, ..Channel::default() };
+            change(&mut channel);
+            is_half_stopped(&channel, "db1:3306")
+        };
+        assert!(follows(|channel| channel.io_running = true));
+        assert!(follows(|channel| (channel.sql_running, channel.io_stopped) = (true, true)));
+        assert!(!follows(|channel| channel.io_stopped = true), "both are stopped");
+        assert!(
+            !follows(|channel| channel.sql_running = true),
+            "it tries to connect, with a password of before"
+        );
+        assert!(!follows(|channel| (channel.io_running, channel.error) = (true, "1062".into())));
+        assert!(!follows(|channel| (channel.io_running, channel.source) = (true, "db2:3306".into())));
+    }
 
     #[test]
     fn a_host_is_told_without_brackets() {

@@ -5,13 +5,20 @@
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::action::Level;
-use crate::core::{Running, Saving};
+use crate::core::{Before, Running, Saving};
 use crate::disk::Written;
 use crate::judgement::judge_all;
 use crate::order::{Order, OrderId};
 use crate::plan::Budget;
 use crate::routes::LaneState;
 use crate::settings::Settings;
+
+/// The end of a drain.
+#[derive(Clone, Copy, Debug)]
+struct Undrain {
+    /// It ends one that was for other work, such as a measurement.
+    is_temporary: bool,
+}
 
 impl Brain {
     // ---- orders
@@ -73,9 +80,9 @@ impl Brain {
                     ));
                     return;
                 }
-                self.limit(id, node, None, true);
+                self.limit(id, node, None, Some(Undrain { is_temporary: temporary }));
             }
-            Order::SetSessionsMax { node, sessions_max } => self.limit(id, node, sessions_max, false),
+            Order::SetSessionsMax { node, sessions_max } => self.limit(id, node, sessions_max, None),
         }
     }
 
@@ -110,13 +117,17 @@ impl Brain {
                 }
                 core.node_mut(node).drain_is_lasting |= !temporary;
                 let done = format!("{name} is drained: it is not the writer, and will not become it");
-                self.change(running, node, Some(0), done);
+                let before = Before::of(core.node(node));
+                self.change(running, node, Some(0), done, before);
             }
             Plan::All(plan) => plan.drain(core, running, node, budget),
         }
     }
 
-    fn limit(&mut self, id: OrderId, node: NodeId, sessions_max: Option<u32>, undrain: bool) {
+    fn limit(&mut self, id: OrderId, node: NodeId, sessions_max: Option<u32>, undrain: Option<Undrain>) {
+        // Only an operator's own order says something about the node's data.
+        let is_word = undrain.is_some_and(|undrain| !undrain.is_temporary);
+        let undrain = undrain.is_some();
         let doing = self.doing();
         let core = &mut self.core;
         let name = core.name(node).to_owned();
@@ -125,7 +136,7 @@ impl Brain {
         let running = Running { id, since: core.now, what };
         let before = core.node(node).sessions_max;
         // A failover may be waiting for just that.
-        let accepted = if undrain { self.group.accept(core, node) } else { None };
+        let accepted = if is_word { self.group.accept(core, node) } else { None };
         match accepted {
             Some(Err(why)) => return core.refuse(id, "two_clusters", why),
             Some(Ok(())) if before != Some(0) => {
@@ -148,24 +159,35 @@ impl Brain {
             core.answer_unchanged(&running, text);
             return;
         }
+        let belief = core.node(node);
+        let is_said = is_word && (belief.is_renumbered || belief.had_filters.is_some());
         let done = match sessions_max {
             Some(limit) if undrain => format!("{name} takes sessions again, at most {limit}"),
             Some(limit) => format!("{name} takes at most {limit} sessions"),
             None if undrain => format!("{name} takes sessions again"),
             None => format!("{name} has no limit of sessions any more"),
         };
-        if undrain {
+        let done =
+            if is_said { format!("{done}, and counts as a copy of the primary from now on") } else { done };
+        let before = Before::of(core.node(node));
+        if is_word {
             // The operator's word that it is a copy of the primary again.
             core.node_mut(node).is_renumbered = false;
             core.node_mut(node).had_filters = None;
         }
-        self.change(running, node, sessions_max, done);
+        self.change(running, node, sessions_max, done, before);
     }
 
     /// A change that takes effect at once, and is answered when it is on disk.
-    fn change(&mut self, running: Running, node: NodeId, sessions_max: Option<u32>, done: String) {
+    fn change(
+        &mut self,
+        running: Running,
+        node: NodeId,
+        sessions_max: Option<u32>,
+        done: String,
+        before: Before,
+    ) {
         let core = &mut self.core;
-        let before = core.node(node).sessions_max;
         core.node_mut(node).limit(sessions_max);
         let ticket = core.persist();
         core.saving = Some(Saving { running, ticket, done, node, before });
@@ -188,7 +210,7 @@ impl Brain {
             (Written::Failed, why) => {
                 let text =
                     format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
-                core.node_mut(saving.node).sessions_max = saving.before;
+                saving.before.put_back(core.node_mut(saving.node));
                 // A write that was given up may still happen, so the current state is written after it.
                 core.persist();
                 core.say(Level::Error, text.clone());

@@ -199,7 +199,10 @@ impl Replication {
                 }
             }
         }
-        way
+        match self.was_written_to(core, to).filter(|_| matches!(way, Way::Clear)) {
+            Some(other) => Way::Outrun(format!("has not what was written to {} meanwhile", core.name(other))),
+            None => way,
+        }
     }
 
     /// A lost primary may have continued and acknowledged commits until its links were cut. The other servers' positions are therefore read
@@ -241,6 +244,19 @@ impl Replication {
             Heir::Soon(_) => Some(Way::Wait),
             _ => None,
         }
+    }
+
+    /// A switchover is undone, and `to`, which is to go on writing, follows nobody: the one that had been promoted, if somebody wrote to it past
+    /// the proxy.
+    fn was_written_to(&self, core: &Core, to: NodeId) -> Option<NodeId> {
+        let fence = self.fence.as_ref().filter(|fence| fence.lost == Some(to))?;
+        let mine = own(core.node(to)).filter(|status| status.channels.is_empty())?.has()?;
+        let mut demoted = fence.demoted.iter();
+        let (other, _) = demoted.find(|(id, demotion)| match demotion {
+            Demotion::Done { position, .. } => **id != to && mine.contains(position) == Ok(false),
+            Demotion::Ordered | Demotion::Failed { .. } => false,
+        })?;
+        Some(*other)
     }
 
     /// `to` was chosen at a first start, and has restarted since: whether it would be chosen with what it has now.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows, Secret};
+use manager::tells_apart;
 use serde::Serialize;
 use topology::kind::Kind;
 
@@ -53,6 +54,18 @@ pub struct Said {
     pub delayed: String,
     /// The privileges that the monitor account lacks.
     pub lacks: Vec<MissingPrivilege>,
+}
+
+impl Said {
+    /// Whether each member has an address of its own in wsrep_incoming_addresses, where that is said; an arbitrator has none.
+    pub fn names_all_members(&self) -> bool {
+        let list = &self.incoming_addresses;
+        let entries: Vec<&str> = list.split(',').map(str::trim).collect();
+        let is_complete = self.cluster_size.is_none_or(|size| size as usize == entries.len());
+        let named: Vec<String> =
+            entries.into_iter().filter(|entry| !entry.is_empty()).map(str::to_owned).collect();
+        list.is_empty() || is_complete && tells_apart(&named)
+    }
 }
 
 /// A privilege that the monitor account lacks.

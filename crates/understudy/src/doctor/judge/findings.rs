@@ -99,6 +99,13 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
         "it cannot become the writer",
         &["SET GLOBAL read_only=OFF"],
     );
+    note(
+        Weight::Warning,
+        named(nodes, |said| said.wsrep_on && !said.names_all_members()),
+        "the members cannot be told apart by wsrep_incoming_addresses (AUTO, or one address for several)",
+        "a node that was bootstrapped alone is then not told from the cluster: set wsrep_node_incoming_address = HOST:PORT in each my.cnf, and restart",
+        &[],
+    );
     let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
     let everybody = || nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     if members == 1 || nodes.len() == 1 {

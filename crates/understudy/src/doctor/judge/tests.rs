@@ -180,6 +180,21 @@ fn two_members_and_two_clusters_are_warned_of() {
 }
 
 #[test]
+fn members_that_cannot_be_told_apart_are_warned_of() {
+    let with = |incoming: &str| Said { incoming_addresses: incoming.into(), ..said(DEFAULTS) };
+    let is_told = |incoming: &str| {
+        let findings = report(&settings(""), &all(&with(incoming))).findings;
+        findings.iter().any(|finding| finding.what.contains("cannot be told apart"))
+    };
+    for incoming in ["a:1,b:1,c:1", "a:1,,c:1", ""] {
+        assert!(!is_told(incoming), "{incoming}");
+    }
+    for incoming in ["AUTO,AUTO,AUTO", "a:1,a:1,c:1", "a:1,b:1"] {
+        assert!(is_told(incoming), "{incoming}");
+    }
+}
+
+#[test]
 fn the_only_primary_node_is_compared_with_what_is_remembered() {
     let process =
         |node: u8, uuid: &str| Process { address: format!("10.77.0.{node}:3306"), gcomm_uuid: uuid.into() };
