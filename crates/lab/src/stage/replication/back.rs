@@ -8,6 +8,9 @@ use super::super::wait::{PACE, error_log_tail};
 use super::super::{Stage, StageNode};
 use super::word::{ReplicationWord, ask};
 
+/// How long a replica of what was the primary is waited for before it is looked again who the primary is.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 impl Stage {
     /// Starts a server that does not run. A replica replicates again from its previous source, and is back when it has applied everything
     /// the source has. A former primary comes back read-only and does not replicate.
@@ -103,7 +106,8 @@ impl Stage {
                     let replicas = self.nodes.iter().filter(|node| node.name != primary.name);
                     let mut missing = None;
                     for replica in replicas {
-                        let left = deadline.saturating_duration_since(Instant::now());
+                        // Another may have become the primary while they were asked one after the other.
+                        let left = deadline.saturating_duration_since(Instant::now()).min(ASK_AGAIN);
                         if let Err(error) = self.wait_follows(replica, primary, left).await {
                             missing = Some(error);
                             break;
