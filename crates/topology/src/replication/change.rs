@@ -22,6 +22,7 @@ use super::parting::{Parting, may_send};
 use super::renumber;
 use super::sight::{answers, own, writes};
 use super::start::root_of;
+use super::status::ReplicationStatus;
 use super::{Action, Replication, retry_at};
 use crate::action::Level;
 use crate::core::Core;
@@ -199,8 +200,9 @@ impl Replication {
                 }
             }
         }
-        match self.was_written_to(core, to).filter(|_| matches!(way, Way::Clear)) {
-            Some(other) => Way::Outrun(format!("has not what was written to {} meanwhile", core.name(other))),
+        let has_lost = |from: &NodeId| self.was_written_to(core, *from, to);
+        match from.filter(|_| matches!(way, Way::Clear)).filter(has_lost) {
+            Some(from) => Way::Outrun(format!("has not what was written to {} meanwhile", core.name(from))),
             None => way,
         }
     }
@@ -246,17 +248,16 @@ impl Replication {
         }
     }
 
-    /// A switchover is undone, and `to`, which is to go on writing, follows nobody: the one that had been promoted, if somebody wrote to it past
-    /// the proxy.
-    fn was_written_to(&self, core: &Core, to: NodeId) -> Option<NodeId> {
-        let fence = self.fence.as_ref().filter(|fence| fence.lost == Some(to))?;
-        let mine = own(core.node(to)).filter(|status| status.channels.is_empty())?.has()?;
-        let mut demoted = fence.demoted.iter();
-        let (other, _) = demoted.find(|(id, demotion)| match demotion {
-            Demotion::Done { position, .. } => **id != to && mine.contains(position) == Ok(false),
-            Demotion::Ordered | Demotion::Failed { .. } => false,
-        })?;
-        Some(*other)
+    /// A switchover is undone, and `to`, which is to go on writing, follows nobody: whether somebody wrote to `from`, which had been promoted,
+    /// past the proxy.
+    fn was_written_to(&self, core: &Core, from: NodeId, to: NodeId) -> bool {
+        let mine =
+            own(core.node(to)).filter(|status| status.channels.is_empty()).and_then(ReplicationStatus::has);
+        let fence = self.fence.as_ref().filter(|fence| fence.lost == Some(to));
+        match (mine, fence.and_then(|fence| fence.demoted.get(&from))) {
+            (Some(mine), Some(Demotion::Done { position, .. })) => mine.contains(position) == Ok(false),
+            _ => false,
+        }
     }
 
     /// `to` was chosen at a first start, and has restarted since: whether it would be chosen with what it has now.
