@@ -69,7 +69,8 @@ impl Stage {
         }
         let position = self.position(node).await?;
         if !others_alive {
-            for other in self.nodes.iter().filter(|other| other.number != node.number) {
+            let others = self.nodes.iter().filter(|other| other.number != node.number);
+            for other in others.filter(|other| grastate::is_there(&other.datadir)) {
                 let ahead = self.position(other).await?.seqno - position.seqno;
                 if ahead > 0 {
                     bail!(
