@@ -27,6 +27,7 @@ mod writers;
 
 use std::time::{Duration, Instant};
 
+use lab::stage::account::APP_SCHEMA;
 use mysql_async::prelude::Queryable;
 use program::{Serving, until};
 use scene::{Scene, is_well, status_when, writer};
@@ -176,15 +177,17 @@ async fn locked(scene: &Scene, serving: &Serving) {
 
 async fn broken(scene: &Scene, serving: &Serving) {
     // One that somebody has merely stopped is started again at once.
-    scene.stage.run_in("db2", "SET sql_log_bin = 0; CREATE DATABASE in_the_way").await.unwrap();
-    scene.stage.run_in("db1", "CREATE DATABASE in_the_way").await.unwrap();
+    let row = format!("INSERT INTO {APP_SCHEMA}.w VALUES (997, 1)");
+    scene.stage.run_in("db2", &format!("SET sql_log_bin = 0; {row}")).await.unwrap();
+    scene.stage.run_in("db1", &row).await.unwrap();
     scene.stage.run_in("db2", "SET GLOBAL event_scheduler = OFF").await.unwrap();
     let table = until_found(serving, "not_applying db2 fails", 1);
     let said = serving.ask(&["switchover", "--check", "--to", "db2"]).with(1);
     assert!(said.contains("from db1 to db2: it would be refused: "), "{said}");
-    assert!(sentence(&table, "not_applying").contains("in_the_way"), "{table:#}");
+    assert!(sentence(&table, "not_applying").contains("Duplicate entry"), "{table:#}");
     // As it is told: what it stumbled over is mended, and it is started.
-    scene.stage.run_in("db2", "SET sql_log_bin = 0; DROP DATABASE in_the_way; START SLAVE").await.unwrap();
+    let mended = format!("SET sql_log_bin = 0; DELETE FROM {APP_SCHEMA}.w WHERE writer = 997; START SLAVE");
+    scene.stage.run_in("db2", &mended).await.unwrap();
     until_clean(serving);
 }
 
