@@ -94,8 +94,15 @@ async fn one(scene: &Scene, serving: &Serving, wrong: Wrong, is_gone: bool) {
     if is_gone && remedy.starts_with("bring the primary back") {
         // Then the other remedy is printed.
         stage.fault(third, Fault::Heal).await.unwrap();
-        status_when(serving, "there is a primary", |status| status["gate"] == "open");
-        let primary = writer(&serving.status());
+        let has_settled = |status: &Value| {
+            let primary = writer(status);
+            let follow = ALL.iter().filter(|name| **name != primary);
+            status["gate"] == "open"
+                && follow
+                    .map(|name| scene.follows(status, name))
+                    .all(|source| source == scene.address(&primary))
+        };
+        let primary = writer(&status_when(serving, "the others follow a primary", has_settled));
         follow(scene, serving, &primary, &printed(serving, wrong)).await;
     } else if is_gone {
         let deadline = Instant::now() + LONG;
