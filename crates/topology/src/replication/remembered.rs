@@ -22,7 +22,7 @@ use protocol::gtid::{Family, History, Origin, Position};
 use serde::{Deserialize, Serialize};
 
 use super::copied::Inherited;
-use super::sight::{all_of, answers, own};
+use super::sight::{all_of, answers, follows_one_of_us, own};
 use super::status::ReplicationStatus;
 use super::{Replication, most};
 use crate::NodeId;
@@ -184,7 +184,7 @@ impl Replication {
         id: NodeId,
         status: &ReplicationStatus,
     ) -> Option<String> {
-        self.of(core, id).filter(|known| known.written.waited && status.channels.is_empty())?;
+        self.of(core, id).filter(|known| known.written.waited && !follows_one_of_us(core, status))?;
         let lacks =
             lacks_position(status, self.remembered_as_acknowledged(core, id, status.dialect.family())?)?;
         Some(format!("{lacks}, which a replica had acknowledged, and no server has that answers"))
@@ -205,7 +205,7 @@ impl Replication {
         let silent: Vec<NodeId> = ids(&core.nodes)
             .filter(|other| *other != id && !answers(core.node(*other)) && !core.node(*other).drained())
             .collect();
-        let known = self.of(core, id).filter(|_| !silent.is_empty() && status.channels.is_empty())?;
+        let known = self.of(core, id).filter(|_| !silent.is_empty() && !follows_one_of_us(core, status))?;
         // Those that were gone when the primary reported last have acknowledged nothing since.
         let is_left = silent.iter().all(|other| self.server(*other).left);
         let silent = silent.into_iter().map(|other| core.name(other)).collect::<Vec<_>>().join(" and ");
@@ -273,5 +273,10 @@ fn lacks_position(status: &ReplicationStatus, position: Position) -> Option<Stri
         position: Some(position),
         ..ReplicationStatus::default()
     };
-    most::lacking(status, &with)
+    // What it had from a source outside of the cluster, it gets again.
+    if status.channels.is_empty() {
+        most::lacking(status, &with)
+    } else {
+        most::lost_of_its_own(status, &with)
+    }
 }

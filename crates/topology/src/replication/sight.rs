@@ -307,8 +307,8 @@ impl Replication {
             return;
         }
         let mine = applied(status);
-        // A server that follows another is not the primary yet, or is not any more, and may still receive what it lacks. If it was writable
-        // when this program started, and had not restarted unseen, it was written to meanwhile: what others have beyond that is not its loss.
+        // A server that follows another of the cluster is not the primary yet, or is not any more, and may still receive what it lacks. If it was
+        // writable when this program started, and had not restarted unseen, it was written to meanwhile: what others have beyond that is not its loss.
         let server = self.server(id);
         let was_incomplete = server.was_incomplete;
         let has_restarted = self
@@ -316,7 +316,7 @@ impl Replication {
             .zip(status.uptime_s)
             .is_some_and(|(away, uptime_s)| Duration::from_secs(uptime_s) < core.now.saturating_add(away));
         let may_lack = self.decided || status.read_only || was_incomplete || server.was_away || has_restarted;
-        let counts = status.channels.is_empty() && may_lack;
+        let counts = !follows_one_of_us(core, status) && may_lack;
         // A server that was found to have errant transactions, or has other numbers, is no measure for the primary.
         let is_measure =
             |other: NodeId| self.server(other).errant.is_none() && !core.node(other).is_renumbered;
@@ -522,6 +522,12 @@ pub(super) fn ours(core: &Core, address: &str) -> Option<NodeId> {
 /// configured here.
 pub(super) fn follows_stranger(core: &Core, status: &ReplicationStatus) -> bool {
     status.source().is_some_and(|channel| channel.io_running && ours(core, &channel.source).is_none())
+}
+
+/// Whether it receives from another server of this cluster, or will once that answers.
+pub(super) fn follows_one_of_us(core: &Core, status: &ReplicationStatus) -> bool {
+    let is_stopped = |channel: &Channel| channel.io_stopped && !channel.sql_running;
+    status.channels.iter().any(|channel| !is_stopped(channel) && ours(core, &channel.source).is_some())
 }
 
 /// The servers from `id` on, each followed by the one before, if that leads back to `id`.

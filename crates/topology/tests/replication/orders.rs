@@ -158,6 +158,7 @@ impl World {
                 3 => {
                     server.stop_threads();
                     server.source = None;
+                    server.follows_outside = false;
                     server.waits = semi_sync;
                 }
                 4 => {

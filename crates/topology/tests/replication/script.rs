@@ -24,6 +24,7 @@
 //!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
 //!   db1 read-only | db3 follows db2   another hand makes it so
 //!   db2 alone                     another hand makes it follow nobody
+//!   db1 follows-outside           another hand makes it follow a server outside of the cluster, which writes nothing
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
 //!   db2 filters Replicate_Ignore_Server_Ids 1 | unfiltered    it leaves out some of what it receives | its filters are taken out
@@ -331,6 +332,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["answers-late"] => server.answers_late = true,
         ["freeze"] => server.frozen = true,
         ["thaw"] => server.frozen = false,
+        ["follows-outside"] => server.follows_outside = true,
         ["writable"] => server.read_only = false,
         ["read-only"] => server.read_only = true,
         ["alone"] => {

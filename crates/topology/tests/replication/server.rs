@@ -48,6 +48,8 @@ pub struct Server {
     pub began_at: Duration,
     pub read_only: bool,
     pub source: Option<usize>,
+    /// It follows a server outside of the cluster, which writes nothing.
+    pub follows_outside: bool,
     pub fetching: Fetching,
     pub applies: bool,
     /// A thread was started since the server started; before that, it would delete what it received.
@@ -309,8 +311,19 @@ impl Server {
         let is_logged = |server: &u32| !self.logs_only_its_own || *server == self.id;
         let logged = self.newest.iter().filter(|(server, _)| is_logged(server));
         let history: Vec<String> = logged.map(|(server, number)| format!("0-{server}-{number}")).collect();
-        let channel = self.source.map(|source| Channel {
-            source: format!("{}:3306", names[source]),
+        let source = self.source.map(|source| format!("{}:3306", names[source]));
+        let outside = self.follows_outside.then(|| Channel {
+            source: "outside:3306".into(),
+            io_running: true,
+            sql_running: true,
+            by_gtid: true,
+            family: if self.is_mysql { Family::MySql } else { Family::MariaDb },
+            received: self.last().filter(|_| !self.is_mysql).as_ref().map_or(String::new(), gtid),
+            lag_s: Some(0),
+            ..Channel::default()
+        });
+        let channel = source.map(|source| Channel {
+            source,
             io_running: self.fetching == Fetching::Yes,
             io_stopped: self.fetching == Fetching::No,
             sql_running: self.applies,
@@ -352,7 +365,7 @@ impl Server {
                 .filter(|_| !self.is_mysql)
                 .and_then(|at| Position::parse(Family::MariaDb, &gtid(at)).ok()),
             history: history.ok(),
-            channels: channel.into_iter().collect(),
+            channels: channel.into_iter().chain(outside).collect(),
             is_durable: self.is_durable,
             semi_sync: SemiSync {
                 primary_enabled: self.waits,
