@@ -281,6 +281,12 @@ impl Galera {
         status.cluster_size as usize > self.live_without(core, id)
     }
 
+    /// It has been linked, or others list it: it may have been silent before this program started.
+    pub(super) fn is_known_member(&self, core: &Core, id: NodeId) -> bool {
+        let lists = |other: NodeId| other != id && survivor(core.node(other)) && self.lists(core, other, id);
+        core.node(id).linked_once || ids(&core.nodes).any(lists)
+    }
+
     /// How many members live, not counting `id`. Members that are not in the configuration cannot be asked, and count as alive.
     fn live_without(&self, core: &Core, id: NodeId) -> usize {
         ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count()

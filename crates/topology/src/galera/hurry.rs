@@ -140,7 +140,7 @@ impl Galera {
     /// The first question that the node has not answered, if it is a member whose silence the group may wait for.
     fn silent_since(&self, core: &Core, id: NodeId) -> Option<Now> {
         let (node, member) = (core.node(id), self.member(id));
-        let gone = member.left_view || !node.linked_once || node.leaving_since.is_some();
+        let gone = member.left_view || !self.is_known_member(core, id) || node.leaving_since.is_some();
         let helped_otherwise = node.assessment.state == NodeState::Dead || node.assessment.problem == "left";
         self.unanswered_since(core, id).filter(|_| !gone && !helped_otherwise)
     }

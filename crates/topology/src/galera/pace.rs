@@ -23,7 +23,7 @@ use super::view::primary;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::Serves;
+use crate::finding::{NodeState, Serves};
 
 /// A node that misses probes again and again leads to a shorter period on the others once in this time, not each time.
 const LATE_GAP: Duration = Duration::from_secs(5);
@@ -66,10 +66,12 @@ impl Galera {
         let (node, member) = (core.node(id), self.member(id));
         let settings = &core.settings.galera;
         let left_alone = settings.evict == EvictPolicy::Never && settings.silence == SilencePolicy::Wait;
-        if left_alone || !node.linked_once || member.left_view {
+        if left_alone || !self.is_known_member(core, id) || member.left_view {
             return false;
         }
+        // One that has not been reached yet is not lost.
         let lost = node.assessment.serves == Serves::No
+            && node.assessment.state != NodeState::Unknown
             && (!node.linked || node.leaving_since.is_some())
             && !core.silent_alone(id);
         let stopping = core.now < node.stop_expected_until;
