@@ -55,5 +55,5 @@ pub use reading::Standing;
 pub use samples::{News, Samples};
 pub use settings::{Account, Password, Settings};
 pub use start::{Handles, Orders, StartError, Stop, begin_after, start};
-pub use store::{JournalRow, StoreError, remembered};
+pub use store::{JournalRow, Marks, StoreError, remembered};
 pub use topology::brain::NotTaken;

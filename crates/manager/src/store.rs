@@ -191,6 +191,36 @@ pub fn remembered(path: &Path) -> Option<Component> {
     serde_json::from_str(&view).ok()
 }
 
+/// What a store has against servers of a primary-replica setup, which none of their own reports shows any more.
+#[derive(Clone, Debug, Default)]
+pub struct Marks {
+    /// The names of those with transactions from before the primary's numbers began anew (RESET MASTER).
+    pub renumbered: Vec<String>,
+    /// The names of those that had replication filters, which were taken out since, and the filters.
+    pub filtered: Vec<(String, String)>,
+}
+
+impl Marks {
+    /// As a store has them, also while another process uses the file; none where there is no store.
+    #[must_use]
+    pub fn read(path: &Path) -> Self {
+        let read = || -> rusqlite::Result<Self> {
+            let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            file.busy_timeout(LOCK_WAIT)?;
+            marks(&file)
+        };
+        read().unwrap_or_default()
+    }
+}
+
+fn marks(connection: &Connection) -> rusqlite::Result<Marks> {
+    let mut names = connection.prepare("SELECT node FROM renumbered ORDER BY node")?;
+    let renumbered = names.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut names = connection.prepare("SELECT node, filters FROM filtered ORDER BY node")?;
+    let filtered = names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    Ok(Marks { renumbered, filtered })
+}
+
 /// Handles requests until the queue ends. If one of them panics, its answer is missed by a deadline, and the file is opened again for the
 /// others. If that fails, the thread ends, and the program with it.
 fn keep_running(mut file: File, work: &mpsc::Receiver<Work>) {
@@ -244,11 +274,7 @@ impl File {
                 .query_row("SELECT writer FROM incomplete WHERE id = 1", [], |row| row.get(0))
                 .optional()?;
             let is_writer_incomplete = incomplete.is_some() && incomplete == writer;
-            let mut names = connection.prepare("SELECT node FROM renumbered ORDER BY node")?;
-            let renumbered = names.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            let mut names = connection.prepare("SELECT node, filters FROM filtered ORDER BY node")?;
-            let filtered =
-                names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            let Marks { renumbered, filtered } = marks(connection)?;
             Ok(Saved {
                 term,
                 writer,

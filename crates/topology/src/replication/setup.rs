@@ -16,10 +16,13 @@ pub struct Server<'a> {
     pub address: &'a str,
     /// Its status; `None` when it did not answer.
     pub status: Option<&'a ReplicationStatus>,
+    /// It has transactions from before the primary's numbers began anew, as `serve` remembers.
+    pub is_renumbered: bool,
 }
 
 /// The problems that are reported here. The others are reported for each server alone, or corrected by Understudy.
 const FAULTS: &[&str] = &[
+    "renumbered",
     "several_sources",
     "stranger",
     "ring",
@@ -55,7 +58,7 @@ pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
             primary: primary.map(|primary| (primary.name, primary.address)),
             primary_answers: false,
             errant: None,
-            is_renumbered: false,
+            is_renumbered: server.is_renumbered,
             follows_stranger: source.is_some() && ours.is_none(),
             ring,
             format: primary.and_then(|primary| primary.status).map_or("", |status| &status.binlog_format),
@@ -147,7 +150,12 @@ mod tests {
         let servers: Vec<Server> = statuses
             .iter()
             .enumerate()
-            .map(|(at, status)| Server { name: names[at], address: addresses[at], status: Some(status) })
+            .map(|(at, status)| Server {
+                name: names[at],
+                address: addresses[at],
+                status: Some(status),
+                is_renumbered: false,
+            })
             .collect();
         faults(&servers).into_iter().map(|faults| faults.join(" / ")).collect()
     }
@@ -173,7 +181,12 @@ mod tests {
                 .collect();
             let servers: Vec<Server> = told
                 .iter()
-                .map(|(name, address, status)| Server { name, address, status: status.as_ref() })
+                .map(|(name, address, status)| Server {
+                    name,
+                    address,
+                    status: status.as_ref(),
+                    is_renumbered: false,
+                })
                 .collect();
             without_primary(&servers)
         };
@@ -182,6 +195,16 @@ mod tests {
         assert!(told.ends_with("`understudy switchover --to db2 --force`"), "{told}");
         assert_eq!(servers([Some(&alone), Some(&replica), Some(&replica)]), None);
         assert_eq!(servers([Some(&primary()), None, Some(&replica)]), None);
+    }
+
+    #[test]
+    fn what_serve_remembers_of_a_server_is_told() {
+        let (first, mut second) = (primary(), follows("a:1"));
+        second.had_filters = Some("Replicate_Do_DB = shop".into());
+        let server = |name, address, status, is_renumbered| Server { name, address, status, is_renumbered };
+        let servers = [server("db1", "a:1", Some(&first), false), server("db2", "b:1", Some(&second), true)];
+        let told = faults(&servers).concat().join(" / ");
+        assert!(told.contains("numbers began anew") && told.contains("Replicate_Do_DB = shop"), "{told}");
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Doctor {
             Kind::Replication => {
                 let nodes =
                     runtime.block_on(replication::all(&settings, &password, account.as_ref(), &files));
-                replication::report(&settings, &nodes)
+                replication::report(&settings, &nodes, &manager::Marks::read(&settings.store()))
             }
             Kind::Galera => {
                 // Before the nodes are asked, which may have gone on since it was written.

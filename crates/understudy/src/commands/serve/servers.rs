@@ -63,7 +63,15 @@ pub fn told<T>(
     of: impl Fn(&[replication::setup::Server]) -> T,
 ) -> T {
     let addresses: Vec<&str> = settings.nodes.iter().map(|node| node.address.as_str()).collect();
-    let statuses = manager::as_configured(standings, &addresses);
+    let mut statuses = manager::as_configured(standings, &addresses);
+    // What only `serve` has seen.
+    let marks = manager::Marks::read(&settings.store());
+    for (node, status) in settings.nodes.iter().zip(&mut statuses) {
+        let filters = marks.filtered.iter().find(|(name, _)| *name == node.name).map(|(_, filters)| filters);
+        if let Some(status) = status.as_mut().filter(|status| status.filters().is_none()) {
+            status.had_filters = filters.cloned();
+        }
+    }
     let servers: Vec<_> = settings
         .nodes
         .iter()
@@ -72,6 +80,7 @@ pub fn told<T>(
             name: &node.name,
             address: &node.address,
             status: status.as_ref(),
+            is_renumbered: marks.renumbered.contains(&node.name),
         })
         .collect();
     of(&servers)

@@ -9,6 +9,7 @@ use crate::commands::serve::servers::told;
 use crate::doctor::asked::{answered, named};
 use crate::doctor::judge::{Deciding, Finding, NodeReport, Report, Weight};
 use crate::settings::Settings;
+use manager::Marks;
 use topology::replication::setup::without_primary;
 
 /// What the option file should contain, since a running server does not show it: name, value, and whether it applies with semi-synchronous
@@ -16,14 +17,14 @@ use topology::replication::setup::without_primary;
 const IN_FILE: &[(&str, &str, bool)] =
     &[("read_only", "ON", false), ("skip_slave_start", "ON", false), ("init_rpl_role", "SLAVE", true)];
 
-/// The report.
-pub fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
+/// The report; `marks` is what `serve` remembers against servers.
+pub fn report(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Report {
     Report {
         cluster: settings.name.clone(),
         nodes: nodes.iter().map(node_report).collect(),
         deciding: RULES.iter().map(|rule| Deciding { setting: rule.name, cases: rule.should_be }).collect(),
         cells: vec![],
-        findings: findings(settings, nodes),
+        findings: findings(settings, nodes, marks),
     }
 }
 
@@ -77,7 +78,7 @@ impl Findings {
 }
 
 /// All findings, the worst first.
-fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
+fn findings(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Vec<Finding> {
     let mut findings = Findings(vec![]);
     reach(nodes, &mut findings);
     primary(settings, nodes, &mut findings);
@@ -89,6 +90,7 @@ fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
     rules(nodes, semi_sync, &mut findings);
     apart(nodes, &mut findings);
     filtered(nodes, &mut findings);
+    remembered(nodes, marks, &mut findings);
     acknowledged(nodes, semi_sync, &mut findings);
     bypass(settings, nodes, &mut findings);
     managers(nodes, &mut findings);
@@ -236,6 +238,32 @@ fn filtered(nodes: &[NodeFacts], findings: &mut Findings) {
             "it does not have everything, so it never becomes the primary, and what it acknowledges may be nowhere. What was left out stays missing when the filters are taken out: \
              drain it, take them out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it",
         );
+    }
+}
+
+/// What is missing on servers, and none of their own reports shows any more.
+fn remembered(nodes: &[NodeFacts], marks: &Marks, findings: &mut Findings) {
+    let shows_none =
+        |said: &Said| said.standing.as_ref().is_none_or(|standing| standing.status.filters().is_none());
+    for (name, said) in answered(nodes) {
+        if marks.renumbered.iter().any(|marked| marked == name) {
+            findings.note(
+                Weight::Problem,
+                vec![name.to_owned()],
+                "it has transactions from before the primary's numbers began anew (RESET MASTER there?), as `serve` has seen",
+                "rows may be missing although the numbers agree, so it never becomes the primary: drain it, make it a copy of the primary (mariadb-backup), and \
+                 undrain it",
+            );
+        }
+        let had = marks.filtered.iter().find(|(marked, _)| marked == name).filter(|_| shows_none(said));
+        if let Some((_, filters)) = had {
+            findings.note(
+                Weight::Problem,
+                vec![name.to_owned()],
+                format!("it had replication filters, as `serve` has seen: {filters}"),
+                "what they left out is missing, so it never becomes the primary: drain it, make it a copy of the primary (mariadb-backup), and undrain it",
+            );
+        }
     }
 }
 

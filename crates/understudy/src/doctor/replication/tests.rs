@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use manager::Standing;
+use manager::{Marks, Standing};
 use topology::replication::Channel;
 
 use super::accounts::Bypass;
@@ -80,7 +80,7 @@ fn servers(change: impl Fn(u32, &mut NodeFacts)) -> Vec<NodeFacts> {
 }
 
 fn found(change: impl Fn(u32, &mut NodeFacts)) -> Vec<Finding> {
-    report(&settings(), &servers(change)).findings
+    report(&settings(), &servers(change), &Marks::default()).findings
 }
 
 /// The findings when a variable has another value on all servers, or on one.
@@ -94,8 +94,22 @@ fn with(name: &str, value: &str, only: Option<u32>) -> Vec<Finding> {
 }
 
 #[test]
+fn what_serve_has_seen_of_a_server_is_told() {
+    let marks = Marks {
+        renumbered: vec!["db2".into()],
+        filtered: vec![("db3".into(), "Replicate_Do_DB = shop".into())],
+    };
+    let found = report(&settings(), &servers(|_, _| ()), &marks).findings;
+    let is_told = |name: &str, what: &str| {
+        found.iter().any(|finding| finding.nodes == [name] && finding.what.contains(what))
+    };
+    assert!(is_told("db2", "numbers began anew"), "{found:?}");
+    assert!(is_told("db3", "Replicate_Do_DB = shop"), "{found:?}");
+}
+
+#[test]
 fn servers_that_are_as_they_should_be_get_no_word() {
-    let report = report(&settings(), &servers(|_, _| ()));
+    let report = report(&settings(), &servers(|_, _| ()), &Marks::default());
     assert_eq!(report.findings.iter().map(|f| &f.what).collect::<Vec<_>>(), Vec::<&String>::new());
     let page = page::text(&report);
     assert!(page.contains("SHOULD BE") && page.contains("nothing to put right"), "{page}");
