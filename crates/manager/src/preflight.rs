@@ -20,6 +20,8 @@ use crate::{follower, rights};
 
 /// Before an ordered switchover, the nodes have this long to answer. One that does not is reported, and the order continues.
 pub const DEADLINE_ORDERED: Duration = Duration::from_millis(500);
+/// A server that writes a commit to a slow disk may take this long to say what it leaves out of its binlog.
+const BINLOG_WITHIN: Duration = Duration::from_millis(100);
 /// The limit for a check without a switchover.
 pub const DEADLINE_ASKED: Duration = Duration::from_secs(5);
 
@@ -169,6 +171,11 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
     if wanted.rights {
         server.rights = rights::held(&mut link, within).await?.lacks();
         server.event_list = events(&mut link, within).await?;
+        // The last question, as this link may be waiting for its answer then.
+        server.unlogged = match unlogged(&mut link, BINLOG_WITHIN.min(within)).await {
+            Err(LinkError::TimedOut { .. }) => return Ok(server),
+            answer => answer?,
+        };
     }
     link.quit();
     Ok(server)
@@ -191,6 +198,18 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events
     definers.sort();
     definers.dedup();
     Ok(Some(said::Events { enabled, definers, without_account, running }))
+}
+
+/// What the server leaves out of its binlog, as [`sql::unlogged`] says it; `None` when the account may not ask.
+///
+/// # Errors
+/// When the server does not answer in time, as while it writes a commit to a disk that hangs.
+pub async fn unlogged(link: &mut Link, within: Duration) -> Result<Option<String>, LinkError> {
+    match link.query(sql::BINLOG, within).await {
+        Ok(rows) => Ok(Some(sql::unlogged(|name| rows.text(0, rows.column(name)?)))),
+        Err(LinkError::Rejected { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn sessions(rows: &Rows) -> Vec<Session> {

@@ -81,6 +81,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "lag", look: lag },
     Rule { check: "strict", look: strict },
     Rule { check: "binlog_format", look: binlog_format },
+    Rule { check: "unlogged", look: unlogged },
     Rule { check: "version", look: version },
     Rule { check: "binlogs", look: binlogs },
     Rule { check: "semi_sync", look: semi_sync },
@@ -316,6 +317,31 @@ fn binlog_format<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         sight.to.found(Note, text, format!("SET GLOBAL binlog_format = '{before}' there, and in its my.cnf"))
     });
     look(found.into_iter().collect(), sight.to, format!("logs as the primary does: {after}"))
+}
+
+/// Rows that a primary wrote and did not log are on no replica, and no position shows it.
+fn unlogged<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let (from, to) = (sight.from, sight.to);
+    let of = |peer: Peer<'a>| peer.server()?.unlogged.as_deref();
+    let (old, new) = (of(from)?, of(to)?);
+    let mut found = Vec::new();
+    if !old.is_empty() {
+        found.push(from.found(
+            Fails,
+            format!(
+                "leaves some databases out of its binlog ({old}): what is written there is on no other server"
+            ),
+            "take that out of its my.cnf, restart it, and make the others copies of it (mariadb-backup)",
+        ));
+    }
+    if !new.is_empty() {
+        found.push(to.found(
+            Fails,
+            format!("leaves some databases out of its binlog ({new}): what is written there would be on no other server"),
+            "take that out of its my.cnf, and restart it",
+        ));
+    }
+    look(found, to, "logs all databases, and so does the primary")
 }
 
 /// All servers will follow the new primary, and a replica must not be older than its source.

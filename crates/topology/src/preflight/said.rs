@@ -36,6 +36,8 @@ pub struct Server {
     pub position: Option<Position>,
     /// Up to which position its binlogs were purged; only for the new writer. `None`: not asked, or not permitted.
     pub purged: Option<Position>,
+    /// What it leaves out of its binlog (binlog_do_db, binlog_ignore_db); empty if nothing. `None`: not asked, or not permitted.
+    pub unlogged: Option<String>,
     /// Its semi-synchronous settings are named after source and replica, as with MySQL's plugins since 8.0.26.
     pub new_names: bool,
     /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements. `None`: the plugin is missing.
@@ -145,6 +147,7 @@ pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions
         strict: value("gtid_strict_mode").map(is_on),
         position: value("gtid_current_pos").and_then(position),
         purged: None,
+        unlogged: None,
         new_names: either(["rpl_semi_sync_source_enabled", "rpl_semi_sync_replica_enabled"]).is_some(),
         waits: either(["rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"]).map(is_on),
         acknowledges: either(["rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled"]).map(is_on),

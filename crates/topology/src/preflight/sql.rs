@@ -26,6 +26,19 @@ pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p
 /// MariaDB's position, whole: SHOW cuts long values off. MySQL and a server without GTIDs refuse it.
 pub const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos";
 
+/// One row with the databases that the server logs alone, or does not log, which no variable shows: see [`unlogged`]. It waits for a commit that
+/// is being written. Needs BINLOG MONITOR; MySQL has it until 8.3.
+pub const BINLOG: &str = "SHOW MASTER STATUS";
+
+/// What a server leaves out of its binlog, by that row; `value` gives the value of a column.
+pub fn unlogged<'a>(value: impl Fn(&str) -> Option<&'a str>) -> String {
+    let filters =
+        ["Binlog_Do_DB", "Binlog_Ignore_DB"].into_iter().filter_map(|name| Some((name, value(name)?.trim())));
+    let filters =
+        filters.filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name} = {value}"));
+    filters.collect::<Vec<_>>().join(", ")
+}
+
 /// The existing binlogs, the oldest first. Needs BINLOG MONITOR.
 pub const BINLOGS: &str = "SHOW BINARY LOGS";
 

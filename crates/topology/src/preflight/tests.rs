@@ -61,6 +61,7 @@ fn server() -> Server {
         strict: Some(true),
         position: said::position("0-1-50"),
         purged: said::position("0-1-20"),
+        unlogged: Some(String::new()),
         new_names: false,
         waits: Some(true),
         acknowledges: Some(true),
@@ -335,7 +336,7 @@ fn what_a_failover_may_lose_though_commits_wait_is_noted() {
 }
 
 #[test]
-fn what_is_different_afterwards_is_noted() {
+fn what_is_different_afterwards_is_told() {
     assert_eq!(replicates(|world| world.server(1).events = Some(false)), one("events", "db2", Note));
     let events = |world: &mut World, enabled, running| {
         let definers = vec!["app@%".to_owned()];
@@ -354,6 +355,12 @@ fn what_is_different_afterwards_is_noted() {
     assert_eq!(replicates(format), one("binlog_format", "db2", Note));
     assert_eq!(replicates(|world| world.server(1).strict = Some(false)), one("strict", "db2", Note));
     assert_eq!(replicates(|world| world.view.nodes[2].serves = Serves::No), one("replicas", "db3", Note));
+    let unlogged = |place: usize| {
+        move |world: &mut World| world.server(place).unlogged = Some("Binlog_Do_DB = shop".into())
+    };
+    assert_eq!(replicates(unlogged(0)), one("unlogged", "db1", Fails));
+    assert_eq!(replicates(unlogged(1)), one("unlogged", "db2", Fails));
+    assert_eq!(replicates(unlogged(2)), vec![], "it is neither the primary nor to be it");
     let tied = |world: &mut World| {
         let why = "temporary table".into();
         world.immovable.push(Immovable { node: "db1".into(), who: "session 5".into(), why });

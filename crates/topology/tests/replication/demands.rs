@@ -33,7 +33,7 @@ impl World {
     fn demand_nobody_has_more(&self, node: usize) {
         let has: BTreeSet<u64> = self.servers[node].applied.iter().map(|it| it.uid).collect();
         for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| *number != node) {
-            let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);
+            let was_reached = self.could_be_reached(number);
             let has_ended = server.source.is_some_and(|source| !self.servers[source].up);
             let counts = self.semi_sync && has_ended && server.up && !server.frozen;
             let is_its_own = server.has_written || server.delay_s > 0;
@@ -57,10 +57,16 @@ impl World {
         assert!(is_cut || !self.is_gentle, "{name} is made read only while it is served:\n{}", self.tail());
     }
 
+    /// For a while this process has run, and nothing was between it and the server.
+    fn could_be_reached(&self, number: usize) -> bool {
+        let since = self.reachable_since[number].max(self.stalled_until);
+        self.now.saturating_sub(since) > Duration::from_secs(3)
+    }
+
     /// No other server that could have been reached for a while is writable. One that hangs in its commits cannot be made read only.
     fn demand_one_writer_beside(&self, node: usize) {
         for (number, server) in self.servers.iter().enumerate() {
-            let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);
+            let was_reached = self.could_be_reached(number);
             let commits = server.up && !server.frozen && server.stuck.is_none();
             let is_writer = number != node && commits && !server.read_only;
             assert!(

@@ -91,6 +91,7 @@ fn findings(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Vec<Find
     apart(nodes, &mut findings);
     filtered(nodes, &mut findings);
     remembered(nodes, marks, &mut findings);
+    unlogged(nodes, &mut findings);
     acknowledged(nodes, semi_sync, &mut findings);
     bypass(settings, nodes, &mut findings);
     managers(nodes, &mut findings);
@@ -264,6 +265,21 @@ fn remembered(nodes: &[NodeFacts], marks: &Marks, findings: &mut Findings) {
                 "what they left out is missing, so it never becomes the primary: drain it, make it a copy of the primary (mariadb-backup), and undrain it",
             );
         }
+    }
+}
+
+/// Servers that log only some databases.
+fn unlogged(nodes: &[NodeFacts], findings: &mut Findings) {
+    for (filters, who) in
+        alike(nodes, |said| Some(said.unlogged.clone()).filter(|filters| !filters.is_empty()))
+    {
+        findings.note(
+            Weight::Problem,
+            who,
+            format!("it leaves some databases out of its binlog: {filters}"),
+            "what is written there while it is the primary is on no other server, no position shows it, and a failover loses it: take that out of its my.cnf, restart \
+             it, and make the others copies of it (mariadb-backup), if it has been the primary",
+        );
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Said {
     pub bypass: Option<Vec<Bypass>>,
     /// What is wrong with the account that replicas log in with.
     pub replicas_account: Option<ReplicasAccount>,
+    /// What it leaves out of its binlog; empty if nothing, or if the account may not ask.
+    pub unlogged: String,
     /// The hosts from which running Understudys manage it.
     pub managers: Vec<String>,
 }
@@ -133,6 +135,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
     let bypass = accounts::bypass(&mut link, DEADLINE).await?;
+    let unlogged = manager::unlogged(&mut link, DEADLINE).await?.unwrap_or_default();
     let managers = manager::rival::managers(&mut link, DEADLINE).await?;
     link.quit();
     Ok(Said {
@@ -143,6 +146,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         lacks,
         lacks_for_errant,
         bypass,
+        unlogged,
         managers,
         replicas_account: match replicas {
             Some(replicas) => replicas_account::check(address, replicas, DEADLINE).await,

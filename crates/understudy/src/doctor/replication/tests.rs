@@ -94,6 +94,22 @@ fn with(name: &str, value: &str, only: Option<u32>) -> Vec<Finding> {
 }
 
 #[test]
+fn databases_that_are_not_logged_are_told() {
+    let nodes = servers(|number, node| {
+        if number == 1 {
+            node.said.as_mut().unwrap().unlogged = "Binlog_Ignore_DB = shop".into();
+        }
+    });
+    let found = report(&settings(), &nodes, &Marks::default()).findings;
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.nodes == ["db1"] && finding.what.contains("Binlog_Ignore_DB = shop")),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn what_serve_has_seen_of_a_server_is_told() {
     let marks = Marks {
         renumbered: vec!["db2".into()],
