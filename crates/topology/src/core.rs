@@ -364,6 +364,15 @@ impl Core {
         self.hold_until_heard(id, Doubt { why, wants_link, asked_from });
     }
 
+    /// This process did not run: the node may have restarted, and an answer from before that says nothing.
+    pub fn doubt_anew(&mut self, id: NodeId, why: String) {
+        self.doubt(id, why, false);
+        let now = self.now;
+        if let Some(doubt) = &mut self.node_mut(id).doubt {
+            doubt.asked_from = now;
+        }
+    }
+
     /// The node does not answer its probes: it takes no new transactions until it answers one of them, however late.
     pub fn doubt_silent(&mut self, id: NodeId, why: String) {
         self.hold_until_heard(id, Doubt { why, wants_link: false, asked_from: Duration::ZERO });

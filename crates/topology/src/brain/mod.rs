@@ -195,7 +195,7 @@ impl Brain {
             // Meanwhile the primary may have restarted without some of what it had, which the end of its link would have shown.
             if let Some(writer) = core.writer.filter(|writer| core.node(*writer).linked) {
                 let why = format!("this process did not run for {}, and it may have restarted", seconds(gap));
-                core.doubt(writer, why, false);
+                core.doubt_anew(writer, why);
             }
         }
         core.say(

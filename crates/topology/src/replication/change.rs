@@ -43,6 +43,8 @@ pub(super) struct Fence {
     pub is_planned: bool,
     /// Since when none of the proxy's statements can run on any other server. What such a server commits later is acknowledged to no client.
     pub quiet_since: Option<Now>,
+    /// How many transactions of the lost primary are not on the new one, as was said when it was chosen or since; `None` if not known.
+    pub missing_said: Option<u128>,
     /// The servers that were ordered to become read only.
     demoted: BTreeMap<NodeId, Demotion>,
     /// The servers that were ordered to stop fetching from the old primary.
@@ -87,6 +89,7 @@ impl Replication {
                 lost,
                 is_planned,
                 quiet_since: None,
+                missing_said: self.lacked_of_last(core, to),
                 demoted: BTreeMap::new(),
                 parted: BTreeMap::new(),
                 old_follows: OldFollows::Unasked,

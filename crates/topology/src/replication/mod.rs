@@ -291,6 +291,8 @@ impl Replication {
             if let Some((_, give_up)) = &mut server.order {
                 *give_up += gap;
             }
+            // It may have attached to the primary again meanwhile, and acknowledged.
+            server.left = false;
         }
         if let Some(fence) = &mut self.fence {
             fence.quiet_since = None;

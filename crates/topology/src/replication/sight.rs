@@ -173,6 +173,7 @@ impl Replication {
     /// The server has reported its status.
     pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         self.note_writable(id, status.read_only);
+        self.say_what_is_missing_now(core, id);
         if core.writer == Some(id) {
             self.in_time(id, asked);
             self.prove_anew(core, id);
@@ -352,7 +353,7 @@ impl Replication {
         let unproven = unproven.filter(|_| lost.is_none());
         let gone = || self.lacks_acknowledged(core, id, status).filter(|_| unproven.is_none());
         let lost = lost.or_else(gone);
-        self.has_reverted |= lost.is_some();
+        self.has_reverted |= lost.is_some() || unproven.is_some();
         let server = self.server_mut(id);
         server.is_unproven = unproven.is_some();
         server.lost = lost.or(unproven);

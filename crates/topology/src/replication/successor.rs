@@ -19,6 +19,7 @@ use super::sight::{all_of, answers, has_each, history, own};
 use super::status::ReplicationStatus;
 use super::{Replication, words};
 use crate::NodeId;
+use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
@@ -419,18 +420,46 @@ impl Replication {
                 .zip(line)
                 .is_some_and(|(status, line)| all_of(status).lacks_before_its_last(line))
         };
-        let gap = word.position.as_ref().zip(has(core, to)).and_then(|(last, has)| has.behind_by(last).ok());
         if is_apart() {
             return format!("; how much of what {primary} wrote is not on it is not known");
         }
         let later = format!("what {primary} wrote {within}after its last word");
-        match gap.map(|gap| gap.total()) {
+        match self.lacked_of_last(core, to) {
             None => format!("; what {primary} wrote last is not known"),
             Some(0) => format!("; {later} may be lost"),
             Some(1) => format!("; 1 transaction of {primary} is not on it, and {later} may be lost, too"),
             Some(count) => {
                 format!("; {count} transactions of {primary} are not on it, and {later} may be lost, too")
             }
+        }
+    }
+}
+
+impl Replication {
+    /// How many transactions the server lacks of what the primary had in its last report; `None` if that is not known.
+    pub(super) fn lacked_of_last(&self, core: &Core, to: NodeId) -> Option<u128> {
+        let last = self.last_word.as_ref()?.position.as_ref()?;
+        Some(has(core, to)?.behind_by(last).ok()?.total())
+    }
+
+    /// The server that was chosen has reported its status. Had it restarted since, it may lack more than was said when it was chosen.
+    pub(super) fn say_what_is_missing_now(&mut self, core: &mut Core, id: NodeId) {
+        let missing = self.lacked_of_last(core, id);
+        let waited = self.last_word.as_ref().is_some_and(|word| word.waited);
+        let Some(fence) = self.fence.as_mut().filter(|fence| fence.to == id && !fence.is_planned && !waited)
+        else {
+            return;
+        };
+        let Some(lost) = fence.lost.filter(|lost| *lost != id) else { return };
+        if missing > fence.missing_said && fence.missing_said.is_some() {
+            fence.missing_said = missing;
+            let text = format!(
+                "{} has restarted since it was chosen: {} transactions of {} are not on it",
+                core.name(id),
+                missing.unwrap_or_default(),
+                core.name(lost)
+            );
+            core.say(Level::Warn, text);
         }
     }
 }

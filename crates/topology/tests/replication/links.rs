@@ -82,29 +82,36 @@ impl World {
     pub fn connect(&mut self, node: usize) {
         let process = self.process;
         let there = self.delay(1, 4);
+        self.later(there, move |world| world.arrive(process, node));
+    }
+
+    /// A connection attempt has come to the server.
+    fn arrive(&mut self, process: u64, node: usize) {
+        if process != self.process {
+            return;
+        }
         let id = NodeId(node as u8);
-        self.later(there, move |world| {
-            if process != world.process {
-                return;
-            }
-            let server = &world.servers[node];
-            let hangs = server.up && (server.frozen || !server.lets_in());
-            if !world.reaches(None, node) || hangs {
-                // One attempt at a time: where another has succeeded meanwhile, this one was that.
-                world.later(PROBE, move |world| {
-                    if process == world.process && world.linked[node].is_none() {
-                        world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::TimedOut });
-                    }
-                });
-            } else if !server.up {
-                world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::Refused });
-            } else {
-                world.linked[node] = Some(server.life);
-                let greeting = greeting(server.is_mysql);
-                world.tell(Fact::LinkUp { node: id, greeting });
-                world.ask(node);
-            }
-        });
+        let server = &self.servers[node];
+        let hangs = server.up && (server.frozen || !server.lets_in());
+        if !self.reaches(None, node) || hangs {
+            // One attempt at a time: where another has succeeded meanwhile, this one was that.
+            self.later(PROBE, move |world| {
+                if process == world.process && world.linked[node].is_none() {
+                    world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::TimedOut });
+                }
+            });
+        } else if !server.up {
+            self.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::Refused });
+        } else if self.now <= self.link_ended_at[node] {
+            // The end of the link before this one is told first.
+            let rest = self.link_ended_at[node].saturating_sub(self.now) + Duration::from_micros(1);
+            self.later(rest, move |world| world.arrive(process, node));
+        } else {
+            self.linked[node] = Some(server.life);
+            let greeting = greeting(server.is_mysql);
+            self.tell(Fact::LinkUp { node: id, greeting });
+            self.ask(node);
+        }
     }
 
     pub fn connect_anew(&mut self, node: usize) {
@@ -135,6 +142,7 @@ impl World {
     pub fn end_link(&mut self, node: usize) {
         if self.reaches(None, node) && self.linked[node].take().is_some() {
             let delay = self.delay(0, 2);
+            self.link_ended_at[node] = self.now + delay;
             self.tell_later(delay, Fact::LinkEnded { node: NodeId(node as u8), how: LinkEnd::Closed });
         }
     }

@@ -22,12 +22,18 @@ const ROUNDED: Duration = Duration::from_millis(100);
 
 impl World {
     pub fn note_price(&mut self, sentence: &str) {
-        if sentence.contains(" is to write, term ") {
+        if sentence.contains(" is to write, term ")
+            || sentence.contains(" has restarted since it was chosen: ")
+        {
             self.stated = self.read_price(sentence);
         }
     }
 
     fn read_price(&self, sentence: &str) -> Option<Stated> {
+        if let Some((_, rest)) = sentence.split_once(" has restarted since it was chosen: ") {
+            let count = rest.split(' ').next()?.parse().ok()?;
+            return Some(Stated { count, from: self.stated.as_ref()?.from });
+        }
         // What stands before may speak of transactions, too.
         let (_, sentence) = sentence.split_once(" is to write, term ")?;
         if !sentence.contains("may be lost") {

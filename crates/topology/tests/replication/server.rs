@@ -83,6 +83,8 @@ pub struct Server {
     pub unacknowledged: VecDeque<u64>,
     pub acknowledged_count: u64,
     pub applied: Vec<Transaction>,
+    /// So many of those were there when it started: they are on its disk.
+    pub on_disk: usize,
     /// Its binlog begins with this one: RESET MASTER.
     pub logged_from: usize,
     /// It was made from a copy of another (mariadb-backup) that stood here: its own binlog begins after this one.
@@ -151,7 +153,8 @@ impl Server {
     /// It comes back after a crash, read only, its threads stopped; without what it wrote from `lost_from` on.
     pub fn start(&mut self, lost_from: Option<Duration>) {
         if let Some(from) = lost_from {
-            while self.applied.last().is_some_and(|last| last.server == self.id && last.at >= from) {
+            let is_lost = |last: &Transaction| last.server == self.id && last.at >= from;
+            while self.applied.len() > self.on_disk && self.applied.last().is_some_and(is_lost) {
                 self.applied.pop();
             }
             self.newest.clear();
@@ -166,6 +169,7 @@ impl Server {
                 self.slave_pos = stands_at;
             }
         }
+        self.on_disk = self.applied.len();
         self.stop_threads();
         self.error.clear();
         self.fetch_error.clear();
@@ -195,6 +199,7 @@ impl Server {
     /// Its data is a copy of another's, without the binlogs of that; MySQL keeps all GTIDs with the data. It does not run.
     pub fn become_copy_of(&mut self, source: &Self) {
         self.applied.clone_from(&source.applied);
+        self.on_disk = self.applied.len();
         self.received.clear();
         self.on_the_way.clear();
         self.source = None;

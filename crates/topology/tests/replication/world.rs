@@ -68,6 +68,8 @@ pub struct World {
     pub linked: Vec<Option<u64>>,
     /// For each server: when its last answer in transit arrives.
     pub answers_until: Vec<Duration>,
+    /// For each server: when the manager was, or is, told that its last link has ended.
+    pub link_ended_at: Vec<Duration>,
     /// Whether packets get from the manager (`None`) or a server to a server.
     pub cut_off: Vec<(Option<usize>, usize)>,
     pub routes: Option<Arc<Routes>>,
@@ -153,6 +155,7 @@ impl World {
             disk_fails: false,
             linked: vec![None; count],
             answers_until: vec![Duration::ZERO; count],
+            link_ended_at: vec![Duration::ZERO; count],
             cut_off: Vec::new(),
             routes: None,
             lanes: String::new(),

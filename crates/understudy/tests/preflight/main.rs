@@ -27,7 +27,6 @@ mod writers;
 
 use std::time::{Duration, Instant};
 
-use lab::stage::account::APP_SCHEMA;
 use mysql_async::prelude::Queryable;
 use program::{Serving, until};
 use scene::{Scene, is_well, status_when, writer};
@@ -176,18 +175,13 @@ async fn locked(scene: &Scene, serving: &Serving) {
 }
 
 async fn broken(scene: &Scene, serving: &Serving) {
-    // One that somebody has merely stopped is started again at once.
-    let row = format!("INSERT INTO {APP_SCHEMA}.w VALUES (997, 1)");
-    scene.stage.run_in("db2", &format!("SET sql_log_bin = 0; {row}")).await.unwrap();
-    scene.stage.run_in("db1", &row).await.unwrap();
+    scene.break_applying("db1", &["db2"]).await;
     scene.stage.run_in("db2", "SET GLOBAL event_scheduler = OFF").await.unwrap();
     let table = until_found(serving, "not_applying db2 fails", 1);
     let said = serving.ask(&["switchover", "--check", "--to", "db2"]).with(1);
     assert!(said.contains("from db1 to db2: it would be refused: "), "{said}");
     assert!(sentence(&table, "not_applying").contains("Duplicate entry"), "{table:#}");
-    // As it is told: what it stumbled over is mended, and it is started.
-    let mended = format!("SET sql_log_bin = 0; DELETE FROM {APP_SCHEMA}.w WHERE writer = 997; START SLAVE");
-    scene.stage.run_in("db2", &mended).await.unwrap();
+    scene.mend_applying(&["db2"]).await;
     until_clean(serving);
 }
 

@@ -59,6 +59,7 @@ async fn remedies_for_another_setup_lead_where_they_say() {
             );
         }
     }
+    unlogged(&scene, &serving).await;
     drop(serving);
     ring(&scene).await;
     scene.stage.down().await.unwrap();
@@ -174,6 +175,27 @@ async fn make(scene: &Scene, primary: &str, third: &str, wrong: Wrong) {
             restart(scene).await;
         }
     }
+}
+
+/// A server that leaves a database out of its binlog is told of, and no order goes there before the remedy was followed.
+async fn unlogged(scene: &Scene, serving: &Serving) {
+    configure(scene, "log-bin = binlog", "log-bin = binlog\nbinlog-ignore-db = left_out");
+    restart(scene).await;
+    status_when(serving, "all are well", is_well);
+    let said = serving.ask(&["switchover", "--to", NODE]).with(1);
+    assert!(said.contains("leaves some databases out of its binlog (Binlog_Ignore_DB = left_out)"), "{said}");
+    let (verdict, remedy) = row(serving, NODE, "unlogged").unwrap();
+    assert_eq!((&*verdict, &*remedy), ("fails", "take that out of its my.cnf, and restart it"));
+    for command in [&["doctor"][..], &["serve", "--check"]] {
+        let said = serving.ask(command).with(1);
+        assert!(said.contains("Binlog_Ignore_DB = left_out"), "{said}");
+    }
+    configure(scene, "\nbinlog-ignore-db = left_out", "");
+    restart(scene).await;
+    status_when(serving, "all are well", is_well);
+    serving.ask(&["switchover", "--to", NODE]).with(0);
+    serving.ask(&["switchover", "--to", "db1"]).with(0);
+    status_when(serving, "all are as before", |status| is_well(status) && writer(status) == "db1");
 }
 
 fn printed(serving: &Serving, wrong: Wrong) -> String {

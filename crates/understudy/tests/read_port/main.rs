@@ -90,9 +90,9 @@ async fn reads_go_on_whatever_becomes_of_the_servers() {
     readers.settle_on(&ids[1..]).await.is_right("spread");
     told("reads are spread");
 
-    scene.stage.run_in("db2", "STOP SLAVE SQL_THREAD").await.unwrap();
+    scene.break_applying("db1", &["db2"]).await;
     readers.settle_on(&ids[2..]).await.is_right("a replica does not apply");
-    scene.stage.run_in("db2", "START SLAVE SQL_THREAD").await.unwrap();
+    scene.mend_applying(&["db2"]).await;
     status_when(&serving, "db2 takes reads again", read_by(&["db2", "db3"]));
     told("a replica that stopped applying gave its sessions up, and came back");
 

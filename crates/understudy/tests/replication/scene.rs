@@ -99,6 +99,28 @@ impl Scene {
         until("the server has ended", || has_ended().then_some(()));
     }
 
+    /// The replicas' SQL threads end with an error, as each has a row already that the primary writes. (One that somebody has merely stopped is
+    /// started again.)
+    #[allow(dead_code)] // of another test program
+    pub async fn break_applying(&self, primary: &str, nodes: &[&str]) {
+        let row = format!("INSERT INTO {APP_SCHEMA}.w VALUES ({IN_THE_WAY}, 1)");
+        for node in nodes {
+            self.stage.run_in(node, &format!("SET sql_log_bin = 0; {row}")).await.unwrap();
+        }
+        self.stage.run_in(primary, &row).await.unwrap();
+    }
+
+    /// They apply again.
+    #[allow(dead_code)] // of another test program
+    pub async fn mend_applying(&self, nodes: &[&str]) {
+        let mend = format!(
+            "SET sql_log_bin = 0; DELETE FROM {APP_SCHEMA}.w WHERE writer = {IN_THE_WAY}; START SLAVE SQL_THREAD"
+        );
+        for node in nodes {
+            self.stage.run_in(node, &mend).await.unwrap();
+        }
+    }
+
     pub async fn rows(&self, node: &str, told: &WriterResult) -> Vec<(u64, u64)> {
         let query = format!(
             "SELECT writer, number FROM {APP_SCHEMA}.w WHERE writer IN ({}) ORDER BY 1, 2",
@@ -144,6 +166,10 @@ impl Scene {
 pub fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
     until(what, || Some(serving.status()).filter(&fits))
 }
+
+/// No writer of the tests has this number.
+#[allow(dead_code)] // of another test program
+const IN_THE_WAY: u64 = 1_000_000_000;
 
 pub fn writer(status: &Value) -> String {
     status["writer"].as_str().unwrap_or_default().to_owned()

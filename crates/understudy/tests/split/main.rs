@@ -140,12 +140,12 @@ async fn sessions_read_what_they_wrote_whatever_becomes_of_the_servers() {
     }
     told("a replica was killed, and one was frozen");
 
-    scene.stage.run_in("db2", "STOP SLAVE SQL_THREAD").await.unwrap();
-    scene.stage.run_in("db3", "STOP SLAVE SQL_THREAD").await.unwrap();
+    scene.break_applying("db1", &["db2", "db3"]).await;
+    status_when(&serving, "the primary takes the reads", |status| {
+        ["db2", "db3"].iter().all(|node| scene.node(status, node)["reads"]["lane"] != "open")
+    });
     sleep(Duration::from_secs(1)).await;
-    for node in ["db2", "db3"] {
-        scene.stage.run_in(node, "START SLAVE SQL_THREAD").await.unwrap();
-    }
+    scene.mend_applying(&["db2", "db3"]).await;
     status_when(&serving, "both take reads again", read_by(&["db2", "db3"]));
     readers.since().is_right("no replica applies");
     told("no replica applied for a second");
