@@ -14,6 +14,8 @@ use topology::flavor::Dialect;
 use topology::heartbeat::Stall;
 use topology::replication::{Channel, ReplicationStatus, SemiSync};
 
+use crate::events::Has;
+
 /// One transaction: the server that wrote it first, its number in the domain, and its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
@@ -57,6 +59,9 @@ pub struct Server {
     /// What its source wrote and it leaves out, as its channel shows that.
     pub filters: Vec<String>,
     pub refuses: bool,
+    /// What it has of the event of the event scheduler, and whether it refuses to enable it.
+    pub event: Has,
+    pub refuses_events: bool,
     /// The answer to its next order takes its time.
     pub answers_late: bool,
     /// The servers whose new connections it refuses.
@@ -193,6 +198,7 @@ impl Server {
     /// Its data is a copy of another's, without the binlogs of that; MySQL keeps all GTIDs with the data. It does not run.
     pub fn become_copy_of(&mut self, source: &Self) {
         self.applied.clone_from(&source.applied);
+        self.event = source.event;
         self.received.clear();
         self.on_the_way.clear();
         self.source = None;
