@@ -82,7 +82,7 @@ pub(crate) struct Cycle {
     pub replication: Option<Account>,
     /// The highest term of any order that was sent to a server.
     pub newest_order: Arc<AtomicU64>,
-    /// Which events each server ran.
+    /// Which events the primary runs, or is to run.
     pub events: Arc<Events>,
     /// The links that stand ready for orders to servers.
     pub ready: Arc<servers::Ready>,

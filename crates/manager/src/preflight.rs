@@ -191,7 +191,7 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events
         Err(LinkError::Rejected { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let listed = crate::events::listed(link, within).await?;
+    let listed = crate::events::listed(link, &[], within).await?;
     let running = link.query(events::RUNNING, within).await?.len();
     let mut definers: Vec<String> = listed.enabled.into_iter().map(|event| event.definer).collect();
     let enabled = definers.len();

@@ -156,7 +156,7 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once. Everything else arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let Opened { store, saved, loans, component, written, newest_row_unix_ms, thread: store_thread } =
+    let Opened { store, saved, loans, component, written, events, newest_row_unix_ms, thread: store_thread } =
         Store::open(&settings.store)?;
     let restored = restore(&settings, &saved, component, written, newest_row_unix_ms);
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -187,7 +187,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
             let questions = Arc::new(question::turn());
             let loans = Arc::new(Loans::new(store.clone(), names_and_addresses(&cluster), loans));
             let means = Means::new(&cluster, login.clone(), numbers.all());
-            let events = Arc::new(Events::default());
+            let events = Arc::new(Events::new(store.clone(), events));
             let making = Making {
                 settings: cluster.clone(),
                 numbers: numbers.all().to_vec(),

@@ -1,4 +1,5 @@
-//! The SQLite file: term, writer, drains and settings that were changed for a while (each on disk before it is used), and the journal.
+//! The SQLite file: term, writer, drains, settings that were changed for a while and the primary's events (each on disk before it is used), and the
+//! journal.
 //!
 //! Requests arrive through a queue and are handled by one thread, because a write blocks until it is on disk. Of what waits, decisions are
 //! written first, so that a journal row never delays a failover. There are two connections: decisions are synced at each commit
@@ -15,6 +16,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::oneshot;
 use topology::galera::Component;
 use topology::replication::Written;
+use topology::replication::kept_events::Kept;
 use topology::view::Level;
 
 use crate::hurry::loan::Loan;
@@ -39,7 +41,9 @@ const TABLES_SINCE: &str = "
     CREATE TABLE IF NOT EXISTS component (id INTEGER PRIMARY KEY CHECK (id = 1), view TEXT NOT NULL);
     -- What the primary of a primary-replica setup reported last, as JSON.
     CREATE TABLE IF NOT EXISTS written (id INTEGER PRIMARY KEY CHECK (id = 1), report TEXT NOT NULL,
-        at_unix_ms INTEGER NOT NULL);";
+        at_unix_ms INTEGER NOT NULL);
+    -- The events that the primary of a primary-replica setup runs, or is to run, as JSON.
+    CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY CHECK (id = 1), kept TEXT NOT NULL);";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
 /// Journal rows that are kept: of decisions, and of advice.
@@ -135,6 +139,8 @@ pub(crate) enum Work {
     Written(Written, u64),
     /// Replaces the list of changed settings.
     Lend(Vec<Loan>, OnWritten),
+    /// Replaces the events that the primary runs, or is to run.
+    KeepEvents(Kept, OnWritten),
     Note(JournalRow, Shelf),
     Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
 }
@@ -153,13 +159,23 @@ impl Store {
         let loans = file.loans().map_err(|error| explain(path, &error))?;
         let component = file.component().map_err(|error| explain(path, &error))?;
         let written = file.written().map_err(|error| explain(path, &error))?;
+        let events = file.events().map_err(|error| explain(path, &error))?;
         let newest_row_unix_ms = file.newest_row_unix_ms().map_err(|error| explain(path, &error))?;
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
-        Ok(Opened { store: Store { queue }, saved, loans, component, written, newest_row_unix_ms, thread })
+        Ok(Opened {
+            store: Store { queue },
+            saved,
+            loans,
+            component,
+            written,
+            events,
+            newest_row_unix_ms,
+            thread,
+        })
     }
 
     /// Queues a request; `Err` returns it when the thread is gone.
@@ -176,6 +192,8 @@ pub(crate) struct Opened {
     pub component: Option<Component>,
     /// What the primary reported last, and when that was written, in milliseconds since 1970.
     pub written: Option<(Written, u64)>,
+    /// The events that the primary runs, or is to run.
+    pub events: Option<Kept>,
     /// When the newest journal row was written, in milliseconds since 1970.
     pub newest_row_unix_ms: Option<u64>,
     pub thread: JoinHandle<()>,
@@ -292,12 +310,14 @@ impl File {
         while let Ok(first) = work.recv() {
             let mut waiting = vec![first];
             waiting.extend(work.try_iter());
-            let (saves, others): (Vec<Work>, Vec<Work>) =
-                waiting.into_iter().partition(|work| matches!(work, Work::Save(..) | Work::Lend(..)));
+            let is_save =
+                |work: &Work| matches!(work, Work::Save(..) | Work::Lend(..) | Work::KeepEvents(..));
+            let (saves, others): (Vec<Work>, Vec<Work>) = waiting.into_iter().partition(is_save);
             for save in saves {
                 let (result, told) = match save {
                     Work::Save(saved, told) => (self.save(&saved), told),
                     Work::Lend(loans, told) => (self.lend(&loans), told),
+                    Work::KeepEvents(kept, told) => (self.keep_events(&kept), told),
                     Work::Remember(..) | Work::Written(..) | Work::Note(..) | Work::Last(..) => continue,
                 };
                 told(result.map_err(|error| explain(&self.path, &error)));
@@ -314,7 +334,7 @@ impl File {
                         // The one who asked may have gone.
                         let _ = reply.send(result);
                     }
-                    Work::Save(..) | Work::Lend(..) => {}
+                    Work::Save(..) | Work::Lend(..) | Work::KeepEvents(..) => {}
                 }
             }
             self.note(&rows);
@@ -440,6 +460,27 @@ impl File {
         if let Err(error) = done {
             tracing::warn!("the primary's last report could not be written: {error}");
         }
+    }
+
+    fn events(&self) -> rusqlite::Result<Option<Kept>> {
+        let kept: Option<String> = self
+            .decisions
+            .query_row("SELECT kept FROM events WHERE id = 1", [], |row| row.get(0))
+            .optional()?;
+        Ok(kept.and_then(|kept| match serde_json::from_str(&kept) {
+            Ok(kept) => Some(kept),
+            Err(error) => {
+                tracing::warn!("what the store has of the primary's events cannot be read: {error}");
+                None
+            }
+        }))
+    }
+
+    fn keep_events(&mut self, kept: &Kept) -> rusqlite::Result<()> {
+        let kept = serde_json::to_string(kept)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let statement = "INSERT INTO events (id, kept) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET kept = excluded.kept";
+        self.decisions.execute(statement, [kept]).map(drop)
     }
 
     /// A journal that cannot be written is no reason to stop: the log has the same sentence.
@@ -593,10 +634,10 @@ pub(crate) mod tests {
     fn what_is_saved_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let Opened { store, saved, loans, component, written, thread, newest_row_unix_ms } =
+        let Opened { store, saved, loans, component, written, events, thread, newest_row_unix_ms } =
             Store::open(&path).unwrap();
         assert_eq!((saved, loans, component, newest_row_unix_ms), (Saved::default(), vec![], None, None));
-        assert_eq!(written, None);
+        assert_eq!((written, events), (None, None));
         let eight = Saved {
             term: 8,
             writer: Some("db2".into()),
@@ -641,6 +682,10 @@ pub(crate) mod tests {
         for (position, at_unix_ms) in [("0-1-8", 3), ("0-1-9", 4)] {
             assert!(store.send(Work::Written(report(position), at_unix_ms)).is_ok());
         }
+        let kept = |address: &str| Kept { primary: address.into(), is_due: true, ..Kept::default() };
+        for address in ["h:1", "h:2"] {
+            save(&store, |told| Work::KeepEvents(kept(address), told)).unwrap();
+        }
         for text in ["one", "two", "three"] {
             let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
             assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
@@ -655,6 +700,7 @@ pub(crate) mod tests {
         assert_eq!((opened.saved, opened.loans), (eight, vec![loan("db2"), loan("db3")]));
         assert_eq!((opened.newest_row_unix_ms, opened.component), (Some(5), Some(view(8))));
         assert_eq!(opened.written, Some((report("0-1-9"), 4)));
+        assert_eq!(opened.events, Some(kept("h:2")));
     }
 
     #[test]
@@ -662,7 +708,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE filtered; DROP TABLE component; DROP TABLE written; ALTER TABLE journal DROP COLUMN is_advice;
+        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE filtered; DROP TABLE component; DROP TABLE written; DROP TABLE events; ALTER TABLE journal DROP COLUMN is_advice;
             INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
         Connection::open(&path).unwrap().execute_batch(older).unwrap();
         let Opened { store, loans, .. } = Store::open(&path).unwrap();

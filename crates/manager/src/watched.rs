@@ -67,7 +67,7 @@ pub(crate) struct Making {
     pub questions: Arc<Semaphore>,
     /// The nodes' settings that are changed for a while.
     pub loans: Arc<Loans>,
-    /// Which events each server ran.
+    /// Which events the primary runs, or is to run.
     pub events: Arc<Events>,
 }
 

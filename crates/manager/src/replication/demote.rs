@@ -26,7 +26,7 @@ const LAST: Duration = Duration::from_millis(50);
 pub(super) async fn demote(server: &mut Server, events: &Events, for_good: bool) -> Result<Position, Failed> {
     read_only(server, for_good).await?;
     if for_good {
-        events::stop_within(server, events, EVENTS_MAX).await;
+        events::stop_within(server, events, true, EVENTS_MAX).await;
     } else {
         events::stop(server, events).await?;
     }

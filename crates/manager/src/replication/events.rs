@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use topology::flavor::Dialect;
-use topology::replication::events::{self, Event};
+use topology::replication::events::{self, Event, Listed};
+use topology::replication::kept_events::Left;
 
 use super::demote::end;
 use super::server::Server;
 use crate::act::Failed;
-use crate::events::{Events, Ran};
+use crate::events::Events;
 
 /// How long an execution that has begun may go on in a switchover.
 const EXECUTION_MAX: Duration = Duration::from_millis(250);
@@ -20,12 +21,12 @@ const RIGHTS: &str = "the account needs EVENT, SET USER and BINLOG ADMIN ON *.*"
 /// ER_EVENT_DOES_NOT_EXIST: dropped meanwhile.
 const DROPPED: u16 = 1539;
 
-/// Stops the events of a server that is read only, since one whose definer may write there would go on: they are disabled as on a replica,
-/// without a transaction. Executions that have begun may end within [`EXECUTION_MAX`], and are killed then. A server that does not grant this
+/// Stops the events of a server that is read only, since one whose definer may write there would go on: which ones ran is written to disk, and
+/// they are disabled as on a replica, without a transaction. Executions that have begun may end within [`EXECUTION_MAX`], and are killed then. A server that does not grant this
 /// is let go as it is, with a warning.
 pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<(), Failed> {
     let left = server.left();
-    match try_stop(server, events, left, EXECUTION_MAX).await {
+    match try_stop(server, events, true, left, EXECUTION_MAX).await {
         Err(failed) if is_refused(&failed) => {
             warn(server, failed);
             Ok(())
@@ -35,9 +36,9 @@ pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<(), Fai
 }
 
 /// The same where something else waits for it, or it is tried again later: executions are killed at once, and what is not done `within` that
-/// time is only a warning.
-pub(super) async fn stop_within(server: &mut Server, events: &Events, within: Duration) {
-    if let Err(failed) = try_stop(server, events, within, Duration::ZERO).await {
+/// time is only a warning. `is_first`: it may have been the primary although nobody has said yet what the primary runs.
+pub(super) async fn stop_within(server: &mut Server, events: &Events, is_first: bool, within: Duration) {
+    if let Err(failed) = try_stop(server, events, is_first, within, Duration::ZERO).await {
         warn(server, failed);
     }
 }
@@ -53,6 +54,7 @@ fn warn(server: &Server, failed: Failed) {
 async fn try_stop(
     server: &mut Server,
     events: &Events,
+    is_first: bool,
     within: Duration,
     execution_max: Duration,
 ) -> Result<(), Failed> {
@@ -60,8 +62,11 @@ async fn try_stop(
         return Ok(());
     }
     let begun = Instant::now();
-    let now = server.events(within).await?;
-    events.note_last(&server.address, &now);
+    let now = server.events(&events.known(), within).await?;
+    if !now.enabled.is_empty() {
+        let left = within.saturating_sub(begun.elapsed());
+        events.before_stop(&server.address, &now, is_first, left).await?;
+    }
     alter(server, &now.enabled.iter().collect::<Vec<_>>(), Event::disable, begun + within).await?;
     let disabled = Instant::now();
     while !server.ask(events::RUNNING).await?.is_empty() {
@@ -78,32 +83,60 @@ async fn try_stop(
     Ok(())
 }
 
-/// Has the server, which writes by now, run what the server at `of` ran; returns how many those are.
-pub(super) async fn run(server: &mut Server, of: &str, events: &Events) -> Result<usize, Failed> {
+/// Has the server, which writes by now, run what the primary before it ran; returns how many those are. `left`: what it does not run, where it fails.
+pub(super) async fn run(
+    server: &mut Server,
+    has_replaced: bool,
+    events: &Events,
+    left: &mut Left,
+) -> Result<usize, Failed> {
     if server.dialect != Dialect::MariaDb {
         return Ok(0);
     }
-    let now = server.events(server.left()).await?;
-    let Some(before) = events.of(of) else {
-        let is_known = of == server.address || now.elsewhere.is_empty();
-        let why = format!("{of} did not say which ones it ran since this program was started");
-        return if is_known { Ok(0) } else { Err(Failed::because(why)) };
-    };
-    let wanted = |event: &&Event| before.events.iter().any(|ran| ran.is(event));
-    let stopped: Vec<&Event> = now.elsewhere.iter().filter(wanted).collect();
+    let now = server.events(&events.known(), server.left()).await?;
+    *left = events.before_run(&server.address, &now, has_replaced);
+    if left.is_empty() {
+        events.done(&server.address);
+        return Ok(0);
+    }
+    if left.is_unknown {
+        return Err(Failed::because("nobody has said it since this program has run"));
+    }
+    let begun = std::mem::take(&mut left.events);
+    let done = try_run(server, &begun, left.scheduler, &now).await;
+    match &done {
+        Ok(_) => events.done(&server.address),
+        Err(_) => {
+            // Some of them may run. Where that cannot be asked, none of them is known to.
+            let known = server.events(&events.known(), server.left()).await;
+            let known = known.map(|now| events.left(&now));
+            *left = known.unwrap_or(Left { events: begun, ..left.clone() });
+        }
+    }
+    done
+}
+
+async fn try_run(
+    server: &mut Server,
+    stopped: &[Event],
+    scheduler: bool,
+    now: &Listed,
+) -> Result<usize, Failed> {
+    let (hidden, seen): (Vec<&Event>, Vec<&Event>) = stopped.iter().partition(|event| now.hides(event));
     let until = Instant::now() + server.left();
-    alter(server, &stopped, Event::enable, until).await.map_err(with_rights)?;
-    let count = stopped.len();
-    if before.scheduler && !now.scheduler && count > 0 {
+    alter(server, &seen, Event::enable, until).await.map_err(with_rights)?;
+    if scheduler {
         let started = server.order(events::START_SCHEDULER).await;
         started.map_err(|failed| Failed {
             why: format!("its event_scheduler is not ON: {}", failed.why),
             ..failed
         })?;
     }
-    let events_now = now.enabled.iter().chain(stopped).cloned().collect();
-    events.set(&server.address, Ran { events: events_now, scheduler: now.scheduler || before.scheduler });
-    Ok(count)
+    if let Some(event) = hidden.first() {
+        let why = format!("the events of {} cannot be seen: {RIGHTS}", event.schema);
+        return Err(Failed::because(why));
+    }
+    Ok(seen.len())
 }
 
 /// Runs that statement for each of the events, on this server only. One that the server refuses does not keep it from the others.
@@ -128,7 +161,8 @@ async fn alter(
         }
     }
     server.order(events::LOGGED).await?;
-    server.is_altered = false;
+    // A privilege counts for links that are opened after it was granted.
+    server.is_altered = refused.is_some();
     refused.map_or(Ok(()), Err)
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn follow(
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
     read_only(server, false).await?;
     // Of a primary that was lost, and has come back.
-    events::stop_within(server, events, EVENTS_MAX).await;
+    events::stop_within(server, events, false, EVENTS_MAX).await;
     let channels = server.channels().await?;
     let mut sessions_ended = 0;
     match &*channels {

@@ -8,7 +8,7 @@
 //!             position ── both threads run
 //!   reconnect its I/O thread restarted ── connected, or not
 //!   part      its I/O thread stopped
-//!   run       the events enabled that the primary before it ran
+//!   run       the events enabled that the primary before it ran, as far as nobody has disabled or dropped them
 //! ```
 //!
 //! An order that is given up must not take effect later. The server itself ends a statement when its time is over (max_statement_time; on
@@ -53,13 +53,13 @@ pub(crate) struct Means {
     pub address: String,
     /// The account to give orders with.
     pub login: Login,
-    /// The address of the source to follow, or of the primary before it.
+    /// The address of the source to follow.
     pub source: String,
     /// The account that replicas log in with there.
     pub account: Option<Account>,
     /// The highest term under which any server was given an order.
     pub newest: Arc<AtomicU64>,
-    /// Which events each server ran.
+    /// Which events the primary runs, or is to run.
     pub events: Arc<Events>,
     /// The links that stand ready.
     pub ready: Arc<Ready>,
@@ -77,12 +77,13 @@ pub(crate) fn term(action: &Action) -> Term {
     }
 }
 
-/// The other server that it is about: the source that it is to follow, or the primary that it has replaced.
+/// The source that it is to follow.
 pub(crate) fn source(action: &Action) -> Option<NodeId> {
     match action {
         Action::Follow { source, .. } | Action::Reconnect { source, .. } => Some(*source),
-        Action::RunEvents { of, .. } => Some(*of),
-        Action::Demote { .. } | Action::Promote { .. } | Action::Part { .. } => None,
+        Action::Demote { .. } | Action::Promote { .. } | Action::Part { .. } | Action::RunEvents { .. } => {
+            None
+        }
     }
 }
 
@@ -128,11 +129,14 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                 Err(why) => action::Outcome::PartFailed { node, term, why }.into(),
             })
         }
-        Action::RunEvents { node, term, within, .. } => {
-            let run = async |server: &mut Server| events::run(server, &means.source, &means.events).await;
-            let (outcome, _) = told(ordered(&means, order_term, within, run).await, |done| match done {
+        Action::RunEvents { node, has_replaced, term, within } => {
+            let events = &means.events;
+            let mut left = events.left_unseen(&means.address);
+            let run = async |server: &mut Server| events::run(server, has_replaced, events, &mut left).await;
+            let done = ordered(&means, order_term, within, run).await;
+            let (outcome, _) = told(done, |done| match done {
                 Ok(count) => action::Outcome::EventsRun { node, term, count }.into(),
-                Err(why) => action::Outcome::EventsFailed { node, term, why }.into(),
+                Err(why) => action::Outcome::EventsFailed { node, term, why, left }.into(),
             });
             // The advice for an error number is about the other orders.
             (outcome, None)

@@ -9,7 +9,7 @@ use protocol::gtid::Position;
 use tokio::time::{Instant, sleep};
 use topology::Term;
 use topology::flavor::Dialect;
-use topology::replication::events::Listed;
+use topology::replication::events::{Event, Listed};
 use topology::replication::{Channel, sql};
 
 use super::Means;
@@ -37,7 +37,7 @@ pub(super) struct Server {
     link: Link,
     /// The link stood ready before this order.
     stood: bool,
-    /// Its session has settings that the next order must not have.
+    /// Its session has settings that the next order must not have, or lacks privileges that the next order may have.
     pub is_altered: bool,
     /// Its address, for sentences.
     pub address: String,
@@ -175,10 +175,13 @@ impl Server {
         Ok(reading::channels(&rows))
     }
 
-    /// Its events. The server itself ends the question after that time.
-    pub async fn events(&mut self, within: Duration) -> Result<Listed, Failed> {
+    /// Its events, of which `known` may be some. The server itself ends the question after that time.
+    pub async fn events(&mut self, known: &[Event], within: Duration) -> Result<Listed, Failed> {
         self.ask(&sql::limit(self.dialect, within.as_secs_f64())).await?;
-        Ok(events::listed(&mut self.link, within + ANSWER_SLACK).await?)
+        let listed = events::listed(&mut self.link, known, within + ANSWER_SLACK).await?;
+        // A privilege counts for links that are opened after it was granted.
+        self.is_altered |= !listed.hidden.is_empty();
+        Ok(listed)
     }
 
     /// Its semi-synchronous settings.

@@ -4,9 +4,9 @@ use fixture::signal;
 use link::Secret;
 use protocol::gtid::{Family, Position};
 use tokio::time::Instant;
-use topology::replication::events::Listed;
 
 use super::*;
+use crate::events::tests::kept_in;
 use crate::settings::Password;
 
 const TERM: Term = Term(7);
@@ -29,7 +29,9 @@ fn server(id: u32) -> fixture::Server {
 fn means(server: &fixture::Server, user: &str, password: &str) -> Means {
     let secret = Secret::Password(password.into());
     let (address, login) = (server.address().to_string(), Login::new(user, secret));
-    let (newest, ready, events) = (Arc::default(), Arc::default(), Arc::default());
+    let (newest, ready) = (Arc::default(), Arc::default());
+    // The file stays usable for whoever has it open.
+    let events = Arc::new(kept_in(tempfile::tempdir().unwrap().path()));
     Means { address, login, source: String::new(), account: None, newest, ready, events }
 }
 
@@ -220,6 +222,7 @@ async fn commits_that_nobody_acknowledges_do_not_keep_a_server_from_becoming_rea
 /// One that runs in an hour, with a definer and a character set of its own, one that is disabled, and one that is for another server to run.
 const EVENTS: &str = "CREATE USER cleaner@'10.%'; SET sql_mode = 'ANSI_QUOTES'; SET NAMES latin1; SET @first = NOW() + INTERVAL 1 HOUR; \
     CREATE DEFINER = cleaner@'10.%' EVENT shop.`a b` ON SCHEDULE EVERY 1 HOUR STARTS @first DO DELETE FROM shop.t WHERE id > 99; \
+    CREATE EVENT shop.f ON SCHEDULE EVERY 1 HOUR STARTS @first DO SELECT 1; \
     CREATE EVENT shop.c ON SCHEDULE EVERY 1 HOUR DISABLE DO SELECT 1; \
     CREATE EVENT shop.d ON SCHEDULE EVERY 1 HOUR DISABLE ON SLAVE DO SELECT 1";
 /// What an order may change in the first one is its status.
@@ -227,11 +230,16 @@ const FIRST: &str = "SELECT STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COL
     FROM information_schema.EVENTS WHERE EVENT_NAME = 'a b'";
 const OTHERS: &str = "SELECT GROUP_CONCAT(STATUS ORDER BY EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_NAME IN ('c','d')";
 
-async fn run_events(means: Means) -> Result<usize, String> {
-    let action = Action::RunEvents { node: NODE, of: NodeId(1), term: TERM, within: WITHIN };
+/// How many events run now; or why they do not, and the names of those.
+async fn run_events(means: Means, has_replaced: bool) -> Result<usize, (String, Vec<String>)> {
+    let action = Action::RunEvents { node: NODE, has_replaced, term: TERM, within: WITHIN };
     match carry_out(action, means).await.0 {
         Outcome::Replication(action::Outcome::EventsRun { node: NODE, term: TERM, count }) => Ok(count),
-        Outcome::Replication(action::Outcome::EventsFailed { node: NODE, term: TERM, why }) => Err(why),
+        Outcome::Replication(action::Outcome::EventsFailed { node: NODE, term: TERM, why, left }) => {
+            let mut names: Vec<String> = left.events.into_iter().map(|event| event.name).collect();
+            names.sort();
+            Err((why, names))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -254,14 +262,15 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
                 INSERT INTO shop.t VALUES (3); END";
     beside.query(long).await;
     until("it runs", || one.sql("SELECT MAX(id) FROM shop.t") == "2").await;
-    let events = Arc::new(Events::default());
-    let of = |server| Means {
-        events: Arc::clone(&events),
-        source: one.address().to_string(),
-        ..means(server, "app", "secret")
-    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut events = Arc::new(kept_in(dir.path()));
+    let of =
+        |server, events: &Arc<Events>| Means { events: Arc::clone(events), ..means(server, "app", "secret") };
+    assert_eq!(run_events(of(&one, &events), false).await, Ok(0), "it is the first primary");
     let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
-    let demoted = carry_out(demote, of(&one)).await.0;
+    let demoted = carry_out(demote, of(&one, &events)).await.0;
+    // This program is killed, and begins again: what ran is on disk.
+    events = Arc::new(kept_in(dir.path()));
     let Outcome::Replication(action::Outcome::Demoted { position, .. }) = demoted else {
         panic!("{demoted:?}")
     };
@@ -276,7 +285,9 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
 
     promote(&two, Some(position), WITHIN).await.unwrap();
     assert_eq!(two.sql(FIRST), first("SLAVESIDE_DISABLED"));
-    assert_eq!(run_events(of(&two)).await, Ok(1));
+    // Of db1's events, one is dropped on the new primary before it is told.
+    two.sql("SET sql_log_bin = 0; DROP EVENT shop.f");
+    assert_eq!(run_events(of(&two, &events), true).await, Ok(1));
     assert_eq!(two.sql(FIRST), first("ENABLED"));
     assert_eq!(two.sql(OTHERS), "SLAVESIDE_DISABLED,SLAVESIDE_DISABLED", "it does not know them apart");
     assert_eq!(two.sql("SELECT @@GLOBAL.event_scheduler"), "ON", "as it was on the old one");
@@ -284,7 +295,7 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
     assert_eq!(one.sql("SELECT @@GLOBAL.gtid_current_pos"), two.sql("SELECT @@GLOBAL.gtid_current_pos"));
     // An undone switchover: what was stopped runs again.
     promote(&one, None, WITHIN).await.unwrap();
-    assert_eq!(run_events(of(&one)).await, Ok(1));
+    assert_eq!(run_events(of(&one, &events), true).await, Ok(1));
     assert_eq!(
         (one.sql(FIRST), one.sql(OTHERS)),
         (first("ENABLED"), "DISABLED,SLAVESIDE_DISABLED".to_owned())
@@ -298,21 +309,29 @@ async fn an_account_that_may_not_stop_events_makes_a_server_read_only_all_the_sa
     one.sql(&crate::grants_for(topology::kind::Kind::Replication, "few"));
     one.sql(EVENTS);
     let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
-    let of_few = || Means { source: one.address().to_string(), ..means(&one, "few", "few") };
+    let of_few = || means(&one, "few", "few");
     let demoted = format!("{:?}", carry_out(demote, of_few()).await.0);
     assert!(demoted.contains("Demoted {") && read_only(&one), "{demoted}");
     assert!(one.sql(FIRST).starts_with("ENABLED\t"));
-    // What it lacks is told.
-    let of_few = of_few();
-    one.sql("ALTER EVENT shop.`a b` DISABLE ON SLAVE");
-    let enabled = Listed { enabled: listed(&one).await.elsewhere, ..Listed::default() };
-    of_few.events.note_last(&of_few.address, &enabled);
-    let why = run_events(of_few).await.unwrap_err();
+    // What it lacks is told, and what does not run; with the privileges it does, in the end.
+    let dir = tempfile::tempdir().unwrap();
+    let of =
+        |user: &str, password| Means { events: Arc::new(kept_in(dir.path())), ..means(&one, user, password) };
+    one.sql("SET GLOBAL read_only = OFF");
+    assert_eq!(run_events(of("app", "secret"), false).await, Ok(0));
+    let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+    carry_out(demote, of("app", "secret")).await;
+    assert!(one.sql(FIRST).starts_with("SLAVESIDE_DISABLED\t"));
+    let (why, left) = run_events(of("few", "few"), false).await.unwrap_err();
     assert!(why.contains("BINLOG ADMIN") && why.contains("SET USER"), "{why}");
-}
-
-async fn listed(server: &fixture::Server) -> Listed {
-    crate::events::listed(&mut Link::connect(server).await.0, WITHIN).await.unwrap()
+    assert_eq!(left, ["a b", "f"]);
+    one.sql("REVOKE EVENT ON *.* FROM few@'%'");
+    let (why, left) = run_events(of("few", "few"), false).await.unwrap_err();
+    assert!(why.contains("cannot be seen") && why.contains("EVENT"), "{why}");
+    assert_eq!(left, ["a b", "f"], "what cannot be seen was not dropped");
+    one.sql("GRANT EVENT, SET USER, BINLOG ADMIN ON *.* TO few@'%'");
+    assert_eq!(run_events(of("few", "few"), false).await, Ok(2));
+    assert!(one.sql(FIRST).starts_with("ENABLED\t"));
 }
 
 fn writable_before(clock_s: f64) -> String {

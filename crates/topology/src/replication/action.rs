@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use protocol::gtid::Position;
 
+use super::kept_events::Left;
 use crate::{NodeId, Term};
 
 /// What the brain asks the shell to do to a server.
@@ -69,13 +70,13 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
-    /// Have the new primary run the events that `of` ran, and no others; given after it has taken over, so that nothing waits for it. Answered by
-    /// `EventsRun`, or by `EventsFailed`.
+    /// Have the primary run the events that the primary before it ran, and no others ([`super::kept_events`]); given after it has taken over, so
+    /// that nothing waits for it. Answered by `EventsRun`, or by `EventsFailed`.
     RunEvents {
         /// Which server.
         node: NodeId,
-        /// The primary that it has replaced; itself, when a switchover was undone.
-        of: NodeId,
+        /// It has replaced another primary; it has not when a switchover was undone, or this program has started.
+        has_replaced: bool,
         /// The decision it belongs to.
         term: Term,
         /// Give up after this long.
@@ -154,8 +155,8 @@ pub enum Outcome {
     PartFailed { node: NodeId, term: Term, why: String },
     /// It runs `count` events that the primary before it ran.
     EventsRun { node: NodeId, term: Term, count: usize },
-    /// Some of them do not run there. Not tried again.
-    EventsFailed { node: NodeId, term: Term, why: String },
+    /// `left` does not run there, or it could not be asked. Tried again later.
+    EventsFailed { node: NodeId, term: Term, why: String, left: Left },
 }
 
 impl Outcome {

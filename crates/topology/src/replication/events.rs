@@ -10,22 +10,46 @@
 //!
 //! A server that is made read only, or a replica, stops its events as a part of that order. The statements are for a session whose sql_mode
 //! is empty. MySQL's super_read_only stops events by itself, and none are started there.
+//!
+//! What ran is kept on disk ([`super::kept_events`]). A primary that does not run all of it is told again until it does, and that is a standing
+//! finding meanwhile.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::external::is_external;
+use super::kept_events::Left;
 use super::sight::{answers, own};
 use super::sql::text;
 use super::{Action, Replication};
 use crate::core::Core;
+use crate::fact::Now;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
 /// How long the new primary may take to enable its events. It writes meanwhile, and cannot be given another order.
 const WITHIN: Duration = Duration::from_secs(5);
+/// The same when it is told again: an order of an operator should not wait for long.
+const AGAIN_WITHIN: Duration = Duration::from_secs(1);
+/// The time between two attempts.
+const AGAIN_GAP: Duration = Duration::from_secs(10);
+/// So many events are named in a sentence, each with its statement.
+const NAMED_MAX: usize = 5;
+
+/// A server is to run events, and has not answered yet that it does.
+#[derive(Clone, Debug)]
+pub(super) struct Unrun {
+    term: Term,
+    has_replaced: bool,
+    /// When it is told again.
+    again: Now,
+    /// If that was tried: what does not run, and the sentence about it.
+    finding: Option<(Left, String)>,
+}
 
 /// An event, with what ALTER EVENT would change beside its status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Its schema.
     pub schema: String,
@@ -46,6 +70,8 @@ pub struct Listed {
     pub enabled: Vec<Event>,
     /// Those that are for another server to run.
     pub elsewhere: Vec<Event>,
+    /// Schemas whose events the account may not see: that none is listed of them says nothing.
+    pub hidden: Vec<String>,
     /// event_scheduler is ON.
     pub scheduler: bool,
     /// read_only is ON.
@@ -57,11 +83,31 @@ impl Listed {
     pub fn is_empty(&self) -> bool {
         self.enabled.is_empty() && self.elsewhere.is_empty()
     }
+
+    /// Whether it may be there, and the account may not see it.
+    pub fn hides(&self, event: &Event) -> bool {
+        self.hidden.contains(&event.schema)
+    }
+
+    /// The schemas of those of `known` that are not listed; see [`look`].
+    pub fn schemas_of_missing<'a>(&self, known: &'a [Event]) -> Vec<&'a str> {
+        let is_listed = |event: &&Event| self.enabled.iter().chain(&self.elsewhere).any(|it| it.is(event));
+        let missing = known.iter().filter(|event| !is_listed(event));
+        let mut schemas: Vec<&str> = missing.map(|event| event.schema.as_str()).collect();
+        schemas.sort_unstable();
+        schemas.dedup();
+        schemas
+    }
 }
 
 /// One row for each event that is not DISABLED, read by [`listed`]. Events are shown only with EVENT on their schema.
 pub const LIST: &str = "SELECT EVENT_SCHEMA, EVENT_NAME, DEFINER, CHARACTER_SET_CLIENT, COLLATION_CONNECTION, STATUS \
     FROM information_schema.EVENTS WHERE STATUS IN ('ENABLED','SLAVESIDE_DISABLED')";
+
+/// Answered with no row, or with ER_DBACCESS_DENIED_ERROR where the account may not see the events of that schema: [`LIST`] has none of them then.
+pub fn look(schema: &str) -> String {
+    format!("SHOW EVENTS FROM {} LIKE ''", name(schema))
+}
 
 /// One row, asked after [`LIST`]: a server becomes read only before its events are disabled.
 pub const SETTINGS: &str = "SELECT @@GLOBAL.event_scheduler, @@GLOBAL.read_only";
@@ -120,23 +166,110 @@ impl Replication {
         if from != to && scheduler(from) == Some(true) && !answers(core.node(from)) {
             self.server_mut(from).may_write = Some(term);
         }
+        for server in &mut self.servers {
+            server.events = None;
+        }
         if scheduler(to).is_some() {
-            self.order(core, Action::RunEvents { node: to, of: from, term, within: WITHIN });
+            let again = core.now + WITHIN + AGAIN_GAP;
+            let unrun = Unrun { term, has_replaced: from != to, again, finding: None };
+            self.run_events(core, to, unrun, WITHIN);
         }
     }
-}
 
-pub(super) fn events_run(core: &mut Core, node: NodeId, count: usize) {
-    if count > 0 {
-        let events = if count == 1 { "event" } else { "events" };
-        let text = format!("{} runs {count} {events} that ran on the primary", core.name(node));
-        core.say(Level::Info, text);
+    /// The primary is told again to run events, if it does not run them all.
+    pub(super) fn run_events_again(&mut self, core: &mut Core, primary: NodeId) {
+        let is_due = |unrun: &Unrun| core.now >= unrun.again;
+        if self.is_ordered(core, primary) || !self.server(primary).events.as_ref().is_some_and(is_due) {
+            return;
+        }
+        if let Some(unrun) = self.server_mut(primary).events.take() {
+            let again = core.now + AGAIN_WITHIN + AGAIN_GAP;
+            self.run_events(core, primary, Unrun { again, ..unrun }, AGAIN_WITHIN);
+        }
+    }
+
+    fn run_events(&mut self, core: &mut Core, node: NodeId, unrun: Unrun, within: Duration) {
+        let Unrun { term, has_replaced, .. } = unrun;
+        self.server_mut(node).events = Some(unrun);
+        self.order(core, Action::RunEvents { node, has_replaced, term, within });
+    }
+
+    pub(super) fn events_run(&mut self, core: &mut Core, node: NodeId, term: Term, count: usize) {
+        let unrun = self.server_mut(node).events.take_if(|unrun| unrun.term == term);
+        let name = core.name(node);
+        if count > 0 {
+            let events = if count == 1 { "event" } else { "events" };
+            core.say(Level::Info, format!("{name} runs {count} {events} that ran on the primary"));
+        } else if unrun.is_some_and(|unrun| unrun.finding.is_some()) {
+            let text = format!(
+                "{name} runs all events that ran on the primary, but for those that were disabled or dropped"
+            );
+            core.say(Level::Info, text);
+        }
+    }
+
+    pub(super) fn events_failed(
+        &mut self,
+        core: &mut Core,
+        node: NodeId,
+        term: Term,
+        why: &str,
+        left: &Left,
+    ) {
+        let text = finding(core.name(node), why, left);
+        let again = core.now + AGAIN_GAP;
+        // The next decision has broken it off, and gives the order anew when it is carried out.
+        let is_over = self.fence.is_some();
+        let unrun = self.server_mut(node).events.as_mut().filter(|unrun| unrun.term == term);
+        let Some(unrun) = unrun else { return };
+        unrun.again = again;
+        if is_over {
+            return;
+        }
+        let said = unrun.finding.replace((left.clone(), text.clone()));
+        // The reason may be another each time.
+        if said.is_none_or(|(before, _)| before != *left) {
+            core.say(Level::Warn, text);
+        }
+    }
+
+    /// What does not run there and should, as a sentence.
+    pub(super) fn unrun_events(&self, id: NodeId) -> Option<&str> {
+        self.server(id).events.as_ref()?.finding.as_ref().map(|(_, text)| text.as_str())
     }
 }
 
-pub(super) fn events_failed(core: &mut Core, node: NodeId, why: &str) {
-    let text = format!("events that ran on the primary do not run on {}: {why}", core.name(node));
-    core.say(Level::Warn, text);
+fn finding(server: &str, why: &str, left: &Left) -> String {
+    let seconds = AGAIN_GAP.as_secs();
+    if left.is_empty() {
+        return format!(
+            "whether all events that ran on the primary run on {server} is not known: {why}; asked again every {seconds} s"
+        );
+    }
+    if left.events.is_empty() {
+        return format!(
+            "no event runs on {server}: {why}; tried again every {seconds} s; the statement for it: {START_SCHEDULER}"
+        );
+    }
+    let named = &left.events[..left.events.len().min(NAMED_MAX)];
+    let more = left.events.len() - named.len();
+    let of_named =
+        |text: fn(&Event) -> String, between: &str| named.iter().map(text).collect::<Vec<_>>().join(between);
+    let names = of_named(Event::qualified, ", ");
+    let and_more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let start = if left.scheduler { format!("{START_SCHEDULER}; ") } else { String::new() };
+    let statements = of_named(Event::enable_by_hand, "; ");
+    let off = "drop it, or ALTER EVENT ... DISABLE";
+    if left.is_unknown {
+        return format!(
+            "which events ran on the primary before {server} is not known ({why}), and none of these runs there: {names}{and_more}; \
+             to run one: {statements}; one that is not to run: {off}"
+        );
+    }
+    format!(
+        "events that ran on the primary do not run on {server}: {names}{and_more}: {why}; tried again every {seconds} s; \
+         the statements for it: {start}{statements}{and_more}; one that is not to run any more: {off}"
+    )
 }
 
 impl Event {
@@ -155,17 +288,32 @@ impl Event {
         self.alter("DISABLE ON SLAVE")
     }
 
+    /// Its schema and name.
+    fn qualified(&self) -> String {
+        format!("{}.{}", name(&self.schema), name(&self.name))
+    }
+
+    /// Has the server run it, as a person would say it.
+    fn enable_by_hand(&self) -> String {
+        format!(
+            "SET NAMES {} COLLATE {}; ALTER DEFINER = {} EVENT {} ENABLE",
+            self.character_set,
+            self.collation,
+            account(&self.definer),
+            self.qualified()
+        )
+    }
+
     /// In one statement, since its own text must be read in the session's character set.
     fn alter(&self, how: &str) -> String {
         let own = "SET NAMES utf8mb4";
         format!(
             "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN {own}; RESIGNAL; END; \
-             SET SESSION character_set_client = {}, collation_connection = {}; ALTER DEFINER = {} EVENT {}.{} {how}; {own}; END",
+             SET SESSION character_set_client = {}, collation_connection = {}; ALTER DEFINER = {} EVENT {} {how}; {own}; END",
             text(&self.character_set),
             text(&self.collation),
             account(&self.definer),
-            name(&self.schema),
-            name(&self.name)
+            self.qualified()
         )
     }
 }
@@ -206,5 +354,29 @@ mod tests {
         let [elsewhere] = &*listed.elsewhere else { panic!("{listed:?}") };
         assert!(elsewhere.enable().contains("ALTER DEFINER = `cleaner` EVENT `shop`.`c` ENABLE;"));
         assert!(!elsewhere.is(enabled));
+        assert_eq!(look("a`b"), "SHOW EVENTS FROM `a``b` LIKE ''");
+    }
+
+    #[test]
+    fn each_thing_that_does_not_run_is_told_with_its_statement() {
+        let event = |name: String| {
+            let [schema, definer, character_set, collation] =
+                ["shop", "app@%", "latin1", "latin1_swedish_ci"].map(str::to_owned);
+            Event { schema, name, definer, character_set, collation }
+        };
+        let events: Vec<Event> = (1..=7).map(|number| event(format!("e{number}"))).collect();
+        let left = Left { events, scheduler: true, is_unknown: false };
+        let told = finding("db2", "no", &left);
+        assert!(
+            told.contains("do not run on db2: `shop`.`e1`, ") && told.contains("`shop`.`e5` and 2 more: no;")
+        );
+        let statement = "SET GLOBAL event_scheduler = ON; SET NAMES latin1 COLLATE latin1_swedish_ci; \
+            ALTER DEFINER = `app`@`%` EVENT `shop`.`e1` ENABLE; ";
+        assert!(told.contains(statement) && !told.contains("`e6`"), "{told}");
+        let told = finding("db2", "no", &Left { events: vec![], ..left.clone() });
+        assert!(told.starts_with("no event runs on db2: no;") && told.ends_with(START_SCHEDULER), "{told}");
+        let told = finding("db2", "no", &Left { is_unknown: true, ..left });
+        assert!(told.starts_with("which events ran on the primary before db2 is not known (no)"), "{told}");
+        assert!(finding("db2", "no", &Left::default()).contains("is not known: no; asked again"));
     }
 }

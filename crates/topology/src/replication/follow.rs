@@ -48,6 +48,9 @@ impl Replication {
         self.ask_early(core);
         let Some(sole) = self.sole_writer(core) else { return };
         let primary = core.writer.filter(|id| self.fence.is_none() && self.leads(core, *id));
+        if let Some(primary) = primary {
+            self.run_events_again(core, primary);
+        }
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
         for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
             // A Galera node is left alone, even if the configuration lists it here.

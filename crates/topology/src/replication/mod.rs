@@ -19,6 +19,7 @@
 //!                               ├──> attach         the new primary's lane opens when replicas that its commits wait for have attached
 //!                               ├──> force          an order with force to a server that does not receive from the primary
 //!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
+//!                               ├──> kept_events    which events the primary runs, or is to run, also on disk
 //!                               ├──> external       another manager moves the primary: the writable server is followed
 //!                               ├──> follow         makes every other server read only and a replica of the primary
 //!                               └──> age            how old a replica's data is
@@ -40,6 +41,7 @@ mod external;
 pub(crate) mod filters;
 mod follow;
 mod force;
+pub mod kept_events;
 mod late;
 mod most;
 mod parting;
@@ -64,7 +66,7 @@ pub(crate) use self::age::Ages;
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
 use self::copied::Inherited;
-use self::events::{events_failed, events_run};
+use self::events::Unrun;
 use self::external::Writable;
 pub(crate) use self::external::is_external;
 use self::follow::Followed;
@@ -170,6 +172,8 @@ struct Server {
     was_away: bool,
     /// When it reported that it is writable, as it took over. Older reports do not count.
     writable_since: Option<Now>,
+    /// It is the primary, and may not run all events that the primary before it ran.
+    events: Option<Unrun>,
 }
 
 impl Replication {
@@ -254,8 +258,10 @@ impl Replication {
             Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
             Outcome::Parted { node, term } => self.parted(core, node, term, None),
             Outcome::PartFailed { node, term, why } => self.parted(core, node, term, Some(why)),
-            Outcome::EventsRun { node, count, .. } => events_run(core, node, count),
-            Outcome::EventsFailed { node, why, .. } => events_failed(core, node, &why),
+            Outcome::EventsRun { node, term, count } => self.events_run(core, node, term, count),
+            Outcome::EventsFailed { node, term, why, left } => {
+                self.events_failed(core, node, term, &why, &left);
+            }
         }
     }
 

@@ -445,6 +445,12 @@ impl Replication {
 
     /// Advice: what somebody should correct on a server that is usable all the same.
     pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
+        let mut advice = self.advice_on_settings(core, id);
+        advice.extend(self.unrun_events(id).map(str::to_owned));
+        advice
+    }
+
+    fn advice_on_settings(&self, core: &Core, id: NodeId) -> Vec<String> {
         let Some(primary) = core.writer.filter(|_| self.fence.is_none() && self.decided) else {
             return vec![];
         };

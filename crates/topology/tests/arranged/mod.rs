@@ -147,9 +147,12 @@ impl Arranged {
             | Action::Galera(
                 G::Pace { node, .. } | G::Desync { node, .. } | G::Prove { node, .. } | G::Forget { node },
             )
-            | Action::Replication(R::Demote { node, .. } | R::Promote { node, .. } | R::Part { node, .. }) => {
-                to_node(node)
-            }
+            | Action::Replication(
+                R::Demote { node, .. }
+                | R::Promote { node, .. }
+                | R::Part { node, .. }
+                | R::RunEvents { node, .. },
+            ) => to_node(node),
             Action::Persist { writer, sessions_max, renumbered, filtered, .. } => {
                 let filtered_nodes = filtered.iter_mut().map(|(node, _)| node);
                 writer.iter_mut().chain(&mut *renumbered).chain(filtered_nodes).for_each(to_node);
@@ -173,7 +176,6 @@ impl Arranged {
             Action::Replication(R::Follow { node, source, .. } | R::Reconnect { node, source, .. }) => {
                 [node, source].into_iter().for_each(to_node);
             }
-            Action::Replication(R::RunEvents { node, of, .. }) => [node, of].into_iter().for_each(to_node),
             Action::Barrier { node, lost, .. } => {
                 to_node(node);
                 lost.iter_mut().for_each(to_node);

@@ -109,6 +109,10 @@ pub fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
                 (0..world.servers.len()).find(|node| *node != open && !world.servers[*node].read_only);
             assert_eq!(writable, None, "another is writable, too\n{tail}");
             assert_eq!(astray(world, open), None, "it does not follow the primary\n{tail}");
+            // Without a memory it is not known which events ran.
+            if !world.has_forgotten {
+                assert_eq!(world.runs_wrongly(open), None, "an event runs elsewhere, or nowhere\n{tail}");
+            }
         }
     }
     for (order, process) in orders {

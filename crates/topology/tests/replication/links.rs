@@ -65,6 +65,7 @@ impl World {
                 });
                 return;
             }
+            world.look_at_events(node);
             let status = world.status(node).into();
             let back = if world.chance(1) { world.delay(30, 500) } else { world.delay(1, 3) };
             // Answers come in the order of the questions.

@@ -13,6 +13,7 @@ mod demands;
 #[path = "../../../proxy/tests/simulation/dice.rs"]
 mod dice;
 mod ending;
+mod events;
 mod lanes;
 mod links;
 mod orders;

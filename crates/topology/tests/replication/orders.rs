@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use protocol::gtid::Position;
 use topology::fact::{Fact, Outcome};
+use topology::replication::kept_events::Left;
 use topology::{NodeId, Term, replication};
 
+use crate::events::Has;
 use crate::server::Fetching;
 use crate::world::World;
 
@@ -44,8 +46,9 @@ impl World {
                 format!("{} is to connect to {} anew", name(*node), name(*source))
             }
             Action::Part { node, .. } => format!("{} is to fetch no more", name(*node)),
-            Action::RunEvents { node, of, .. } => {
-                format!("{} is to run the events of {}", name(*node), name(*of))
+            Action::RunEvents { node, has_replaced, .. } => {
+                let before = if *has_replaced { " before it" } else { "" };
+                format!("{} is to run the events of the primary{before}", name(*node))
             }
         };
         let job = Job {
@@ -54,6 +57,8 @@ impl World {
             life: self.servers[usize::from(action.node().0)].life,
             stage: 0,
             unconnected: None,
+            events_left: Left::default(),
+            events_count: 0,
             action,
         };
         let delay = self.delay(0, 4);
@@ -131,14 +136,25 @@ impl World {
         let server = &mut self.servers[node];
         let stage = job.stage;
         match &job.action {
-            Action::Demote { .. } => {
-                if commits_wait {
-                    return None;
+            Action::Demote { for_good, .. } => match stage {
+                0 if commits_wait => return None,
+                0 => {
+                    server.read_only = true;
+                    server.waits = false;
+                    let for_good = *for_good;
+                    let had_event = self.servers[node].event == Has::Enabled && self.has_events(node);
+                    match (self.begin_to_stop_events(node, true), had_event && !for_good) {
+                        (true, _) => {}
+                        // Nothing is disabled of which the disk does not know.
+                        (false, true) => return Some(Err("the disk is full".into())),
+                        (false, false) => return Some(Ok(())),
+                    }
                 }
-                server.read_only = true;
-                server.waits = false;
-                return Some(Ok(()));
-            }
+                _ => {
+                    self.stop_events(node);
+                    return Some(Ok(()));
+                }
+            },
             Action::Promote { reach, term, .. } => match stage {
                 0 if reach.as_ref().is_some_and(|reach| !server.position().contains(reach).unwrap()) => {
                     if server.fetching == Fetching::Yes || !server.received.is_empty() {
@@ -178,6 +194,9 @@ impl World {
                         // What it has received must not be thrown away.
                         server.start_threads();
                         job.stage = 2;
+                    }
+                    if self.begin_to_stop_events(node, false) {
+                        self.stop_events(node);
                     }
                 }
                 1 => {
@@ -219,7 +238,10 @@ impl World {
                 }
                 _ => return Some(Ok(())),
             },
-            Action::RunEvents { .. } => return Some(Ok(())),
+            Action::RunEvents { has_replaced, .. } => {
+                let done = self.run_events(node, *has_replaced, &mut job.events_left)?;
+                return Some(done.map(|count| job.events_count = count));
+            }
         }
         job.stage += 1;
         None
@@ -235,17 +257,22 @@ struct Job {
     stage: u8,
     /// Since when it has had to receive something and has not been connected.
     unconnected: Option<Duration>,
+    /// The events that it is to enable, and how many it has.
+    events_left: Left,
+    events_count: usize,
 }
 
 impl Job {
     /// Another was decided on since.
     fn is_overtaken(&self, newest: Term) -> bool {
-        matches!(self.action, replication::Action::Promote { term, .. } if term < newest)
+        use replication::Action::{Promote, RunEvents};
+        matches!(self.action, Promote { term, .. } | RunEvents { term, .. } if term < newest)
     }
 
     /// `position`: where the server stands.
     fn outcome(self, end: Result<(), String>, position: Position) -> Fact {
         use replication::{Action, Outcome as Came};
+        let (left, count) = (self.events_left, self.events_count);
         let came = match (self.action, end) {
             (Action::Demote { node, term, .. }, Ok(())) => Came::Demoted { node, term, position },
             (Action::Demote { node, term, .. }, Err(why)) => Came::DemoteFailed { node, term, why },
@@ -266,8 +293,8 @@ impl Job {
             (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
             (Action::Part { node, term, .. }, Ok(())) => Came::Parted { node, term },
             (Action::Part { node, term, .. }, Err(why)) => Came::PartFailed { node, term, why },
-            (Action::RunEvents { node, term, .. }, Ok(())) => Came::EventsRun { node, term, count: 1 },
-            (Action::RunEvents { node, term, .. }, Err(why)) => Came::EventsFailed { node, term, why },
+            (Action::RunEvents { node, term, .. }, Ok(())) => Came::EventsRun { node, term, count },
+            (Action::RunEvents { node, term, .. }, Err(why)) => Came::EventsFailed { node, term, why, left },
         };
         Fact::Outcome(came.into())
     }

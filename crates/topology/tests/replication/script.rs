@@ -28,6 +28,9 @@
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
 //!   db2 filters Replicate_Ignore_Server_Ids 1 | unfiltered    it leaves out some of what it receives | its filters are taken out
+//!   db2 refuses-events | allows-events   it does not enable the event that runs on the primary | it does
+//!   db2 disables-event            somebody disables that there | ALTER EVENT ... DISABLE
+//!   db2 advice                    what the status advises about it
 //!   db2 refuses | answers-late    the next order to it fails | its answer takes 10 ms
 //!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
 //!   db3 cannot-reach db2 | reaches db2  no packet gets from one server to the other
@@ -197,7 +200,9 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
         server.logs_only_its_own = words.contains(&"own-log");
         server.is_durable = words.contains(&"durable");
     }
-    world.event_scheduler = words.contains(&"events");
+    if words.contains(&"events") {
+        world.have_events(primary);
+    }
     world.accounts_first = words.contains(&"accounts");
     let replication = &mut world.settings.replication;
     replication.dry_run = words.contains(&"dry-run");
@@ -329,6 +334,10 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["unfiltered"] => server.filters.clear(),
         ["delayed"] => server.delay_s = 3600,
         ["refuses"] => server.refuses = true,
+        ["refuses-events"] => server.refuses_events = true,
+        ["allows-events"] => server.refuses_events = false,
+        ["disables-event"] => world.disable_event(node),
+        ["advice"] => world.note_advice(node),
         ["answers-late"] => server.answers_late = true,
         ["freeze"] => server.frozen = true,
         ["thaw"] => server.frozen = false,

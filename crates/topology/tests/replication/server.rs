@@ -14,6 +14,8 @@ use topology::flavor::Dialect;
 use topology::heartbeat::Stall;
 use topology::replication::{Channel, ReplicationStatus, SemiSync};
 
+use crate::events::Has;
+
 /// One transaction: the server that wrote it first, its number in the domain, and its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
@@ -59,6 +61,9 @@ pub struct Server {
     /// What its source wrote and it leaves out, as its channel shows that.
     pub filters: Vec<String>,
     pub refuses: bool,
+    /// What it has of the event of the event scheduler, and whether it refuses to enable it.
+    pub event: Has,
+    pub refuses_events: bool,
     /// The answer to its next order takes its time.
     pub answers_late: bool,
     /// The servers whose new connections it refuses.
@@ -200,6 +205,7 @@ impl Server {
     pub fn become_copy_of(&mut self, source: &Self) {
         self.applied.clone_from(&source.applied);
         self.on_disk = self.applied.len();
+        self.event = source.event;
         self.received.clear();
         self.on_the_way.clear();
         self.source = None;

@@ -22,6 +22,7 @@ use topology::{NodeId, Term};
 
 use crate::arranged::Arranged;
 use crate::dice::Dice;
+use crate::events::Memory;
 use crate::price::Stated;
 use crate::server::{Server, Transaction};
 
@@ -86,6 +87,8 @@ pub struct World {
     pub accounts_first: bool,
     /// Every server's event_scheduler is ON.
     pub event_scheduler: bool,
+    /// What the manager keeps of the events that the primary runs.
+    pub kept: Memory,
     pub waiting: Vec<Waiting>,
     /// The commits that clients were told of.
     pub acknowledged: Vec<u64>,
@@ -167,6 +170,7 @@ impl World {
             semi_sync: false,
             accounts_first: false,
             event_scheduler: false,
+            kept: Memory::default(),
             waiting: Vec::new(),
             acknowledged: Vec::new(),
             made: BTreeMap::new(),
@@ -239,6 +243,7 @@ impl World {
         self.began = self.now;
         self.skew = Duration::ZERO;
         self.newest = Term(0);
+        self.kept.restart();
         self.reachable_since.fill(self.now);
         let failed_over_ago = self.failed_over.map(|at| self.now.saturating_sub(at));
         let away = self.ended.map(|at| self.now.saturating_sub(at));
@@ -260,6 +265,7 @@ impl World {
     pub fn forget(&mut self) {
         self.disk = Restored { sessions_max: vec![None; self.names.len()], ..Restored::default() };
         self.failed_over = None;
+        self.kept.on_disk = None;
         self.ended = None;
         self.has_forgotten = true;
         // Terms begin anew.

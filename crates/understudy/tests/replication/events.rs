@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
+use lab::stage::account::MONITOR_USER;
+use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::program::{LONG, Serving};
+use crate::program::{LONG, Serving, with_config};
 use crate::scene::{Scene, is_well, journal, status_when, writer};
 
 /// The time between two looks.
@@ -18,6 +20,10 @@ const EVENTS: &str = "CREATE TABLE sbtest.ticks (id INT PRIMARY KEY AUTO_INCREME
     CREATE DEFINER = root@localhost EVENT sbtest.past ON SCHEDULE EVERY 1 SECOND DO INSERT INTO sbtest.ticks (event, server) VALUES ('past', @@server_id); \
     CREATE EVENT sbtest.never ON SCHEDULE EVERY 1 SECOND DISABLE DO INSERT INTO sbtest.ticks (event, server) VALUES ('never', @@server_id); \
     CREATE EVENT sbtest.once ON SCHEDULE AT NOW() ON COMPLETION PRESERVE DO INSERT INTO sbtest.ticks (event, server) VALUES ('once', @@server_id)";
+
+/// One that inserts a row each second, after those above.
+const TICK: &str = "DROP EVENT sbtest.never; DROP EVENT sbtest.once; TRUNCATE TABLE sbtest.ticks; \
+    CREATE DEFINER = sbtest@'%' EVENT sbtest.tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO sbtest.ticks (event, server) VALUES ('tick', @@server_id)";
 
 /// The primary changes there and back, ends, and comes back.
 pub async fn move_with_the_primary(scene: &Scene, serving: &Serving) {
@@ -64,6 +70,70 @@ pub async fn move_with_the_primary(scene: &Scene, serving: &Serving) {
         assert_eq!((&*there[0][0], &*there[0][1]), ("1", "0"), "{}", journal(serving));
     }
     status_when(serving, "all are well", is_well);
+}
+
+/// Understudy is killed in the middle of a switchover, when the old primary's event is disabled, and may not enable it on the new primary at first:
+/// that is told, by the next process of ours as well, and in the end the event runs there. Returns that process.
+pub async fn outlive_a_kill(scene: &Scene, serving: Serving) -> Serving {
+    let first = writer(&status_when(&serving, "all are well", is_well));
+    let second = if first == "db1" { "db2" } else { "db1" };
+    scene.stage.run_in(&first, TICK).await.unwrap();
+    let mut reigns = vec![first.clone()];
+    ticks(scene, &reigns).await;
+    // On that server alone. A privilege counts for the connections that are opened from now on.
+    let right = |what: &str| format!("SET sql_log_bin = 0; {what} '{MONITOR_USER}'@'%'");
+    scene.stage.run_in(second, &right("REVOKE EVENT ON *.* FROM")).await.unwrap();
+    let serving = restarted(serving);
+    status_when(&serving, "all are well", is_well);
+
+    let config = serving.dir().join("understudy.toml");
+    let to = second.to_owned();
+    let order = std::thread::spawn(move || with_config(&config, &["switchover", "--to", &to]));
+    let deadline = Instant::now() + LONG;
+    while tick_status(scene, &first).await != "SLAVESIDE_DISABLED" {
+        assert!(Instant::now() < deadline, "{first} still runs it: {}", journal(&serving));
+    }
+    let serving = restarted(serving);
+    // It may have been answered, or broken off.
+    order.join().unwrap();
+    let status = status_when(&serving, "somebody is the primary", |status| status["gate"] == "open");
+    if writer(&status) == first {
+        ticks(scene, &reigns).await;
+        status_when(&serving, "all are well", is_well);
+        serving.ask(&["switchover", "--to", second]).with(0);
+    }
+    let finding = format!("do not run on {second}: `sbtest`.`tick`");
+    let is_told = |status: &Value| scene.node(status, second)["advice"].to_string().contains(&finding);
+    status_when(&serving, "the event that does not run", is_told);
+    // What the disk has is all that the next process knows.
+    let serving = restarted(serving);
+    status_when(&serving, "the event that does not run, again", is_told);
+    for node in ["db1", "db2", "db3"] {
+        assert_ne!(tick_status(scene, node).await, "ENABLED", "{node}: {}", journal(&serving));
+    }
+    assert!(journal(&serving).contains(&finding), "{}", journal(&serving));
+
+    scene.stage.run_in(second, &right("GRANT EVENT ON *.* TO")).await.unwrap();
+    reigns.push(second.to_owned());
+    ticks(scene, &reigns).await;
+    status_when(&serving, "nothing is told any more", |status| !is_told(status));
+    scene.stage.run_in(second, "DROP EVENT sbtest.tick").await.unwrap();
+    status_when(&serving, "all are well", is_well);
+    serving
+}
+
+/// The program is killed, and begins again.
+fn restarted(serving: Serving) -> Serving {
+    let directory = serving.dir().to_owned();
+    drop(serving);
+    Serving::start(&directory)
+}
+
+async fn tick_status(scene: &Scene, node: &str) -> String {
+    let status =
+        "SELECT STATUS FROM information_schema.EVENTS WHERE EVENT_SCHEMA = 'sbtest' AND EVENT_NAME = 'tick'";
+    let rows = scene.stage.run_in(node, status).await.unwrap();
+    rows.first().map_or_else(String::new, |row| row[0].clone())
 }
 
 /// Waits until the last of these servers has run an event twice more, and sees that only these did, one after the other.

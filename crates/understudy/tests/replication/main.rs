@@ -69,6 +69,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     }
     events::move_with_the_primary(&scene, &serving).await;
     told("events ran on the primary, wherever that was");
+    let serving = events::outlive_a_kill(&scene, serving).await;
+    told("a program that was killed in the middle of a switchover had events run on the new primary");
     vanished(&scene, &serving).await;
     told("an idle primary vanished, another took over, and it came back as a replica");
     left::behind(&scene, &serving).await;
