@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use topology::NodeId;
-use topology::galera::{self, GaleraStatus};
+use topology::galera::{Component, GaleraStatus};
 use topology::replication::ReplicationStatus;
 
 use crate::reading::Standing;
@@ -26,23 +26,28 @@ impl Aliases {
         others.chain([address.to_owned()]).collect()
     }
 
+    /// What an earlier process had learnt: the addresses by which the members of the writer's component were listed.
+    pub fn restored(component: Option<&Component>) -> Self {
+        let members = component.into_iter().flat_map(|component| &component.members);
+        let named = members.filter(|member| !member.listed_as.is_empty());
+        let known = named.map(|member| (member.listed_as.clone(), member.address.clone())).collect();
+        Self { known, ..Self::default() }
+    }
+
     /// The report of the member at `address`, with the members by their configured addresses; without members, where they cannot be told apart.
-    pub fn member(&mut self, address: &str, mut reading: galera::Reading) -> GaleraStatus {
-        let size = reading.status.cluster_size as usize;
-        let members = &mut reading.status.members;
-        if reading.entries != size || !tells_apart(members) {
-            members.clear();
-        } else if let Some(incoming) = reading.incoming
-            && incoming != *address
-        {
-            self.known.insert(incoming, address.to_owned());
+    pub fn member(&mut self, address: &str, mut status: GaleraStatus) -> GaleraStatus {
+        if status.listed != status.cluster_size || !tells_apart(&status.members) {
+            status.members.clear();
+            status.listed_as.clear();
+        } else if !status.listed_as.is_empty() && status.listed_as != *address {
+            self.known.insert(status.listed_as.clone(), address.to_owned());
         }
-        for member in members {
+        for member in &mut status.members {
             if let Some(address) = self.known.get(member) {
                 member.clone_from(address);
             }
         }
-        reading.status
+        status
     }
 
     fn meet(&mut self, node: NodeId, server_id: u32) {
@@ -99,6 +104,7 @@ pub fn tells_apart(members: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use topology::galera;
     use topology::replication::Channel;
 
     use super::*;
@@ -124,6 +130,32 @@ mod tests {
         // Two servers of one id cannot be told apart.
         source(3, says(12, "elsewhere:3306", None));
         assert_eq!(source(1, says(11, "other:3306", Some(12))), "other:3306");
+    }
+
+    #[test]
+    fn members_are_known_by_what_they_told_and_by_what_was_kept() {
+        let said = |list: &[&str], listed_as: &str| GaleraStatus {
+            members: list.iter().map(ToString::to_string).collect(),
+            listed: list.len() as u32,
+            cluster_size: list.len() as u32,
+            listed_as: listed_as.into(),
+            ..GaleraStatus::default()
+        };
+        let list = ["172.17.0.2:3306", "172.17.0.3:3306"];
+        let mut aliases = Aliases::default();
+        assert_eq!(aliases.member("db1:3306", said(&list, list[0])).members, ["db1:3306", list[1]]);
+        assert_eq!(aliases.member("db2:3306", said(&list, list[1])).members, ["db1:3306", "db2:3306"]);
+        // The next process has them from the component.
+        let process = galera::Process {
+            address: "db1:3306".into(),
+            listed_as: list[0].into(),
+            ..galera::Process::default()
+        };
+        let component = Component { members: vec![process], ..Component::default() };
+        let mut aliases = Aliases::restored(Some(&component));
+        assert_eq!(aliases.member("db2:3306", said(&list, list[1])).members, ["db1:3306", "db2:3306"]);
+        let auto = aliases.member("db2:3306", said(&["AUTO", "AUTO"], "AUTO"));
+        assert_eq!((auto.members, auto.listed, auto.listed_as), (vec![], 2, String::new()));
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub(crate) struct Cycle {
     pub replication: Option<Account>,
     /// The highest term of any order that was sent to a server.
     pub newest_order: Arc<AtomicU64>,
+    /// What an earlier process had learnt of the nodes' other names.
+    pub aliases: Aliases,
     /// Which events the primary runs, or is to run.
     pub events: Arc<Events>,
     /// The links that stand ready for orders to servers.
@@ -139,7 +141,8 @@ struct CycleState {
 
 impl Cycle {
     pub async fn run(mut self) {
-        let mut cycle_state = CycleState::default();
+        let aliases = std::mem::take(&mut self.aliases);
+        let mut cycle_state = CycleState { aliases, ..CycleState::default() };
         let mut acts: JoinSet<Done> = JoinSet::new();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -15,7 +15,7 @@ use topology::replication::{self, Channel, ReplicationStatus};
 /// A node's answer.
 #[derive(Debug)]
 pub(crate) enum Reading {
-    Galera(galera::Reading),
+    Galera(galera::GaleraStatus),
     Replication(Standing),
 }
 
@@ -78,9 +78,9 @@ pub(crate) async fn ask(
             let question = if is_sampled { galera::sql::STATUS_COUNTED } else { galera::sql::STATUS };
             let status = link.query(question, deadline).await?;
             let variables = link.query(galera::sql::VARIABLES, deadline).await?;
-            let reading = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
+            let said = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
             let counters = is_sampled.then(|| Counters::read_galera(|name| status.value_of(name)));
-            Ok(ProbeAnswer { reading: Reading::Galera(reading), counters })
+            Ok(ProbeAnswer { reading: Reading::Galera(said), counters })
         }
         Kind::Replication => {
             let dialect = Dialect::of(&link.greeting.version);

@@ -17,6 +17,7 @@ use topology::routes::{Lane, Routes};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
+use crate::aliases::Aliases;
 use crate::cycle::{Asked, Change, Changed, Cycle, names_and_addresses};
 use crate::events::Events;
 use crate::journal::Journal;
@@ -158,6 +159,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
     let Opened { store, saved, loans, component, written, events, newest_row_unix_ms, thread: store_thread } =
         Store::open(&settings.store)?;
+    let aliases = Aliases::restored(component.as_ref());
     let restored = restore(&settings, &saved, component, written, newest_row_unix_ms);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
@@ -204,6 +206,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 login,
                 replication: settings.replication,
                 proof_command: settings.proof_command.map(Into::into),
+                aliases,
                 newest_order: Arc::default(),
                 events,
                 ready: Arc::default(),

@@ -659,12 +659,15 @@ pub(crate) mod tests {
         save(&store, |told| Work::Lend(vec![loan("db1"), loan("db2")], told)).unwrap();
         save(&store, |told| Work::Lend(vec![loan("db2"), loan("db3")], told)).unwrap();
         let view = |seqno: u64| {
-            let member = Process { address: "h:1".into(), gcomm_uuid: "u".into() };
+            let member =
+                Process { address: "h:1".into(), gcomm_uuid: "u".into(), listed_as: "10.0.0.1:1".into() };
             Component {
                 cluster_uuid: "c".into(),
                 conf_id: 3,
                 seqno,
+                size: 2,
                 members: vec![member],
+                unknown: 1,
                 elsewhere: vec!["h:2".into()],
             }
         };

@@ -230,6 +230,8 @@ impl World {
             gcomm_uuid: self.gcomm_uuid(number),
             component: &node.component,
             seqno: node.seqno,
+            number,
+            is_auto: false,
         }
         .status()
     }

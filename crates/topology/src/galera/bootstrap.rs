@@ -605,6 +605,7 @@ mod tests {
         let process = |address: &str, gcomm_uuid: &str| Process {
             address: address.into(),
             gcomm_uuid: gcomm_uuid.into(),
+            ..Process::default()
         };
         let known = |cluster_uuid: &str, seqno, members: &[Process]| Component {
             cluster_uuid: cluster_uuid.into(),
@@ -632,8 +633,11 @@ mod tests {
 
     #[test]
     fn a_node_of_another_cluster_is_not_begun_with() {
-        let process =
-            |address: &str| Process { address: address.to_owned(), gcomm_uuid: format!("of {address}") };
+        let process = |address: &str| Process {
+            address: address.to_owned(),
+            gcomm_uuid: format!("of {address}"),
+            ..Process::default()
+        };
         let known = |members: &[&str], elsewhere: &[&str]| Component {
             cluster_uuid: UUID.into(),
             members: members.iter().copied().map(process).collect(),

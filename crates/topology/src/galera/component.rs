@@ -5,9 +5,12 @@
 //! gone, and on disk.
 //!
 //! ```text
-//!   a Primary view ─ other state UUID ──────────────────────────────────────────────> another cluster: refused
+//!   a Primary view (its members: `members`; some may be unknown)
+//!                  ─ other state UUID ──────────────────────────────────────────────> another cluster: refused
 //!                  ─ same; processes of the component still run ─ none is in it ────> another cluster: refused
+//!                  │                                            ├ it is not known ──> not used until it is
 //!                  │                                            └ one is in it ─────> the component as it is now
+//!                  ├ same; none is known to run, and not all nodes have been asked ─────> not used until they have
 //!                  └ same; none runs any more ─ none of its nodes is in it, or one
 //!                                             │ that was seen in another cluster ────> another cluster: refused
 //!                                             └ one is (all were stopped, and it was bootstrapped) ─> the component as it is now
@@ -23,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Galera;
 use super::action::Action;
+use super::members::Members;
 use super::status::GaleraStatus;
 use super::view::own;
 use crate::NodeId;
@@ -30,11 +34,15 @@ use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Finding, refused};
+use crate::finding::{Finding, NodeState, Serves, refused};
+use crate::problem::UNCHECKED;
 use crate::routes::LaneState;
 
 /// The name of the finding that a node is in another cluster.
 pub const TWO_CLUSTERS: &str = "two_clusters";
+
+/// The name of the finding that a node may be in another cluster or in the writer's component.
+const UNPLACED: &str = "unplaced";
 
 /// How often the last write set is written to disk at the most.
 const REMEMBER_GAP: Duration = Duration::from_secs(1);
@@ -48,8 +56,14 @@ pub struct Component {
     pub conf_id: u64,
     /// The highest wsrep_last_committed that a member reported.
     pub seqno: u64,
-    /// The members of the view.
+    /// wsrep_cluster_size; 0 if an earlier version has written this.
+    #[serde(default)]
+    pub size: u32,
+    /// The members of the view. Where some are unknown, also those of the view before that may be these.
     pub members: Vec<Process>,
+    /// How many members are not known: `wsrep_incoming_addresses` does not name them, and no node has reported the view from their place.
+    #[serde(default)]
+    pub unknown: u32,
     /// The addresses of the nodes that were seen in another cluster since they were in this one: their data may be that one's, also after a
     /// restart.
     #[serde(default)]
@@ -63,6 +77,20 @@ pub struct Process {
     pub address: String,
     /// wsrep_gcomm_uuid, which is new after each start of the server; empty if the member has not reported it from this view.
     pub gcomm_uuid: String,
+    /// The address by which the members list it, if that is another one and known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub listed_as: String,
+}
+
+/// What a view is to the writer's component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    /// The component as it is now.
+    Continues,
+    /// Another cluster's.
+    Apart,
+    /// Which of the two it is depends on members that are unknown, or on whether a process of the component runs that was not asked yet.
+    Unknown,
 }
 
 impl Process {
@@ -72,15 +100,32 @@ impl Process {
         let status = node.and_then(own).filter(|status| status.connected);
         !self.gcomm_uuid.is_empty() && status.is_some_and(|status| status.gcomm_uuid == self.gcomm_uuid)
     }
+
+    /// Its node has not been asked yet, so that it may run.
+    fn is_unasked(&self, core: &Core) -> bool {
+        let is_it = |node: &&Belief| {
+            node.address == self.address && node.status.is_none() && node.assessment.problem == UNCHECKED
+        };
+        !self.gcomm_uuid.is_empty() && core.nodes.iter().any(|node| is_it(&node))
+    }
+
+    /// Nothing that its node says shows that it is not a member of this view.
+    fn may_be_in(&self, core: &Core, view: &Component) -> bool {
+        let node = core.nodes.iter().find(|node| node.linked && node.address == self.address);
+        node.and_then(own).is_none_or(|status| {
+            let is_it = self.gcomm_uuid.is_empty() || status.gcomm_uuid == self.gcomm_uuid;
+            is_it && status.is_primary() && status.cluster_uuid == view.cluster_uuid
+        })
+    }
 }
 
 impl Component {
-    /// The view that a node reports. `None` unless the node is a member of a Primary component and finds itself in the list by the address that
-    /// is configured for it: otherwise nothing can be compared. One that still joins shows who is in the view as well as any; how far it has
-    /// come says nothing.
+    /// The view that a node reports. `None` unless the node is a member of a Primary component, and is itself among the members by the address
+    /// that is configured for it. One that still joins shows who is in the view as well as any; how far it has come says nothing.
     fn of(core: &Core, node: &Belief, status: &GaleraStatus) -> Option<Self> {
+        let Members { addresses, unknown } = Members::of(core, node, status);
         let told =
-            status.is_primary() && !status.cluster_uuid.is_empty() && status.members.contains(&node.address);
+            status.is_primary() && !status.cluster_uuid.is_empty() && addresses.contains(&node.address);
         let process = |address: &String| {
             let reports = |node: &&Belief| node.address == *address;
             let own_word = if node.address == *address {
@@ -90,15 +135,29 @@ impl Component {
                 told.filter(|told| told.is_primary() && told.is_in_view_of(status))
             };
             let gcomm_uuid = own_word.map_or_else(String::new, |word| word.gcomm_uuid.clone());
-            Process { address: address.clone(), gcomm_uuid }
+            let listed_as = own_word.map(|word| &word.listed_as).filter(|listed| *listed != address);
+            Process {
+                address: address.clone(),
+                gcomm_uuid,
+                listed_as: listed_as.cloned().unwrap_or_default(),
+            }
         };
         told.then(|| Self {
             cluster_uuid: status.cluster_uuid.clone(),
             conf_id: status.conf_id,
             seqno: if status.is_whole() { status.last_committed } else { 0 },
-            members: status.members.iter().map(process).collect(),
+            size: status.cluster_size,
+            members: addresses.iter().map(process).collect(),
+            unknown,
             elsewhere: Vec::new(),
         })
+    }
+
+    /// It has all members of the view that the node at this address reports.
+    pub(super) fn is_all_of(&self, address: &str, status: &GaleraStatus) -> bool {
+        (&self.cluster_uuid, self.conf_id, self.size, self.unknown)
+            == (&status.cluster_uuid, status.conf_id, status.cluster_size, 0)
+            && self.has_process(address, &status.gcomm_uuid)
     }
 
     pub(super) fn has(&self, address: &str) -> bool {
@@ -115,30 +174,56 @@ impl Component {
         self.members.iter().any(|member| other.has(&member.address))
     }
 
-    /// The number alone does not show it: views are counted from 1 again after each bootstrap.
+    fn has_numbers_of(&self, other: &Self) -> bool {
+        let is_size = self.size == other.size || self.size == 0 || other.size == 0;
+        is_size && (self.conf_id, &self.cluster_uuid) == (other.conf_id, &other.cluster_uuid)
+    }
+
+    /// The numbers alone do not show it: views are counted from 1 again after each bootstrap.
     fn is_same_view(&self, other: &Self) -> bool {
-        let has = |member: &Process| {
+        let in_other = |member: &Process| {
             let same = other.members.iter().find(|other| other.address == member.address);
-            same.is_some_and(|other| {
+            same.map(|other| {
                 other.gcomm_uuid == member.gcomm_uuid
                     || other.gcomm_uuid.is_empty()
                     || member.gcomm_uuid.is_empty()
             })
         };
-        (self.conf_id, &self.cluster_uuid) == (other.conf_id, &other.cluster_uuid)
-            && self.members.len() == other.members.len()
-            && self.members.iter().all(has)
+        let are_all_known = self.unknown == 0 && other.unknown == 0;
+        let is_right = if are_all_known {
+            self.members.len() == other.members.len()
+                && self.members.iter().all(|member| in_other(member) == Some(true))
+        } else {
+            self.members.iter().all(|member| in_other(member) != Some(false))
+        };
+        is_right && self.has_numbers_of(other)
     }
 
-    /// What another member of the same view has reported is added.
-    fn learn(&mut self, other: &Self) {
-        self.seqno = self.seqno.max(other.seqno);
-        for member in &mut self.members {
-            let told = other.members.iter().find(|told| told.address == member.address);
-            if let Some(told) = told.filter(|told| !told.gcomm_uuid.is_empty()) {
-                member.gcomm_uuid.clone_from(&told.gcomm_uuid);
+    /// What is known of it once a view that continues it was reported: the same one, or the next one.
+    fn followed_by(&self, core: &Core, view: Self) -> Self {
+        let seqno = self.seqno.max(view.seqno);
+        let mut next = Self { seqno, ..view };
+        // A process that was not heard from this view is still the one that was heard from the view before.
+        for member in &mut next.members {
+            let Some(before) = self.members.iter().find(|before| before.address == member.address) else {
+                continue;
+            };
+            if member.gcomm_uuid.is_empty() {
+                member.gcomm_uuid.clone_from(&before.gcomm_uuid);
+            }
+            if member.listed_as.is_empty() {
+                member.listed_as.clone_from(&before.listed_as);
             }
         }
+        if next.unknown > 0 {
+            let may_be = self
+                .members
+                .iter()
+                .filter(|before| !next.has(&before.address) && before.may_be_in(core, &next));
+            let may_be: Vec<Process> = may_be.cloned().collect();
+            next.members.extend(may_be);
+        }
+        next
     }
 
     /// The configured nodes among its members.
@@ -155,14 +240,38 @@ impl Component {
         self.members.iter().filter(|member| member.runs(core)).map(|member| member.address.as_str())
     }
 
-    /// The other view is of the same cluster, or may be.
-    fn continues_in(&self, core: &Core, other: &Self) -> bool {
-        self.cluster_uuid == other.cluster_uuid
-            && self.leads_to(self.running(core), |address| other.has(address))
+    /// What that view is to this component.
+    fn relation(&self, core: &Core, view: &Self) -> Relation {
+        if self.cluster_uuid != view.cluster_uuid {
+            return Relation::Apart;
+        }
+        let does_run = self.running(core).next().is_some();
+        // One that was in another cluster may be among the unknown members.
+        let is_other = |node: &Belief| {
+            node.linked
+                && own(node).is_some_and(GaleraStatus::is_primary)
+                && self.elsewhere.contains(&node.address)
+        };
+        let may_have_other =
+            view.unknown > 0 && core.nodes.iter().any(|node| is_other(node) && !view.has(&node.address));
+        if !does_run && (may_have_other || self.members.iter().any(|member| member.is_unasked(core))) {
+            return Relation::Unknown;
+        }
+        if self.leads_to(self.running(core), |address| view.has(address)) {
+            return Relation::Continues;
+        }
+        // Of this component's own view all members are known, and none of them is there.
+        let is_beside_it = self.unknown == 0 && self.has_numbers_of(view) && does_run;
+        let has_one_of_another = self.elsewhere.iter().any(|address| view.has(address));
+        if view.unknown == 0 || is_beside_it || has_one_of_another {
+            Relation::Apart
+        } else {
+            Relation::Unknown
+        }
     }
 
     /// This component leads to another view, which has those addresses: through one of its processes, or, if none of them runs any more,
-    /// through one of its nodes.
+    /// through one of its nodes; while some members of this one are unknown, any node may be one.
     pub(super) fn leads_to<'a>(
         &self,
         running: impl Iterator<Item = &'a str>,
@@ -173,49 +282,41 @@ impl Component {
             return running.any(has);
         }
         let is_of_another = self.elsewhere.iter().any(|address| has(address));
-        !is_of_another && self.members.iter().any(|member| has(&member.address))
+        !is_of_another && (self.unknown > 0 || self.members.iter().any(|member| has(&member.address)))
     }
 }
 
 impl Galera {
     /// Takes in a node's last status.
     pub(super) fn note_component(&mut self, core: &mut Core, id: NodeId) {
+        self.recognize(core, id);
         let node = core.node(id);
         let Some(view) = own(node).and_then(|status| Component::of(core, node, status)) else { return };
         let mut back = Vec::new();
         let now = match known(core) {
             None => (core.writer == Some(id) || view.is_majority(core)).then_some(view),
-            Some(known) if known.is_same_view(&view) => {
-                let mut learnt = known.clone();
-                learnt.learn(&view);
-                Some(learnt)
-            }
-            Some(known) if known.continues_in(core, &view) => {
-                let seqno = known.seqno.max(view.seqno);
-                // A process that was not heard from this view is still the one that was heard from the view before.
-                let (here, elsewhere): (Vec<String>, Vec<String>) =
-                    known.elsewhere.iter().cloned().partition(|address| view.has(address));
-                let mut next = Component { seqno, elsewhere, ..view };
-                for member in &mut next.members {
-                    let before = known.members.iter().find(|before| before.address == member.address);
-                    if let Some(before) = before.filter(|_| member.gcomm_uuid.is_empty()) {
-                        member.gcomm_uuid.clone_from(&before.gcomm_uuid);
+            Some(known) => match known.relation(core, &view) {
+                Relation::Continues => {
+                    let (here, elsewhere): (Vec<String>, Vec<String>) =
+                        known.elsewhere.iter().cloned().partition(|address| view.has(address));
+                    let is_same_view = known.is_same_view(&view);
+                    let next = Component { elsewhere, ..known.followed_by(core, view) };
+                    Some(if is_same_view || may_tell(core, id, known, &next) {
+                        back = here;
+                        next
+                    } else {
+                        Component { seqno: next.seqno, ..known.clone() }
+                    })
+                }
+                Relation::Unknown => None,
+                Relation::Apart => {
+                    let mut left = known.clone();
+                    if !left.elsewhere.contains(&node.address) {
+                        left.elsewhere.push(node.address.clone());
                     }
+                    Some(left)
                 }
-                Some(if may_tell(core, id, known, &next) {
-                    back = here;
-                    next
-                } else {
-                    Component { seqno, ..known.clone() }
-                })
-            }
-            Some(known) => {
-                let mut left = known.clone();
-                if !left.elsewhere.contains(&node.address) {
-                    left.elsewhere.push(node.address.clone());
-                }
-                Some(left)
-            }
+            },
         };
         if let Some(now) = now {
             self.remember(core, now);
@@ -229,6 +330,24 @@ impl Galera {
             );
             core.say(Level::Warn, text);
         }
+    }
+
+    /// A remembered member that was listed by an address that nobody had told is this node, when the node says that it is listed so.
+    fn recognize(&mut self, core: &mut Core, id: NodeId) {
+        let node = core.node(id);
+        let listed_as = own(node).map_or("", |status| status.listed_as.as_str());
+        let is_configured = core.nodes.iter().any(|node| node.address == listed_as);
+        let Some(known) = core.component.as_ref().filter(|known| known.has(listed_as) && !is_configured)
+        else {
+            return;
+        };
+        let mut renamed = known.clone();
+        let is_there = renamed.has(&node.address);
+        for member in renamed.members.iter_mut().filter(|member| member.address == listed_as && !is_there) {
+            member.address.clone_from(&node.address);
+            member.listed_as = listed_as.to_owned();
+        }
+        self.remember(core, renamed);
     }
 
     /// A view is written to disk at once, its last write set once a second.
@@ -247,10 +366,15 @@ impl Galera {
         core.component = Some(now);
     }
 
+    /// It is not known yet whether it is in the writer's component.
+    pub(super) fn is_unplaced(&self, id: NodeId) -> bool {
+        self.member(id).apart.as_ref().is_some_and(|finding| finding.problem == UNPLACED)
+    }
+
     /// Judges each node by what is remembered now.
     pub(super) fn find_apart(&mut self, core: &Core) {
-        // A server that is ending lists no members any more, and says that it is Primary for a moment: what was found of it holds.
-        let is_listless = |status: &GaleraStatus| status.is_primary() && status.members.is_empty();
+        // What was found of a server that is ending holds.
+        let is_listless = |status: &GaleraStatus| status.is_primary() && status.is_listless();
         for id in ids(&core.nodes) {
             let node = core.node(id);
             let says_more = !(node.linked && own(node).is_some_and(is_listless));
@@ -296,8 +420,10 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
         );
         return Some(refused(TWO_CLUSTERS, sentence));
     };
-    if known.continues_in(core, &view) {
-        return None;
+    match known.relation(core, &view) {
+        Relation::Continues => return None,
+        Relation::Unknown => return Some(unplaced(core, known)),
+        Relation::Apart => {}
     }
     let is_missing = |name: &&str| !view.names(core).contains(name);
     let others: Vec<&str> = known.names(core).into_iter().filter(is_missing).collect();
@@ -318,6 +444,19 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
         )
     };
     Some(refused(TWO_CLUSTERS, sentence))
+}
+
+/// What is said of a node as long as it is not known whether it is in the writer's component.
+fn unplaced(core: &Core, known: &Component) -> Finding {
+    let others = known.names(core).join(", ");
+    let why = if known.running(core).next().is_none() {
+        "not all nodes of that have answered"
+    } else {
+        "wsrep_incoming_addresses does not name the members, and not all of them have told that they are in the same view"
+    };
+    let sentence =
+        format!("is Primary, and whether in the component that {others} were in is not known yet: {why}");
+    Finding { problem: UNPLACED, state: NodeState::Joining, serves: Serves::No, sentence }
 }
 
 /// About the members of the writer's component, when all of them are in another one by now.
@@ -343,7 +482,7 @@ fn may_tell(core: &Core, id: NodeId, known: &Component, view: &Component) -> boo
         let node = core.node(writer);
         let view = own(node).filter(|_| node.linked && node.doubt.is_none());
         let view = view.and_then(|status| Component::of(core, node, status));
-        view.is_some_and(|view| known.continues_in(core, &view))
+        view.is_some_and(|view| known.relation(core, &view) == Relation::Continues)
     };
     match core.writer {
         Some(writer) if writer == id => true,
@@ -356,7 +495,8 @@ fn may_tell(core: &Core, id: NodeId, known: &Component, view: &Component) -> boo
 fn rival<'a>(core: &'a Core, view: &Component) -> Option<&'a str> {
     ids(&core.nodes).map(|id| core.node(id)).find_map(|other| {
         let seen = Component::of(core, other, own(other).filter(|_| other.linked)?)?;
-        let is_apart = seen.cluster_uuid != view.cluster_uuid || !seen.shares_a_node_with(view);
+        let is_known = seen.unknown == 0 || view.unknown == 0;
+        let is_apart = seen.cluster_uuid != view.cluster_uuid || (is_known && !seen.shares_a_node_with(view));
         (is_apart && seen.names(core).len() >= view.names(core).len()).then_some(other.name.as_str())
     })
 }

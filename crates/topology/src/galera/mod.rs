@@ -3,6 +3,7 @@
 //! ```text
 //!   sql ──(the shell asks)──> status ──> words   what a member's own status says against it: a table of rules
 //!                                  └───> view    the newest view of the group: who has left, how many members are not in the configuration
+//!                                          │    members     which configured nodes are in the view that a node reports
 //!                                          ├──> component   the writer's component: a Primary node of another one is refused
 //!                                          │    asked       the same for a program that asks each node once
 //!                                          ├──> evict   a member that is proven dead is evicted (evs.evict)
@@ -24,6 +25,7 @@ pub mod bootstrap;
 pub(crate) mod component;
 mod evict;
 pub mod hurry;
+mod members;
 mod pace;
 pub mod position;
 mod prime;
@@ -41,7 +43,7 @@ pub use self::action::{Action, HurryEnd, Outcome};
 pub use self::asked::{Apart, Asked, Said, apart};
 pub use self::component::{Component, Process, TWO_CLUSTERS, have_joined_another};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
-pub use self::status::{GaleraStatus, Reading, read};
+pub use self::status::{GaleraStatus, read};
 use self::view::GroupView;
 pub(crate) use self::view::is_held_up;
 use crate::NodeId;

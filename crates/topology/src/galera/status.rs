@@ -19,8 +19,14 @@ pub struct GaleraStatus {
     pub cluster_uuid: String,
     /// wsrep_gcomm_uuid: the node's name in the group, new at each start; what `evs.evict` takes.
     pub gcomm_uuid: String,
-    /// wsrep_incoming_addresses: `host:port` of each member of the view.
+    /// wsrep_incoming_addresses: `host:port` of each member of the view. Empty where the list does not tell the members apart.
     pub members: Vec<String>,
+    /// How many members that list has, also those without an address: an arbitrator (garbd) has none.
+    pub listed: u32,
+    /// The node's own entry in that list, by `local_index`; empty if it has none.
+    pub listed_as: String,
+    /// wsrep_local_index: its place in the view; no two members have the same.
+    pub local_index: Option<u32>,
     /// wsrep_ready.
     pub ready: bool,
     /// wsrep_connected.
@@ -60,6 +66,22 @@ impl GaleraStatus {
         (self.conf_id, &self.cluster_uuid) == (other.conf_id, &other.cluster_uuid)
     }
 
+    /// It reports that view as another member of it. Where the view's numbers are equal by chance, this may be wrong.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        let is_elsewhere_in_it = self.local_index.is_none() || self.local_index != other.local_index;
+        self.is_primary()
+            && self.is_in_view_of(other)
+            && self.cluster_size == other.cluster_size
+            && is_elsewhere_in_it
+            && !self.gcomm_uuid.is_empty()
+            && self.gcomm_uuid != other.gcomm_uuid
+    }
+
+    /// It lists nobody, not itself either: a server that is ending does, and says that it is Primary for a moment.
+    pub fn is_listless(&self) -> bool {
+        self.members.is_empty() && self.listed == 0
+    }
+
     /// The group voted that its data differ from that of the others: it has left, and its position is void, so that it comes back by a full copy.
     pub fn is_inconsistent(&self) -> bool {
         self.local_state_comment.eq_ignore_ascii_case("Inconsistent")
@@ -71,34 +93,22 @@ impl GaleraStatus {
     }
 }
 
-/// A status, and the name under which the node appears among the members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// The node's status.
-    pub status: GaleraStatus,
-    /// This node's own entry in `status.members`, by wsrep_local_index.
-    pub incoming: Option<String>,
-    /// How many members wsrep_incoming_addresses lists, also without an address: an arbitrator (garbd) has none.
-    pub entries: usize,
-}
-
 /// Reads the answers to [`super::sql::STATUS`] and [`super::sql::VARIABLES`]; each argument gives the value of a name.
 pub fn read<'a>(
     status: impl Fn(&str) -> Option<&'a str>,
     variables: impl Fn(&str) -> Option<&'a str>,
-) -> Reading {
+) -> GaleraStatus {
     let text = |name: &str| status(name).unwrap_or("");
     let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
     let on = |value: Option<&str>| value.is_some_and(is_on);
     let list = Some(text("wsrep_incoming_addresses").trim()).filter(|list| !list.is_empty());
     let entries: Vec<&str> = list.into_iter().flat_map(|list| list.split(',')).map(str::trim).collect();
-    let index = text("wsrep_local_index").parse::<usize>().ok();
-    let incoming = index.and_then(|index| entries.get(index)).filter(|entry| !entry.is_empty());
-    let incoming = incoming.map(ToString::to_string);
+    let local_index = text("wsrep_local_index").parse::<u32>().ok();
+    let listed_as = local_index.and_then(|index| entries.get(index as usize)).copied().unwrap_or_default();
     let is_named = |entry: &&&str| !entry.is_empty();
     let members: Vec<String> = entries.iter().filter(is_named).map(ToString::to_string).collect();
     let rejects = variables("wsrep_reject_queries").is_some_and(|value| !value.eq_ignore_ascii_case("NONE"));
-    let status = GaleraStatus {
+    GaleraStatus {
         local_state: text("wsrep_local_state").parse().ok(),
         local_state_comment: text("wsrep_local_state_comment").into(),
         cluster_status: text("wsrep_cluster_status").into(),
@@ -121,8 +131,10 @@ pub fn read<'a>(
         threads_connected: number("Threads_connected") as u32,
         flush_at_commit: variables("innodb_flush_log_at_trx_commit").and_then(|value| value.parse().ok()),
         members,
-    };
-    Reading { status, incoming, entries: entries.len() }
+        listed: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+        listed_as: listed_as.to_owned(),
+        local_index,
+    }
 }
 
 /// MariaDB 12 has more values of read_only than ON; whatever does not mean "off" is on.
@@ -150,31 +162,27 @@ mod tests {
             ("wsrep_flow_control_active", "false"),
         ];
         let variables = [("wsrep_reject_queries", "NONE"), ("read_only", "NO_LOCK")];
-        let reading = read(among(&status), among(&variables));
-        assert_eq!(reading.incoming.as_deref(), Some("10.0.0.1:3306"));
-        assert_eq!(reading.status.conf_id, u64::MAX);
-        assert!(reading.status.ready && reading.status.read_only);
-        assert!(
-            !reading.status.reject_queries
-                && !reading.status.flow_control_active
-                && !reading.status.connected
-        );
+        let status = read(among(&status), among(&variables));
+        assert_eq!((status.listed_as.as_str(), status.local_index), ("10.0.0.1:3306", Some(1)));
+        assert_eq!(status.conf_id, u64::MAX);
+        assert!(status.ready && status.read_only);
+        assert!(!status.reject_queries && !status.flow_control_active && !status.connected);
     }
 
     #[test]
     fn an_arbitrator_has_no_address_and_a_place_among_the_members() {
         let status =
             [("wsrep_incoming_addresses", ",10.0.0.1:3306,10.0.0.2:3306"), ("wsrep_local_index", "1")];
-        let reading = read(among(&status), |_| None);
-        assert_eq!(reading.incoming.as_deref(), Some("10.0.0.1:3306"));
-        assert_eq!(reading.status.members, ["10.0.0.1:3306", "10.0.0.2:3306"]);
-        assert_eq!(reading.entries, 3);
+        let status = read(among(&status), |_| None);
+        assert_eq!(status.listed_as, "10.0.0.1:3306");
+        assert_eq!(status.members, ["10.0.0.1:3306", "10.0.0.2:3306"]);
+        assert_eq!(status.listed, 3);
     }
 
     #[test]
     fn nothing_said_is_nothing_claimed() {
-        let reading = read(|_| None, |_| None);
-        assert_eq!(reading.status, GaleraStatus::default());
-        assert_eq!((reading.incoming, reading.entries), (None, 0));
+        let status = read(|_| None, |_| None);
+        assert_eq!(status, GaleraStatus::default());
+        assert!(status.is_listless());
     }
 }

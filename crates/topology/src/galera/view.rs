@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::members::Members;
 use super::status::GaleraStatus;
 use super::{Galera, Member};
 use crate::NodeId;
@@ -58,7 +59,8 @@ pub(super) fn primary(node: &Belief) -> bool {
 pub(crate) fn is_held_up(core: &Core, id: NodeId) -> bool {
     let node = core.node(id);
     let Some(view) = own(node).filter(|_| node.sound()) else { return false };
-    let is_listed = |other: &&Belief| other.address != node.address && view.members.contains(&other.address);
+    let members = Members::of(core, node, view).addresses;
+    let is_listed = |other: &&Belief| other.address != node.address && members.contains(&other.address);
     let is_silent = |other: &Belief| other.assessment.gone || !other.linked || other.doubt.is_some();
     core.nodes.iter().filter(is_listed).any(is_silent)
 }
@@ -66,7 +68,10 @@ pub(crate) fn is_held_up(core: &Core, id: NodeId) -> bool {
 impl Galera {
     /// Called before the nodes are judged: finds the newest view, and asks the nodes that are not in it.
     pub fn look_around(&mut self, core: &mut Core) {
-        if let Some(id) = self.news.take() {
+        let news = self.news.take();
+        // What those have reported may be placed by now, by what is known of the others.
+        let unplaced = ids(&core.nodes).filter(|id| Some(*id) != news && self.is_unplaced(*id));
+        for id in news.into_iter().chain(unplaced.collect::<Vec<_>>()) {
             self.note_component(core, id);
         }
         self.find_apart(core);
@@ -110,7 +115,9 @@ impl Galera {
                 told_by: node.name.clone(),
                 conf_id: status.conf_id,
                 cluster_uuid: status.cluster_uuid.clone(),
-                members: status.members.clone(),
+                members: Some(Members::of(core, node, status))
+                    .filter(|members| members.unknown == 0)
+                    .map_or_else(Vec::new, |members| members.addresses),
                 since: match &self.view {
                     Some(old)
                         if (old.conf_id, &old.cluster_uuid) == (status.conf_id, &status.cluster_uuid) =>

@@ -13,11 +13,17 @@ pub struct Member<'a> {
     /// The numbers of the members of its component.
     pub component: &'a BTreeSet<usize>,
     pub seqno: u64,
+    /// Its place in the list of nodes.
+    pub number: usize,
+    /// wsrep_incoming_addresses does not name the members.
+    pub is_auto: bool,
 }
 
 impl Member<'_> {
     pub fn status(self) -> GaleraStatus {
-        let Self { is_primary, .. } = self;
+        let Self { is_primary, is_auto, .. } = self;
+        let place = self.component.iter().position(|member| *member == self.number);
+        let named = self.component.iter().filter(|_| !is_auto);
         GaleraStatus {
             local_state: Some(if is_primary { 4 } else { 0 }),
             cluster_status: if is_primary { "Primary" } else { "non-Primary" }.into(),
@@ -25,7 +31,9 @@ impl Member<'_> {
             conf_id: if is_primary { self.conf_id } else { u64::MAX },
             cluster_uuid: self.cluster_uuid.into(),
             gcomm_uuid: self.gcomm_uuid,
-            members: self.component.iter().map(|member| address(*member)).collect(),
+            members: named.map(|member| address(*member)).collect(),
+            listed: self.component.len() as u32,
+            local_index: place.map(|place| place as u32),
             ready: is_primary,
             connected: true,
             last_committed: self.seqno,

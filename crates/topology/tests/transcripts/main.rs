@@ -3,11 +3,13 @@
 //! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
 //!
 //! ```text
-//!   cluster writers=one evict=proven [silent=hurry] nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
+//!   cluster writers=one evict=proven [silent=hurry] nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [list=auto] [KEY=SECONDS ...]
+//!                                         list=auto: nobody's wsrep_incoming_addresses names the members
 //!   auto persist barrier evict            these are answered at once, with success
 //!   0.100 all up                          every node: LinkUp and a Status
 //!   0.100 db1 status primary=no           what is changed stays changed for that node
 //!   0.100 db1 status connected=no         it has left the group, and takes a while to end
+//!   0.100 db1 status as=name              the members list it by that name, and it says so
 //!   0.100 group conf=4 members=db2,db3    the same for the members named
 //!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
 //!   0.100 db1 status asked=0.050 | slow asked=0.050       the question was sent then, else now

@@ -76,11 +76,15 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         let process = |(number, name): (usize, &String)| Process {
             address: address(name),
             gcomm_uuid: format!("a0-{number}"),
+            ..Process::default()
         };
         let members = names.iter().enumerate().map(process).collect();
         let (cluster_uuid, conf_id) = ("group".into(), 3);
-        restored.component = Some(Component { cluster_uuid, conf_id, members, ..Component::default() });
+        let size = names.len() as u32;
+        restored.component = Some(Component { cluster_uuid, conf_id, size, members, ..Component::default() });
     }
+    let is_auto = given.get("list") == Some(&"auto");
+    let named = if is_auto { &[] } else { names.as_slice() };
     let status = |number: usize| GaleraStatus {
         local_state: Some(4),
         local_state_comment: "Synced".into(),
@@ -89,7 +93,9 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         conf_id: 3,
         cluster_uuid: "group".into(),
         gcomm_uuid: format!("{}-{number}", "a0"),
-        members: names.iter().map(|name| address(name)).collect(),
+        members: named.iter().map(|name| address(name)).collect(),
+        listed: names.len() as u32,
+        local_index: Some(number as u32),
         ready: true,
         connected: true,
         ..GaleraStatus::default()
@@ -98,6 +104,7 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         interval: settings.probe_interval,
         brain: Brain::new(settings, restored, Duration::ZERO),
         statuses: (0..names.len()).map(status).collect(),
+        is_auto,
         names,
         now: Duration::ZERO,
         auto: Vec::new(),
@@ -282,9 +289,16 @@ impl Stage {
                 "history" => status.cluster_uuid = value.into(),
                 "uuid" => status.gcomm_uuid = value.into(),
                 "members" => {
+                    let place = value.split(',').position(|member| member == name);
+                    status.local_index = place.map(|place| place as u32);
                     status.members = value.split(',').map(address).collect();
                     status.cluster_size = status.members.len() as u32;
+                    status.listed = status.cluster_size;
+                    if self.is_auto {
+                        status.members.clear();
+                    }
                 }
+                "as" => status.listed_as = address(value),
                 "read_only" => status.read_only = on,
                 "seqno" => status.last_committed = value.parse().map_err(|_| "seqno?")?,
                 "desync" => status.desync = on,

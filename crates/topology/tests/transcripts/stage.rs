@@ -16,6 +16,8 @@ use crate::words::greeting;
 pub struct Stage {
     pub brain: Brain,
     pub names: Vec<String>,
+    /// wsrep_incoming_addresses does not tell the members.
+    pub is_auto: bool,
     pub now: Duration,
     pub interval: Duration,
     pub statuses: Vec<GaleraStatus>,
@@ -110,7 +112,12 @@ impl Stage {
             }
             Action::Galera(galera::Action::Remember { component }) => {
                 let members = component.members.iter().map(|member| member.address.trim_end_matches(":3306"));
-                format!("remember {} in view {}", members.collect::<Vec<_>>().join(","), component.conf_id)
+                let unknown = match component.unknown {
+                    0 => String::new(),
+                    unknown => format!(" and {unknown} unknown"),
+                };
+                let members = members.collect::<Vec<_>>().join(",");
+                format!("remember {members}{unknown} in view {}", component.conf_id)
             }
             Action::Galera(galera::Action::Ease { number }) => format!("ease {number}"),
             Action::Galera(galera::Action::Pace { node, fast_join_retrans }) => {

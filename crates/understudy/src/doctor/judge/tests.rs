@@ -196,8 +196,11 @@ fn members_that_cannot_be_told_apart_are_warned_of() {
 
 #[test]
 fn the_only_primary_node_is_compared_with_what_is_remembered() {
-    let process =
-        |node: u8, uuid: &str| Process { address: format!("10.77.0.{node}:3306"), gcomm_uuid: uuid.into() };
+    let process = |node: u8, uuid: &str| Process {
+        address: format!("10.77.0.{node}:3306"),
+        gcomm_uuid: uuid.into(),
+        ..Process::default()
+    };
     let known = |members: &[Process]| Component { members: members.to_vec(), ..Component::default() };
     let alone = Said { cluster_size: Some(1), gcomm_uuid: "c-1".into(), ..said(DEFAULTS) };
     let dead = || Err("nothing listens there".to_owned());
