@@ -75,15 +75,17 @@ impl Manager {
                     next_ask = clock.now() + interval;
                     self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
                 }
-                Event::Answered(Ok(status), link, asked) => {
-                    kept = Kept::Idle(link);
-                    self.hear(Fact::Status { node: id, status: status.into(), asked });
-                }
-                Event::Answered(Err(_), ..) => {
-                    kept = Kept::Without;
-                    next_ask = clock.now() + interval;
-                    self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
-                }
+                Event::Answered(answer, link, asked) => match *answer {
+                    Ok(status) => {
+                        kept = Kept::Idle(link);
+                        self.hear(Fact::Status { node: id, status: status.into(), asked });
+                    }
+                    Err(_) => {
+                        kept = Kept::Without;
+                        next_ask = clock.now() + interval;
+                        self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
+                    }
+                },
                 Event::Time => self.time(node, &mut kept, &mut trying, &mut next_ask),
             }
         }
@@ -181,7 +183,7 @@ impl Manager {
             }
             Kept::Asking { answer, link, asked, .. } => {
                 let (link, asked) = (link.clone(), *asked);
-                Box::pin(async move { Event::Answered(answer.as_mut().await, link, asked) })
+                Box::pin(async move { Event::Answered(Box::new(answer.as_mut().await), link, asked) })
             }
         };
         let mut connected: Pin<Box<dyn Future<Output = Event> + '_>> = match trying {
@@ -225,6 +227,6 @@ enum Event {
     Wish(Wish),
     Connected(Result<Rc<Link>, ConnectFailure>),
     Ended,
-    Answered(Result<GaleraStatus, ConnectFailure>, Rc<Link>, Duration),
+    Answered(Box<Result<GaleraStatus, ConnectFailure>>, Rc<Link>, Duration),
     Time,
 }
