@@ -288,7 +288,7 @@ async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Re
     let left = || until.saturating_duration_since(Instant::now());
     let status = link.query(sql::STATUS, left()).await?;
     let variables = link.query(sql::VARIABLES, left()).await?;
-    let status = galera::read(|name| status.value_of(name), |name| variables.value_of(name)).status;
+    let status = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
     let at = Instant::now();
     let answer = replication.ask(link, began + deadline / 2).await?;
     Ok(Heard { word: Word { status, replication: answer.channels }, at, is_spent: answer.is_spent })
