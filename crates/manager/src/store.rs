@@ -707,6 +707,21 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_component_of_an_older_version_is_read() {
+        let older =
+            r#"{"cluster_uuid":"c","conf_id":3,"seqno":7,"members":[{"address":"h:1","gcomm_uuid":"u"}]}"#;
+        let member = Process { address: "h:1".into(), gcomm_uuid: "u".into(), ..Process::default() };
+        let component = Component {
+            cluster_uuid: "c".into(),
+            conf_id: 3,
+            seqno: 7,
+            members: vec![member],
+            ..Component::default()
+        };
+        assert_eq!(serde_json::from_str::<Component>(older).unwrap(), component);
+    }
+
+    #[test]
     fn a_file_of_an_older_version_is_completed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");

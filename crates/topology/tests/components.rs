@@ -454,9 +454,8 @@ fn run(
             counts.set((counted + end(&mut world), acknowledged + world.acknowledged.len() as u32));
             Ok(())
         });
-        if let Err(proptest::test_runner::TestError::Fail(reason, events)) = ran {
-            panic!("{writers:?}, AUTO {is_auto}: {events:?}\n{reason}");
-        }
+        let failure = ran.err().map(|error| error.to_string());
+        assert_eq!(failure, None, "{writers:?}, AUTO {is_auto}");
         let (counted, acknowledged) = counts.get();
         done(writers, is_auto, counted, acknowledged);
     }

@@ -103,7 +103,9 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
         Weight::Warning,
         named(nodes, |said| said.wsrep_on && !said.names_all_members()),
         "the members cannot be told apart by wsrep_incoming_addresses (AUTO, or one address for several)",
-        "a node that was bootstrapped alone is then not told from the cluster: set wsrep_node_incoming_address = HOST:PORT in each my.cnf, and restart",
+        "a component is then known only by the nodes that answer Understudy: a member that it cannot reach, or an arbitrator, may be any node, so that a \
+         sound node may have to wait, or one that was bootstrapped alone may be taken for the cluster, while no other member answers; and bootstrap = \
+         \"proven\" does nothing: set wsrep_node_incoming_address = HOST:PORT in each my.cnf, and restart",
         &[],
     );
     let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
