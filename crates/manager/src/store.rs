@@ -202,10 +202,8 @@ pub(crate) struct Opened {
 /// The writer's component as a store has it, also while another process uses the file; `None` where there is none.
 #[must_use]
 pub fn remembered(path: &Path) -> Option<Component> {
-    let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
-    file.busy_timeout(LOCK_WAIT).ok()?;
     let view: String =
-        file.query_row("SELECT view FROM component WHERE id = 1", [], |row| row.get(0)).ok()?;
+        beside(path).ok()?.query_row("SELECT view FROM component WHERE id = 1", [], |row| row.get(0)).ok()?;
     serde_json::from_str(&view).ok()
 }
 
@@ -222,13 +220,21 @@ impl Marks {
     /// As a store has them, also while another process uses the file; none where there is no store.
     #[must_use]
     pub fn read(path: &Path) -> Self {
-        let read = || -> rusqlite::Result<Self> {
-            let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            file.busy_timeout(LOCK_WAIT)?;
-            marks(&file)
-        };
-        read().unwrap_or_default()
+        beside(path).and_then(|file| marks(&file)).unwrap_or_default()
     }
+}
+
+/// Opens a store to read it, also while another process uses it.
+fn beside(path: &Path) -> rusqlite::Result<Connection> {
+    let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    file.busy_timeout(LOCK_WAIT)?;
+    Ok(file)
+}
+
+/// What is kept as JSON; `what` names it where it cannot be read, which is no reason not to start.
+fn understood<T: serde::de::DeserializeOwned>(json: &str, what: &str) -> Option<T> {
+    let read = serde_json::from_str(json);
+    read.inspect_err(|error| tracing::warn!("what the store has of {what} cannot be read: {error}")).ok()
 }
 
 fn marks(connection: &Connection) -> rusqlite::Result<Marks> {
@@ -413,13 +419,7 @@ impl File {
             .decisions
             .query_row("SELECT view FROM component WHERE id = 1", [], |row| row.get(0))
             .optional()?;
-        Ok(view.and_then(|view| match serde_json::from_str(&view) {
-            Ok(component) => Some(component),
-            Err(error) => {
-                tracing::warn!("what the store has of the writer's component cannot be read: {error}");
-                None
-            }
-        }))
+        Ok(view.and_then(|view| understood(&view, "the writer's component")))
     }
 
     /// Not synced: it is written each second. What the system's crash loses of it is older than what the nodes report themselves.
@@ -441,12 +441,8 @@ impl File {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .optional()?;
-        Ok(row.and_then(|(report, at_unix_ms)| match serde_json::from_str(&report) {
-            Ok(written) => Some((written, at_unix_ms)),
-            Err(error) => {
-                tracing::warn!("what the store has of the primary's last report cannot be read: {error}");
-                None
-            }
+        Ok(row.and_then(|(report, at_unix_ms)| {
+            Some((understood(&report, "the primary's last report")?, at_unix_ms))
         }))
     }
 
@@ -467,13 +463,7 @@ impl File {
             .decisions
             .query_row("SELECT kept FROM events WHERE id = 1", [], |row| row.get(0))
             .optional()?;
-        Ok(kept.and_then(|kept| match serde_json::from_str(&kept) {
-            Ok(kept) => Some(kept),
-            Err(error) => {
-                tracing::warn!("what the store has of the primary's events cannot be read: {error}");
-                None
-            }
-        }))
+        Ok(kept.and_then(|kept| understood(&kept, "the primary's events")))
     }
 
     fn keep_events(&mut self, kept: &Kept) -> rusqlite::Result<()> {

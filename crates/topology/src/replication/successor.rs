@@ -11,6 +11,7 @@
 
 use protocol::gtid::{Family, History, Order, Origin, Position};
 
+use super::change::Fence;
 use super::channel::Channel;
 use super::external::is_external;
 use super::reconnect_test::Veto;
@@ -433,9 +434,7 @@ impl Replication {
             }
         }
     }
-}
 
-impl Replication {
     /// How many transactions the server lacks of what the primary had in its last report; `None` if that is not known.
     pub(super) fn lacked_of_last(&self, core: &Core, to: NodeId) -> Option<u128> {
         let last = self.last_word.as_ref()?.position.as_ref()?;
@@ -444,23 +443,22 @@ impl Replication {
 
     /// The server that was chosen has reported its status. Had it restarted since, it may lack more than was said when it was chosen.
     pub(super) fn say_what_is_missing_now(&mut self, core: &mut Core, id: NodeId) {
-        let missing = self.lacked_of_last(core, id);
         let waited = self.last_word.as_ref().is_some_and(|word| word.waited);
-        let Some(fence) = self.fence.as_mut().filter(|fence| fence.to == id && !fence.is_planned && !waited)
-        else {
+        let is_failover_to = |fence: &&Fence| fence.to == id && !fence.is_planned && !waited;
+        let Some(fence) = self.fence.as_ref().filter(is_failover_to) else { return };
+        let (Some(lost), Some(said)) = (fence.lost.filter(|lost| *lost != id), fence.missing_said) else {
             return;
         };
-        let Some(lost) = fence.lost.filter(|lost| *lost != id) else { return };
-        if missing > fence.missing_said && fence.missing_said.is_some() {
-            fence.missing_said = missing;
-            let text = format!(
-                "{} has restarted since it was chosen: {} transactions of {} are not on it",
-                core.name(id),
-                missing.unwrap_or_default(),
-                core.name(lost)
-            );
-            core.say(Level::Warn, text);
+        let Some(missing) = self.lacked_of_last(core, id).filter(|missing| *missing > said) else { return };
+        if let Some(fence) = &mut self.fence {
+            fence.missing_said = Some(missing);
         }
+        let text = format!(
+            "{} has restarted since it was chosen: {missing} transactions of {} are not on it",
+            core.name(id),
+            core.name(lost)
+        );
+        core.say(Level::Warn, text);
     }
 }
 

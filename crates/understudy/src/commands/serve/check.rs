@@ -181,8 +181,9 @@ fn servers(
     if let Some(few) = warnings::few_members(settings, None) {
         tried.warning(&few);
     }
-    let all = crate::runtime::start()?.block_on(servers::all(settings, password, account));
-    let without_primary = account.and_then(|_| servers::without_primary(settings, &all));
+    let marks = manager::Marks::read(&settings.store());
+    let all = crate::runtime::start()?.block_on(servers::all(settings, password, account, &marks));
+    let without_primary = account.and_then(|_| servers::without_primary(settings, &marks, &all));
     for (node, server) in settings.nodes.iter().zip(all) {
         let place =
             format!("{}:{}: node {} ({})", settings.file.display(), node.line, node.name, node.address);

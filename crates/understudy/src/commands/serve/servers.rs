@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows, Secret};
-use manager::Standing;
+use manager::{Marks, Standing};
 use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
 use topology::replication::{self, ReplicationStatus, sql};
@@ -27,11 +27,13 @@ pub struct Server {
     standing: Option<Standing>,
 }
 
-/// Asks every node, at the same time. `account`: what replicas log in with; `None`: no orders are given.
+/// Asks every node, at the same time. `account`: what replicas log in with; `None`: no orders are given. `marks`: what `serve` remembers against
+/// them; so below.
 pub async fn all(
     settings: &Settings,
     password: &str,
     account: Option<&manager::Account>,
+    marks: &Marks,
 ) -> Vec<Result<Server, String>> {
     let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
     let monitor = login(&settings.monitor.user, password);
@@ -42,30 +44,33 @@ pub async fn all(
     })
     .await;
     let mut answers: Vec<_> = facts.into_iter().map(|node| node.said).collect();
-    tell_faults(settings, &mut answers);
+    tell_faults(settings, marks, &mut answers);
     answers
 }
 
 /// What is said where no server can be told to be the primary.
-pub fn without_primary(settings: &Settings, answers: &[Result<Server, String>]) -> Option<String> {
+pub fn without_primary(
+    settings: &Settings,
+    marks: &Marks,
+    answers: &[Result<Server, String>],
+) -> Option<String> {
     // One that may not be asked about its sources is no silent one.
     if answers.iter().flatten().any(|server| server.standing.is_none()) {
         return None;
     }
     let standings = answers.iter().map(|answer| answer.as_ref().ok()?.standing.clone()).collect();
-    told(settings, standings, replication::setup::without_primary)
+    told(settings, marks, standings, replication::setup::without_primary)
 }
 
 /// What `of` says of the servers together.
 pub fn told<T>(
     settings: &Settings,
+    marks: &Marks,
     standings: Vec<Option<Standing>>,
     of: impl Fn(&[replication::setup::Server]) -> T,
 ) -> T {
     let addresses: Vec<&str> = settings.nodes.iter().map(|node| node.address.as_str()).collect();
     let mut statuses = manager::as_configured(standings, &addresses);
-    // What only `serve` has seen.
-    let marks = manager::Marks::read(&settings.store());
     for (node, status) in settings.nodes.iter().zip(&mut statuses) {
         let filters = marks.filtered.iter().find(|(name, _)| *name == node.name).map(|(_, filters)| filters);
         if let Some(status) = status.as_mut().filter(|status| status.filters().is_none()) {
@@ -87,9 +92,11 @@ pub fn told<T>(
 }
 
 /// What speaks against the servers together.
-fn tell_faults(settings: &Settings, answers: &mut [Result<Server, String>]) {
+fn tell_faults(settings: &Settings, marks: &Marks, answers: &mut [Result<Server, String>]) {
     let standings = answers.iter().map(|answer| answer.as_ref().ok()?.standing.clone()).collect();
-    for (answer, faults) in answers.iter_mut().zip(told(settings, standings, replication::setup::faults)) {
+    for (answer, faults) in
+        answers.iter_mut().zip(told(settings, marks, standings, replication::setup::faults))
+    {
         if let Ok(server) = answer {
             server.wrong.extend(faults);
         }

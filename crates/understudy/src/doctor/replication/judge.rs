@@ -81,7 +81,7 @@ impl Findings {
 fn findings(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Vec<Finding> {
     let mut findings = Findings(vec![]);
     reach(nodes, &mut findings);
-    primary(settings, nodes, &mut findings);
+    primary(settings, nodes, marks, &mut findings);
     accounts(settings, nodes, &mut findings);
     // If semi-synchronous replication is enabled on any server, it should be on all.
     let semi_sync = answered(nodes).any(|(_, said)| {
@@ -131,12 +131,12 @@ fn reach(nodes: &[NodeFacts], findings: &mut Findings) {
 }
 
 /// No server is the primary: who has most.
-fn primary(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
+fn primary(settings: &Settings, nodes: &[NodeFacts], marks: &Marks, findings: &mut Findings) {
     if answered(nodes).any(|(_, said)| said.standing.is_none()) {
         return;
     }
     let standings = nodes.iter().map(|node| node.said.as_ref().ok()?.standing.clone()).collect();
-    if let Some(what) = told(settings, standings, without_primary) {
+    if let Some(what) = told(settings, marks, standings, without_primary) {
         findings.note(
             Weight::Problem,
             named(nodes, |_| true),
