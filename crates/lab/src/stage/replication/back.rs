@@ -8,7 +8,7 @@ use super::super::wait::{PACE, error_log_tail};
 use super::super::{Stage, StageNode};
 use super::word::{ReplicationWord, ask};
 
-/// How long a replica of what was the primary is waited for before it is looked again who the primary is.
+/// How long a replica is waited for before it is looked again what it follows, and who the primary is.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 impl Stage {
@@ -26,14 +26,13 @@ impl Stage {
         let deadline = Instant::now() + within;
         let (word, restarted) = self.bring_up(node, deadline).await?;
         let Some(source) = word.source else { return Ok(Instant::now()) };
-        let followed = self.nodes.iter().find(|other| other.address.ip().to_string() == source.host);
         if restarted {
-            if !self.can_be_followed(followed)? {
+            if !self.can_be_followed(self.of_host(&source.host))? {
                 return Ok(Instant::now());
             }
             self.run_in(&node.name, "START SLAVE").await?;
         }
-        self.wait_follows_again(node, followed, restarted, deadline).await
+        self.wait_follows_again(node, restarted, deadline).await
     }
 
     /// Waits until the server responds, and starts it if it does not run; returns its status, and whether it was started.
@@ -58,19 +57,23 @@ impl Stage {
         }
     }
 
-    /// Waits until a replica has everything its source has, or until it is clear that it will not get there by itself.
+    /// Waits until a replica has everything its source has, or until it is clear that it will not get there by itself. Meanwhile a manager
+    /// may make it follow another, or make it the primary.
     async fn wait_follows_again(
         &self,
         node: &StageNode,
-        followed: Option<&StageNode>,
         restarted: bool,
         deadline: Instant,
     ) -> anyhow::Result<Instant> {
         loop {
             let word = ask(node).await;
+            if word.as_ref().is_ok_and(ReplicationWord::is_primary) {
+                return Ok(Instant::now());
+            }
             if let Ok(word) = &word
                 && let Some(source) = &word.source
             {
+                let followed = self.of_host(&source.host);
                 let stopped = [source.receiving.as_str(), source.applying.as_str()];
                 if stopped.contains(&"No") && !source.error.is_empty() {
                     bail!("{} is back, and does not replicate: {}", node.name, source.error);
@@ -82,8 +85,11 @@ impl Stage {
                 }
                 if let (true, Some(followed)) = (source.is_running(), followed) {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    self.wait_follows(node, followed, left).await?;
-                    return Ok(Instant::now());
+                    match self.wait_follows(node, followed, left.min(ASK_AGAIN)).await {
+                        Ok(()) => return Ok(Instant::now()),
+                        Err(error) if Instant::now() > deadline => return Err(error),
+                        Err(_) => {}
+                    }
                 }
             }
             if self.alive(node)?.is_none() {
@@ -143,6 +149,10 @@ impl Stage {
                 bail!("{} are all writable and follow nobody", names.join(" and "))
             }
         }
+    }
+
+    fn of_host(&self, host: &str) -> Option<&StageNode> {
+        self.nodes.iter().find(|node| node.address.ip().to_string() == host)
     }
 
     /// Whether its source belongs to this stage and is up.
