@@ -26,12 +26,21 @@ impl Aliases {
         others.chain([address.to_owned()]).collect()
     }
 
-    /// What an earlier process had learnt: the addresses by which the members of the writer's component were listed.
-    pub fn restored(component: Option<&Component>) -> Self {
+    /// What an earlier process had learnt: the addresses by which the members of the writer's component were listed. `addresses`: the
+    /// configured ones.
+    pub fn restored(component: Option<&Component>, addresses: &[&str]) -> Self {
         let members = component.into_iter().flat_map(|component| &component.members);
         let named = members.filter(|member| !member.listed_as.is_empty());
         let known = named.map(|member| (member.listed_as.clone(), member.address.clone())).collect();
-        Self { known, ..Self::default() }
+        let mut aliases = Self { known, ..Self::default() };
+        aliases.keep_only(addresses);
+        aliases
+    }
+
+    /// Those addresses are configured now: each names its own node, and what was configured before names none.
+    pub fn keep_only(&mut self, addresses: &[&str]) {
+        let is_configured = |address: &String| addresses.contains(&address.as_str());
+        self.known.retain(|name, known| is_configured(known) && !is_configured(name));
     }
 
     /// The report of the member at `address`, with the members by their configured addresses; without members, where they cannot be told apart.
@@ -39,7 +48,9 @@ impl Aliases {
         if status.listed != status.cluster_size || !tells_apart(&status.members) {
             status.members.clear();
             status.listed_as.clear();
-        } else if !status.listed_as.is_empty() && status.listed_as != *address {
+        } else if status.listed_as == *address {
+            self.known.remove(address);
+        } else if !status.listed_as.is_empty() {
             self.known.insert(status.listed_as.clone(), address.to_owned());
         }
         for member in &mut status.members {
@@ -152,8 +163,17 @@ mod tests {
             ..galera::Process::default()
         };
         let component = Component { members: vec![process], ..Component::default() };
-        let mut aliases = Aliases::restored(Some(&component));
+        let mut aliases = Aliases::restored(Some(&component), &["db1:3306", "db2:3306"]);
         assert_eq!(aliases.member("db2:3306", said(&list, list[1])).members, ["db1:3306", "db2:3306"]);
+        // The configuration has db1 by the listed address since.
+        let changed = [list[0], "db2:3306"];
+        let mut restarted = Aliases::restored(Some(&component), &changed);
+        aliases.keep_only(&changed);
+        for aliases in [&mut restarted, &mut aliases] {
+            assert_eq!(aliases.member("db2:3306", said(&list, list[1])).members, [list[0], "db2:3306"]);
+        }
+        let mut late = Aliases { known: [(list[0].into(), "db1:3306".into())].into(), ..Aliases::default() };
+        assert_eq!(late.member(list[0], said(&list, list[0])).members, list);
         let auto = aliases.member("db2:3306", said(&["AUTO", "AUTO"], "AUTO"));
         assert_eq!((auto.members, auto.listed, auto.listed_as), (vec![], 2, String::new()));
     }

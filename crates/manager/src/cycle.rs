@@ -277,8 +277,9 @@ impl Cycle {
             self.loans.set_nodes(names_and_addresses(cluster));
         }
         self.login = settings.login();
-        let addresses: Vec<&str> = cluster.nodes.iter().map(|node| &*node.address).collect();
+        let addresses = cluster.addresses();
         self.ready.keep_only(&addresses);
+        cycle_state.aliases.keep_only(&addresses);
         self.settings = cluster.clone();
         self.replication.clone_from(&settings.replication);
         self.proof_command = settings.proof_command.as_deref().map(Into::into);

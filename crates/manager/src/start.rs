@@ -159,7 +159,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
     let Opened { store, saved, loans, component, written, events, newest_row_unix_ms, thread: store_thread } =
         Store::open(&settings.store)?;
-    let aliases = Aliases::restored(component.as_ref());
+    let aliases = Aliases::restored(component.as_ref(), &settings.cluster.addresses());
     let restored = restore(&settings, &saved, component, written, newest_row_unix_ms);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 

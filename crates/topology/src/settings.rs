@@ -76,6 +76,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The addresses of the nodes, in the order of the list.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<&str> {
+        self.nodes.iter().map(|node| &*node.address).collect()
+    }
+
     /// The longest pause between two tries of anything.
     pub const BACKOFF_MAX: Duration = Duration::from_secs(2);
     /// Transactions get this long to end when a node leaves without a budget from an operator: by its own maintenance mode, or by an order
