@@ -171,11 +171,8 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
     if wanted.rights {
         server.rights = rights::held(&mut link, within).await?.lacks();
         server.event_list = events(&mut link, within).await?;
-        // The last question, as this link may be waiting for its answer then.
-        server.unlogged = match unlogged(&mut link, BINLOG_WITHIN.min(within)).await {
-            Err(LinkError::TimedOut { .. }) => return Ok(server),
-            answer => answer?,
-        };
+        server.unlogged = unlogged(link).await?;
+        return Ok(server);
     }
     link.quit();
     Ok(server)
@@ -200,16 +197,23 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events
     Ok(Some(said::Events { enabled, definers, without_account, running }))
 }
 
-/// What the server leaves out of its binlog, as [`sql::unlogged`] says it; `None` when the account may not ask.
+/// What the server leaves out of its binlog, as [`sql::unlogged`] says it; `None` when the account may not ask, or the server does not answer
+/// soon, as while it writes a commit to a disk that hangs. The link may be waiting for that answer then: this is its last question.
 ///
 /// # Errors
-/// When the server does not answer in time, as while it writes a commit to a disk that hangs.
-pub async fn unlogged(link: &mut Link, within: Duration) -> Result<Option<String>, LinkError> {
-    match link.query(sql::BINLOG, within).await {
-        Ok(rows) => Ok(Some(sql::unlogged(|name| rows.text(0, rows.column(name)?)))),
-        Err(LinkError::Rejected { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// When the link is lost.
+pub async fn unlogged(mut link: Link) -> Result<Option<String>, LinkError> {
+    let rows = match link.query(sql::BINLOG, BINLOG_WITHIN).await {
+        Ok(rows) => rows,
+        Err(LinkError::TimedOut { .. }) => return Ok(None),
+        Err(LinkError::Rejected { .. }) => {
+            link.quit();
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    link.quit();
+    Ok(Some(sql::unlogged(|name| rows.text(0, rows.column(name)?))))
 }
 
 fn sessions(rows: &Rows) -> Vec<Session> {

@@ -30,13 +30,18 @@ pub const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos
 /// is being written. Needs BINLOG MONITOR; MySQL has it until 8.3.
 pub const BINLOG: &str = "SHOW MASTER STATUS";
 
+/// Databases in which nothing is written: to leave them out of the binlog leaves out nothing.
+const WITHOUT_WRITES: [&str; 2] = ["information_schema", "performance_schema"];
+
 /// What a server leaves out of its binlog, by that row; `value` gives the value of a column.
 pub fn unlogged<'a>(value: impl Fn(&str) -> Option<&'a str>) -> String {
-    let filters =
-        ["Binlog_Do_DB", "Binlog_Ignore_DB"].into_iter().filter_map(|name| Some((name, value(name)?.trim())));
-    let filters =
-        filters.filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name} = {value}"));
-    filters.collect::<Vec<_>>().join(", ")
+    let of = |name| value(name).unwrap_or_default().split(',').map(str::trim).filter(|base| !base.is_empty());
+    let is_written = |base: &&str| !WITHOUT_WRITES.iter().any(|other| other.eq_ignore_ascii_case(base));
+    let logged = of("Binlog_Do_DB").collect::<Vec<_>>().join(",");
+    let ignored = of("Binlog_Ignore_DB").filter(is_written).collect::<Vec<_>>().join(",");
+    let filters = [("Binlog_Do_DB", logged), ("Binlog_Ignore_DB", ignored)];
+    let filters = filters.iter().filter(|(_, bases)| !bases.is_empty());
+    filters.map(|(name, bases)| format!("{name} = {bases}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The existing binlogs, the oldest first. Needs BINLOG MONITOR.
@@ -79,6 +84,18 @@ mod tests {
         assert_eq!(begins_at("x', 4); DROP"), None);
         assert_eq!(begins_at(""), None);
         assert_eq!(first_events("x', 4); DROP"), None);
+    }
+
+    #[test]
+    fn databases_in_which_nothing_is_written_may_be_left_out_of_the_binlog() {
+        let of = |logged: &'static str, ignored: &'static str| {
+            unlogged(move |name| Some(if name == "Binlog_Do_DB" { logged } else { ignored }))
+        };
+        assert_eq!(of("", "information_schema,performance_schema"), "");
+        assert_eq!(of("", "Information_Schema, mysql"), "Binlog_Ignore_DB = mysql");
+        assert_eq!(of("information_schema", ""), "Binlog_Do_DB = information_schema");
+        assert_eq!(of("shop,crm", "tmp"), "Binlog_Do_DB = shop,crm, Binlog_Ignore_DB = tmp");
+        assert_eq!(unlogged(|_| None), "");
     }
 
     #[test]

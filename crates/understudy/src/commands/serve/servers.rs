@@ -131,18 +131,16 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let may_tell_sources = wrong.is_empty();
     let standing = Standing::read(&variables, &positions, &status, &channels);
     wrong.extend(settings_wrong(&standing.status, replicas.is_some()));
-    if let Some(filters) = manager::unlogged(&mut link, DEADLINE).await?.filter(|filters| !filters.is_empty())
-    {
+    let missing = rights_missing(&mut link, replicas.is_some()).await?;
+    if let Some(filters) = manager::unlogged(link).await?.filter(|filters| !filters.is_empty()) {
         wrong.push(format!(
             "it leaves some databases out of its binlog ({filters}): what is written there while it is the primary is on no other server; take that \
              out of its my.cnf, and restart it"
         ));
     }
-    let missing = rights_missing(&mut link, replicas.is_some()).await?;
     if !missing.is_empty() {
         wrong.push(lacks(&missing, monitor));
     }
-    link.quit();
     if let Some(replicas) = replicas
         && let Some(account) = replicas_account::check(address, replicas, DEADLINE).await
     {

@@ -42,7 +42,7 @@ pub struct Said {
     pub bypass: Option<Vec<Bypass>>,
     /// What is wrong with the account that replicas log in with.
     pub replicas_account: Option<ReplicasAccount>,
-    /// What it leaves out of its binlog; empty if nothing, or if the account may not ask.
+    /// What it leaves out of its binlog; empty if nothing, or if that is not known.
     pub unlogged: String,
     /// The hosts from which running Understudys manage it.
     pub managers: Vec<String>,
@@ -135,9 +135,8 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
     let bypass = accounts::bypass(&mut link, DEADLINE).await?;
-    let unlogged = manager::unlogged(&mut link, DEADLINE).await?.unwrap_or_default();
     let managers = manager::rival::managers(&mut link, DEADLINE).await?;
-    link.quit();
+    let unlogged = manager::unlogged(link).await?.unwrap_or_default();
     Ok(Said {
         variables,
         is_replica: channels.is_some_and(|rows| !rows.is_empty()),
