@@ -246,15 +246,7 @@ impl Component {
             return Relation::Apart;
         }
         let does_run = self.running(core).next().is_some();
-        // One that was in another cluster may be among the unknown members.
-        let is_other = |node: &Belief| {
-            node.linked
-                && own(node).is_some_and(GaleraStatus::is_primary)
-                && self.elsewhere.contains(&node.address)
-        };
-        let may_have_other =
-            view.unknown > 0 && core.nodes.iter().any(|node| is_other(node) && !view.has(&node.address));
-        if !does_run && (may_have_other || self.members.iter().any(|member| member.is_unasked(core))) {
+        if !does_run && (self.other_in(core, view).is_some() || self.has_unasked(core)) {
             return Relation::Unknown;
         }
         if self.leads_to(self.running(core), |address| view.has(address)) {
@@ -268,6 +260,19 @@ impl Component {
         } else {
             Relation::Unknown
         }
+    }
+
+    /// The name of a node that was in another cluster, and may be among the unknown members of that view.
+    fn other_in<'a>(&self, core: &'a Core, view: &Self) -> Option<&'a str> {
+        let is_other = |node: &&Belief| {
+            let is_primary = node.linked && own(node).is_some_and(GaleraStatus::is_primary);
+            is_primary && self.elsewhere.contains(&node.address) && !view.has(&node.address)
+        };
+        core.nodes.iter().find(is_other).filter(|_| view.unknown > 0).map(|node| node.name.as_str())
+    }
+
+    fn has_unasked(&self, core: &Core) -> bool {
+        self.members.iter().any(|member| member.is_unasked(core))
     }
 
     /// This component leads to another view, which has those addresses: through one of its processes, or, if none of them runs any more,
@@ -373,12 +378,11 @@ impl Galera {
 
     /// Judges each node by what is remembered now.
     pub(super) fn find_apart(&mut self, core: &Core) {
-        // What was found of a server that is ending holds.
+        // What was found of a server that is ending, or whose link has ended, holds until it says more.
         let is_listless = |status: &GaleraStatus| status.is_primary() && status.is_listless();
         for id in ids(&core.nodes) {
             let node = core.node(id);
-            let says_more = !(node.linked && own(node).is_some_and(is_listless));
-            if says_more {
+            if node.linked && !own(node).is_some_and(is_listless) {
                 self.member_mut(id).apart = apart(core, id);
             }
         }
@@ -422,7 +426,7 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
     };
     match known.relation(core, &view) {
         Relation::Continues => return None,
-        Relation::Unknown => return Some(unplaced(core, known)),
+        Relation::Unknown => return Some(unplaced(core, known, &view, name)),
         Relation::Apart => {}
     }
     let is_missing = |name: &&str| !view.names(core).contains(name);
@@ -447,12 +451,19 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
 }
 
 /// What is said of a node as long as it is not known whether it is in the writer's component.
-fn unplaced(core: &Core, known: &Component) -> Finding {
+fn unplaced(core: &Core, known: &Component, view: &Component, name: &str) -> Finding {
     let others = known.names(core).join(", ");
-    let why = if known.running(core).next().is_none() {
-        "not all nodes of that have answered"
-    } else {
-        "wsrep_incoming_addresses does not name the members, and not all of them have told that they are in the same view"
+    let does_run = known.running(core).next().is_some();
+    let why = match known.other_in(core, view) {
+        _ if !does_run && known.has_unasked(core) => "not all nodes of that have answered".to_owned(),
+        Some(other) if !does_run => format!(
+            "wsrep_incoming_addresses does not name the members, and {other}, which was in another cluster, may be one of them. Stop {other}; or, \
+             only if this is to be the cluster: understudy undrain {name}"
+        ),
+        _ => format!(
+            "wsrep_incoming_addresses does not name the members, and not all of them have told that they are in the same view. If that stays so, \
+             and this is to be the cluster: understudy undrain {name}"
+        ),
     };
     let sentence =
         format!("is Primary, and whether in the component that {others} were in is not known yet: {why}");

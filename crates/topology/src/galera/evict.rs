@@ -281,10 +281,11 @@ impl Galera {
         status.cluster_size as usize > self.live_without(core, id)
     }
 
-    /// It has been linked, or others list it: it may have been silent before this program started.
+    /// It has been linked, or others list its address: it may have been silent before this program started. A view that is larger than the
+    /// members that live is no evidence here, since an arbitrator or a node that is not configured may be the rest of it.
     pub(super) fn is_known_member(&self, core: &Core, id: NodeId) -> bool {
         let lists = |other: NodeId| other != id && survivor(core.node(other)) && self.lists(core, other, id);
-        core.node(id).linked_once || ids(&core.nodes).any(lists)
+        core.node(id).linked_once || self.member(id).listed_once && ids(&core.nodes).any(lists)
     }
 
     /// How many members live, not counting `id`. Members that are not in the configuration cannot be asked, and count as alive.
