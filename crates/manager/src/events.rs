@@ -20,7 +20,37 @@ const DENIED: u16 = 1044;
 #[derive(Default)]
 struct State {
     known: Option<Kept>,
-    on_disk: Option<Kept>,
+    /// What was given to the store last; `None` after a write that failed.
+    sent: Option<Kept>,
+    /// How many writes the store has not answered yet.
+    unwritten: usize,
+    /// How many orders have changed what is known.
+    orders: u64,
+}
+
+/// What was known when a server was asked what it runs.
+pub(crate) struct Look {
+    /// The events that were kept then.
+    pub known: Vec<Event>,
+    orders: u64,
+}
+
+/// A write to the disk that may not be done yet; `None`: it is.
+#[must_use]
+pub(crate) struct Written(Option<oneshot::Receiver<Result<(), String>>>);
+
+impl Written {
+    /// Returns when it is on disk.
+    pub async fn wait(self, within: Duration) -> Result<(), Failed> {
+        let Some(answer) = self.0 else { return Ok(()) };
+        let written = async {
+            answer.await.map_err(|_| Failed::because("the store is closed"))?.map_err(Failed::because)
+        };
+        in_time(within, written).await.map_err(|failed| Failed {
+            why: format!("which events ran there could not be written to disk: {}", failed.why),
+            ..failed
+        })
+    }
 }
 
 /// See above. All tasks that talk to servers share it.
@@ -32,7 +62,7 @@ pub(crate) struct Events {
 impl Events {
     /// `kept`: what was found on disk.
     pub fn new(store: Store, kept: Option<Kept>) -> Self {
-        let state = State { known: kept.clone(), on_disk: kept };
+        let state = State { known: kept.clone(), sent: kept, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)), store }
     }
 
@@ -41,36 +71,30 @@ impl Events {
         self.with(|known| known.map(|kept| kept.events.clone()).unwrap_or_default())
     }
 
-    /// The server says what it runs, which counts if it is the primary.
-    pub fn note(&self, address: &str, now: &Listed) {
-        // Whether it is on disk is seen when the primary says it next.
-        let _ = self.change(|known| Kept::after_look(known, address, now));
+    /// A server is about to be asked what it runs.
+    pub fn look(&self) -> Look {
+        let state = locked(&self.state);
+        let known = state.known.as_ref().map(|kept| kept.events.clone()).unwrap_or_default();
+        Look { known, orders: state.orders }
     }
 
-    /// The server is about to be made to run none: returns when that is on disk. `is_first`: it may have been the primary although nothing is known
-    /// yet.
-    pub async fn before_stop(
-        &self,
-        address: &str,
-        now: &Listed,
-        is_first: bool,
-        within: Duration,
-    ) -> Result<(), Failed> {
-        let Some(written) = self.change(|known| Kept::before_stop(known, address, now, is_first)) else {
-            return Ok(());
-        };
-        let written = async {
-            written.await.map_err(|_| Failed::because("the store is closed"))?.map_err(Failed::because)
-        };
-        in_time(within, written).await.map_err(|failed| Failed {
-            why: format!("which events ran there could not be written to disk: {}", failed.why),
-            ..failed
-        })
+    /// The server has said what it runs, which counts if it is the primary, and no order has changed anything since it was asked.
+    pub fn note(&self, look: &Look, address: &str, now: &Listed) {
+        let mut state = locked(&self.state);
+        if state.orders == look.orders {
+            // Whether it is on disk is seen when the primary says it next.
+            let _ = self.change(&mut state, |known| Kept::after_look(known, address, now));
+        }
+    }
+
+    /// The server is about to be made to run none. `is_first`: it may have been the primary although nothing is known yet.
+    pub fn before_stop(&self, address: &str, now: &Listed, is_first: bool) -> Written {
+        self.order(|known| Kept::before_stop(known, address, now, is_first))
     }
 
     /// The server is the primary, and says what it runs: what it is to run besides.
     pub fn before_run(&self, address: &str, now: &Listed, has_replaced: bool) -> Left {
-        let _ = self.change(|known| Kept::before_run(known, address, now, has_replaced));
+        let _ = self.order(|known| Kept::before_run(known, address, now, has_replaced));
         self.left(now)
     }
 
@@ -86,7 +110,7 @@ impl Events {
 
     /// The server, as the primary, runs all that it is to run.
     pub fn done(&self, address: &str) {
-        let _ = self.change(|known| {
+        let _ = self.order(|known| {
             let known = known.filter(|known| known.primary == address)?;
             Some(Kept { is_due: false, ..known.clone() })
         });
@@ -96,30 +120,37 @@ impl Events {
         work(locked(&self.state).known.as_ref())
     }
 
-    /// Keeps what comes out, if something does, also on disk. The answer comes when it is there; `None`: it is already.
-    fn change(
-        &self,
-        change: impl FnOnce(Option<&Kept>) -> Option<Kept>,
-    ) -> Option<oneshot::Receiver<Result<(), String>>> {
+    fn order(&self, change: impl FnOnce(Option<&Kept>) -> Option<Kept>) -> Written {
         let mut state = locked(&self.state);
-        let new = change(state.known.as_ref())?;
+        state.orders += 1;
+        self.change(&mut state, change)
+    }
+
+    /// Keeps what comes out, if something does, also on disk.
+    fn change(&self, state: &mut State, change: impl FnOnce(Option<&Kept>) -> Option<Kept>) -> Written {
+        let Some(new) = change(state.known.as_ref()) else { return Written(None) };
         state.known = Some(new.clone());
-        if state.on_disk.as_ref() == Some(&new) {
-            return None;
+        if state.sent.as_ref() == Some(&new) && state.unwritten == 0 {
+            return Written(None);
         }
+        state.sent = Some(new.clone());
+        state.unwritten += 1;
         let (answer, written) = oneshot::channel();
-        let (kept, shared) = (new.clone(), Arc::clone(&self.state));
+        let shared = Arc::clone(&self.state);
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
-            match &result {
-                Ok(()) => locked(&shared).on_disk = Some(kept),
-                Err(error) => tracing::warn!("which events the primary runs could not be written: {error}"),
+            let mut state = locked(&shared);
+            state.unwritten -= 1;
+            if let Err(error) = &result {
+                state.sent = None;
+                tracing::warn!("which events the primary runs could not be written: {error}");
             }
+            drop(state);
             // Mostly nobody waits for it.
             let _ = answer.send(result.map_err(|error| error.to_string()));
         });
         // Sent while the lock is held, so that the disk has them in this order. If the store's thread has ended, the program ends, too.
         let _ = self.store.send(Work::KeepEvents(new, told));
-        Some(written)
+        Written(Some(written))
     }
 }
 
@@ -173,7 +204,7 @@ pub(crate) mod tests {
         let enabled = Listed { enabled: vec![event("a"), event("b")], scheduler: true, ..Listed::default() };
         let events = kept_in(dir.path());
         assert!(events.before_run("db1", &enabled, false).is_empty());
-        events.before_stop("db1", &enabled, false, WITHIN).await.unwrap();
+        events.before_stop("db1", &enabled, false).wait(WITHIN).await.unwrap();
         // As after a kill: another process reads the file, and nothing was closed.
         let restarted = kept_in(dir.path());
         let elsewhere = Listed { elsewhere: enabled.enabled.clone(), scheduler: true, ..Listed::default() };
@@ -188,6 +219,39 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
+    async fn a_look_from_before_an_order_counts_for_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = kept_in(dir.path());
+        let [a, b] = ["a", "b"].map(event);
+        let listed = |enabled: &[&Event], elsewhere: &[&Event]| {
+            let all = |events: &[&Event]| events.iter().map(|event| (*event).clone()).collect();
+            Listed { enabled: all(enabled), elsewhere: all(elsewhere), scheduler: true, ..Listed::default() }
+        };
+        assert!(events.before_run("db1", &listed(&[&a, &b], &[]), false).is_empty());
+        let before = events.look();
+        assert_eq!(names(&events.before_run("db2", &listed(&[], &[&a, &b]), true).events), ["a", "b"]);
+        events.done("db2");
+        events.note(&before, "db2", &listed(&[], &[&a, &b]));
+        assert_eq!(names(&events.known()), ["a", "b"]);
+        events.note(&events.look(), "db2", &listed(&[&a], &[]));
+        assert_eq!(names(&events.known()), ["a"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_back_as_it_was_is_written_behind_what_was_queued() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = kept_in(dir.path());
+        let runs = |name: &str| Listed { enabled: vec![event(name)], scheduler: true, ..Listed::default() };
+        events.before_stop("db1", &runs("a"), true).wait(WITHIN).await.unwrap();
+        events.done("db1");
+        // The store's thread has these to write, one after the other.
+        events.note(&events.look(), "db1", &runs("b"));
+        events.note(&events.look(), "db1", &runs("a"));
+        events.before_stop("db1", &runs("a"), false).wait(WITHIN).await.unwrap();
+        assert_eq!(names(&kept_in(dir.path()).known()), ["a"]);
+    }
+
+    #[tokio::test]
     async fn without_a_disk_no_event_is_disabled() {
         let dir = tempfile::tempdir().unwrap();
         let Opened { store, thread, .. } = Store::open(&dir.path().join("state.db")).unwrap();
@@ -197,7 +261,7 @@ pub(crate) mod tests {
             .unwrap();
         let events = Events::new(store, None);
         let enabled = Listed { enabled: vec![event("a")], ..Listed::default() };
-        let failed = events.before_stop("db1", &enabled, true, WITHIN).await.unwrap_err();
+        let failed = events.before_stop("db1", &enabled, true).wait(WITHIN).await.unwrap_err();
         assert!(failed.why.contains("could not be written to disk"), "{failed:?}");
         assert_eq!(names(&events.known()), ["a"], "it is known all the same");
         drop(events);

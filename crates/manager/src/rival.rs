@@ -166,17 +166,17 @@ impl Rival {
 
     /// Reads which events the server runs; `again`: when a new link is tried for that next.
     async fn look_at_events(&self, link: &mut Link, again: &mut Instant) -> Result<(), LinkError> {
-        let known = self.events.known();
-        let mut listed = events::listed(link, &known, STEP).await?;
+        let look = self.events.look();
+        let mut listed = events::listed(link, &look.known, STEP).await?;
         let may_not_see = listed.is_empty() || !listed.hidden.is_empty();
         // It has none, or the account may not see them: a privilege counts for links that are opened after it was granted.
         if listed.scheduler && may_not_see && !listed.read_only && Instant::now() >= *again {
             *again = Instant::now() + RETRY;
             let mut anew = Link::connect(&self.address, &means::now(&self.means).login, STEP).await?;
-            listed = events::listed(&mut anew, &known, STEP).await?;
+            listed = events::listed(&mut anew, &look.known, STEP).await?;
             anew.quit();
         }
-        self.events.note(&self.address, &listed);
+        self.events.note(&look, &self.address, &listed);
         Ok(())
     }
 

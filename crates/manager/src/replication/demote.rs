@@ -13,28 +13,33 @@ use crate::events::Events;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
 const PIECE: Duration = Duration::from_millis(250);
-/// A failover waits no longer than this for the events of an old primary that still answers. The rest are stopped when it is to follow.
+/// A failover waits no longer than this for the events of an old primary that still answers. The rest are stopped later.
 const EVENTS_MAX: Duration = Duration::from_millis(50);
 /// With less time left than this, it is not tried again.
 const LAST: Duration = Duration::from_millis(50);
 
-/// Makes the server read only; returns all that it has written by then. Commits in progress end first, and locked tables are waited for: if
+/// Makes the server read only; returns all that it has written by then, and whether some of its events may run on. Commits in progress end first, and locked tables are waited for: if
 /// that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are ended by killing their
 /// sessions, since a primary without replicas could otherwise never become read only. They are committed there, and their clients are told
 /// nothing. `for_good`: sessions that wait for space on a full disk are killed, too, which ends them with an error, and all that wait
 /// behind them; see [`topology::replication::Action::Demote`] for what that costs.
-pub(super) async fn demote(server: &mut Server, events: &Events, for_good: bool) -> Result<Position, Failed> {
+pub(super) async fn demote(
+    server: &mut Server,
+    events: &Events,
+    for_good: bool,
+) -> Result<(Position, bool), Failed> {
     read_only(server, for_good).await?;
-    if for_good {
-        events::stop_within(server, events, true, EVENTS_MAX).await;
+    let are_stopped = if for_good {
+        events::stop_within(server, events, true, EVENTS_MAX).await
     } else {
         events::stop(server, events).await?;
-    }
+        true
+    };
     let standing = server.standing().await?;
     if !standing.read_only {
         return Err(Failed::because("it says that it is not read only, though it was told to be"));
     }
-    Ok(standing.position)
+    Ok((standing.position, !are_stopped))
 }
 
 /// Makes it read only, and turns off waiting for acknowledgements, as on a replica.

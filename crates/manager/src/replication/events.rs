@@ -26,7 +26,7 @@ const DROPPED: u16 = 1539;
 /// is let go as it is, with a warning.
 pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<(), Failed> {
     let left = server.left();
-    match try_stop(server, events, true, left, EXECUTION_MAX).await {
+    match try_stop(server, events, Stopping { is_first: true, is_urgent: false, within: left }).await {
         Err(failed) if is_refused(&failed) => {
             warn(server, failed);
             Ok(())
@@ -35,12 +35,28 @@ pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<(), Fai
     }
 }
 
-/// The same where something else waits for it, or it is tried again later: executions are killed at once, and what is not done `within` that
-/// time is only a warning. `is_first`: it may have been the primary although nobody has said yet what the primary runs.
-pub(super) async fn stop_within(server: &mut Server, events: &Events, is_first: bool, within: Duration) {
-    if let Err(failed) = try_stop(server, events, is_first, within, Duration::ZERO).await {
-        warn(server, failed);
-    }
+/// The same where something else waits for it: executions are killed at once, the disk is not waited for, and what is not done `within` that
+/// time is only a warning. `is_first`: it may have been the primary although nobody has said yet what the primary runs. Returns whether there
+/// is nothing to try again.
+pub(super) async fn stop_within(
+    server: &mut Server,
+    events: &Events,
+    is_first: bool,
+    within: Duration,
+) -> bool {
+    let Err(failed) = try_stop(server, events, Stopping { is_first, is_urgent: true, within }).await else {
+        return true;
+    };
+    let is_refused = is_refused(&failed);
+    warn(server, failed);
+    is_refused
+}
+
+/// How events are stopped.
+struct Stopping {
+    is_first: bool,
+    is_urgent: bool,
+    within: Duration,
 }
 
 fn warn(server: &Server, failed: Failed) {
@@ -51,21 +67,18 @@ fn warn(server: &Server, failed: Failed) {
     );
 }
 
-async fn try_stop(
-    server: &mut Server,
-    events: &Events,
-    is_first: bool,
-    within: Duration,
-    execution_max: Duration,
-) -> Result<(), Failed> {
+async fn try_stop(server: &mut Server, events: &Events, how: Stopping) -> Result<(), Failed> {
+    let Stopping { is_first, is_urgent, within } = how;
     if server.dialect != Dialect::MariaDb {
         return Ok(());
     }
     let begun = Instant::now();
     let now = server.events(&events.known(), within).await?;
     if !now.enabled.is_empty() {
-        let left = within.saturating_sub(begun.elapsed());
-        events.before_stop(&server.address, &now, is_first, left).await?;
+        let written = events.before_stop(&server.address, &now, is_first);
+        if !is_urgent {
+            written.wait(within.saturating_sub(begun.elapsed())).await?;
+        }
     }
     alter(server, &now.enabled.iter().collect::<Vec<_>>(), Event::disable, begun + within).await?;
     let disabled = Instant::now();
@@ -75,7 +88,7 @@ async fn try_stop(
                 "an event that is executed does not end: see SHOW PROCESSLIST there",
             ));
         }
-        if disabled.elapsed() >= execution_max {
+        if is_urgent || disabled.elapsed() >= EXECUTION_MAX {
             end(server, events::RUNNING).await?;
         }
         sleep(LOOK).await;

@@ -95,7 +95,9 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
             let demote = async |server: &mut Server| demote::demote(server, &means.events, for_good).await;
             let done = ordered(&means, order_term, within, demote).await;
             told(done, |done| match done {
-                Ok(position) => action::Outcome::Demoted { node, term, position }.into(),
+                Ok((position, events_left)) => {
+                    action::Outcome::Demoted { node, term, position, events_left }.into()
+                }
                 Err(why) => action::Outcome::DemoteFailed { node, term, why }.into(),
             })
         }

@@ -60,7 +60,9 @@ async fn order(server: &fixture::Server, action: Action) -> Outcome {
 
 async fn demote(server: &fixture::Server, within: Duration) -> Result<Position, String> {
     match order(server, Action::Demote { node: NODE, term: TERM, for_good: true, within }).await {
-        Outcome::Replication(action::Outcome::Demoted { node: NODE, term: TERM, position }) => Ok(position),
+        Outcome::Replication(action::Outcome::Demoted { node: NODE, term: TERM, position, .. }) => {
+            Ok(position)
+        }
         Outcome::Replication(action::Outcome::DemoteFailed { node: NODE, term: TERM, why }) => Err(why),
         other => panic!("{other:?}"),
     }

@@ -137,8 +137,9 @@ impl Action {
 #[allow(missing_docs)] // `node` and `term` are those of the action; `why` is an error's text
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The server reports that it is read only; `position` is the last that it committed, and it cannot commit more.
-    Demoted { node: NodeId, term: Term, position: Position },
+    /// The server reports that it is read only; `position` is the last that it committed, and it cannot commit more. `events_left`: some of its events could not be
+    /// stopped in time, and those whose definers may write there run on.
+    Demoted { node: NodeId, term: Term, position: Position, events_left: bool },
     /// It could not be made read only, or did not say so within the deadline.
     DemoteFailed { node: NodeId, term: Term, why: String },
     /// It follows the primary of that term. So many sessions of clients were ended there first, since they held locks on rows.

@@ -61,13 +61,20 @@ impl Replication {
             }
             if self.may_write(core, id) {
                 self.demote(core, id, term, core.settings.barrier_deadline);
-            } else if let Some(primary) = primary {
+                continue;
+            }
+            if let Some(primary) = primary {
                 self.note_unconnected(core, id, primary);
                 if self.should_follow(core, id, primary) {
                     self.server_mut(id).unconnected = None;
                     let within = FOLLOW_DEADLINE;
                     self.order(core, Action::Follow { node: id, source: primary, term, within });
+                    continue;
                 }
+            }
+            // One that is not to follow is left otherwise as it is.
+            if self.fence.is_none() && self.server(id).stop_events_at.is_some_and(|at| core.now >= at) {
+                self.demote(core, id, term, core.settings.barrier_deadline);
             }
         }
     }
@@ -156,8 +163,9 @@ impl Replication {
     }
 
     pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {
-        self.server_mut(node).may_write = None;
-        self.server_mut(node).followed = Followed::ReadOnly(core.now);
+        let server = self.server_mut(node);
+        (server.may_write, server.stop_events_at) = (None, None);
+        server.followed = Followed::ReadOnly(core.now);
         let changing = self.old_follows(node, term, None);
         if let Some(primary) = changing.or_else(|| core.writer.filter(|_| term == core.term)) {
             self.server_mut(node).followed = Followed::Follows(core.now);

@@ -136,6 +136,8 @@ pub(crate) struct Replication {
 struct Server {
     /// It may be writable, whatever it reported last: it was ordered to become so under this term, and has not been ordered back since.
     may_write: Option<Term>,
+    /// It is read only, and some of its events may run on, whose definers may write there: when they are stopped again.
+    stop_events_at: Option<Now>,
     /// An order to it is being carried out, and counts as lost after that time.
     order: Option<(OrderKind, Now)>,
     /// The result of the last order to be read only, or to follow.
@@ -248,7 +250,9 @@ impl Replication {
     pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
         self.answered(outcome.node(), outcome.kind());
         match outcome {
-            Outcome::Demoted { node, term, position } => self.demoted(core, node, term, position),
+            Outcome::Demoted { node, term, position, events_left } => {
+                self.demoted(core, node, term, position, events_left);
+            }
             Outcome::DemoteFailed { node, term, why } => self.demote_failed(core, node, term, &why),
             Outcome::Following { node, term, sessions_ended } => {
                 self.following(core, node, term, sessions_ended);

@@ -59,6 +59,7 @@ impl World {
             unconnected: None,
             events_left: Left::default(),
             events_count: 0,
+            leaves_events: false,
             action,
         };
         let delay = self.delay(0, 4);
@@ -143,11 +144,15 @@ impl World {
                     server.waits = false;
                     let for_good = *for_good;
                     let had_event = self.servers[node].event == Has::Enabled && self.has_events(node);
-                    match (self.begin_to_stop_events(node, true), had_event && !for_good) {
-                        (true, _) => {}
+                    job.leaves_events = had_event && for_good && self.servers[node].has_slow_events;
+                    match (self.begin_to_stop_events(node, true), had_event) {
+                        _ if job.leaves_events => return Some(Ok(())),
+                        (_, false) => return Some(Ok(())),
+                        (true, true) => {}
+                        // A failover does not wait for the disk.
+                        (false, true) if for_good => {}
                         // Nothing is disabled of which the disk does not know.
                         (false, true) => return Some(Err("the disk is full".into())),
-                        (false, false) => return Some(Ok(())),
                     }
                 }
                 _ => {
@@ -195,7 +200,8 @@ impl World {
                         server.start_threads();
                         job.stage = 2;
                     }
-                    if self.begin_to_stop_events(node, false) {
+                    if self.has_events(node) && self.servers[node].event == Has::Enabled {
+                        self.begin_to_stop_events(node, false);
                         self.stop_events(node);
                     }
                 }
@@ -260,6 +266,8 @@ struct Job {
     /// The events that it is to enable, and how many it has.
     events_left: Left,
     events_count: usize,
+    /// It has not stopped all events.
+    leaves_events: bool,
 }
 
 impl Job {
@@ -274,7 +282,9 @@ impl Job {
         use replication::{Action, Outcome as Came};
         let (left, count) = (self.events_left, self.events_count);
         let came = match (self.action, end) {
-            (Action::Demote { node, term, .. }, Ok(())) => Came::Demoted { node, term, position },
+            (Action::Demote { node, term, .. }, Ok(())) => {
+                Came::Demoted { node, term, position, events_left: self.leaves_events }
+            }
             (Action::Demote { node, term, .. }, Err(why)) => Came::DemoteFailed { node, term, why },
             (Action::Promote { node, term, .. }, Ok(())) => {
                 return Fact::Outcome(Outcome::BarrierPassed { node, term });

@@ -29,6 +29,7 @@
 //!   db1 half-written              it has counted a transaction that it could write in part only: no replica gets it
 //!   db2 filters Replicate_Ignore_Server_Ids 1 | unfiltered    it leaves out some of what it receives | its filters are taken out
 //!   db2 refuses-events | allows-events   it does not enable the event that runs on the primary | it does
+//!   db1 slow-events | quick-events   a failover's time does not suffice to stop its events | it does
 //!   db2 disables-event            somebody disables that there | ALTER EVENT ... DISABLE
 //!   db2 advice                    what the status advises about it
 //!   db2 refuses | answers-late    the next order to it fails | its answer takes 10 ms
@@ -336,6 +337,8 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["refuses"] => server.refuses = true,
         ["refuses-events"] => server.refuses_events = true,
         ["allows-events"] => server.refuses_events = false,
+        ["slow-events"] => server.has_slow_events = true,
+        ["quick-events"] => server.has_slow_events = false,
         ["disables-event"] => world.disable_event(node),
         ["advice"] => world.note_advice(node),
         ["answers-late"] => server.answers_late = true,

@@ -64,6 +64,8 @@ pub struct Server {
     /// What it has of the event of the event scheduler, and whether it refuses to enable it.
     pub event: Has,
     pub refuses_events: bool,
+    /// A failover's time does not suffice to stop its events.
+    pub has_slow_events: bool,
     /// The answer to its next order takes its time.
     pub answers_late: bool,
     /// The servers whose new connections it refuses.
