@@ -305,6 +305,35 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
 }
 
 #[tokio::test]
+async fn a_failover_stops_events_without_the_disk_and_says_what_runs_on() {
+    let one = server(1);
+    one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    one.sql(EVENTS);
+    let dir = tempfile::tempdir().unwrap();
+    let events = Arc::new(kept_in(dir.path()));
+    rusqlite::Connection::open(dir.path().join("state.db"))
+        .unwrap()
+        .execute_batch("DROP TABLE events")
+        .unwrap();
+    let of = || Means { events: Arc::clone(&events), ..means(&one, "app", "secret") };
+    let demote = |for_good| Action::Demote { node: NODE, term: TERM, for_good, within: WITHIN };
+    let planned = carry_out(demote(false), of()).await.0;
+    assert!(format!("{planned:?}").contains("could not be written to disk"), "{planned:?}");
+    assert!(one.sql(FIRST).starts_with("ENABLED\t"));
+    // Events are listed behind a lock that somebody holds.
+    let mut beside = Link::connect(&one).await;
+    beside.query("LOCK TABLES mysql.event WRITE").await;
+    let left = |outcome| match outcome {
+        Outcome::Replication(action::Outcome::Demoted { events_left, .. }) => events_left,
+        other => panic!("{other:?}"),
+    };
+    assert!(left(carry_out(demote(true), of()).await.0));
+    beside.query("UNLOCK TABLES").await;
+    assert!(!left(carry_out(demote(true), of()).await.0));
+    assert!(one.sql(FIRST).starts_with("SLAVESIDE_DISABLED\t"));
+}
+
+#[tokio::test]
 async fn an_account_that_may_not_stop_events_makes_a_server_read_only_all_the_same() {
     let one = server(1);
     one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY); CREATE USER few@'%' IDENTIFIED BY 'few'; GRANT EVENT ON *.* TO few@'%'");
