@@ -414,7 +414,8 @@ impl Replication {
             // It goes on as the primary that it was, or an operator takes it as it is.
             let stays = fence.lost == Some(id) || self.forced == Some(id);
             let unfit = if stays { words::unfit_to_stay } else { words::unfit };
-            return self.lost_transactions(core, id).or_else(|| unfit(status));
+            let cannot_apply = || words::cannot_apply(status).filter(|_| fence.lost != Some(id));
+            return self.lost_transactions(core, id).or_else(|| unfit(status)).or_else(cannot_apply);
         }
         if primary == id {
             return self.against_primary(core, id, status);

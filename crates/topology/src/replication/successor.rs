@@ -200,7 +200,8 @@ impl Replication {
         if let Some(to) = to.filter(|_| force) {
             let node = core.node(to);
             let works = own(node).is_some_and(|status| !status.galera && status.log_bin);
-            let unfit = own(node).and_then(words::unfit_to_stay);
+            let unfit = own(node)
+                .and_then(|status| words::unfit_to_stay(status).or_else(|| words::cannot_apply(status)));
             return if works && answers(node) && unfit.is_none() {
                 self.forced = Some(to);
                 Ok(to)

@@ -340,7 +340,18 @@ fn primary<'a>(sight: &Sight<'a>) -> &'a str {
 /// The finding against a server that is about to take over, whichever server it follows now.
 pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
     let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
-    let sight = Sight {
+    first(&own_sight(status), |rule| own.contains(&rule.name))
+}
+
+/// The finding against a server that is to take over and has stopped at an event that it cannot apply.
+pub(super) fn cannot_apply(status: &ReplicationStatus) -> Option<Finding> {
+    let has_error = status.channels.iter().any(|channel| !channel.sql_running && !channel.error.is_empty());
+    first(&own_sight(status), |rule| has_error && rule.name == "not_applying")
+}
+
+/// A server's own status, and nothing of the others.
+fn own_sight(status: &ReplicationStatus) -> Sight<'_> {
+    Sight {
         status,
         source: "",
         primary: None,
@@ -350,8 +361,7 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
         follows_stranger: false,
         ring: None,
         format: "",
-    };
-    first(&sight, |rule| own.contains(&rule.name))
+    }
 }
 
 /// The same about a server that goes on as the primary that it was. What it got from others its replicas have already, so that

@@ -11,7 +11,7 @@
 //!           [accounts]          the first commit on each primary that is opened is a statement about accounts
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
-//!   db2 broken                    its SQL thread has stopped with an error
+//!   db2 broken | mended           its SQL thread has stopped with an error | it goes on
 //!   db2 delayed                   it is kept behind on purpose
 //!   db1 kill | start | start-without 0.5    a process that ends; one that comes back read only; without what it wrote in its last half second
 //!   db1 freeze | thaw             it does not answer, and its connections stand
@@ -330,6 +330,10 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["broken"] => {
             server.applies = false;
             server.error = "1062: duplicate entry".into();
+        }
+        ["mended"] => {
+            server.applies = true;
+            server.error.clear();
         }
         ["held"] => server.applies = false,
         ["unfiltered"] => server.filters.clear(),
