@@ -92,6 +92,8 @@ struct Member {
     left_view: bool,
     /// The gcomm UUID under which it was evicted; empty if it was not.
     evicted_uuid: String,
+    /// Another was evicted, and it was not told yet to forget that.
+    has_evicted: bool,
     evict_tries: u32,
     evict_after: Now,
     /// It was to be evicted and still acknowledged what the group sent, so it was not; the journal has that already.

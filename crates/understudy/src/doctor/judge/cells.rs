@@ -103,7 +103,7 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
 }
 
 /// The eviction policy that these settings and privileges allow, and its text.
-fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
+pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
     let monitor = &settings.monitor;
     let word = match monitor.evict {
         EvictPolicy::Proven => "evict = \"proven\"",
@@ -119,19 +119,31 @@ fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
         EvictPolicy::Proven if !monitor.events => {
             (EvictPolicy::Never, format!("{word}, which does nothing with detect = \"checks\""))
         }
+        EvictPolicy::Proven | EvictPolicy::Silent if !are_all_ours(settings, nodes) => {
+            let why = "does nothing while a member is not in the configuration (an arbitrator?)";
+            (EvictPolicy::Never, format!("{word}, which {why}"))
+        }
         policy => (policy, word.to_owned()),
     }
+}
+
+/// Whether every member can be given orders about the group. An arbitrator takes none.
+fn are_all_ours(settings: &Settings, nodes: &[NodeFacts]) -> bool {
+    members(nodes) as usize <= settings.nodes.len()
+}
+
+/// The size of the largest view.
+fn members(nodes: &[NodeFacts]) -> u32 {
+    answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0)
 }
 
 /// Whether the evs timers of the other nodes are shortened while a node is silent.
 fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) -> bool {
     let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
-    let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
-    let can_be_told = members as usize <= settings.nodes.len();
     settings.monitor.silent == SilencePolicy::Hurry
         && settings.monitor.evict != EvictPolicy::Silent
-        && members > 2
-        && can_be_told
+        && members(nodes) > 2
+        && are_all_ours(settings, nodes)
         && suspect.is_some_and(|suspect| suspect >= WORTH)
         && !answered(nodes).any(|(_, said)| lacks(said))
 }

@@ -139,7 +139,7 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
             Weight::Warning,
             everybody(),
             &what,
-            "a member that is not named takes no sessions; an arbitrator (garbd) need not be named",
+            "a member that is not named takes no sessions, and no node is evicted while it is there, since it cannot be told to forget that; an arbitrator (garbd) need not be named",
             &[],
         );
     }
@@ -165,13 +165,15 @@ fn timeouts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding
         at_run_time.iter().map(|(key, ms, _)| format!("{key}={}", iso(*ms))).collect::<Vec<_>>().join("; ");
     let lasting =
         ADVISED.iter().map(|(key, ms, _)| format!("{key}={}", iso(*ms))).collect::<Vec<_>>().join("; ");
-    let evict = match settings.monitor.evict {
+    let (policy, word) = super::cells::eviction(settings, nodes);
+    let never = format!(
+        "with {word}, these timeouts decide kill -9, too (measured 5.3 s with the defaults, 0.9 s with these)"
+    );
+    let evict = match policy {
         EvictPolicy::Proven if settings.monitor.silent == SilencePolicy::Hurry => {
             "Understudy shortens two of them by itself while the group waits for a silent node (silent = \"hurry\"), and evicts a killed node at once, so these matter while it is not there"
         }
-        EvictPolicy::Never => {
-            "with evict = \"never\" these timeouts decide kill -9, too (measured 5.3 s with the defaults, 0.9 s with these)"
-        }
+        EvictPolicy::Never => &never,
         EvictPolicy::Proven => "a killed node is evicted at once, so these matter for hosts that vanish",
         EvictPolicy::Silent => {
             "silent nodes are evicted as well, alive or not, and may have to be restarted by hand; with these timeouts that is not needed"

@@ -180,6 +180,18 @@ fn two_members_and_two_clusters_are_warned_of() {
 }
 
 #[test]
+fn nobody_is_evicted_beside_an_arbitrator() {
+    let mut beside = said(DEFAULTS);
+    beside.cluster_size = Some(4);
+    let report = report(&settings(""), &all(&beside));
+    let killed = report.cells.iter().find(|cell| cell.decided_by.contains("evict = ")).unwrap();
+    assert!(killed.decided_by.contains("does nothing while a member is not in the configuration"));
+    assert!(killed.comes_to.contains("5.3 s"), "{}", killed.comes_to);
+    let advice = report.findings.iter().find(|finding| finding.what.contains("tighten the evs timeouts"));
+    assert!(advice.unwrap().because.contains("these timeouts decide kill -9, too"));
+}
+
+#[test]
 fn members_that_cannot_be_told_apart_are_warned_of() {
     let with = |incoming: &str| Said { incoming_addresses: incoming.into(), ..said(DEFAULTS) };
     let is_told = |incoming: &str| {
