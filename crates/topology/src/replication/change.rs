@@ -74,8 +74,11 @@ impl Replication {
     /// A failover to `to` begins, or takes over from a switchover that was in progress.
     pub fn begin(&mut self, core: &Core, to: NodeId, term: Term) {
         self.begin_as(core, to, term, false);
-        if let Some(fence) = &mut self.fence {
+        // A switchover's server may have got more since that began.
+        let missing_said = self.lacked_of_last(core, to);
+        if let Some(fence) = self.fence.as_mut().filter(|fence| fence.is_planned) {
             fence.is_planned = false;
+            fence.missing_said = missing_said;
         }
     }
 

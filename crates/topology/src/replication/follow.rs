@@ -65,7 +65,7 @@ impl Replication {
             }
             if let Some(primary) = primary {
                 self.note_unconnected(core, id, primary);
-                if self.should_follow(core, id, primary) {
+                if self.should_follow(core, id, primary) && self.is_compared(core, id, primary) {
                     self.server_mut(id).unconnected = None;
                     let within = FOLLOW_DEADLINE;
                     self.order(core, Action::Follow { node: id, source: primary, term, within });
@@ -135,13 +135,8 @@ impl Replication {
         else {
             return false;
         };
-        // All that it has, received or applied, must have been compared with the primary. Received transactions are deleted when it starts
-        // to follow another source, and may have been acknowledged.
-        if status.position.is_none() || server.compared != status.has() {
-            return false;
-        }
         let address = &core.node(primary).address;
-        if follows_stranger(core, status) {
+        if status.position.is_none() || follows_stranger(core, status) {
             return false;
         }
         match status.source() {
@@ -160,6 +155,22 @@ impl Replication {
             None if node.drained() && is_without_binlog(status) => false,
             None => status.channels.is_empty(),
         }
+    }
+
+    /// Whether all that it has, received or applied, has been compared with the primary. Received transactions are deleted when it starts to
+    /// follow another source, and may have been acknowledged.
+    fn is_compared(&self, core: &mut Core, id: NodeId, primary: NodeId) -> bool {
+        let server = self.server(id);
+        let has = own(core.node(id)).and_then(ReplicationStatus::has);
+        if server.compared == has {
+            return true;
+        }
+        // One that receives from the primary through another server has more in each report. If its reports always come while the primary's
+        // answer is on its way, that answer compares the report before, every time: the primary is asked once more.
+        if server.compared.is_some() && server.said.is_some() {
+            core.ask_probe(primary);
+        }
+        false
     }
 
     pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {

@@ -173,7 +173,7 @@ impl Replication {
     /// The server has reported its status.
     pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         self.note_writable(id, status.read_only);
-        self.say_what_is_missing_now(core, id);
+        self.say_what_is_missing_now(core, id, status);
         if core.writer == Some(id) {
             self.in_time(id, asked);
             self.prove_anew(core, id);

@@ -438,19 +438,30 @@ impl Replication {
 
     /// How many transactions the server lacks of what the primary had in its last report; `None` if that is not known.
     pub(super) fn lacked_of_last(&self, core: &Core, to: NodeId) -> Option<u128> {
-        let last = self.last_word.as_ref()?.position.as_ref()?;
-        Some(has(core, to)?.behind_by(last).ok()?.total())
+        self.behind_last(&has(core, to)?)
     }
 
-    /// The server that was chosen has reported its status. Had it restarted since, it may lack more than was said when it was chosen.
-    pub(super) fn say_what_is_missing_now(&mut self, core: &mut Core, id: NodeId) {
+    fn behind_last(&self, has: &Position) -> Option<u128> {
+        let last = self.last_word.as_ref()?.position.as_ref()?;
+        Some(has.behind_by(last).ok()?.total())
+    }
+
+    /// The server that was chosen has reported this status. Had it restarted since, it may lack more than was said when it was chosen. It may be
+    /// promoted because of this very report, so this one counts, and not the one before.
+    pub(super) fn say_what_is_missing_now(
+        &mut self,
+        core: &mut Core,
+        id: NodeId,
+        status: &ReplicationStatus,
+    ) {
         let waited = self.last_word.as_ref().is_some_and(|word| word.waited);
         let is_failover_to = |fence: &&Fence| fence.to == id && !fence.is_planned && !waited;
         let Some(fence) = self.fence.as_ref().filter(is_failover_to) else { return };
         let (Some(lost), Some(said)) = (fence.lost.filter(|lost| *lost != id), fence.missing_said) else {
             return;
         };
-        let Some(missing) = self.lacked_of_last(core, id).filter(|missing| *missing > said) else { return };
+        let missing = status.has().and_then(|has| self.behind_last(&has));
+        let Some(missing) = missing.filter(|missing| *missing > said) else { return };
         if let Some(fence) = &mut self.fence {
             fence.missing_said = Some(missing);
         }

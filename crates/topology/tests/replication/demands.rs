@@ -9,15 +9,18 @@ use topology::routes::LaneState;
 use crate::world::World;
 
 impl World {
-    pub fn became_writable(&mut self, node: usize, term: Term) {
-        let before = *self.made_writable.entry(term).or_insert(node);
-        let names = &self.names;
-        assert_eq!(
-            names[before],
-            names[node],
-            "two servers were made writable in term {term}:\n{}",
-            self.tail()
-        );
+    /// By an order of `process`. One that was on its way when everything on disk was lost has a term of before: terms begin anew then.
+    pub fn became_writable(&mut self, node: usize, term: Term, process: u64) {
+        if process > self.forgotten_up_to {
+            let before = *self.made_writable.entry(term).or_insert(node);
+            let names = &self.names;
+            assert_eq!(
+                names[before],
+                names[node],
+                "two servers were made writable in term {term}:\n{}",
+                self.tail()
+            );
+        }
         assert_eq!(
             self.servers[node].delay_s,
             0,

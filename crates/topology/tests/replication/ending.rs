@@ -57,6 +57,19 @@ fn astray(world: &World, open: usize) -> Option<String> {
     astray.next().map(|(number, _)| format!("{}: {}", world.names[number], view.nodes[number].reason))
 }
 
+/// A primary that has refused to run the events is told again after ten seconds, which is more than the time that has passed. Until then its
+/// status says so.
+fn await_events(world: &mut World) {
+    let Some(open) = world.open().filter(|_| !world.has_forgotten) else { return };
+    if world.runs_wrongly(open) != Some(&world.names[open]) {
+        return;
+    }
+    let view = world.brain.as_ref().expect("a brain").view(world.now);
+    let is_said = view.nodes[open].advice.iter().any(|text| text.contains("again every 10 s"));
+    assert!(is_said, "no event runs, and nobody is told\n{}", world.tail());
+    world.run(Duration::from_secs(11));
+}
+
 pub fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
     // Without a memory, and after a primary that restarted without what it had, an operator's word is needed; all servers answer by now, so it
     // costs nothing.
@@ -83,6 +96,7 @@ pub fn check(world: &mut World, orders: &[(u64, u64)], faults: Faults) {
         }
         world.run(Duration::from_millis(50));
     }
+    await_events(world);
     let view = world.brain.as_ref().expect("a brain").view(world.now);
     let tail = world.tail();
     match world.open() {

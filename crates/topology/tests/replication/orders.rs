@@ -185,7 +185,7 @@ impl World {
                 4 => {
                     server.read_only = false;
                     let term = *term;
-                    self.became_writable(node, term);
+                    self.became_writable(node, term, job.process);
                     return Some(Ok(()));
                 }
                 _ => {}

@@ -22,6 +22,10 @@ const ROUNDED: Duration = Duration::from_millis(100);
 
 impl World {
     pub fn note_price(&mut self, sentence: &str) {
+        // The same server is asked once more: what was said of it counts.
+        if sentence.split_once(", asked again in ").is_some_and(|(_, rest)| !rest.contains(';')) {
+            return;
+        }
         if sentence.contains(" is to write, term ")
             || sentence.contains(" has restarted since it was chosen: ")
         {

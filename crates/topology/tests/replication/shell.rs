@@ -72,8 +72,7 @@ impl World {
         let delay = self.delay(0, 8);
         let at = self.now;
         self.later(delay, move |world| {
-            let is_ours = process == world.process;
-            if !world.disk_fails && (is_ours || world.chance(50)) {
+            if !world.disk_fails && world.may_write_to_disk(process) {
                 world.disk.written = Some((written, Duration::ZERO));
                 world.written_at = at;
             }
@@ -86,9 +85,8 @@ impl World {
         let delay = if self.chance(3) { self.delay(100, 400) } else { self.delay(0, 8) };
         let fails = self.disk_fails;
         self.later(delay, move |world| {
-            // A write that was on its way when the process ended may be there, or not.
             let is_ours = process == world.process;
-            let lands = !fails && (is_ours || world.chance(50));
+            let lands = !fails && world.may_write_to_disk(process);
             if lands && what.term >= world.disk.term {
                 let written = world.disk.written.take();
                 world.disk = Restored { written, ..what };

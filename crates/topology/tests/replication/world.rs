@@ -52,6 +52,10 @@ pub struct World {
     next: u64,
     /// Grows with each start of the manager's process; what an older one began is over.
     pub process: u64,
+    /// The process that began last.
+    pub last_begun: u64,
+    /// What this process and those before it had on disk is lost.
+    pub forgotten_up_to: u64,
     pub began: Duration,
     /// The highest term of any order of this process.
     pub newest: Term,
@@ -147,6 +151,8 @@ impl World {
             queue: BTreeMap::new(),
             next: 0,
             process: 0,
+            last_begun: 0,
+            forgotten_up_to: 0,
             began: Duration::ZERO,
             newest: Term(0),
             skew: Duration::ZERO,
@@ -240,6 +246,7 @@ impl World {
     /// The process starts, with what is on disk.
     pub fn start_process(&mut self) {
         self.process += 1;
+        self.last_begun = self.process;
         self.began = self.now;
         self.skew = Duration::ZERO;
         self.newest = Term(0);
@@ -268,8 +275,17 @@ impl World {
         self.kept.on_disk = None;
         self.ended = None;
         self.has_forgotten = true;
+        self.forgotten_up_to = self.process;
         // Terms begin anew.
         self.made_writable.clear();
+    }
+
+    /// What a process writes gets to the disk. What it had begun to write when it was killed may be there, or not; but it is not written any
+    /// more once the next process has begun: a process holds the lock of its state directory until nothing of it runs, and the next one
+    /// takes that lock before it reads. Nor is it written where the file itself is lost.
+    pub fn may_write_to_disk(&self, process: u64) -> bool {
+        let may_be_there = process == self.process || self.chance(50);
+        may_be_there && process == self.last_begun && process > self.forgotten_up_to
     }
 
     /// It is killed: its links end, and what it had begun is not continued.

@@ -313,10 +313,13 @@ impl One {
         run.tries += 1;
         let wait = back_off(&core.settings, run.tries);
         let term = if to == failed { run.term } else { core.next_term() };
+        // What was said before was said of the other.
+        let price = core.writer.filter(|_| to != failed).map(|writer| group.price(core, writer, to));
         let text = format!(
-            "{name} {why}: {} is to write, term {term}, asked again in {}",
+            "{name} {why}: {} is to write, term {term}, asked again in {}{}",
             core.name(to),
-            seconds(wait)
+            seconds(wait),
+            price.unwrap_or_default()
         );
         core.hold(Level::Warn, text);
         if to != failed {
