@@ -24,6 +24,8 @@ struct State {
     sent: Option<Kept>,
     /// How many writes the store has not answered yet.
     unwritten: usize,
+    /// The last of them failed.
+    has_failed: bool,
     /// How many orders have changed what is known.
     orders: u64,
 }
@@ -81,8 +83,15 @@ impl Events {
     /// The server has said what it runs, which counts if it is the primary, and no order has changed anything since it was asked.
     pub fn note(&self, look: &Look, address: &str, now: &Listed) {
         let mut state = locked(&self.state);
-        if state.orders == look.orders {
-            // Whether it is on disk is seen when the primary says it next.
+        if state.orders != look.orders {
+            return;
+        }
+        // While the disk hangs, no look is queued behind another. What the primary runs is seen again.
+        if state.unwritten > 0 {
+            if let Some(new) = Kept::after_look(state.known.as_ref(), address, now) {
+                state.known = Some(new);
+            }
+        } else {
             let _ = self.change(&mut state, |known| Kept::after_look(known, address, now));
         }
     }
@@ -140,9 +149,12 @@ impl Events {
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
             let mut state = locked(&shared);
             state.unwritten -= 1;
+            let had_failed = std::mem::replace(&mut state.has_failed, result.is_err());
             if let Err(error) = &result {
                 state.sent = None;
-                tracing::warn!("which events the primary runs could not be written: {error}");
+                if !had_failed {
+                    tracing::warn!("which events the primary runs could not be written: {error}");
+                }
             }
             drop(state);
             // Mostly nobody waits for it.

@@ -18,7 +18,7 @@ const EVENTS_MAX: Duration = Duration::from_millis(50);
 /// With less time left than this, it is not tried again.
 const LAST: Duration = Duration::from_millis(50);
 
-/// Makes the server read only; returns all that it has written by then, and whether some of its events may run on. Commits in progress end first, and locked tables are waited for: if
+/// Makes the server read only; returns all that it has written by then, and why some of its events may run on. Commits in progress end first, and locked tables are waited for: if
 /// that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are ended by killing their
 /// sessions, since a primary without replicas could otherwise never become read only. They are committed there, and their clients are told
 /// nothing. `for_good`: sessions that wait for space on a full disk are killed, too, which ends them with an error, and all that wait
@@ -27,19 +27,18 @@ pub(super) async fn demote(
     server: &mut Server,
     events: &Events,
     for_good: bool,
-) -> Result<(Position, bool), Failed> {
+) -> Result<(Position, Option<String>), Failed> {
     read_only(server, for_good).await?;
-    let are_stopped = if for_good {
+    let events_left = if for_good {
         events::stop_within(server, events, true, EVENTS_MAX).await
     } else {
-        events::stop(server, events).await?;
-        true
+        events::stop(server, events).await?
     };
     let standing = server.standing().await?;
     if !standing.read_only {
         return Err(Failed::because("it says that it is not read only, though it was told to be"));
     }
-    Ok((standing.position, !are_stopped))
+    Ok((standing.position, events_left))
 }
 
 /// Makes it read only, and turns off waiting for acknowledgements, as on a replica.

@@ -23,33 +23,30 @@ const DROPPED: u16 = 1539;
 
 /// Stops the events of a server that is read only, since one whose definer may write there would go on: which ones ran is written to disk, and
 /// they are disabled as on a replica, without a transaction. Executions that have begun may end within [`EXECUTION_MAX`], and are killed then. A server that does not grant this
-/// is let go as it is, with a warning.
-pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<(), Failed> {
+/// is let go as it is: returns why.
+pub(super) async fn stop(server: &mut Server, events: &Events) -> Result<Option<String>, Failed> {
     let left = server.left();
     match try_stop(server, events, Stopping { is_first: true, is_urgent: false, within: left }).await {
-        Err(failed) if is_refused(&failed) => {
-            warn(server, failed);
-            Ok(())
-        }
-        done => done,
+        Err(failed) if is_refused(&failed) => Ok(Some(with_rights(failed).why)),
+        done => done.map(|()| None),
     }
 }
 
 /// The same where something else waits for it: executions are killed at once, the disk is not waited for, and what is not done `within` that
-/// time is only a warning. `is_first`: it may have been the primary although nobody has said yet what the primary runs. Returns whether there
-/// is nothing to try again.
+/// time is no failure: returns why. `is_first`: it may have been the primary although nobody has said yet what the primary runs.
 pub(super) async fn stop_within(
     server: &mut Server,
     events: &Events,
     is_first: bool,
     within: Duration,
-) -> bool {
-    let Err(failed) = try_stop(server, events, Stopping { is_first, is_urgent: true, within }).await else {
-        return true;
-    };
-    let is_refused = is_refused(&failed);
-    warn(server, failed);
-    is_refused
+) -> Option<String> {
+    let stopped = try_stop(server, events, Stopping { is_first, is_urgent: true, within }).await;
+    let left = stopped.err().map(|failed| with_rights(failed).why);
+    // The last statement may have left it hardly any time, and what follows has more.
+    match server.unlimited().await {
+        Ok(()) => left,
+        Err(failed) => left.or(Some(failed.why)),
+    }
 }
 
 /// How events are stopped.
@@ -57,14 +54,6 @@ struct Stopping {
     is_first: bool,
     is_urgent: bool,
     within: Duration,
-}
-
-fn warn(server: &Server, failed: Failed) {
-    let why = with_rights(failed).why;
-    tracing::warn!(
-        "not all events of {} are stopped, and they may write while it is read only: {why}",
-        server.address
-    );
 }
 
 async fn try_stop(server: &mut Server, events: &Events, how: Stopping) -> Result<(), Failed> {

@@ -20,19 +20,19 @@ const LOOK: Duration = Duration::from_millis(5);
 /// ER_KILL_DENIED_ERROR and ER_SPECIFIC_ACCESS_DENIED_ERROR: without CONNECTION ADMIN, without PROCESS.
 const DENIED: [u16; 2] = [1095, 1227];
 
-/// Makes the server read only, and a replica of `source` from its present position; returns when both threads run, and how many sessions of
-/// clients were ended first.
+/// Makes the server read only, and a replica of `source` from its present position; returns when both threads run, how many sessions of
+/// clients were ended first, and why some of its events may run on.
 pub(super) async fn follow(
     server: &mut Server,
     source: &str,
     account: &Account,
     events: &Events,
-) -> Result<usize, Failed> {
+) -> Result<(usize, Option<String>), Failed> {
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
     read_only(server, false).await?;
     // Of a primary that was lost, and has come back.
-    events::stop_within(server, events, false, EVENTS_MAX).await;
+    let events_left = events::stop_within(server, events, false, EVENTS_MAX).await;
     let channels = server.channels().await?;
     let mut sessions_ended = 0;
     match &*channels {
@@ -48,7 +48,7 @@ pub(super) async fn follow(
         [channel] if is_half_stopped(channel, source) => {
             server.order(sql::start(server.dialect)).await?;
             until_running(server, source).await?;
-            return Ok(0);
+            return Ok((0, events_left));
         }
         [channel] => {
             server.stop(sql::stop(server.dialect)).await?;
@@ -66,7 +66,7 @@ pub(super) async fn follow(
     server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
     server.order(sql::start(server.dialect)).await?;
     until_running(server, source).await?;
-    Ok(sessions_ended)
+    Ok((sessions_ended, events_left))
 }
 
 /// It follows the source, and somebody has stopped one of its threads. That one is started: what the server has received and not applied, which

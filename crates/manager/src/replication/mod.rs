@@ -73,6 +73,7 @@ pub(crate) fn term(action: &Action) -> Term {
         | Action::Follow { term, .. }
         | Action::Reconnect { term, .. }
         | Action::Part { term, .. }
+        | Action::StopEvents { term, .. }
         | Action::RunEvents { term, .. } => *term,
     }
 }
@@ -81,9 +82,11 @@ pub(crate) fn term(action: &Action) -> Term {
 pub(crate) fn source(action: &Action) -> Option<NodeId> {
     match action {
         Action::Follow { source, .. } | Action::Reconnect { source, .. } => Some(*source),
-        Action::Demote { .. } | Action::Promote { .. } | Action::Part { .. } | Action::RunEvents { .. } => {
-            None
-        }
+        Action::Demote { .. }
+        | Action::Promote { .. }
+        | Action::Part { .. }
+        | Action::StopEvents { .. }
+        | Action::RunEvents { .. } => None,
     }
 }
 
@@ -113,7 +116,9 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                 }
             };
             told(ordered(&means, order_term, within, follow).await, |done| match done {
-                Ok(sessions_ended) => action::Outcome::Following { node, term, sessions_ended }.into(),
+                Ok((sessions_ended, events_left)) => {
+                    action::Outcome::Following { node, term, sessions_ended, events_left }.into()
+                }
                 Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
             })
         }
@@ -130,6 +135,18 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                 Ok(()) => action::Outcome::Parted { node, term }.into(),
                 Err(why) => action::Outcome::PartFailed { node, term, why }.into(),
             })
+        }
+        Action::StopEvents { node, term, within } => {
+            let stop = async |server: &mut Server| {
+                let left = server.left();
+                Ok(events::stop_within(server, &means.events, false, left).await)
+            };
+            let (outcome, _) = told(ordered(&means, order_term, within, stop).await, |done| {
+                let events_left = done.unwrap_or_else(Some);
+                action::Outcome::EventsStopped { node, term, events_left }.into()
+            });
+            // As below.
+            (outcome, None)
         }
         Action::RunEvents { node, has_replaced, term, within } => {
             let events = &means.events;

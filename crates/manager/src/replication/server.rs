@@ -121,6 +121,12 @@ impl Server {
         self.ask_within(statement, left).await.map(drop)
     }
 
+    /// Gives the statements that follow all the time that is left.
+    pub async fn unlimited(&mut self) -> Result<(), Failed> {
+        let left = self.left().max(limit_min(self.dialect));
+        self.ask(&sql::limit(self.dialect, left.as_secs_f64())).await.map(drop)
+    }
+
     /// Whether a statement has ended because its time was over.
     pub fn is_late(&self, failed: &Failed) -> bool {
         sql::is_limit_error(self.dialect, failed.errno)

@@ -296,7 +296,9 @@ impl Galera {
     pub(super) fn note_component(&mut self, core: &mut Core, id: NodeId) {
         self.recognize(core, id);
         let node = core.node(id);
-        let Some(view) = own(node).and_then(|status| Component::of(core, node, status)) else { return };
+        // What a node said before its link ended is not judged anew by what is known since: its process may be gone.
+        let told = own(node).filter(|_| node.linked);
+        let Some(view) = told.and_then(|status| Component::of(core, node, status)) else { return };
         let mut back = Vec::new();
         let now = match known(core) {
             None => (core.writer == Some(id) || view.is_majority(core)).then_some(view),
@@ -378,7 +380,7 @@ impl Galera {
 
     /// Judges each node by what is remembered now.
     pub(super) fn find_apart(&mut self, core: &Core) {
-        // What was found of a server that is ending, or whose link has ended, holds until it says more.
+        // What was found of a server that is ending, or whose link has ended, holds until it is linked again, or says more.
         let is_listless = |status: &GaleraStatus| status.is_primary() && status.is_listless();
         for id in ids(&core.nodes) {
             let node = core.node(id);

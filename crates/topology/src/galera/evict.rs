@@ -302,8 +302,12 @@ impl Galera {
     /// It has been linked, or others list its address: it may have been silent before this program started. A view that is larger than the
     /// members that live is no evidence here, since an arbitrator or a node that is not configured may be the rest of it.
     pub(super) fn is_known_member(&self, core: &Core, id: NodeId) -> bool {
-        let lists = |other: NodeId| other != id && survivor(core.node(other)) && self.lists(core, other, id);
-        core.node(id).linked_once || self.member(id).listed_once && ids(&core.nodes).any(lists)
+        let address = &core.node(id).address;
+        let lists = |other: NodeId| {
+            let view = own(core.node(other)).filter(|_| other != id && survivor(core.node(other)));
+            view.is_some_and(|view| view.members.contains(address))
+        };
+        core.node(id).linked_once || ids(&core.nodes).any(lists)
     }
 
     /// How many members live, not counting `id`. Members that are not in the configuration cannot be asked, and count as alive.

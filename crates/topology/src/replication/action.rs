@@ -70,6 +70,15 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
+    /// Stop the events of a server that is read only and not to follow anybody, where an order before could not; answered by `EventsStopped`.
+    StopEvents {
+        /// Which server.
+        node: NodeId,
+        /// The decision it belongs to.
+        term: Term,
+        /// Give up after this long.
+        within: Duration,
+    },
     /// Have the primary run the events that the primary before it ran, and no others ([`super::kept_events`]); given after it has taken over, so
     /// that nothing waits for it. Answered by `EventsRun`, or by `EventsFailed`.
     RunEvents {
@@ -92,6 +101,7 @@ pub(super) enum OrderKind {
     Follow(Term),
     Reconnect(Term),
     Part(Term),
+    StopEvents(Term),
     RunEvents(Term),
 }
 
@@ -103,6 +113,7 @@ impl Action {
             Self::Follow { term, .. } => OrderKind::Follow(*term),
             Self::Reconnect { term, .. } => OrderKind::Reconnect(*term),
             Self::Part { term, .. } => OrderKind::Part(*term),
+            Self::StopEvents { term, .. } => OrderKind::StopEvents(*term),
             Self::RunEvents { term, .. } => OrderKind::RunEvents(*term),
         }
     }
@@ -115,6 +126,7 @@ impl Action {
             | Self::Follow { node, .. }
             | Self::Reconnect { node, .. }
             | Self::Part { node, .. }
+            | Self::StopEvents { node, .. }
             | Self::RunEvents { node, .. } => *node,
         }
     }
@@ -127,6 +139,7 @@ impl Action {
             | Self::Follow { within, .. }
             | Self::Reconnect { within, .. }
             | Self::Part { within, .. }
+            | Self::StopEvents { within, .. }
             | Self::RunEvents { within, .. } => *within,
         }
     }
@@ -137,13 +150,14 @@ impl Action {
 #[allow(missing_docs)] // `node` and `term` are those of the action; `why` is an error's text
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The server reports that it is read only; `position` is the last that it committed, and it cannot commit more. `events_left`: some of its events could not be
-    /// stopped in time, and those whose definers may write there run on.
-    Demoted { node: NodeId, term: Term, position: Position, events_left: bool },
+    /// The server reports that it is read only; `position` is the last that it committed, and it cannot commit more. `events_left`: why some of
+    /// its events could not be stopped; those whose definers may write there run on.
+    Demoted { node: NodeId, term: Term, position: Position, events_left: Option<String> },
     /// It could not be made read only, or did not say so within the deadline.
     DemoteFailed { node: NodeId, term: Term, why: String },
-    /// It follows the primary of that term. So many sessions of clients were ended there first, since they held locks on rows.
-    Following { node: NodeId, term: Term, sessions_ended: usize },
+    /// It follows the primary of that term. So many sessions of clients were ended there first, since they held locks on rows. `events_left`: as
+    /// above.
+    Following { node: NodeId, term: Term, sessions_ended: usize, events_left: Option<String> },
     /// It does not replicate from that primary. Tried again later.
     FollowFailed { node: NodeId, term: Term, why: String },
     /// The I/O thread was started again; `receives`: it has connected to its source, so the source lives.
@@ -154,6 +168,8 @@ pub enum Outcome {
     Parted { node: NodeId, term: Term },
     /// It may still run, and receive more from the lost primary.
     PartFailed { node: NodeId, term: Term, why: String },
+    /// Its events are stopped, but for what `events_left` says.
+    EventsStopped { node: NodeId, term: Term, events_left: Option<String> },
     /// It runs `count` events that the primary before it ran.
     EventsRun { node: NodeId, term: Term, count: usize },
     /// `left` does not run there, or it could not be asked. Tried again later.
@@ -169,6 +185,7 @@ impl Outcome {
                 OrderKind::Reconnect(*term)
             }
             Self::Parted { term, .. } | Self::PartFailed { term, .. } => OrderKind::Part(*term),
+            Self::EventsStopped { term, .. } => OrderKind::StopEvents(*term),
             Self::EventsRun { term, .. } | Self::EventsFailed { term, .. } => OrderKind::RunEvents(*term),
         }
     }
@@ -184,6 +201,7 @@ impl Outcome {
             | Self::ReconnectFailed { node, .. }
             | Self::Parted { node, .. }
             | Self::PartFailed { node, .. }
+            | Self::EventsStopped { node, .. }
             | Self::EventsRun { node, .. }
             | Self::EventsFailed { node, .. } => *node,
         }

@@ -429,7 +429,7 @@ impl Replication {
         }
         let server = self.server_mut(to);
         server.writable_since = Some(core.now);
-        server.stop_events_at = None;
+        server.unstopped = None;
         server.errant = None;
         (server.lost, server.is_unproven) = (None, false);
         server.was_incomplete = false;
@@ -442,21 +442,12 @@ impl Replication {
         self.fence.take().is_some_and(|fence| !fence.demoted.is_empty())
     }
 
-    /// The server is read only. `events_left`: its events are not all stopped.
-    pub(super) fn demoted(
-        &mut self,
-        core: &Core,
-        node: NodeId,
-        term: Term,
-        position: Position,
-        events_left: bool,
-    ) {
+    pub(super) fn demoted(&mut self, core: &Core, node: NodeId, term: Term, position: Position) {
         if let Some(fence) = self.fence.as_mut().filter(|fence| fence.term == term) {
             fence.demoted.insert(node, Demotion::Done { position, at: core.now });
         }
         let server = self.server_mut(node);
         server.may_write = None;
-        server.stop_events_at = events_left.then(|| retry_at(core.now));
         server.followed = Followed::ReadOnly(core.now);
     }
 

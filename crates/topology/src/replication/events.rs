@@ -34,6 +34,8 @@ const WITHIN: Duration = Duration::from_secs(5);
 const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 /// The time between two attempts.
 const AGAIN_GAP: Duration = Duration::from_secs(10);
+/// The time before the first of them to stop events.
+const STOP_GAP: Duration = Duration::from_secs(1);
 /// So many events are named in a sentence, each with its statement.
 const NAMED_MAX: usize = 5;
 
@@ -46,6 +48,15 @@ pub(super) struct Unrun {
     again: Now,
     /// If that was tried: what does not run, and the sentence about it.
     finding: Option<(Left, String)>,
+}
+
+/// A server is read only, and some of its events may run on, whose definers may write there.
+#[derive(Clone, Debug)]
+pub(super) struct Unstopped {
+    /// When it is told again to stop them.
+    again: Now,
+    /// The sentence about it.
+    finding: String,
 }
 
 /// An event, with what ALTER EVENT would change beside its status.
@@ -233,9 +244,41 @@ impl Replication {
         }
     }
 
-    /// What does not run there and should, as a sentence.
-    pub(super) fn unrun_events(&self, id: NodeId) -> Option<&str> {
-        self.server(id).events.as_ref()?.finding.as_ref().map(|(_, text)| text.as_str())
+    /// The server has answered an order by which its events were to be stopped. `left`: why some are not.
+    pub(super) fn events_stopped(&mut self, core: &mut Core, node: NodeId, left: Option<String>) {
+        let before = self.server_mut(node).unstopped.take();
+        let name = core.name(node);
+        let Some(why) = left else {
+            if before.is_some() {
+                core.say(Level::Info, format!("all events of {name} are stopped"));
+            }
+            return;
+        };
+        let seconds = AGAIN_GAP.as_secs();
+        let finding = format!(
+            "not all events of {name} are stopped, and they may write there while it is read only: {why}; tried again every {seconds} s"
+        );
+        // After a failover that could not wait for it, the next attempt comes soon.
+        let gap = if before.is_some() { AGAIN_GAP } else { STOP_GAP };
+        self.server_mut(node).unstopped = Some(Unstopped { again: core.now + gap, finding: finding.clone() });
+        if before.is_none() {
+            core.say(Level::Warn, finding);
+        }
+    }
+
+    /// A server that does not write is told again to stop its events, if some may run on.
+    pub(super) fn stop_events_again(&mut self, core: &mut Core, id: NodeId, term: Term) {
+        let is_due = |unstopped: &Unstopped| core.now >= unstopped.again;
+        if self.fence.is_none() && self.server(id).unstopped.as_ref().is_some_and(is_due) {
+            self.order(core, Action::StopEvents { node: id, term, within: AGAIN_WITHIN });
+        }
+    }
+
+    /// What runs there and should not, or does not run and should, as a sentence.
+    pub(super) fn events_finding(&self, id: NodeId) -> Option<&str> {
+        let server = self.server(id);
+        let unrun = || server.events.as_ref()?.finding.as_ref().map(|(_, text)| text.as_str());
+        server.unstopped.as_ref().map(|unstopped| unstopped.finding.as_str()).or_else(unrun)
     }
 }
 

@@ -72,10 +72,7 @@ impl Replication {
                     continue;
                 }
             }
-            // One that is not to follow is left otherwise as it is.
-            if self.fence.is_none() && self.server(id).stop_events_at.is_some_and(|at| core.now >= at) {
-                self.demote(core, id, term, core.settings.barrier_deadline);
-            }
+            self.stop_events_again(core, id, term);
         }
     }
 
@@ -174,9 +171,8 @@ impl Replication {
     }
 
     pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term, sessions_ended: usize) {
-        let server = self.server_mut(node);
-        (server.may_write, server.stop_events_at) = (None, None);
-        server.followed = Followed::ReadOnly(core.now);
+        self.server_mut(node).may_write = None;
+        self.server_mut(node).followed = Followed::ReadOnly(core.now);
         let changing = self.old_follows(node, term, None);
         if let Some(primary) = changing.or_else(|| core.writer.filter(|_| term == core.term)) {
             self.server_mut(node).followed = Followed::Follows(core.now);

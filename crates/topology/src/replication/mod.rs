@@ -136,8 +136,8 @@ pub(crate) struct Replication {
 struct Server {
     /// It may be writable, whatever it reported last: it was ordered to become so under this term, and has not been ordered back since.
     may_write: Option<Term>,
-    /// It is read only, and some of its events may run on, whose definers may write there: when they are stopped again.
-    stop_events_at: Option<Now>,
+    /// It is read only, and some of its events may run on.
+    unstopped: Option<events::Unstopped>,
     /// An order to it is being carried out, and counts as lost after that time.
     order: Option<(OrderKind, Now)>,
     /// The result of the last order to be read only, or to follow.
@@ -251,17 +251,20 @@ impl Replication {
         self.answered(outcome.node(), outcome.kind());
         match outcome {
             Outcome::Demoted { node, term, position, events_left } => {
-                self.demoted(core, node, term, position, events_left);
+                self.demoted(core, node, term, position);
+                self.events_stopped(core, node, events_left);
             }
             Outcome::DemoteFailed { node, term, why } => self.demote_failed(core, node, term, &why),
-            Outcome::Following { node, term, sessions_ended } => {
+            Outcome::Following { node, term, sessions_ended, events_left } => {
                 self.following(core, node, term, sessions_ended);
+                self.events_stopped(core, node, events_left);
             }
             Outcome::FollowFailed { node, term, why } => self.follow_failed(core, node, term, &why),
             Outcome::Reconnected { node, receives, .. } => self.reconnected(core, node, receives),
             Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
             Outcome::Parted { node, term } => self.parted(core, node, term, None),
             Outcome::PartFailed { node, term, why } => self.parted(core, node, term, Some(why)),
+            Outcome::EventsStopped { node, events_left, .. } => self.events_stopped(core, node, events_left),
             Outcome::EventsRun { node, term, count } => self.events_run(core, node, term, count),
             Outcome::EventsFailed { node, term, why, left } => {
                 self.events_failed(core, node, term, &why, &left);

@@ -405,7 +405,7 @@ impl Replication {
             // By an operator's order it is taken as it is.
             let is_to_begin = self.fence.as_ref().is_some_and(|fence| fence.to == id);
             return if is_to_begin && self.forced == Some(id) {
-                words::unfit_to_stay(status)
+                words::unfit_to_stay(status).or_else(|| words::cannot_apply(status))
             } else {
                 before_the_first(core, id)
             };
@@ -447,7 +447,7 @@ impl Replication {
     /// Advice: what somebody should correct on a server that is usable all the same.
     pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
         let mut advice = self.advice_on_settings(core, id);
-        advice.extend(self.unrun_events(id).map(str::to_owned));
+        advice.extend(self.events_finding(id).map(str::to_owned));
         advice
     }
 

@@ -200,8 +200,10 @@ impl Replication {
         if let Some(to) = to.filter(|_| force) {
             let node = core.node(to);
             let works = own(node).is_some_and(|status| !status.galera && status.log_bin);
-            let unfit = own(node)
-                .and_then(|status| words::unfit_to_stay(status).or_else(|| words::cannot_apply(status)));
+            // What the lost primary itself cannot apply came from a source of another cluster.
+            let cannot_apply = |status| words::cannot_apply(status).filter(|_| to != lost);
+            let unfit =
+                own(node).and_then(|status| words::unfit_to_stay(status).or_else(|| cannot_apply(status)));
             return if works && answers(node) && unfit.is_none() {
                 self.forced = Some(to);
                 Ok(to)

@@ -345,8 +345,8 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
 
 /// The finding against a server that is to take over and has stopped at an event that it cannot apply.
 pub(super) fn cannot_apply(status: &ReplicationStatus) -> Option<Finding> {
-    let has_error = status.channels.iter().any(|channel| !channel.sql_running && !channel.error.is_empty());
-    first(&own_sight(status), |rule| has_error && rule.name == "not_applying")
+    let stopped = status.channels.iter().find(|channel| !channel.sql_running && !channel.error.is_empty())?;
+    Some(refused("not_applying", format!("does not apply what it receives: {}", stopped.error)))
 }
 
 /// A server's own status, and nothing of the others.

@@ -120,6 +120,7 @@ impl Arranged {
                 | R::ReconnectFailed { node, .. }
                 | R::Parted { node, .. }
                 | R::PartFailed { node, .. }
+                | R::EventsStopped { node, .. }
                 | R::EventsRun { node, .. }
                 | R::EventsFailed { node, .. },
             ) => *node = self.place(*node),
@@ -151,6 +152,7 @@ impl Arranged {
                 R::Demote { node, .. }
                 | R::Promote { node, .. }
                 | R::Part { node, .. }
+                | R::StopEvents { node, .. }
                 | R::RunEvents { node, .. },
             ) => to_node(node),
             Action::Persist { writer, sessions_max, renumbered, filtered, .. } => {

@@ -29,6 +29,7 @@ impl World {
         | Action::Follow { term, .. }
         | Action::Reconnect { term, .. }
         | Action::Part { term, .. }
+        | Action::StopEvents { term, .. }
         | Action::RunEvents { term, .. }) = &action;
         self.newest = self.newest.max(*term);
         if let Action::Demote { node, .. } = &action {
@@ -46,6 +47,7 @@ impl World {
                 format!("{} is to connect to {} anew", name(*node), name(*source))
             }
             Action::Part { node, .. } => format!("{} is to fetch no more", name(*node)),
+            Action::StopEvents { node, .. } => format!("{} is to stop its events", name(*node)),
             Action::RunEvents { node, has_replaced, .. } => {
                 let before = if *has_replaced { " before it" } else { "" };
                 format!("{} is to run the events of the primary{before}", name(*node))
@@ -200,7 +202,9 @@ impl World {
                         server.start_threads();
                         job.stage = 2;
                     }
-                    if self.has_events(node) && self.servers[node].event == Has::Enabled {
+                    let had_event = self.has_events(node) && self.servers[node].event == Has::Enabled;
+                    job.leaves_events = had_event && self.servers[node].has_slow_events;
+                    if had_event && !job.leaves_events {
                         self.begin_to_stop_events(node, false);
                         self.stop_events(node);
                     }
@@ -244,6 +248,15 @@ impl World {
                 }
                 _ => return Some(Ok(())),
             },
+            Action::StopEvents { .. } => {
+                let had_event = server.event == Has::Enabled;
+                job.leaves_events = had_event && server.has_slow_events;
+                if had_event && !job.leaves_events {
+                    self.begin_to_stop_events(node, false);
+                    self.stop_events(node);
+                }
+                return Some(Ok(()));
+            }
             Action::RunEvents { has_replaced, .. } => {
                 let done = self.run_events(node, *has_replaced, &mut job.events_left)?;
                 return Some(done.map(|count| job.events_count = count));
@@ -281,9 +294,10 @@ impl Job {
     fn outcome(self, end: Result<(), String>, position: Position) -> Fact {
         use replication::{Action, Outcome as Came};
         let (left, count) = (self.events_left, self.events_count);
+        let events_left = self.leaves_events.then(|| "it takes too long".to_owned());
         let came = match (self.action, end) {
             (Action::Demote { node, term, .. }, Ok(())) => {
-                Came::Demoted { node, term, position, events_left: self.leaves_events }
+                Came::Demoted { node, term, position, events_left }
             }
             (Action::Demote { node, term, .. }, Err(why)) => Came::DemoteFailed { node, term, why },
             (Action::Promote { node, term, .. }, Ok(())) => {
@@ -292,7 +306,9 @@ impl Job {
             (Action::Promote { node, term, .. }, Err(why)) => {
                 return Fact::Outcome(Outcome::BarrierFailed { node, term, why });
             }
-            (Action::Follow { node, term, .. }, Ok(())) => Came::Following { node, term, sessions_ended: 0 },
+            (Action::Follow { node, term, .. }, Ok(())) => {
+                Came::Following { node, term, sessions_ended: 0, events_left }
+            }
             (Action::Follow { node, term, .. }, Err(why)) => Came::FollowFailed { node, term, why },
             (Action::Reconnect { node, term, .. }, Ok(())) => {
                 Came::Reconnected { node, term, receives: true }
@@ -303,6 +319,12 @@ impl Job {
             (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
             (Action::Part { node, term, .. }, Ok(())) => Came::Parted { node, term },
             (Action::Part { node, term, .. }, Err(why)) => Came::PartFailed { node, term, why },
+            (Action::StopEvents { node, term, .. }, Ok(())) => {
+                Came::EventsStopped { node, term, events_left }
+            }
+            (Action::StopEvents { node, term, .. }, Err(why)) => {
+                Came::EventsStopped { node, term, events_left: Some(why) }
+            }
             (Action::RunEvents { node, term, .. }, Ok(())) => Came::EventsRun { node, term, count },
             (Action::RunEvents { node, term, .. }, Err(why)) => Came::EventsFailed { node, term, why, left },
         };
