@@ -282,8 +282,9 @@ impl Galera {
         let size = own(core.node(via))?.cluster_size as usize;
         let live = self.live_without(core, victim);
         let is_listed = |id: &NodeId| {
-            let may_be_there = self.is_known_member(core, *id) && !self.member(*id).left_view;
-            stands(id) || may_be_there && self.lists(core, via, *id)
+            let member = self.member(*id);
+            let was_there = self.is_known_member(core, *id) || member.was_linked;
+            stands(id) || was_there && !member.left_view && self.lists(core, via, *id)
         };
         let are_all_ours = ids(&core.nodes).filter(is_listed).count() >= size;
         (are_all_ours && live * 2 > size).then_some(via)
