@@ -417,18 +417,20 @@ impl Replication {
                 "; nothing that was acknowledged is lost, as {primary} waited for a replica and no other has more"
             );
         }
-        // The distance of two numbers says nothing where the server has others under the same numbers.
-        let is_apart = || {
-            let line = word.history.as_ref().filter(|_| self.has_reverted);
-            own(core.node(to))
-                .zip(line)
-                .is_some_and(|(status, line)| all_of(status).lacks_before_its_last(line))
+        let lacked = self.lacked_of_last(core, to);
+        // The distance of two numbers says nothing where the server has others under the same numbers: it is behind, and its own last one is
+        // none of the primary's, or numbers may have been given twice.
+        let is_apart = |status: &ReplicationStatus, line: &History| {
+            let is_behind = lacked.is_some_and(|count| count > 0);
+            is_behind && has(core, to).is_some_and(|has| !line.holds(&has))
+                || self.has_reverted && all_of(status).lacks_before_its_last(line)
         };
-        if is_apart() {
+        let line = own(core.node(to)).zip(word.history.as_ref());
+        if line.is_some_and(|(status, line)| is_apart(status, line)) {
             return format!("; how much of what {primary} wrote is not on it is not known");
         }
         let later = format!("what {primary} wrote {within}after its last word");
-        match self.lacked_of_last(core, to) {
+        match lacked {
             None => format!("; what {primary} wrote last is not known"),
             Some(0) => format!("; {later} may be lost"),
             Some(1) => format!("; 1 transaction of {primary} is not on it, and {later} may be lost, too"),
