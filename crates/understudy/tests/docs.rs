@@ -21,8 +21,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const BIN: &str = env!("CARGO_BIN_EXE_understudy");
-/// For one page; on two busy cores the longest page takes about a minute.
-const PAGE_LIMIT: Duration = Duration::from_secs(120);
+/// For one page, so that one that hangs ends: the longest takes about a minute, and twice that beside other work.
+const PAGE_LIMIT: Duration = Duration::from_secs(300);
 /// For the script to end what it started.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Stands alone on a line before each block's output.
