@@ -70,7 +70,7 @@ impl Events {
 
     /// The events that are kept now.
     pub fn known(&self) -> Vec<Event> {
-        self.with(|known| known.map(|kept| kept.events.clone()).unwrap_or_default())
+        self.look().known
     }
 
     /// A server is about to be asked what it runs.

@@ -340,18 +340,7 @@ fn primary<'a>(sight: &Sight<'a>) -> &'a str {
 /// The finding against a server that is about to take over, whichever server it follows now.
 pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
     let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
-    first(&own_sight(status), |rule| own.contains(&rule.name))
-}
-
-/// The finding against a server that is to take over and has stopped at an event that it cannot apply.
-pub(super) fn cannot_apply(status: &ReplicationStatus) -> Option<Finding> {
-    let stopped = status.channels.iter().find(|channel| !channel.sql_running && !channel.error.is_empty())?;
-    Some(refused("not_applying", format!("does not apply what it receives: {}", stopped.error)))
-}
-
-/// A server's own status, and nothing of the others.
-fn own_sight(status: &ReplicationStatus) -> Sight<'_> {
-    Sight {
+    let sight = Sight {
         status,
         source: "",
         primary: None,
@@ -361,7 +350,8 @@ fn own_sight(status: &ReplicationStatus) -> Sight<'_> {
         follows_stranger: false,
         ring: None,
         format: "",
-    }
+    };
+    first(&sight, |rule| own.contains(&rule.name))
 }
 
 /// The same about a server that goes on as the primary that it was. What it got from others its replicas have already, so that
@@ -369,6 +359,12 @@ fn own_sight(status: &ReplicationStatus) -> Sight<'_> {
 pub(super) fn unfit_to_stay(status: &ReplicationStatus) -> Option<Finding> {
     // The last of the rules that count.
     unfit(status).filter(|finding| finding.problem != "no_binlog" || !status.log_bin)
+}
+
+/// The finding against a server that is to take over and has stopped at an event that it cannot apply.
+pub(super) fn cannot_apply(status: &ReplicationStatus) -> Option<Finding> {
+    let stopped = status.channels.iter().find(|channel| !channel.sql_running && !channel.error.is_empty())?;
+    Some(refused("not_applying", format!("does not apply what it receives: {}", stopped.error)))
 }
 
 /// The first rule that a server breaks which is not the primary.

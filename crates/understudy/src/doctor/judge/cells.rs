@@ -128,12 +128,12 @@ pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy
 }
 
 /// Whether every member can be given orders about the group. An arbitrator takes none.
-fn are_all_ours(settings: &Settings, nodes: &[NodeFacts]) -> bool {
+pub(super) fn are_all_ours(settings: &Settings, nodes: &[NodeFacts]) -> bool {
     members(nodes) as usize <= settings.nodes.len()
 }
 
 /// The size of the largest view.
-fn members(nodes: &[NodeFacts]) -> u32 {
+pub(super) fn members(nodes: &[NodeFacts]) -> u32 {
     answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0)
 }
 

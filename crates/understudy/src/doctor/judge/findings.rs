@@ -5,6 +5,7 @@ use std::time::Duration;
 use topology::galera::Component;
 use topology::settings::{EvictPolicy, SilencePolicy};
 
+use super::cells::{are_all_ours, eviction, members};
 use super::clusters::two_clusters;
 use super::decisive::{ADVISED, NEEDS_RESTART, WINDOW_WANTED};
 use super::nodes::{answered, named, window};
@@ -108,7 +109,7 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
          \"proven\" does nothing: set wsrep_node_incoming_address = HOST:PORT in each my.cnf, and restart",
         &[],
     );
-    let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
+    let members = members(nodes);
     let everybody = || nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     if members == 1 || nodes.len() == 1 {
         note(Weight::Warning, everybody(), "there is only one node", "nobody can take over", &[]);
@@ -120,7 +121,7 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
             "when one of two vanishes the other has no majority and stops, too; a third member, or an arbitrator (garbd), prevents that",
             &[],
         );
-    } else if members > 0 && members % 2 == 0 {
+    } else if members > 0 && members.is_multiple_of(2) {
         note(
             Weight::Advice,
             everybody(),
@@ -129,7 +130,7 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Findi
             &[],
         );
     }
-    if members > 0 && usize::try_from(members).is_ok_and(|members| members > nodes.len()) {
+    if !are_all_ours(settings, nodes) {
         let what = format!(
             "the group has {members} members and the configuration of {} names {}",
             settings.name,
@@ -165,7 +166,7 @@ fn timeouts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding
         at_run_time.iter().map(|(key, ms, _)| format!("{key}={}", iso(*ms))).collect::<Vec<_>>().join("; ");
     let lasting =
         ADVISED.iter().map(|(key, ms, _)| format!("{key}={}", iso(*ms))).collect::<Vec<_>>().join("; ");
-    let (policy, word) = super::cells::eviction(settings, nodes);
+    let (policy, word) = eviction(settings, nodes);
     let never = format!(
         "with {word}, these timeouts decide kill -9, too (measured 5.3 s with the defaults, 0.9 s with these)"
     );
