@@ -16,7 +16,7 @@ rust=$(cargo --version | cut -d ' ' -f 2)
 
 # The lab: servers and their network, keepalived for virtual addresses, xinetd and systemd for the ways clustercheck is started. The rest:
 # sysbench, HAProxy, MHA, nginx and pt-query-digest to compare with; promtool to check the metrics; a C compiler for SQLite and ring; curl for the commands of the documentation.
-packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy mha4mysql-manager mha4mysql-node keepalived
+packages=(mariadb-server galera-4 galera-arbitrator-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy mha4mysql-manager mha4mysql-node keepalived
     nginx-light xinetd systemd percona-toolkit prometheus gcc g++ libc6-dev curl git)
 command -v dpkg-query >/dev/null ||
     stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \
@@ -45,6 +45,7 @@ if command -v systemctl >/dev/null; then
     for package in "${missing[@]}"; do
         case $package in
             mariadb-server) systemctl disable --quiet mariadb ;;
+            galera-arbitrator-4) systemctl disable --quiet garb ;;
             haproxy | keepalived | xinetd | prometheus) systemctl disable --quiet "$package" ;;
             nginx-light) systemctl disable --quiet nginx ;;
         esac

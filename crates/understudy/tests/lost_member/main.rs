@@ -5,9 +5,11 @@
 //!   Understudy killed between two settings ─> a firewall that resets ─> kill -9 ─> a moment ─> frozen, vanished ─> only slow ─> Understudy killed meanwhile ─> half done
 //!      └── a writer on each node that the part needs: its commits, and the longest time without one
 //! ```
+//! Beside it, on a cluster of its own: two nodes and an arbitrator.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod arbitrator;
 mod brief;
 mod door;
 #[path = "../program/mod.rs"]

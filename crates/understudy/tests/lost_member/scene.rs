@@ -20,7 +20,14 @@ pub struct Scene {
 
 impl Scene {
     pub async fn set() -> Self {
-        let plan = StagePlan { name: format!("t{}-lost", std::process::id()), ..StagePlan::default() };
+        Self::of(Self::plan("lost")).await
+    }
+
+    pub fn plan(name: &str) -> StagePlan {
+        StagePlan { name: format!("t{}-{name}", std::process::id()), ..StagePlan::default() }
+    }
+
+    pub async fn of(plan: StagePlan) -> Self {
         let stage = Stage::up(plan).await.unwrap();
         let table = format!("CREATE TABLE {APP_SCHEMA}.w (id BIGINT AUTO_INCREMENT PRIMARY KEY, node TEXT)");
         stage.run_in("db1", &table).await.unwrap();
