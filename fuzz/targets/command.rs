@@ -36,7 +36,7 @@ struct Scene {
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, stream)) = input.split_first() else { return };
     let caps = fuzz::caps(choice);
-    let mut scene = Scene { session: Session::new(Some(b"shop".to_vec())), link: Standing::default() };
+    let mut scene = Scene { session: Session::new(Some(b"shop".to_vec()), 2), link: Standing::default() };
     let mut sent: Option<Sent<'_>> = None;
     for packet in packets(stream) {
         let payload = packet.payload;

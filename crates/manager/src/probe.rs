@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Ended, Link, LinkError};
+use protocol::ok;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
@@ -170,6 +171,8 @@ impl Probe {
         let mut times = Times { ask: now, beat: now, sample: now, usual_status, usual_beat };
         let mut warned = None;
         let mut login = self.now().login.clone();
+        // What a login begins with, as it was told last.
+        let mut login_status = 0;
         loop {
             let means = self.now();
             if means.login != login && trying.is_none() {
@@ -214,7 +217,9 @@ impl Probe {
                                 version: link.greeting.version.clone(),
                                 capabilities: link.greeting.caps.0,
                                 charset: link.greeting.charset,
+                                status: link.greeting.status & ok::status::OF_LOGIN,
                             };
+                            login_status = greeting.status;
                             if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {
                                 return;
                             }
@@ -252,6 +257,12 @@ impl Probe {
                     let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());
                     kept = if status_next { self.ask(*link, &mut times) } else { Kept::Idle(link) };
                     if let Some(told) = word {
+                        if let Some(status) = told.login_status.filter(|status| *status != login_status) {
+                            login_status = status;
+                            if !self.tell(Fact::LoginStatus { node: self.node, status }).await {
+                                return;
+                            }
+                        }
                         let asked = about.asked.duration_since(self.started);
                         if let (Some(counters), Some(samples)) = (told.counters, &self.samples) {
                             samples.put(asked, counters);

@@ -10,6 +10,7 @@ use protocol::gtid::Position;
 use topology::flavor::Dialect;
 use topology::galera;
 use topology::kind::Kind;
+use topology::login_status::login_status;
 use topology::replication::{self, Channel, ReplicationStatus};
 
 /// A node's answer.
@@ -24,6 +25,8 @@ pub(crate) enum Reading {
 pub(crate) struct ProbeAnswer {
     pub reading: Reading,
     pub counters: Option<Counters>,
+    /// The status flags that a login begins with now; `None` where the server does not say.
+    pub login_status: Option<u16>,
 }
 
 /// The answer of a server of a primary-replica setup.
@@ -80,7 +83,8 @@ pub(crate) async fn ask(
             let variables = link.query(galera::sql::VARIABLES, deadline).await?;
             let said = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
             let counters = is_sampled.then(|| Counters::read_galera(|name| status.value_of(name)));
-            Ok(ProbeAnswer { reading: Reading::Galera(said), counters })
+            let login_status = login_status(|name| variables.value_of(name));
+            Ok(ProbeAnswer { reading: Reading::Galera(said), counters, login_status })
         }
         Kind::Replication => {
             let dialect = Dialect::of(&link.greeting.version);
@@ -93,7 +97,8 @@ pub(crate) async fn ask(
                 replication: Some(replication_counters(&standing.status, &rows)),
                 ..Counters::read(|name| status.value_of(name))
             });
-            Ok(ProbeAnswer { reading: Reading::Replication(standing), counters })
+            let login_status = login_status(|name| variables.value_of(name));
+            Ok(ProbeAnswer { reading: Reading::Replication(standing), counters, login_status })
         }
     }
 }

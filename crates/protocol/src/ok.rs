@@ -54,6 +54,11 @@ pub mod status {
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;
     /// MariaDB: ANSI_QUOTES is on.
     pub const ANSI_QUOTES: u16 = 0x8000;
+
+    /// What a login begins with: the server's defaults, in its greeting and in the OK that ends a login.
+    pub const OF_LOGIN: u16 = AUTOCOMMIT | NO_BACKSLASH_ESCAPES | ANSI_QUOTES;
+    /// What lasts from one statement to the next; the others are of one answer only (the server's SERVER_STATUS_CLEAR_SET).
+    pub const LASTING: u16 = OF_LOGIN | IN_TRANS | IN_TRANS_READONLY;
 }
 
 /// An OK packet, or the one that stands in place of an EOF.

@@ -44,7 +44,7 @@ use crate::attachment::{Attachment, Past, Waiting};
 use crate::backend::{AttachError, Backend, NotPrepared, Stirred};
 use crate::ending;
 use crate::error_reply::{self, ErrorReply};
-use crate::frontend::{BufferedCommand, Client, Done};
+use crate::frontend::{BufferedCommand, Client, Done, FIRST};
 use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::reads::{self, READ_ONLY};
@@ -254,8 +254,7 @@ impl Driver {
                 if self.client.drop_command(command).await.is_err() {
                     return END;
                 }
-                let status = self.session.status();
-                flow_after(self.client.say_ok(1, status).await)
+                self.say_ok(FIRST).await
             }
             Next::Tell(Owed::SessionLost(what)) => {
                 Box::pin(self.fail(error_reply::SESSION_LOST, &what, 1, command)).await
@@ -274,6 +273,12 @@ impl Driver {
                 Box::pin(self.kill(query_only, id, otherwise, command)).await
             }
         }
+    }
+
+    /// An OK packet of the proxy's own, with the flags that the server's would have.
+    async fn say_ok(&mut self, seq: u8) -> Flow {
+        let status = self.session.status(self.at.backend.as_ref().map(|backend| &backend.standing));
+        flow_after(self.client.say_ok(seq, status).await)
     }
 
     /// Drops the command, and sends the client an error of the proxy's own.
@@ -657,8 +662,7 @@ impl Driver {
                 if self.client.drop_command(command).await.is_err() {
                     return END;
                 }
-                let status = self.session.status();
-                flow_after(self.client.say_ok(1, status).await)
+                self.say_ok(FIRST).await
             }
             Finish::Fail { failure, detail, delivered } => {
                 self.drop_long_data(flight);
@@ -754,7 +758,7 @@ impl Driver {
             Command::STMT_PREPARE => payload.get(1..),
             _ => None,
         };
-        reads.refuses(flight, text, self.session.status(), backend.lane().node)
+        reads.refuses(flight, text, self.session.flags(), backend.lane().node)
     }
 
     fn refused_as_suspect(&self, flight: &InFlight, command: BufferedCommand) -> Option<String> {

@@ -160,7 +160,7 @@ impl Client {
             salt: self.salt,
             caps: offered,
             charset: server.charset,
-            status: ok::status::AUTOCOMMIT,
+            status: server.status & ok::status::OF_LOGIN,
             plugin: NATIVE.into(),
         };
         let mut out = vec![];

@@ -160,5 +160,5 @@ async fn side_link(
     lane: &Arc<Lane>,
 ) -> Result<Backend, AttachError> {
     let terms = Terms { catch_up: CatchUp::No, only_reads: shared.reads.is_some() };
-    Backend::attach(lane, who, caps, &Session::new(None), false, terms, shared.connect_timeout()).await
+    Backend::attach(lane, who, caps, &Session::new(None, 0), false, terms, shared.connect_timeout()).await
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
+use protocol::ok::status;
 use protocol::statement::{digest, digest_text};
 use session::exchange::Limits;
 use session::login::Check;
@@ -352,6 +353,12 @@ impl Shared {
             tokio::time::timeout(within, lane_tables.wait_for(|lane_table| lane_table.greeting.is_some()))
                 .await;
         known.ok()?.ok()?.greeting.clone()
+    }
+
+    /// The status flags that a login begins with on the nodes, as far as they are known.
+    pub fn login_status(&self) -> u16 {
+        let greeting = &self.door.lane_table().greeting;
+        greeting.as_ref().map_or(status::AUTOCOMMIT, |greeting| greeting.status & status::OF_LOGIN)
     }
 
     /// The accounts, once any has been read; `None` when none has until `until`.

@@ -34,18 +34,25 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that just logged in.
-    pub fn new(schema: Option<Vec<u8>>) -> Self {
-        Self { wanted: Wanted::new(schema), status: ok::status::AUTOCOMMIT, owed: None, saw_part: false }
+    /// A session that just logged in. `defaults`: the status bits that a login begins with on the servers.
+    pub fn new(schema: Option<Vec<u8>>, defaults: u16) -> Self {
+        Self { wanted: Wanted::new(schema), status: defaults, owed: None, saw_part: false }
     }
 
     fn autocommit(&self) -> bool {
         self.status & ok::status::AUTOCOMMIT != 0
     }
 
-    /// The status bits of an OK packet that the proxy makes itself.
-    pub fn status(&self) -> u16 {
-        self.status & (ok::status::AUTOCOMMIT | ok::status::NO_BACKSLASH_ESCAPES)
+    /// The status bits of an OK packet that the proxy makes itself: those that the server's would have. Clients send no COMMIT where they
+    /// see no transaction, so that a bit which is left out may be a lost write. `link`: the state of the present link, if there is one.
+    pub fn status(&self, link: Option<&Standing>) -> u16 {
+        let of_transaction = ok::status::IN_TRANS | ok::status::IN_TRANS_READONLY;
+        let lasting = self.status & ok::status::LASTING;
+        if link.is_some_and(Standing::in_transaction) {
+            lasting | ok::status::IN_TRANS
+        } else {
+            lasting & !of_transaction
+        }
     }
 
     /// The status bits of the last answer, which determine how a text is parsed.
@@ -95,8 +102,6 @@ impl Session {
     fn tell(&mut self, next: Next) -> Next {
         let is_session = matches!(self.owed, Some(Owed::SessionLost(_)));
         match next {
-            // The client gets the error with its next statement; an answer to this says nothing about a transaction.
-            Next::Forward(flight) if flight.command == Command::PING && !is_session => Next::AnswerOk,
             // The transaction is rolled back, which is what the client asks for. (Not if it also begins a new one.)
             Next::Forward(flight)
                 if flight.kind() == StatementKind::Rollback && !flight.chains && !is_session =>
@@ -113,6 +118,10 @@ impl Session {
                 }
                 Next::Nothing
             }
+            Next::Forward(flight) if asks_nothing_of_a_transaction(flight.command) => match &self.owed {
+                Some(owed) => Next::Tell(owed.clone()),
+                None => Next::Forward(flight),
+            },
             Next::Forward(_) | Next::Kill { .. } | Next::UnknownStatement(_) => match self.owed.take() {
                 Some(owed) => Next::Tell(owed),
                 None => next,
@@ -458,10 +467,11 @@ impl Session {
     }
 
     /// COM_RESET_CONNECTION: the session is as after the login except for the schema. The same was done on the node, or there is no link.
-    pub fn reset(&mut self) {
+    /// `defaults`: as for [`Session::new`].
+    pub fn reset(&mut self, defaults: u16) {
         self.wanted.reset();
         self.owed = None;
-        self.status = ok::status::AUTOCOMMIT;
+        self.status = defaults;
     }
 
     /// The state of a new link of this session. `has_moved`: the session has run statements on another node.
@@ -485,15 +495,8 @@ impl Session {
         let untransactional = (progress.sent && flight.what.untransactional) || link.wrote_untransactional();
         if flight.what.in_transaction {
             let owed = if link.wrote_untransactional() { Owed::Unknown } else { Owed::RolledBack };
-            match flight.command {
-                // Answered as if nothing had happened, since clients expect that of them; the next statement gets the error.
-                Command::PING | Command::STMT_RESET => {
-                    self.owe(owed);
-                    return LossDecision::Done;
-                }
-                // Clients do not look for the end of a transaction in the answer to these.
-                Command::STATISTICS | Command::SET_OPTION => self.owe(owed),
-                _ => {}
+            if asks_nothing_of_a_transaction(flight.command) {
+                self.owe(owed);
             }
         }
         retry::decide(Circumstances { autocommit, untransactional, ..flight.what }, progress)
@@ -591,6 +594,12 @@ fn note_cursor(link: &mut Standing, flight: &InFlight, status: u16) {
         Command::STMT_RESET => link.change(id, |on_node| on_node.cursor = false),
         _ => {}
     }
+}
+
+/// Commands in whose answer clients do not look for the end of a transaction: the error that they get is given to the next one as well. A client that
+/// ignores it, and asks for its COMMIT, must not be told that this succeeded.
+fn asks_nothing_of_a_transaction(command: Command) -> bool {
+    matches!(command, Command::PING | Command::STATISTICS | Command::SET_OPTION | Command::STMT_RESET)
 }
 
 /// For a text of which only the beginning was kept: the rest may be anything, including another statement.

@@ -28,6 +28,9 @@ pub enum Fact {
     /// The probe has connected and logged in. Carries what the node announced in its greeting. Sent after each connect, also after one
     /// that [`crate::action::Action::Confirm`] asked for. The node counts as alive; whether it serves is known with its next `Status`.
     LinkUp { node: NodeId, greeting: ServerGreeting },
+    /// The status flags that a login to the node begins with are others than the greeting, or this fact, said last: somebody has set `autocommit` or
+    /// `sql_mode` for all sessions to come.
+    LoginStatus { node: NodeId, status: u16 },
     /// The probe's connection has ended. Unless `how` is [`LinkEnd::Silent`], the node takes no new transaction from here on, and a new
     /// connect is ordered at once: its result decides.
     LinkEnded { node: NodeId, how: LinkEnd },
@@ -105,6 +108,7 @@ impl Fact {
     pub fn node_mut(&mut self) -> Option<&mut NodeId> {
         match self {
             Self::LinkUp { node, .. }
+            | Self::LoginStatus { node, .. }
             | Self::LinkEnded { node, .. }
             | Self::ConnectFailed { node, .. }
             | Self::Status { node, .. }

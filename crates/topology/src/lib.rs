@@ -33,6 +33,7 @@ pub mod health;
 pub mod heartbeat;
 mod judgement;
 pub mod kind;
+pub mod login_status;
 mod lost;
 pub mod order;
 pub mod places;

@@ -94,6 +94,8 @@ pub struct ServerGreeting {
     pub capabilities: u64,
     /// Default character set number.
     pub charset: u8,
+    /// The status flags that a login begins with (autocommit, and what sql_mode shows there): `protocol::ok::status::OF_LOGIN`.
+    pub status: u16,
 }
 
 impl Lane {

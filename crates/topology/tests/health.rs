@@ -45,7 +45,7 @@ fn brain(writers: Writers) -> Brain {
 }
 
 fn up(node: u8) -> Fact {
-    let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45 };
+    let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45, status: 2 };
     Fact::LinkUp { node: NodeId(node), greeting }
 }
 

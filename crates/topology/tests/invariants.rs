@@ -314,7 +314,7 @@ impl World {
             }
             Event::Up(node) => {
                 let greeting =
-                    ServerGreeting { version: "x".into(), capabilities: u64::from(node) | 4, charset: 45 };
+                    ServerGreeting { version: "x".into(), capabilities: u64::from(node) | 4, charset: 45, status: 2 };
                 Fact::LinkUp { node: NodeId(node), greeting }
             }
             Event::Status(node, kind) => {

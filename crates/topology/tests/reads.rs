@@ -57,7 +57,7 @@ impl Story {
             reached: None,
         };
         for node in NODES {
-            let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45 };
+            let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45, status: 2 };
             story.tell(Fact::LinkUp { node, greeting });
         }
         story.run(1000);

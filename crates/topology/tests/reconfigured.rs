@@ -48,7 +48,7 @@ impl Story {
 
     fn is_well(&mut self, node: u8) {
         let node = NodeId(node);
-        let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45 };
+        let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45, status: 2 };
         self.tell(Fact::LinkUp { node, greeting });
         let status = GaleraStatus {
             local_state: Some(4),

@@ -12,7 +12,7 @@ use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
 
-use super::{Driver, END, Flow, OF_LOGIN, flow_after};
+use super::{Driver, END, Flow, OF_LOGIN};
 use crate::activity::Card;
 use crate::attachment::Attachment;
 use crate::backend::AttachError;
@@ -78,7 +78,7 @@ pub(super) async fn log_in(
 }
 
 fn new_session(shared: &Shared, who: &Identity) -> Session {
-    let mut session = Session::new(who.schema.clone());
+    let mut session = Session::new(who.schema.clone(), shared.login_status());
     if shared.replicas.is_some() {
         session.wanted.keep_gtid();
     }
@@ -118,8 +118,7 @@ impl Driver {
                 ) => {}
             }
         }
-        let status = self.session.status();
-        flow_after(self.client.say_ok(self.seq, status).await)
+        self.say_ok(self.seq).await
     }
 
     /// A login to a node that has no free connection waits a moment for one, and not longer: a client's connection pool understands "too

@@ -9,7 +9,7 @@ use session::exchange::{KILLED, LetGo, NodeError};
 use super::{Driver, END, Flow, GO_ON, OF_LOGIN, flow_after};
 use crate::backend::Backend;
 use crate::error_reply;
-use crate::frontend::BufferedCommand;
+use crate::frontend::{BufferedCommand, FIRST};
 use crate::kill::{self, Target};
 use crate::reads::READ_ONLY;
 
@@ -72,7 +72,7 @@ impl Driver {
         self.at.let_go(LetGo::Lease);
         self.client.caps.0 &= !OF_LOGIN.0;
         self.client.untold.clear();
-        self.session.reset();
+        self.session.reset(self.shared.login_status());
         self.tell_as_new();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
@@ -89,8 +89,7 @@ impl Driver {
         }
         self.has_run = false;
         self.rest();
-        let status = self.session.status();
-        flow_after(self.client.say_ok(1, status).await)
+        self.say_ok(FIRST).await
     }
 
     /// Resets the present link, if there is one and nothing was lost; returns the node's status bits afterwards.
@@ -137,10 +136,7 @@ impl Driver {
             }
             Target::Nobody(why) => why,
             Target::Session(place) => match kill::kill(&shared, &self.who, caps, &place, query_only).await {
-                Ok(()) => {
-                    let status = self.session.status();
-                    return flow_after(self.client.say_ok(1, status).await);
-                }
+                Ok(()) => return self.say_ok(FIRST).await,
                 Err(why) => format!("{id} ({why})"),
             },
         };

@@ -72,12 +72,12 @@ impl Relay<'_> {
         // If the client has a cursor, this EOF is the end of the answer.
         if older.is_due && !at.answer.opened_cursor() {
             let Backend { standing, link, .. } = &*self.backend;
+            let now = self.session.status(Some(standing));
             let flags = match end_in_sight(&link.buffer.bytes()[at.ready..], link.caps) {
                 Sight::End(flags) => flags,
                 Sight::Rows | Sight::NotYet => {
-                    let open = if standing.in_transaction() { status::IN_TRANS } else { 0 };
                     let more = if self.flight.calls() { status::MORE_RESULTS } else { 0 };
-                    self.session.status() | open | more
+                    now | more
                 }
             };
             self.put_due(at, head.seq, flags);
@@ -92,7 +92,8 @@ impl Relay<'_> {
     /// The answer has ended with the packet that has the node's number `seq`: inserts the EOF after it, if one is due.
     pub(super) fn end_older_form(&mut self, at: &mut At, seq: u8) {
         if at.older.as_ref().is_some_and(|older| older.is_due) {
-            self.put_due(at, seq.wrapping_add(1), self.session.status());
+            let now = self.session.status(Some(&self.backend.standing));
+            self.put_due(at, seq.wrapping_add(1), now);
         }
     }
 

@@ -76,6 +76,7 @@ pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
             version: "5.5.5-10.11.19-MariaDB".into(),
             capabilities: 0x25_81FF_F7FE,
             charset: 45,
+            status: 2,
         })),
         accounts: Arc::new(Accounts::new(vec![account])),
         catalogue: Some(Arc::default()),

@@ -84,7 +84,7 @@ impl Driver {
     pub fn new(world: &Rc<World>) -> Self {
         Self {
             world: world.clone(),
-            session: Session::new(None),
+            session: Session::new(None, 2),
             backend: None,
             lease: None,
             saver: None,

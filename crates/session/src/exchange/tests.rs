@@ -22,7 +22,7 @@ impl Scene {
     fn of(sql: &str, in_transaction: bool) -> Self {
         let mut link = Standing::default();
         link.set_transaction(in_transaction);
-        Self::on(sql, Session::new(None), link)
+        Self::on(sql, Session::new(None, 2), link)
     }
 
     fn on(sql: &str, mut session: Session, mut link: Standing) -> Self {
@@ -184,7 +184,7 @@ fn a_transaction_never_goes_on_without_its_lease_or_on_another_node() {
     let mut link = Standing::default();
     link.set_transaction(true);
     link.note_untransactional();
-    let mut scene = Scene::on("INSERT INTO t VALUES (1)", Session::new(None), link);
+    let mut scene = Scene::on("INSERT INTO t VALUES (1)", Session::new(None, 2), link);
     assert_eq!(fails(&scene.on_event(Event::Begin { leased: false })), Failure::OutcomeUnknown);
 }
 
@@ -224,7 +224,7 @@ fn a_client_that_does_not_read_loses_its_result_only_where_that_changes_nothing(
 fn what_the_session_is_tied_by_keeps_it_from_another_node() {
     let mut link = Standing::default();
     link.pin(Pins::TEMP_TABLE);
-    let mut scene = Scene::on("SELECT 1", Session::new(None), link);
+    let mut scene = Scene::on("SELECT 1", Session::new(None, 2), link);
     assert_eq!(scene.on_event(Event::Begin { leased: false }), Op::Lease { avoid: false });
     assert_eq!(fails(&scene.on_event(Event::Leased { here: false })), Failure::SessionLost);
 }

@@ -19,7 +19,7 @@ struct On {
 
 impl On {
     fn new() -> Self {
-        Self { session: Session::new(None), link: Standing::default() }
+        Self { session: Session::new(None, 2), link: Standing::default() }
     }
 
     fn command(&mut self, payload: &[u8], whole: bool, caps: Caps) -> Next {
@@ -133,10 +133,11 @@ fn lost() -> On {
 }
 
 #[test]
-fn a_lost_transaction_is_told_by_the_next_statement_whatever_comes_between() {
+fn a_lost_transaction_is_told_until_a_statement_has_been_told() {
     let mut session = lost();
-    for _ in 0..2 {
-        assert!(matches!(session.command(&[Command::PING.0], true, CAPS), Next::AnswerOk));
+    for command in [Command::PING, Command::PING, Command::STATISTICS, Command::SET_OPTION] {
+        let next = session.command(&[command.0], true, CAPS);
+        assert!(matches!(next, Next::Tell(Owed::RolledBack)), "{command:?}: {next:?}");
         session.session.attached(AUTO);
         assert_eq!(session.session.owed(), Some(&Owed::RolledBack));
     }
@@ -152,6 +153,20 @@ fn a_lost_transaction_is_told_by_the_next_statement_whatever_comes_between() {
         );
     }
     assert!(matches!(lost().command(&[Command::RESET_CONNECTION.0], true, CAPS), Next::Reset));
+}
+
+#[test]
+fn an_ok_of_the_proxys_own_has_the_flags_of_the_servers() {
+    let lasting = IN_TRANS | status::IN_TRANS_READONLY | status::NO_BACKSLASH_ESCAPES;
+    let mut session = On::new();
+    run(&mut session, &query("START TRANSACTION READ ONLY"), lasting | status::NO_INDEX_USED);
+    assert_eq!(session.session.status(Some(&session.link)), lasting);
+    // Its node is lost.
+    assert_eq!(session.session.status(None), AUTO | status::NO_BACKSLASH_ESCAPES);
+    let mut off = Session::new(None, status::ANSI_QUOTES);
+    assert_eq!(off.status(None), status::ANSI_QUOTES);
+    off.reset(AUTO);
+    assert_eq!(off.status(None), AUTO);
 }
 
 #[test]
@@ -176,13 +191,14 @@ fn completion_type_chains_too() {
 }
 
 #[test]
-fn a_loss_while_nothing_is_asked_of_the_transaction_is_told_later() {
+fn a_loss_while_nothing_is_asked_of_the_transaction_is_told_then_and_later() {
     for command in [Command::PING, Command::STATISTICS, Command::SET_OPTION] {
         let mut session = On::new();
         run(&mut session, &query("BEGIN"), IN_TRANS);
         let flight = flight(&mut session, &[command.0]);
         let decision = session.lost(&flight, SENT);
-        assert_eq!(session.session.owed(), Some(&Owed::RolledBack), "{command:?}: {decision:?}");
+        assert_eq!(decision, LossDecision::RolledBack, "{command:?}");
+        assert_eq!(session.session.owed(), Some(&Owed::RolledBack), "{command:?}");
     }
     let mut session = On::new();
     run(&mut session, &query("BEGIN"), IN_TRANS);

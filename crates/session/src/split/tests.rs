@@ -21,7 +21,7 @@ impl On {
     fn new() -> Self {
         let catalogue = Catalogue::new(["fleeting".to_owned()], ["audited".to_owned()]);
         let catalogue = catalogue.with_views(["Shown".to_owned()]);
-        let session = Session::new(Some(b"shop".to_vec()));
+        let session = Session::new(Some(b"shop".to_vec()), 2);
         Self { session, link: Standing::default(), catalogue: Some(Arc::new(catalogue)) }
     }
 
@@ -95,7 +95,7 @@ fn what_the_session_holds_or_has_set_keeps_it_on_the_primary() {
     on.session.server_status(&mut on.link, 0);
     assert_eq!(on.runs_on(READ), RunsOn::Primary, "autocommit is off");
     let mut on = On::new();
-    on.session = Session::new(Some(b"Information_Schema".to_vec()));
+    on.session = Session::new(Some(b"Information_Schema".to_vec()), 2);
     assert_eq!(on.runs_on(READ), RunsOn::Primary);
     for name in ON_THE_PRIMARY {
         let mut on = On::new();

@@ -173,6 +173,7 @@ impl Brain {
         self.group.act(&mut self.core);
         self.ask();
         self.read_catalogues();
+        self.greet();
         self.publish();
         let (greeting, accounts, catalogue) = (&self.greeting, &self.accounts, &self.catalogue);
         self.readers.step(&mut self.core, &self.group, &Common { greeting, accounts, catalogue });
@@ -214,6 +215,7 @@ impl Brain {
         let fact = if self.core.settings.events { fact } else { without_events(fact) };
         match fact {
             Fact::LinkUp { node, greeting } => self.link_up(node, greeting),
+            Fact::LoginStatus { node, status } => self.login_status(node, status),
             Fact::LinkEnded { node, how } => self.link_ended(node, &how),
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
             Fact::Status { node, status, asked } => self.status(node, status, asked),
@@ -474,6 +476,7 @@ fn without_events(fact: Fact) -> Fact {
 fn about(fact: &Fact) -> Option<NodeId> {
     match fact {
         Fact::LinkUp { node, .. }
+        | Fact::LoginStatus { node, .. }
         | Fact::LinkEnded { node, .. }
         | Fact::ConnectFailed { node, .. }
         | Fact::Status { node, .. }

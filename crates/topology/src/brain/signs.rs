@@ -52,7 +52,30 @@ impl Brain {
         if let Plan::One(plan) = &mut self.plan {
             plan.linked(id);
         }
-        self.greeting = narrow(self.core.nodes.iter().filter_map(|node| node.greeting.as_ref()));
+    }
+
+    pub(super) fn login_status(&mut self, id: NodeId, status: u16) {
+        if let Some(greeting) = &mut self.core.node_mut(id).greeting {
+            greeting.status = status;
+        }
+    }
+
+    /// The greeting for clients: the one of the node that writes, or of the first that has one, with only the capabilities that all nodes have
+    /// which were seen so far.
+    pub(super) fn greet(&mut self) {
+        let nodes = &self.core.nodes;
+        let writer = self.core.writer.and_then(|id| nodes.get(usize::from(id.0)));
+        let all = || nodes.iter().filter_map(|node| node.greeting.as_ref());
+        let Some(first) = writer.and_then(|node| node.greeting.as_ref()).or_else(|| all().next()) else { return };
+        let capabilities = all().fold(first.capabilities, |common, other| common & other.capabilities);
+        let is_same = |known: &ServerGreeting| {
+            known.capabilities == capabilities
+                && (known.status, known.charset) == (first.status, first.charset)
+                && known.version == first.version
+        };
+        if !self.greeting.as_deref().is_some_and(is_same) {
+            self.greeting = Some(Arc::new(ServerGreeting { capabilities, ..first.clone() }));
+        }
     }
 
     pub(super) fn link_ended(&mut self, id: NodeId, how: &LinkEnd) {
@@ -283,11 +306,3 @@ fn failure(how: &ConnectFailure) -> String {
     }
 }
 
-/// The greeting for clients: the first node's, with only the capabilities that all nodes have which were seen so far.
-fn narrow<'a>(mut greetings: impl Iterator<Item = &'a ServerGreeting>) -> Option<Arc<ServerGreeting>> {
-    let mut all = greetings.next()?.clone();
-    for other in greetings {
-        all.capabilities &= other.capabilities;
-    }
-    Some(Arc::new(all))
-}

@@ -32,7 +32,7 @@ pub const STATUS_COUNTED: &str = concat!(
 
 /// Rows of name and value: the settings half. 0.5 ms on MariaDB 10.11.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_desync','wsrep_reject_queries',\
-    'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode','innodb_flush_log_at_trx_commit')";
+    'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode','innodb_flush_log_at_trx_commit','autocommit','sql_mode')";
 
 /// Makes the session's reads wait until the node has applied all that the group had ordered when the read came.
 pub const WAIT_FOR_GROUP: &str = "SET SESSION wsrep_sync_wait = 15";

@@ -157,5 +157,5 @@ impl World {
 
 fn greeting(is_mysql: bool) -> ServerGreeting {
     let version = if is_mysql { "8.4.3" } else { "5.5.5-10.11.19-MariaDB" };
-    ServerGreeting { version: version.into(), capabilities: u64::MAX, charset: 45 }
+    ServerGreeting { version: version.into(), capabilities: u64::MAX, charset: 45, status: 2 }
 }

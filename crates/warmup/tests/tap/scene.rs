@@ -125,6 +125,7 @@ fn routes(address: SocketAddr) -> Arc<Routes> {
             version: "5.5.5-10.11.19-MariaDB".into(),
             capabilities: 0x25_81FF_F7FE,
             charset: 45,
+            status: 2,
         })),
         accounts: Arc::new(Accounts::new(vec![account("app"), account("second")])),
         catalogue: Some(Arc::default()),
