@@ -9,18 +9,20 @@ use std::time::{Duration, Instant};
 
 use bench::{Bench, SECOND, connect, one, routes, settings};
 use fixture::Server;
+use fixture::client::Client;
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
 use protocol::native;
 use protocol::ok::ErrPacket;
+use protocol::ok::status::{ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use proxy::Settings;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use topology::account::{Account, Accounts, Proof};
-use topology::routes::{LaneState, Routes};
+use topology::routes::{LaneState, Routes, ServerGreeting};
 
 /// What the proxy waits for an account that may be new, before it says no.
 const REFUSED_AFTER: Duration = Duration::from_secs(2);
@@ -301,4 +303,19 @@ async fn guesses_are_counted_also_when_they_come_at_once() {
     let errors = bench.proxy.stats().await.errors;
     let refused = errors.iter().find(|error| error.code == 9120).unwrap().count;
     assert_eq!(refused, u64::from(GUESSES as u32 - LOOKED_AT) + 1);
+}
+
+/// While no node takes statements, the login ends without one: the client is told what a login would begin with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_while_statements_are_held_tells_what_the_servers_would() {
+    let server = Server::start(&[]);
+    for status in [0, AUTOCOMMIT, AUTOCOMMIT | NO_BACKSLASH_ESCAPES, ANSI_QUOTES] {
+        let mut routes = Routes::clone(&routes(1, &[(&server, LaneState::Draining, 1)]));
+        let greeting = routes.greeting.take().unwrap();
+        routes.greeting = Some(Arc::new(ServerGreeting { status, ..ServerGreeting::clone(&greeting) }));
+        let bench = Bench::new(settings(), Arc::new(routes));
+        let client = Client::connect(bench.proxy.local_addresses()[0]).await;
+        assert_eq!(client.greeting.status, status);
+        assert_eq!(client.welcome[3..5], status.to_le_bytes());
+    }
 }

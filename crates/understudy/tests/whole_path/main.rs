@@ -3,7 +3,7 @@
 //! changes it puts back, or the next part says that it builds on it.
 //!
 //! ```text
-//!   accounts ─> check ─> doctor ─> serve ─> orders ─> the seed's curl ─> restart ─> kill -9 ─> SIGTERM ─> all write ─> kill -9 twice ─> ledger, secrets
+//!   accounts ─> check ─> doctor ─> serve ─> orders ─> greetings ─> the seed's curl ─> restart ─> kill -9 ─> SIGTERM ─> all write ─> kill -9 twice ─> ledger, secrets
 //!                                    └────────── clients write all along, and know each outcome ──────────┘
 //! ```
 
@@ -13,6 +13,7 @@ mod all_write;
 mod clients;
 mod doctor;
 mod end;
+mod greeting;
 mod loss;
 mod orders;
 mod pinned;
@@ -197,6 +198,8 @@ async fn the_outer_doors_on_a_real_cluster() {
     let traffic = clients::Traffic::start(&scene).await;
     orders::all(&scene, &serving).await;
     told("orders by command");
+    greeting::all(&scene).await;
+    told("greetings that follow the servers'");
     scalearc::all(&scene, &serving).await;
     told("the seed's curl");
     let tally = traffic.stop().await;
