@@ -14,6 +14,7 @@ use topology::kind::Kind;
 use topology::preflight::said::{self, Session};
 use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, Stopped, sql};
 use topology::replication::{Manager, events};
+use topology::session_defaults::{self, SessionDefaults};
 use topology::view::ClusterView;
 
 use crate::{follower, rights};
@@ -148,6 +149,16 @@ async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> 
     }
 }
 
+/// What sessions begin with on that server.
+///
+/// # Errors
+/// It does not answer.
+pub async fn session_defaults(link: &mut Link, within: Duration) -> Result<SessionDefaults, LinkError> {
+    let rows = link.query(session_defaults::VARIABLES, within).await?;
+    let pair = |row| Some((rows.text(row, 0)?, rows.text(row, 1)?));
+    Ok(SessionDefaults::new((0..rows.len()).filter_map(pair)))
+}
+
 async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Result<Server, LinkError> {
     let mut link = Link::connect(address, login, within).await?;
     let variables = link.query(sql::VARIABLES, within).await?;
@@ -165,6 +176,7 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
     };
     let value = |name: &str| variables.value_of(name).or_else(|| position.text(0, position.column(name)?));
     let mut server = said::read(&link.greeting.version.clone(), value, sessions);
+    server.defaults = session_defaults(&mut link, within).await?;
     if wanted.binlogs {
         server.purged = purged(&mut link, within).await?;
     }

@@ -10,8 +10,8 @@ use protocol::gtid::Position;
 use topology::flavor::Dialect;
 use topology::galera;
 use topology::kind::Kind;
-use topology::login_status::login_status;
 use topology::replication::{self, Channel, ReplicationStatus};
+use topology::session_defaults::login_status;
 
 /// A node's answer.
 #[derive(Debug)]

@@ -313,8 +313,12 @@ impl World {
                 Fact::Tick
             }
             Event::Up(node) => {
-                let greeting =
-                    ServerGreeting { version: "x".into(), capabilities: u64::from(node) | 4, charset: 45, status: 2 };
+                let greeting = ServerGreeting {
+                    version: "x".into(),
+                    capabilities: u64::from(node) | 4,
+                    charset: 45,
+                    status: 2,
+                };
                 Fact::LinkUp { node: NodeId(node), greeting }
             }
             Event::Status(node, kind) => {

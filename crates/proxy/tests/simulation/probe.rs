@@ -59,8 +59,12 @@ impl Manager {
                     next_ask = clock.now() + interval;
                     match result {
                         Ok(link) => {
-                            let greeting =
-                                ServerGreeting { version: "10.11".into(), capabilities: 0, charset: 45, status: 2 };
+                            let greeting = ServerGreeting {
+                                version: "10.11".into(),
+                                capabilities: 0,
+                                charset: 45,
+                                status: 2,
+                            };
                             self.hear(Fact::LinkUp { node: id, greeting });
                             if let Kept::Idle(link) | Kept::Asking { link, .. } = &kept {
                                 link.close(false);

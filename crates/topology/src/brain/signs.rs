@@ -66,7 +66,9 @@ impl Brain {
         let nodes = &self.core.nodes;
         let writer = self.core.writer.and_then(|id| nodes.get(usize::from(id.0)));
         let all = || nodes.iter().filter_map(|node| node.greeting.as_ref());
-        let Some(first) = writer.and_then(|node| node.greeting.as_ref()).or_else(|| all().next()) else { return };
+        let Some(first) = writer.and_then(|node| node.greeting.as_ref()).or_else(|| all().next()) else {
+            return;
+        };
         let capabilities = all().fold(first.capabilities, |common, other| common & other.capabilities);
         let is_same = |known: &ServerGreeting| {
             known.capabilities == capabilities
@@ -305,4 +307,3 @@ fn failure(how: &ConnectFailure) -> String {
         ConnectFailure::Protocol { what } => format!("not the protocol: {what}"),
     }
 }
-

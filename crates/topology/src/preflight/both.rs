@@ -4,6 +4,7 @@ use super::Severity::{Fails, Note, Slow};
 use super::said::{Said, Session};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use crate::finding::Serves;
+use crate::session_defaults::Difference;
 
 /// A transaction, a lock or a table change that is older than this is reported.
 const OLD_S: u64 = 1;
@@ -20,6 +21,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "sessions", look: sessions },
     Rule { check: "unread", look: unread },
     Rule { check: "connections", look: connections },
+    Rule { check: "defaults", look: defaults },
     Rule { check: "advice", look: advice },
 ];
 
@@ -90,6 +92,33 @@ fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let is_told = both.iter().all(|peer| !matches!(peer.said, Said::NotAsked)) || !found.is_empty();
     is_told.then_some(())?;
     look(found, sight.to, "answers on a new connection, and so does the writer")
+}
+
+/// What a session has not set itself is that of its node.
+fn defaults<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let (from, to) = (sight.from, sight.to);
+    let (before, after) = (&from.server()?.defaults, &to.server()?.defaults);
+    if before.is_empty() || after.is_empty() {
+        return None;
+    }
+    // Replication has a row for the version.
+    let mut differences = after.differences(before);
+    differences.retain(|it| it.name != "version" || to.replication().is_none());
+    let found = (!differences.is_empty()).then(|| {
+        let told: Vec<String> = differences.iter().map(|it| it.text(from.name())).collect();
+        let set: Vec<String> = differences.iter().filter_map(Difference::statement).collect();
+        let text = format!(
+            "has other values for sessions that have not set them: {}; statements may mean something else after the move",
+            told.join(", ")
+        );
+        let remedy = if set.is_empty() {
+            "make them alike: in its my.cnf, the time zone of its host, or its version".to_owned()
+        } else {
+            format!("{} there, and in its my.cnf; or the other way around, if that is the wrong one", set.join("; "))
+        };
+        to.found(Note, text, remedy)
+    });
+    look(found.into_iter().collect(), to, "gives sessions the same values as the writer, where they set none")
 }
 
 /// The first sessions by name, and how many more there are.

@@ -2,6 +2,8 @@
 
 use protocol::gtid::{Family, Position};
 
+use crate::session_defaults::SessionDefaults;
+
 /// The result of asking a node.
 #[derive(Clone, Debug, Default)]
 pub enum Said {
@@ -56,6 +58,8 @@ pub struct Server {
     pub osu_method: Option<String>,
     /// Sessions that have a transaction open, wait, or change a table's structure.
     pub sessions: Vec<Session>,
+    /// What its sessions begin with.
+    pub defaults: SessionDefaults,
     /// Its events; `None`: not asked, or MySQL.
     pub event_list: Option<Events>,
     /// Privileges that the monitor account lacks; `None`: not asked, or a MySQL server, which has other privileges.
@@ -159,6 +163,7 @@ pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions
         writeset_rows_max: value("wsrep_max_ws_rows").and_then(|value| value.parse().ok()),
         osu_method: text("wsrep_OSU_method"),
         sessions,
+        defaults: SessionDefaults::default(),
         event_list: None,
         rights: None,
         replica_login: None,

@@ -6,6 +6,7 @@ use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::{Channel, ReplicationStatus};
 use crate::routes::LaneState;
+use crate::session_defaults::SessionDefaults;
 use crate::settings::Writers;
 use crate::status::Status;
 use crate::view::{Counts, NodeView, TrafficFlow};
@@ -71,6 +72,7 @@ fn server() -> Server {
         writeset_rows_max: Some(0),
         osu_method: Some("TOI".into()),
         sessions: vec![],
+        defaults: SessionDefaults::new([("sql_mode", "")].into_iter()),
         event_list: Some(said::Events::default()),
         rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
         replica_login: Some(said::ReplicaLogin::Admitted { user: "replication".into() }),
@@ -372,6 +374,22 @@ fn what_is_different_afterwards_is_told() {
             world.stopped.push(Stopped { node: "db3".into(), who: "session 6".into(), can_be_cut });
         };
         assert_eq!(replicates(stopped), one("unread", "db1", verdict));
+    }
+}
+
+#[test]
+fn other_values_for_sessions_that_have_set_none_are_told() {
+    for kind in [Kind::Replication, Kind::Galera] {
+        let differs = |rows: [(&'static str, &'static str); 2]| {
+            found(kind, |world| world.server(1).defaults = SessionDefaults::new(rows.into_iter()))
+        };
+        let mode = [("sql_mode", "ANSI_QUOTES"), ("time_zone", "SYSTEM")];
+        assert_eq!(differs(mode), one("defaults", "db2", Note));
+        assert_eq!(differs([("sql_mode", ""), ("version", "10.11")]), vec![]);
+        // Not asked, so not judged.
+        let mut world = world(kind);
+        world.server(0).defaults = SessionDefaults::default();
+        assert!(world.judge().rows.iter().all(|row| row.check != "defaults"));
     }
 }
 

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod asked;
+mod defaults;
 pub mod judge;
 pub mod options;
 mod page;

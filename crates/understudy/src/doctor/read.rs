@@ -6,6 +6,7 @@ use link::{Link, LinkError, Login, Rows, Secret};
 use manager::tells_apart;
 use serde::Serialize;
 use topology::kind::Kind;
+use topology::session_defaults::SessionDefaults;
 
 use super::asked;
 use super::options::Options;
@@ -52,6 +53,8 @@ pub struct Said {
     pub bytes_per_second: Option<f64>,
     /// `wsrep_evs_delayed`: members that answer late.
     pub delayed: String,
+    /// What its sessions begin with.
+    pub defaults: SessionDefaults,
     /// The privileges that the monitor account lacks.
     pub lacks: Vec<MissingPrivilege>,
 }
@@ -115,6 +118,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
         )
         .await?;
     let lacks = lacks(&mut link).await?;
+    let defaults = manager::session_defaults(&mut link, DEADLINE).await?;
     let variable = |name| variables.value_of(name).unwrap_or_default().to_owned();
     let value = |name| status.value_of(name).unwrap_or_default().to_owned();
     let on = |text: String| !matches!(text.to_ascii_uppercase().as_str(), "OFF" | "0" | "");
@@ -135,6 +139,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
         paused: value("wsrep_flow_control_paused").parse().ok(),
         bytes_per_second: rate(&status),
         delayed: value("wsrep_evs_delayed"),
+        defaults,
         lacks,
     })
 }

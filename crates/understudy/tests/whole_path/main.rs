@@ -198,7 +198,7 @@ async fn the_outer_doors_on_a_real_cluster() {
     let traffic = clients::Traffic::start(&scene).await;
     orders::all(&scene, &serving).await;
     told("orders by command");
-    greeting::all(&scene).await;
+    greeting::all(&scene, &serving).await;
     told("greetings that follow the servers'");
     scalearc::all(&scene, &serving).await;
     told("the seed's curl");

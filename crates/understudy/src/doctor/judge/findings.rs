@@ -11,6 +11,7 @@ use super::decisive::{ADVISED, NEEDS_RESTART, WINDOW_WANTED};
 use super::nodes::{answered, named, window};
 use super::report::{Finding, Weight};
 use super::units::{iso, kib, mib};
+use crate::doctor::defaults;
 use crate::doctor::read::{MissingPrivilege, NodeFacts, Said};
 use crate::settings::Settings;
 
@@ -22,6 +23,7 @@ pub(super) fn findings(settings: &Settings, nodes: &[NodeFacts], known: Option<&
     findings.extend(two_clusters(nodes, known));
     membership(settings, nodes, &mut findings);
     timeouts(settings, nodes, &mut findings);
+    findings.extend(defaults::apart(answered(nodes).map(|(name, said)| (name, &said.defaults))));
     gcache(nodes, &mut findings);
     flow_control(nodes, &mut findings);
     findings.sort_by_key(|finding| finding.weight);

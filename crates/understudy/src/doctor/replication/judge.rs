@@ -7,6 +7,7 @@ use super::read::{NodeFacts, Said};
 use super::rules::{RULES, Rule};
 use crate::commands::serve::servers::told;
 use crate::doctor::asked::{answered, named};
+use crate::doctor::defaults;
 use crate::doctor::judge::{Deciding, Finding, NodeReport, Report, Weight};
 use crate::settings::Settings;
 use manager::Marks;
@@ -89,6 +90,7 @@ fn findings(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Vec<Find
     });
     rules(nodes, semi_sync, &mut findings);
     apart(nodes, &mut findings);
+    findings.0.extend(defaults::apart(answered(nodes).map(|(name, said)| (name, &said.defaults))));
     filtered(nodes, &mut findings);
     remembered(nodes, marks, &mut findings);
     unlogged(nodes, &mut findings);

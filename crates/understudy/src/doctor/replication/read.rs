@@ -8,6 +8,7 @@ use link::{Link, LinkError, Login, Secret};
 use manager::Standing;
 use topology::flavor::Flavor;
 use topology::replication::sql;
+use topology::session_defaults::SessionDefaults;
 
 use super::accounts::{self, Bypass};
 use super::rules::RULES;
@@ -34,6 +35,8 @@ pub struct Said {
     pub standing: Option<Standing>,
     /// The number of semi-synchronous replicas, if as a primary it waits for them at this moment.
     pub waits_for: Option<u32>,
+    /// What its sessions begin with.
+    pub defaults: SessionDefaults,
     /// Privileges that the monitor account needs and lacks, one sentence each.
     pub lacks: Vec<String>,
     /// Privileges that only `understudy errant` needs and the monitor account lacks.
@@ -135,12 +138,14 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
     let bypass = accounts::bypass(&mut link, DEADLINE).await?;
+    let defaults = manager::session_defaults(&mut link, DEADLINE).await?;
     let managers = manager::rival::managers(&mut link, DEADLINE).await?;
     let unlogged = manager::unlogged(link).await?.unwrap_or_default();
     Ok(Said {
         variables,
         is_replica: channels.is_some_and(|rows| !rows.is_empty()),
         standing,
+        defaults,
         waits_for: clients.filter(|_| waits),
         lacks,
         lacks_for_errant,
