@@ -195,7 +195,7 @@ fn answer(greeting: &Greeting, login: &Login) -> LoginRequest {
         caps,
         max_packet: login.max_packet,
         charset: login.charset,
-        user: login.user.clone().into_bytes(),
+        user: login.user_sent.clone().unwrap_or_else(|| login.user.clone().into_bytes()),
         auth: login.secret.reply(&greeting.salt),
         database: login.database.clone(),
         plugin: caps.has(Caps::PLUGIN_AUTH).then(|| native::PLUGIN.to_owned()),

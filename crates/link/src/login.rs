@@ -44,6 +44,8 @@ impl fmt::Debug for Secret {
 pub struct Login {
     /// The account's name.
     pub user: String,
+    /// The same in the character set of the login, where that is not UTF-8.
+    pub user_sent: Option<Vec<u8>>,
     /// The account's secret.
     pub secret: Secret,
     /// The default database.
@@ -76,6 +78,7 @@ impl Login {
     pub fn new(user: impl Into<String>, secret: Secret) -> Login {
         Login {
             user: user.into(),
+            user_sent: None,
             secret,
             database: None,
             caps: Login::PLAIN,

@@ -10,6 +10,7 @@ use link::abandoned::{self, Abandoned};
 use link::{Link, LinkError, Login, Rows, Secret, local_resource_error};
 use protocol::capability::Caps;
 use protocol::command::Command;
+use protocol::errno;
 use protocol::ok::{ERR, ErrPacket};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
@@ -53,6 +54,9 @@ const POSITION_GRACE: Duration = Duration::from_secs(1);
 const KNOCK_TIME: Duration = Duration::from_secs(1);
 /// Waits until the node has applied all that the group had when it was asked.
 const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
+
+/// There is no such schema, or the account may not use it.
+const NO_SCHEMA: [u16; 2] = [errno::BAD_DB_ERROR, errno::DBACCESS_DENIED_ERROR];
 
 /// The number of an error that has no other (ER_UNKNOWN_ERROR).
 const UNKNOWN_ERROR: u16 = 1105;
@@ -160,15 +164,12 @@ impl Backend {
         let attached = async {
             let login = Login {
                 user: who.user.clone(),
+                user_sent: who.user_sent.clone(),
                 secret: match who.credential {
                     Credential::Empty => Secret::None,
                     Credential::Stage1(stage1) => Secret::Stage1(stage1),
                 },
-                // Some statements must be prepared without a schema, and no statement removes one.
-                database: match wanted.without_schema().next() {
-                    None => wanted.schema().map(<[u8]>::to_vec),
-                    Some(_) => None,
-                },
+                database: schema_of_login(who, wanted),
                 caps: caps | OF_OUR_OWN,
                 charset: who.charset,
                 attrs: who.attrs.clone(),
@@ -177,7 +178,17 @@ impl Backend {
             if !lane.full.may_try(Instant::now()) {
                 return Err(AttachError::StillFull);
             }
-            let mut link = match Link::connect(&lane.address, &login, deadline).await {
+            let mut connected = Link::connect(&lane.address, &login, deadline).await;
+            let mut has_schema = true;
+            // The schema was there when the session began to use it: as on a server, only a statement that needs it fails.
+            if wanted.has_used_schema()
+                && connected.as_ref().is_err_and(|error| login.database.is_some() && is_without_schema(error))
+            {
+                has_schema = false;
+                let login = Login { database: None, ..login.clone() };
+                connected = Link::connect(&lane.address, &login, deadline).await;
+            }
+            let mut link = match connected {
                 Ok(link) => link,
                 Err(error) => {
                     let error = of_connect(error);
@@ -211,7 +222,8 @@ impl Backend {
             }
             let now = Instant::now();
             let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
-            backend.rebuild(wanted, deadline).await?;
+            backend.standing.set_lacks_schema(!has_schema);
+            backend.rebuild(wanted, login.database.is_none(), deadline).await?;
             if terms.only_reads {
                 // Set last, whatever the session has set.
                 backend.link.query(READ_ONLY, deadline).await.map_err(of_restore)?;
@@ -225,7 +237,13 @@ impl Backend {
     }
 
     /// Sets up the session's state on the new link. Prepared statements are prepared only when they are needed.
-    async fn rebuild(&mut self, wanted: &Wanted, deadline: Duration) -> Result<(), AttachError> {
+    /// `is_without_schema`: the login was without one.
+    async fn rebuild(
+        &mut self,
+        wanted: &Wanted,
+        is_without_schema: bool,
+        deadline: Duration,
+    ) -> Result<(), AttachError> {
         if !wanted.statements.is_empty() {
             let rows = self.link.query(bound::ASK, deadline).await.map_err(of_restore)?;
             self.standing.baseline = Some(Baseline::of(|name| rows.value_of(name).map(str::as_bytes)));
@@ -241,10 +259,12 @@ impl Backend {
                 Err(how) => return Err(AttachError::Lost(how)),
             }
         }
-        if !early.is_empty()
-            && let Some(schema) = wanted.schema()
-        {
-            self.say(&Say::Schema(schema.into())).await.map_err(AttachError::Lost)?;
+        if is_without_schema && let Some(schema) = wanted.schema() {
+            match self.use_schema(schema).await.map_err(AttachError::Lost)? {
+                None => {}
+                Some(error) if NO_SCHEMA.contains(&error.code) => self.standing.set_lacks_schema(true),
+                Some(error) => return Err(AttachError::Refused(error)),
+            }
         }
         for statement in wanted.restore() {
             self.link.query(&statement, deadline).await.map_err(of_restore)?;
@@ -412,7 +432,7 @@ impl Backend {
     /// Sends one command of the proxy's own; returns the node's error, if there is one.
     async fn say(&mut self, say: &Say) -> Result<Option<NodeError>, ConnectFailure> {
         let (end, payload) = match say {
-            Say::Schema(schema) => self.ask(Command::INIT_DB, schema).await?,
+            Say::Schema(schema) => return self.use_schema(schema).await,
             Say::Sql(sql) => {
                 let text = self.query_payload(sql);
                 self.ask(Command::QUERY, &text).await?
@@ -505,6 +525,20 @@ impl Drop for Backend {
             self.link.quit();
         }
     }
+}
+
+/// The schema to log in with. Not where some statements must be prepared without one, since no statement removes it; nor one that the login's character
+/// set may not have.
+fn schema_of_login(who: &Identity, wanted: &Wanted) -> Option<Vec<u8>> {
+    let schema = wanted.schema().filter(|_| wanted.without_schema().next().is_none())?;
+    if who.schema.as_deref() == Some(schema) {
+        return who.schema_sent.clone();
+    }
+    schema.is_ascii().then(|| schema.to_vec())
+}
+
+fn is_without_schema(error: &LinkError) -> bool {
+    matches!(error, LinkError::Rejected { errno, .. } if NO_SCHEMA.contains(errno))
 }
 
 /// The error in an ERR packet's payload.

@@ -12,6 +12,7 @@
 //! ```
 
 mod login;
+mod schema;
 mod side;
 mod special;
 mod tapped;
@@ -115,6 +116,8 @@ struct Driver {
     /// Replicas that are not tried for this session before that time.
     side_avoids: Vec<(NodeId, Instant)>,
     card: Arc<Card>,
+    /// How many changes of the user were refused.
+    changes_refused: u8,
     /// What ties the session to its node, as reported last.
     pins: Pins,
     /// A statement was run before, so the session has state to move.
@@ -491,9 +494,15 @@ impl Driver {
         {
             return Event::NotPrepared(error);
         }
+        if self.at.backend.as_ref().is_some_and(|backend| backend.standing.lacks_schema())
+            && let Some(event) = Box::pin(self.enter_schema(exchange.flight(), *command)).await
+        {
+            return event;
+        }
         if self.shared.tap.is_heard() {
             self.will_send(exchange.flight(), *command);
         }
+        let flight = exchange.flight();
         let Some(backend) = self.at.backend.as_mut() else { return Event::Lost(Loss::unsent()) };
         let buffered = command.len.min(self.client.buffer.len());
         let packet = &mut self.client.buffer.bytes_mut()[..buffered];

@@ -19,7 +19,7 @@ use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
 use crate::error_reply::{self, ErrorReply};
-use crate::identity::Identity;
+use crate::identity::{Identity, known_name};
 use crate::shared::Shared;
 use crate::unread::Unread;
 
@@ -180,14 +180,18 @@ impl Client {
             ));
         }
         self.caps = request.caps & offered;
-        let user = String::from_utf8_lossy(&request.user).into_owned();
+        let (user, user_sent) = known_name(request.user, request.charset);
+        let user = String::from_utf8_lossy(&user).into_owned();
         let credential = self.verify(&user, request.plugin.as_deref(), request.auth, shared).await?;
+        let schema = request.database.filter(|schema| !schema.is_empty());
         // Its COM_CHANGE_USER is none of a newcomer.
         self.is_hurried = false;
         Ok(Identity {
             user,
             credential,
-            schema: request.database.filter(|schema| !schema.is_empty()),
+            schema: schema.clone().map(|schema| known_name(schema, request.charset).0),
+            schema_sent: schema,
+            user_sent,
             charset: request.charset,
             attrs: request.attrs,
             seq: self.login_seq,
@@ -205,16 +209,21 @@ impl Client {
         self.login_seq = 1;
         let request = ChangeUser::parse(payload, self.caps)
             .map_err(|malformed| Done::Refused(error_reply::MALFORMED, malformed.to_string()))?;
-        let user = String::from_utf8_lossy(&request.user).into_owned();
+        let charset = request.charset.unwrap_or(charset);
+        let (user, user_sent) = known_name(request.user, charset);
+        let user = String::from_utf8_lossy(&user).into_owned();
         // Asked anew under a salt of its own: an answer that was overheard at the login is of no use.
         self.salt = new_salt();
         self.since = Instant::now();
         let credential = self.verify(&user, Some(""), vec![], shared).await?;
+        let schema = Some(request.database).filter(|schema| !schema.is_empty());
         Ok(Identity {
             user,
+            user_sent,
             credential,
-            schema: (!request.database.is_empty()).then_some(request.database),
-            charset: request.charset.unwrap_or(charset),
+            schema: schema.clone().map(|schema| known_name(schema, charset).0),
+            schema_sent: schema,
+            charset,
             attrs: request.attrs,
             seq: self.login_seq,
         })

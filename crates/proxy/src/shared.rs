@@ -361,6 +361,11 @@ impl Shared {
         greeting.as_ref().map_or(status::AUTOCOMMIT, |greeting| greeting.status & status::OF_LOGIN)
     }
 
+    /// The version in the nodes' greeting, if it is known.
+    pub fn server_version(&self) -> Option<String> {
+        self.door.lane_table().greeting.as_ref().map(|greeting| greeting.version.clone())
+    }
+
     /// The accounts, once any has been read; `None` when none has until `until`.
     pub async fn accounts(&self, until: Instant) -> Option<Arc<Accounts>> {
         let mut lane_tables = self.door.watch();

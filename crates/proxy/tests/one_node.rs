@@ -73,6 +73,7 @@ async fn wrong_logins_hear_the_servers_own_words() {
         secret: Secret::Password(password.into()),
         database: Some(database.to_vec()),
         caps: Caps::PROTOCOL_41 | Caps::SECURE_CONNECTION | Caps::PLUGIN_AUTH,
+        user_sent: None,
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,

@@ -18,6 +18,7 @@
 
 pub mod as_text;
 pub mod bound;
+pub mod charset;
 pub mod command;
 pub mod exchange;
 pub mod finished;

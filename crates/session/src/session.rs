@@ -402,6 +402,7 @@ impl Session {
 
     /// A new link was opened, with these status bits; it has no transaction.
     pub fn attached(&mut self, status: u16) {
+        self.wanted.use_schema();
         self.status = status & !ok::status::IN_TRANS;
     }
 
@@ -472,6 +473,13 @@ impl Session {
         self.wanted.reset();
         self.owed = None;
         self.status = defaults;
+    }
+
+    /// COM_CHANGE_USER was refused, and the connection goes on: the session begins anew, as on MariaDB. `defaults`: as for [`Session::new`].
+    pub fn change_refused(&mut self, defaults: u16) {
+        self.reset(defaults);
+        self.wanted.use_schema();
+        self.wanted.take_charsets_of_server();
     }
 
     /// The state of a new link of this session. `has_moved`: the session has run statements on another node.

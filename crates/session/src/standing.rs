@@ -86,6 +86,8 @@ pub struct Standing {
     unreported: Option<UnreportedChange>,
     /// Code that the text does not show has run. It may have set variables without a report; they can be asked for.
     ran_code: bool,
+    /// The session's schema cannot be used on this node: it is gone, or the right to it.
+    lacks_schema: bool,
     /// The values after the login, if they were asked for.
     pub baseline: Option<Baseline>,
 }
@@ -205,6 +207,18 @@ impl Standing {
     /// Whether the node knows the last value of each of these sequences.
     pub fn has_drawn(&self, sequences: &BTreeSet<String>) -> bool {
         sequences.is_subset(&self.drawn)
+    }
+
+    // ---- the schema
+
+    /// Whether the link has no schema, although the session has one.
+    pub fn lacks_schema(&self) -> bool {
+        self.lacks_schema
+    }
+
+    /// Whether it has become so.
+    pub fn set_lacks_schema(&mut self, lacks: bool) {
+        self.lacks_schema = lacks;
     }
 
     // ---- questions to the node that an answer has made necessary

@@ -33,6 +33,10 @@ const SET_BYTES_MAX: usize = 16 * 1024;
 pub const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1,\
                          session_track_transaction_info='CHARACTERISTICS'";
 
+/// Sets what SET NAMES sets to the server's defaults.
+const CHARSETS_OF_SERVER: &str = "SET character_set_client=@@GLOBAL.character_set_client,character_set_results=@@GLOBAL.character_set_results,\
+                                  collation_connection=@@GLOBAL.collation_connection";
+
 /// Reported with each write where there is a binary log. Only the server sets it.
 const LAST_GTID: &[u8] = b"last_gtid";
 
@@ -92,7 +96,10 @@ pub struct Prepared {
 /// A session's state. See the head of this file.
 #[derive(Debug)]
 pub struct Wanted {
+    /// As the server knows it, in UTF-8.
     schema: Option<Box<[u8]>>,
+    /// A node has let the session into its schema: if it is gone on the next one, the session goes on without.
+    has_used_schema: bool,
     /// By name: the value, and when it was reported. Where two variables change each other (an alias, a character set and its collation),
     /// the later one counts.
     variables: BTreeMap<String, (u64, Box<[u8]>)>,
@@ -124,6 +131,7 @@ impl Wanted {
     pub fn new(schema: Option<Vec<u8>>) -> Self {
         Self {
             schema: schema.map(Vec::into_boxed_slice),
+            has_used_schema: false,
             variables: BTreeMap::new(),
             reports: 0,
             names: None,
@@ -162,6 +170,16 @@ impl Wanted {
         statements.extend(self.charsets());
         statements.push(self.set_variables(format!("SET {TRACK}")));
         statements
+    }
+
+    /// A node has let the session into its schema.
+    pub fn use_schema(&mut self) {
+        self.has_used_schema = true;
+    }
+
+    /// Whether one has, so that the session is not refused where the schema is gone.
+    pub fn has_used_schema(&self) -> bool {
+        self.has_used_schema
     }
 
     /// The default schema now.
@@ -360,6 +378,7 @@ impl Wanted {
                     schema = true;
                     self.bound = None;
                     self.schema = (!name.is_empty()).then(|| name.into());
+                    link.set_lacks_schema(false);
                 }
                 // The value is reset at the end of the statement, and reported with the next answer.
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
@@ -510,10 +529,18 @@ impl Wanted {
         let schema = self.schema.take().map(Vec::from);
         *self = Self {
             last_statement: self.last_statement,
+            has_used_schema: self.has_used_schema,
             keeps_gtid: self.keeps_gtid,
             reports: self.reports + 1,
             ..Self::new(schema)
         };
+    }
+
+    /// The session has the server's own character sets, whatever its login asked for.
+    pub fn take_charsets_of_server(&mut self) {
+        self.bound = None;
+        self.reports += 1;
+        self.names = Some((self.reports, CHARSETS_OF_SERVER.to_owned()));
     }
 
     /// The id the client is told for the statement it prepares next.

@@ -1,16 +1,22 @@
 //! Questions and commands of the proxy's own between a client's statements, in forms that leave unchanged what those left on the node:
 //! warnings, ROW_COUNT(), FOUND_ROWS().
 
+use std::time::Duration;
+
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::ok::OkPacket;
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls, Sets};
+use session::exchange::NodeError;
 use session::session::Session;
 use session::wanted::{TRACK, Unnamed};
 use topology::fact::ConnectFailure;
 
-use super::{Backend, status_of};
+use super::{Backend, node_error, status_of};
+
+/// A node may take this long to answer about one setting of the session.
+const SETTING_TIME: Duration = Duration::from_secs(5);
 
 impl Backend {
     /// Asks for the variables that no answer reported: each is set to its present value, which the node then reports. Unlike a SELECT, that
@@ -36,11 +42,29 @@ impl Backend {
         Ok(())
     }
 
-    /// Changes the default schema.
-    pub async fn use_schema(&mut self, schema: &[u8]) -> Result<(), ConnectFailure> {
-        match self.ask(Command::INIT_DB, schema).await? {
-            (End::Err { code }, _) => Err(ConnectFailure::Rejected { errno: code, message: String::new() }),
-            _ => Ok(()),
+    /// Changes the default schema; returns the node's error, if there is one. `schema` is in UTF-8, and the node reads it in the character set that the
+    /// session's statements are in.
+    pub async fn use_schema(&mut self, schema: &[u8]) -> Result<Option<NodeError>, ConnectFailure> {
+        if schema.is_ascii() {
+            return self.init_db(schema).await;
+        }
+        let of_statements = self.one("SELECT @@character_set_client").await?;
+        self.one("SET character_set_client = utf8mb4").await?;
+        let used = self.init_db(schema).await?;
+        self.one(&format!("SET character_set_client = {of_statements}")).await?;
+        Ok(used)
+    }
+
+    async fn init_db(&mut self, schema: &[u8]) -> Result<Option<NodeError>, ConnectFailure> {
+        let (end, payload) = self.ask(Command::INIT_DB, schema).await?;
+        Ok(matches!(end, End::Err { .. }).then(|| node_error(&payload)))
+    }
+
+    /// The first value of an answer; empty if it has none. A node that refuses cannot be used.
+    async fn one(&mut self, sql: &str) -> Result<String, ConnectFailure> {
+        match self.query(sql, SETTING_TIME).await? {
+            Some(rows) => Ok(rows.text(0, 0).unwrap_or_default().to_owned()),
+            None => Err(ConnectFailure::Protocol { what: format!("it refused: {sql}") }),
         }
     }
 

@@ -5,26 +5,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use listen::slots::ConnectionSlot;
+use protocol::errno;
 use protocol::packet::HEADER_LEN;
 use protocol::statement::Pins;
 use session::exchange::{LetGo, NodeError};
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
+use topology::flavor::Flavor;
 
-use super::{Driver, END, Flow, OF_LOGIN};
+use super::{Driver, END, Flow, OF_LOGIN, flow_after};
 use crate::activity::Card;
 use crate::attachment::Attachment;
 use crate::backend::AttachError;
 use crate::error_reply;
 use crate::frontend::{BufferedCommand, Client, Done};
-use crate::identity::Identity;
 use crate::shared::{ACCOUNTS_WAIT, Shared};
 
 /// How long a login waits for a free connection on a node that has none.
 const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
 /// The pause between two attempts to get one.
 const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
+/// After so many refused changes of the user MariaDB takes none on that connection.
+const CHANGES_REFUSED_MAX: u8 = 3;
+/// MariaDB's message then.
+const UNKNOWN_COMMAND: &str = "Unknown command";
 
 /// Learns who a client is; `None` when it is not let in, and knows.
 pub(super) async fn log_in(
@@ -56,7 +61,7 @@ pub(super) async fn log_in(
     card.set_user(&who.user);
     let listed = shared.list(card.clone());
     Some(Box::new(Driver {
-        session: new_session(&shared, &who),
+        session: new_session(&shared, who.schema.clone()),
         side: None,
         need: Need::default(),
         side_not_before: None,
@@ -67,6 +72,7 @@ pub(super) async fn log_in(
         client,
         who,
         pins: Pins::NONE,
+        changes_refused: 0,
         has_run: false,
         has_history: false,
         has_spoken: false,
@@ -77,48 +83,64 @@ pub(super) async fn log_in(
     }))
 }
 
-fn new_session(shared: &Shared, who: &Identity) -> Session {
-    let mut session = Session::new(who.schema.clone(), shared.login_status());
+fn new_session(shared: &Shared, schema: Option<Vec<u8>>) -> Session {
+    let mut session = Session::new(schema, shared.login_status());
     if shared.replicas.is_some() {
         session.wanted.keep_gtid();
     }
     session
 }
 
+/// Why a login is refused.
+enum Refusal {
+    /// In a node's words, or in those of a server.
+    Node(NodeError),
+    /// In the proxy's own: the session cannot be set up; the text says why.
+    NotRebuilt(String),
+}
+
 impl Driver {
-    /// Ends the login. If a lane is open, a link is made first, so that the node itself can refuse the account or the schema. Otherwise the
-    /// client gets an OK, and its first statement waits.
+    /// Ends the login.
     pub(super) async fn finish_login(&mut self) -> Flow {
-        if self.at.lease_now() {
-            let attached = self.attach_for_login().await;
-            self.at.let_go(LetGo::Lease);
-            match attached {
-                Err(AttachError::Full(error)) => {
-                    let NodeError { code, state, message } = error_reply::full_node(Some(error));
-                    let _ = self.client.say_err(self.seq, code, state, &message).await;
-                    return END;
-                }
-                Err(AttachError::StillFull) => {
-                    let NodeError { code, state, message } = error_reply::full_node(None);
-                    let _ = self.client.say_err(self.seq, code, state, &message).await;
-                    return END;
-                }
-                Err(AttachError::Refused(error)) => {
-                    let _ = self.client.say_err(self.seq, error.code, error.state, &error.message).await;
-                    return END;
-                }
-                Err(AttachError::NotRebuilt(why)) => {
-                    self.shared.counts.error(error_reply::NOT_REBUILT);
-                    let _ = self.client.say(error_reply::NOT_REBUILT, self.seq, &why).await;
-                    return END;
-                }
-                Ok(())
-                | Err(
-                    AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_),
-                ) => {}
+        match self.begin_session().await {
+            Ok(()) => self.say_ok(self.seq).await,
+            Err(refusal) => {
+                let _ = self.say_refusal(&refusal).await;
+                END
             }
         }
-        self.say_ok(self.seq).await
+    }
+
+    /// If a lane is open, a link is made first, so that the node itself can refuse the account or the schema. Otherwise the client gets an OK, and
+    /// its first statement waits.
+    async fn begin_session(&mut self) -> Result<(), Refusal> {
+        if !self.at.lease_now() {
+            return Ok(());
+        }
+        let attached = self.attach_for_login().await;
+        self.at.let_go(LetGo::Lease);
+        match attached {
+            Err(AttachError::Full(error)) => Err(Refusal::Node(error_reply::full_node(Some(error)))),
+            Err(AttachError::StillFull) => Err(Refusal::Node(error_reply::full_node(None))),
+            Err(AttachError::Refused(error)) => Err(Refusal::Node(error)),
+            Err(AttachError::NotRebuilt(why)) => Err(Refusal::NotRebuilt(why)),
+            Ok(())
+            | Err(AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_)) => {
+                Ok(())
+            }
+        }
+    }
+
+    async fn say_refusal(&mut self, refusal: &Refusal) -> Result<(), Done> {
+        match refusal {
+            Refusal::Node(NodeError { code, state, message }) => {
+                self.client.say_err(self.seq, *code, *state, message).await
+            }
+            Refusal::NotRebuilt(why) => {
+                self.shared.counts.error(error_reply::NOT_REBUILT);
+                self.client.say(error_reply::NOT_REBUILT, self.seq, why).await
+            }
+        }
     }
 
     /// A login to a node that has no free connection waits a moment for one, and not longer: a client's connection pool understands "too
@@ -149,6 +171,13 @@ impl Driver {
         if !command.whole {
             return self.fail(error_reply::MALFORMED, "a change of user of that size", 1, command).await;
         }
+        if self.changes_refused >= CHANGES_REFUSED_MAX {
+            if self.client.drop_command(command).await.is_err() {
+                return END;
+            }
+            let said = self.client.say_err(1, errno::UNKNOWN_COM_ERROR, *b"08S01", UNKNOWN_COMMAND).await;
+            return flow_after(said);
+        }
         let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
         self.client.buffer.consume(command.len);
         self.at.let_go(LetGo::Link);
@@ -160,20 +189,48 @@ impl Driver {
             Ok(Ok(who)) => {
                 self.seq = who.seq;
                 self.client.untold.clear();
-                self.session = new_session(&self.shared, &who);
-                self.card.set_user(&who.user);
-                self.who = who;
+                let (before, old) = (std::mem::replace(&mut self.who, who), self.session.wanted.schema());
+                let schema = old.map(<[u8]>::to_vec);
+                self.session = new_session(&self.shared, self.who.schema.clone());
                 self.tell_as_new();
                 self.has_run = false;
-                self.note_pins(true);
-                self.finish_login().await
+                match self.begin_session().await {
+                    Ok(()) => {
+                        self.card.set_user(&self.who.user);
+                        self.note_pins(true);
+                        self.say_ok(self.seq).await
+                    }
+                    Err(refusal) => {
+                        let said = self.say_refusal(&refusal).await;
+                        self.who = before;
+                        self.session = new_session(&self.shared, schema);
+                        self.go_on_as_before(said)
+                    }
+                }
             }
             Ok(Err(Done::Refused(error_reply, detail))) => {
                 self.shared.counts.error(error_reply);
-                let _ = self.client.say(error_reply, self.client.login_seq, &detail).await;
-                END
+                let said = self.client.say(error_reply, self.client.login_seq, &detail).await;
+                if error_reply == error_reply::ACCESS_DENIED { self.go_on_as_before(said) } else { END }
             }
             Ok(Err(Done::Gone)) | Err(_) => END,
         }
+    }
+
+    /// A change of the user was refused. MariaDB's connections go on as the user that they had, MySQL's end.
+    fn go_on_as_before(&mut self, said: Result<(), Done>) -> Flow {
+        let is_mariadb = self.shared.server_version().is_some_and(|it| Flavor::of(&it) == Flavor::MariaDb);
+        if !is_mariadb {
+            return END;
+        }
+        self.changes_refused += 1;
+        self.at.let_go(LetGo::Link);
+        self.client.untold.clear();
+        self.session.change_refused(self.shared.login_status());
+        self.tell_as_new();
+        self.has_run = false;
+        self.note_pins(true);
+        self.rest();
+        flow_after(said)
     }
 }

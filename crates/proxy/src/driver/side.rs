@@ -306,11 +306,11 @@ impl Driver {
             () = self.client.gone() => return Err(Unfit::ClientGone),
         };
         match used.unwrap_or(Err(ConnectFailure::TimedOut)) {
-            Ok(()) => {
+            Ok(None) => {
                 side.schema = Some(wanted.to_vec());
                 Ok(())
             }
-            Err(ConnectFailure::Rejected { .. }) => Err(Unfit::Failed),
+            Ok(Some(_)) => Err(Unfit::Failed),
             Err(how) => {
                 self.side_lost(replicas, how);
                 Err(Unfit::Failed)

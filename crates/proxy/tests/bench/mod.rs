@@ -144,6 +144,7 @@ pub async fn connect(address: &str) -> Result<Link, LinkError> {
             | Caps::MULTI_STATEMENTS
             | Caps::MULTI_RESULTS
             | Caps::TRANSACTIONS,
+        user_sent: None,
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,

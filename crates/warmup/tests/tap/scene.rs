@@ -85,6 +85,7 @@ pub fn login(user: &str, password: &str) -> Login {
         secret: Secret::Password(password.into()),
         database: None,
         caps: Caps::PROTOCOL_41 | Caps::SECURE_CONNECTION | Caps::PLUGIN_AUTH | Caps::MULTI_RESULTS,
+        user_sent: None,
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,
