@@ -305,7 +305,8 @@ impl Wanted {
             }
         }
         if statement.sets.has(Sets::ROLE) {
-            match again {
+            // A name that is not plain ASCII is another one under another character set, and the role is set before those are.
+            match again.filter(|text| text.is_ascii()) {
                 Some(text) => {
                     self.role = Some(text.to_owned());
                     link.unpin(Pins::ROLE);

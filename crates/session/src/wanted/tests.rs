@@ -109,6 +109,7 @@ fn what_no_server_reports_is_said_again() {
     let role = On::after(&["SET ROLE a", "SET ROLE b"]);
     assert_eq!((role.restore()[0].as_str(), role.pins()), ("SET ROLE b", Pins::NONE));
     assert_eq!(On::after(&["SET ROLE a; SELECT 1"]).pins(), Pins::ROLE);
+    assert_eq!(On::after(&["SET ROLE `é`"]).pins(), Pins::ROLE, "another name in another character set");
     let java = "set sql_mode=CONCAT(@@sql_mode,',ANSI'),session_track_system_variables=CONCAT('a',',b')";
     let mut tracked = On::after(&[java]);
     assert_eq!((tracked.restore()[0].as_str(), tracked.pins()), (java, Pins::NONE));
