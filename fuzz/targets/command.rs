@@ -65,7 +65,7 @@ impl Scene {
                 return None;
             }
             Next::Reset => {
-                session.reset();
+                session.reset(2);
                 *link = session.standing(false);
                 return None;
             }

@@ -115,12 +115,15 @@ async fn an_account_is_known_in_the_character_set_of_the_login() {
 }
 
 /// What a session without its schema is asked, and whether the same answer must come: the name of the schema is not known where it is not.
-const WITHOUT: [(&str, bool); 5] = [
+const WITHOUT: [(&str, bool); 8] = [
     ("SELECT 1", true),
     ("SELECT COUNT(*) FROM shop.t", true),
     ("SELECT * FROM t", false),
     ("SELECT DATABASE()", false),
     ("UPDATE shop.t SET a = 1", true),
+    ("SELECT ROW_COUNT()", true),
+    ("SELECT CAST('x' AS INT)", true),
+    ("SHOW WARNINGS", true),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,7 +26,8 @@ impl Driver {
             Command::STMT_BULK_EXECUTE,
             Command::FIELD_LIST,
         ];
-        if !needs_one.contains(&flight.command) {
+        // The attempt is a statement of its own, which must not come between one and the question what that left.
+        if !needs_one.contains(&flight.command) || !flight.recalls().is_empty() {
             return None;
         }
         let schema = self.session.wanted.schema()?;
