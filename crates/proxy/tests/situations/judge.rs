@@ -1,0 +1,166 @@
+//! Whether what a client was told through the proxy is what the server tells, or a documented error and what is true after it.
+//!
+//! After an error the client's knowledge has gaps, and each way to fill them is tried on the control: where `docs/errors.md` says that
+//! nothing was executed, a run without the statement; where the transaction is rolled back, one with ROLLBACK in its place; where
+//! the outcome is unknown, both. All later answers must be those of one such run.
+
+use std::collections::HashMap;
+
+use fixture::client::{Part, Reply};
+
+use crate::run::{Bytes, Told};
+use crate::script::{Step, What};
+
+/// What the control does in place of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Instead {
+    pub step: usize,
+    /// So many statements of the text.
+    pub statements: usize,
+    /// And then what is open is rolled back.
+    pub rolls_back: bool,
+}
+
+/// One way in which things may have gone at the server.
+pub type Course = Vec<Instead>;
+
+/// What an error says of its statement.
+enum Says {
+    /// The connection ends with it.
+    Ended,
+    /// What was not answered was not executed, or changed nothing.
+    NotExecuted,
+    RolledBack,
+    Unknown,
+}
+
+fn says(reply: &Reply) -> Option<Says> {
+    let Some(Part::Error { code, .. }) = reply.parts.last() else { return None };
+    Some(match code {
+        // 1927: the link broke, and the node is well, so somebody ended this connection there; the server says the same.
+        1927 | 9104 | 9108 | 9111 | 9112 => Says::Ended,
+        9102 | 9103 | 9105 | 9107 | 9110 | 9113 => Says::NotExecuted,
+        1213 => Says::RolledBack,
+        9101 | 9114 => Says::Unknown,
+        _ => return None,
+    })
+}
+
+/// The proxy's documented text of an error of the server: KILL of a connection that it does not have.
+fn has_own_text(said: &Told, told: &Told) -> bool {
+    said.reply.error() == Some(1094) && told.reply.error() == Some(1094)
+}
+
+/// Whether the connection is over with this answer, or should be.
+pub fn is_last(told: &Told) -> bool {
+    told.reply.is_lost() && !told.reply.parts.is_empty() || matches!(says(&told.reply), Some(Says::Ended))
+}
+
+/// The statements of a text; the file has no `;` elsewhere.
+pub fn statements(step: &Step) -> Vec<Vec<u8>> {
+    match &step.what {
+        What::Say(sql) if sql[..sql.len().min(5)].eq_ignore_ascii_case(b"BEGIN") && sql.len() > 12 => {
+            vec![sql.clone()]
+        }
+        What::Say(sql) => sql.split(|byte| *byte == b';').map(<[u8]>::to_vec).collect(),
+        _ => vec![],
+    }
+}
+
+/// The courses after an error at `step`, `given` parts of whose answer came before it.
+fn after(reply: &Reply, step: usize, of: &Step) -> Vec<Instead> {
+    let given = reply.parts.len() - 1;
+    let most = statements(of).len().max(1);
+    let least = given.min(most);
+    let (range, rolls_back) = match says(reply) {
+        Some(Says::NotExecuted) => (least..=least, false),
+        Some(Says::RolledBack) => (least..=least, true),
+        Some(Says::Unknown) => (least..=most, true),
+        _ => return vec![],
+    };
+    range.map(|statements| Instead { step, statements, rolls_back }).collect()
+}
+
+/// The control's answers, as far as they are known.
+pub type Known = HashMap<Course, Vec<Told>>;
+
+/// What came of it.
+pub enum Judgement {
+    /// All is right.
+    Right,
+    /// What the control says in this course must be known first.
+    Needs(Course),
+    /// What is wrong, in order.
+    Wrong(Vec<String>),
+}
+
+/// Judges the answers `told` to `steps`.
+pub fn judge(steps: &[Step], told: &[Told], known: &Known, how: Bytes) -> Judgement {
+    let (mut courses, mut wrong): (Vec<Course>, Vec<String>) = (vec![vec![]], vec![]);
+    let of = |step: &Step, what: &str| format!("{} => {what}", step.line);
+    for (at, (step, said)) in steps.iter().zip(told).enumerate() {
+        if let Some(needed) = courses.iter().find(|course| !known.contains_key(*course)) {
+            return Judgement::Needs(needed.clone());
+        }
+        let is_same = |course: &&Course| {
+            known[*course].get(at).is_some_and(|told| said.is(told, how) || has_own_text(said, told))
+        };
+        if said.reply.is_lost() && !said.reply.parts.is_empty() && !wrong.is_empty() {
+            // An undocumented error has ended the session, and is reported.
+            break;
+        }
+        let same: Vec<Course> = courses.iter().filter(is_same).cloned().collect();
+        if !same.is_empty() {
+            courses = same;
+            continue;
+        }
+        let control = known[&courses[0]].get(at);
+        let Some(control) = control else {
+            wrong.push(of(step, "the control has ended before"));
+            break;
+        };
+        // What follows is compared all the same: it may be wrong in another way.
+        let Some(says) = says(&said.reply) else {
+            wrong.push(of(step, &difference(said, control)));
+            continue;
+        };
+        let given = said.reply.parts.len() - 1;
+        if said.reply.parts[..given] != control.reply.parts[..given.min(control.reply.parts.len())] {
+            wrong.push(of(step, &difference(said, control)));
+        }
+        if matches!(says, Says::Ended) {
+            if told.get(at + 1).is_some_and(|next| !next.reply.is_lost()) {
+                wrong.push(of(step, "the session goes on behind its end"));
+            }
+            break;
+        }
+        let mut next = vec![];
+        for course in &courses {
+            for instead in after(&said.reply, at, step) {
+                let mut course = course.clone();
+                course.push(instead);
+                next.push(course);
+            }
+        }
+        courses = next;
+    }
+    if wrong.is_empty() { Judgement::Right } else { Judgement::Wrong(wrong) }
+}
+
+/// A list of columns may be long.
+const SHOWN_MAX: usize = 400;
+
+/// Of the two answers, shortly.
+fn difference(said: &Told, control: &Told) -> String {
+    if let Some(difference) = said.reply.difference(&control.reply) {
+        return difference.chars().take(SHOWN_MAX).collect();
+    }
+    let differ = |(a, b): (&u8, &u8)| a != b;
+    let at = said.bytes.iter().zip(&control.bytes).position(differ);
+    let at = at.unwrap_or(said.bytes.len().min(control.bytes.len()));
+    let shown = |bytes: &[u8]| {
+        let from = at.saturating_sub(8);
+        format!("\"{}\"", bytes[from..bytes.len().min(at + 60)].escape_ascii())
+    };
+    format!("the same, but the bytes around {at}: {} and {}", shown(&said.bytes), shown(&control.bytes))
+}
