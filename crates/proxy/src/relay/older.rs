@@ -77,7 +77,10 @@ impl Relay<'_> {
                 Sight::End(flags) => flags,
                 Sight::Rows | Sight::NotYet => {
                     let more = if self.flight.calls() { status::MORE_RESULTS } else { 0 };
-                    now | more
+                    // With autocommit off the read has opened a transaction, and the result may end with an error, which has no flags. One that is
+                    // not there costs a needless COMMIT.
+                    let opens = if now & status::AUTOCOMMIT == 0 { status::IN_TRANS } else { 0 };
+                    now | more | opens
                 }
             };
             self.put_due(at, head.seq, flags);

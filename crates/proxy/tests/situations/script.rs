@@ -138,7 +138,7 @@ fn login(before: &ClientOptions, text: &str) -> ClientOptions {
     let mut options = before.clone();
     for word in text.split_whitespace() {
         match word.split_once('=').unwrap_or_else(|| panic!("not of a login: {word}")) {
-            ("user", name) => options.user = name.to_owned(),
+            ("user", name) => options.user = name.as_bytes().to_vec(),
             ("password", secret) => options.password = secret.to_owned(),
             ("schema", "") => options.database = None,
             ("schema", name) => options.database = Some(bytes(name)),
