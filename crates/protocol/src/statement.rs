@@ -42,7 +42,7 @@ mod word;
 pub use assigned::assigned_user_variables;
 pub use digest::{digest, digest_text};
 pub use elsewhere::{is_of_the_server, only_recalls, reads_rows_only};
-pub use given::may_give;
+pub use given::{may_give, may_give_bound};
 pub use insert_id::InsertId;
 pub use kind::StatementKind;
 pub use lifts::lifts_read_only;
@@ -67,6 +67,8 @@ pub struct Statement {
     pub pins: Pins,
     /// What it releases. Afterwards a session has `(before).without(unpins).union(pins)`.
     pub unpins: Pins,
+    /// What it ties to the connection at any time: of a text of several statements also what a later one releases.
+    pub gains: Pins,
     /// A plain `SET @name = literal [, ...]` in ASCII and nothing else: running the text again on another connection
     /// restores it.
     pub literal_user_variables: bool,
@@ -130,6 +132,7 @@ impl Statement {
         let mut whole = whole.unwrap_or(Statement::write(false));
         whole.pins = look.pins;
         whole.unpins = look.unpins;
+        whole.gains = look.gains;
         whole.recalled = look.recalls;
         whole.asks_connection_id = look.asks_connection_id;
         whole.touches_engines = look.touches_engines || look.lexer.is_doubtful;
@@ -178,6 +181,7 @@ impl Statement {
             kind,
             pins: Pins::NONE,
             unpins: Pins::NONE,
+            gains: Pins::NONE,
             literal_user_variables: false,
             may_commit: false,
             runs_several: false,

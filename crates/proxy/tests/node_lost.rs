@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::{Bench, SECOND, one, routes, settings};
+use fixture::client::{Client, Param};
 use fixture::{Server, signal};
 use link::{Link, LinkError};
 use topology::catalogue::Catalogue;
@@ -219,4 +220,69 @@ async fn a_read_of_a_view_that_writes_is_not_sent_again() {
         assert_eq!(error, (view == "audited").then_some(9101), "{view}");
     }
     assert_eq!(["t", "u"].map(|table| pair.rows_on_new(table)), ["0", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_text_had_set_before_its_node_was_lost_is_not_silently_gone() {
+    let mut pair = Pair::start();
+    let mut running = Vec::new();
+    let cases = [
+        ("CREATE TEMPORARY TABLE t (a INT)", "DELETE FROM t"),
+        ("SET @a = 5", "SELECT @a"),
+        ("DO GET_LOCK('a', 0)", "SELECT IS_USED_LOCK('a')"),
+        ("PREPARE s FROM 'SELECT 7'", "EXECUTE s"),
+        ("SET ROLE NONE", "SELECT CURRENT_ROLE()"),
+        ("SET NAMES latin1 COLLATE latin1_bin", "SELECT @@collation_connection"),
+        ("SELECT LAST_INSERT_ID(99)", "SELECT LAST_INSERT_ID()"),
+    ];
+    for server in [&pair.old, &pair.new] {
+        server.sql("INSERT INTO shop.t VALUES (1), (2)");
+    }
+    let address = pair.bench.address().parse().unwrap();
+    for (first, then) in cases {
+        let mut client = Client::connect(address).await;
+        let text = format!("{first}; DO SLEEP(60)");
+        let at_it = tokio::spawn(async move { (client.query(&text).await, client) });
+        running.push((first, then, at_it));
+    }
+    let sleeping = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+    let deadline = Instant::now() + 10 * SECOND;
+    while pair.old.sql(sleeping).parse::<usize>().unwrap() < cases.len() {
+        assert!(Instant::now() < deadline, "they do not run");
+        tokio::task::yield_now().await;
+    }
+    pair.kill_old().await;
+    for (first, then, at_it) in running {
+        let (lost, mut client) = at_it.await.unwrap();
+        let lost = format!("{lost:?}");
+        println!("{first}: {lost}");
+        if lost.contains("9104") {
+            continue; // the session has ended
+        }
+        let next = format!("{:?}", client.query(then).await);
+        println!("{then}: {next}");
+        assert!(next.contains("9104") || next.contains("9110"), "{first}: {next}");
+    }
+    assert_eq!(pair.rows_on_new("t"), "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepared_insert_tells_the_last_insert_id_to_a_session_that_lost_its_node() {
+    let mut pair = Pair::start();
+    for server in [&pair.old, &pair.new] {
+        server
+            .sql("CREATE TABLE shop.n (a BIGINT AUTO_INCREMENT PRIMARY KEY, b BIGINT) AUTO_INCREMENT = 700");
+    }
+    let mut client = Client::connect(pair.bench.address().parse().unwrap()).await;
+    let insert = client.prepare("INSERT INTO n (a, b) VALUES (?, ?)").await.unwrap();
+    client.execute(&insert, &[Param::Null, Param::Int(5)]).await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "700");
+    pair.kill_old().await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "700");
+    client.execute(&insert, &[Param::Null, Param::Int(5)]).await;
+    client.execute(&insert, &[Param::Null, Param::Int(5)]).await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "701");
+    // A number that the client gave is not the last insert id, but is in the OK packet.
+    client.execute(&insert, &[Param::Int(900), Param::Int(5)]).await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "701");
 }

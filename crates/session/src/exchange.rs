@@ -463,7 +463,9 @@ impl Exchange {
                 step(LetGo::Link, Op::Finish(Finish::Close))
             }
             Event::NotFollowed { delivered } => {
-                let pins = link.map_or(Pins::NONE, |link| link.pins());
+                let none = Standing::default();
+                let link = link.map_or(&none, |link| &*link);
+                let pins = session.ties_lost(link, &self.flight);
                 if !pins.is_empty() {
                     session.owe(Owed::SessionLost(pins.names().join(", ")));
                 }
@@ -572,17 +574,22 @@ impl Exchange {
             LossDecision::Unknown if self.flight.only_waits() => LossDecision::CutShort,
             decision => decision,
         };
+        let pins = if loss.sent && decision != LossDecision::Again {
+            session.ties_lost(link, &self.flight)
+        } else {
+            link.pins()
+        };
         let changes_nothing = matches!(decision, LossDecision::Again | LossDecision::CutShort);
         let is_told = loss.delivered != Delivered::Nothing;
         let may_be_killed = changes_nothing && !is_told && loss.sent && !loss.unread && !loss.given_up;
         if may_be_killed {
-            self.state = State::AfterLoss { pins: link.pins(), decision };
+            self.state = State::AfterLoss { pins, decision };
             return step(LetGo::Link, Op::AwaitLook);
         }
         if loss.sent && !loss.unread {
             self.losses += 1;
         }
-        self.conclude(decision, loss.delivered, session, link.pins())
+        self.conclude(decision, loss.delivered, session, pins)
     }
 
     /// The node says that it cannot serve. Any client can make a node say so (SIGNAL), so the manager's check decides.
@@ -662,7 +669,8 @@ impl Exchange {
         let decision = session.lost(link, &self.flight, Progress { sent: true, delivered: true });
         // Not sent again, since a part of the answer was sent to the client.
         let decision = if decision == LossDecision::Again { LossDecision::CutShort } else { decision };
-        self.conclude(decision, delivered, session, link.pins())
+        let pins = session.ties_lost(link, &self.flight);
+        self.conclude(decision, delivered, session, pins)
     }
 
     /// Carries out the decision after a loss; the link cannot be used any more.

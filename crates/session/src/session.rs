@@ -9,9 +9,11 @@ use protocol::command::{self, Command, LAST_PREPARED};
 use protocol::errno;
 use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
+use protocol::parameter::parameters;
 use protocol::response::End;
 use protocol::statement::{
     InsertId, Pins, Recalls, Sets, Statement, StatementKind, asked_sequences, drawn_sequences, may_give,
+    may_give_bound,
 };
 
 use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
@@ -287,6 +289,10 @@ impl Session {
     pub fn part(&mut self, link: &mut Standing, flight: &InFlight, payload: &[u8], caps: Caps) {
         if let Some(status) = short_eof(payload) {
             self.ended_by_eof(link, flight, status);
+            if let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) {
+                // An EOF packet has no insert id.
+                self.wanted.note_insert_id(&scanned, 0, |_| true, link);
+            }
             self.server_status(link, status);
         } else if let Ok(ok) = OkPacket::parse(payload, caps) {
             self.wanted.ok(&ok, flight.unnamed(), flight.sets(), link);
@@ -426,6 +432,7 @@ impl Session {
                 link,
             );
         } else if let Some(scanned) = self.executed(flight) {
+            let run = text;
             let statement = flight.statement.and_then(|id| self.wanted.statements.get(&id));
             // Repeated on another node, the text alone would lack the parameters. The text is copied only for the few statements that need it.
             let is_kept = scanned.literal_user_variables || scanned.sets != Sets::NONE;
@@ -435,7 +442,9 @@ impl Session {
             let literal = scanned.literal_user_variables && text.is_some();
             let executed = Statement { literal_user_variables: literal, ..scanned };
             self.wanted.succeeded(text.as_deref().unwrap_or_default(), &executed, link);
-            self.wanted.note_insert_id(&scanned, end.id, |_| true, link);
+            let gives =
+                scanned.insert_id.needs_values(end.id) && self.may_give_prepared(link, flight, run, end.id);
+            self.wanted.note_insert_id(&scanned, end.id, |_| gives, link);
         } else {
             return; // PING and the like leave nothing in the session
         }
@@ -455,6 +464,23 @@ impl Session {
             link.drew(&flight.draws);
         }
         link.remembers(anew);
+    }
+
+    /// Whether the prepared INSERT that the command `run` ran may itself have given a row the number `id`.
+    fn may_give_prepared(&self, link: &Standing, flight: &InFlight, run: &[u8], id: u64) -> bool {
+        let Some((number, statement)) =
+            flight.statement.and_then(|id| Some((id, self.wanted.statements.get(&id)?)))
+        else {
+            return true;
+        };
+        // Neither the values of a bulk command nor long data are kept here.
+        let is_seen = flight.command == Command::STMT_EXECUTE
+            && !run.is_empty()
+            && !statement.types_unseen
+            && link.statement(number).is_some_and(|on_node| !on_node.long_data);
+        !is_seen
+            || parameters(run, statement.params, &statement.types, |_| None)
+                .map_or(true, |bound| may_give_bound(&statement.sql, self.status, id, &bound))
     }
 
     // ---- what becomes of a link
@@ -508,6 +534,18 @@ impl Session {
             }
         }
         retry::decide(Circumstances { autocommit, untransactional, ..flight.what }, progress)
+    }
+
+    /// What tied the session to the link that was lost during this command, which was sent and will not be sent again. Of several
+    /// statements any may have run, whether its answer has come or not, so all that they could give the session counts. A single
+    /// statement without an answer has given the client nothing.
+    pub fn ties_lost(&mut self, link: &Standing, flight: &InFlight) -> Pins {
+        match flight.scanned.or_else(|| self.executed(flight)) {
+            Some(scanned) if !scanned.alone || self.saw_part => {
+                link.pins().union(self.wanted.cut_in_two(&scanned))
+            }
+            _ => link.pins(),
+        }
     }
 
     /// The node was lost or left while no command was running. `link` is the state that the link had.

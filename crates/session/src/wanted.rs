@@ -344,7 +344,8 @@ impl Wanted {
         let pins = statement.pins;
         let is_one = statement.alone && !statement.runs_several;
         if !statement.literal_user_variables {
-            link.pin(if is_one { pins.without(pins.without(ROW_BY_ROW)) } else { pins });
+            // Of several statements, the one that releases something may not have run.
+            link.pin(if is_one { pins.without(pins.without(ROW_BY_ROW)) } else { statement.gains });
         }
         // A failed INSERT may have generated an id before it failed, and an error packet does not report one.
         self.insert_id = statement.insert_id.after_error(self.insert_id);
@@ -365,6 +366,14 @@ impl Wanted {
             // What it set before it failed remains, and an error packet does not report it.
             link.note_unreported(UnreportedChange::MayHaveSet);
         }
+    }
+
+    /// The link was lost in the middle of a text of several statements, of which any may have run. Returns what they may have tied to it.
+    pub fn cut_in_two(&mut self, statement: &Statement) -> Pins {
+        self.insert_id = statement.insert_id.after_error(self.insert_id);
+        // An unanswered part has reported nothing, and what no server reports is kept only at the end of a text.
+        let unreported = if statement.sets == Sets::NONE { Pins::NONE } else { Pins::UNNAMED };
+        statement.gains.union(unreported)
     }
 
     /// Takes over what an OK packet reports about a statement that sets `sets`.

@@ -1,20 +1,28 @@
 //! Whether an INSERT may itself give a row the number that its OK packet tells: then LAST_INSERT_ID() did not change.
 //!
-//! It surely does not when all its values are literals and none of them is the number. Whatever else stands among the values (a
-//! parameter, a call, a SELECT, arithmetic) may be any number.
+//! It surely does not when all its values are literals or parameters of known values, and none of them is the number. Whatever else
+//! stands among the values (a call, a SELECT, arithmetic) may be any number.
 
 use super::lexer::{Lexer, Token};
 use super::word::is;
+use crate::parameter::Parameter;
 
 /// Whether the INSERT or REPLACE in `sql` may give a row the number `id`. `status`: as for [`super::Statement::under`].
 pub fn may_give(sql: &[u8], status: u16, id: u64) -> bool {
-    let mut given = Given { lexer: Lexer::new(sql, status), id };
+    may_give_bound(sql, status, id, &[])
+}
+
+/// The same of a prepared statement that is run with these parameters.
+pub fn may_give_bound(sql: &[u8], status: u16, id: u64, bound: &[Parameter<'_>]) -> bool {
+    let mut given = Given { lexer: Lexer::new(sql, status), id, bound: bound.iter() };
     given.anything().is_none_or(|gives| gives || given.lexer.is_doubtful)
 }
 
 struct Given<'a> {
     lexer: Lexer<'a>,
     id: u64,
+    /// The parameters that were not met yet.
+    bound: std::slice::Iter<'a, Parameter<'a>>,
 }
 
 impl<'a> Given<'a> {
@@ -87,7 +95,7 @@ impl<'a> Given<'a> {
         token.is_none() || (token == Some(Token::Punct(b';')) && self.lexer.next().is_none())
     }
 
-    /// A literal: whether it may be the number; and the token behind it.
+    /// A literal or a parameter: whether it may be the number; and the token behind it.
     fn literal(&mut self) -> Option<(bool, Option<Token<'a>>)> {
         let mut first = self.lexer.next()?;
         let is_negative = first == Token::Punct(b'-');
@@ -103,6 +111,10 @@ impl<'a> Given<'a> {
             Token::Number(digits) => self.is_near(digits),
             // NULL and DEFAULT ask for a number.
             Token::Word(_) if is(Some(first), "NULL") || is(Some(first), "DEFAULT") => false,
+            Token::Punct(b'?') if !is_negative => {
+                let value = *self.bound.next()?;
+                self.is_near_parameter(value)
+            }
             Token::Word(_) if is(Some(first), "TRUE") || is(Some(first), "FALSE") => self.id <= 1,
             _ => return None,
         };
@@ -118,6 +130,25 @@ impl<'a> Given<'a> {
             }
         }
         Some((may_be && !is_negative, behind))
+    }
+
+    fn is_near_parameter(&self, value: Parameter<'_>) -> bool {
+        match value {
+            Parameter::Null => false,
+            // One below zero is told as one beyond these.
+            Parameter::Signed(number) => {
+                u64::try_from(number).map_or(self.id > u64::MAX / 2, |it| it == self.id)
+            }
+            Parameter::Unsigned(number) => number == self.id,
+            Parameter::Decimal(text) | Parameter::Text(text) | Parameter::Binary(text) => {
+                self.is_near(text.trim_ascii_start())
+            }
+            // It is rounded, and a time becomes a number.
+            Parameter::Double(_)
+            | Parameter::Date { .. }
+            | Parameter::DateTime { .. }
+            | Parameter::Time { .. } => true,
+        }
     }
 
     /// Whether what these bytes begin with is, or may round to, the number.
@@ -154,6 +185,25 @@ mod tests {
         ] {
             assert!(!may_give(sql.as_bytes(), 0, 700), "{sql}");
         }
+    }
+
+    #[test]
+    fn a_parameter_gives_it_when_it_is_the_number() {
+        let gives = |sql: &str, bound: &[Parameter<'_>]| may_give_bound(sql.as_bytes(), 0, 700, bound);
+        let sql = "INSERT INTO t (a, b) VALUES (?, 'x'), (5, ?)";
+        use Parameter::{Double, Null, Signed, Text, Unsigned};
+        assert!(!gives(sql, &[Null, Signed(-700)]));
+        assert!(!gives(sql, &[Unsigned(7), Text(b"x")]));
+        assert!(!gives("INSERT INTO t SET a = ?", &[Signed(701)]));
+        for value in [Signed(700), Unsigned(700), Text(b" 700"), Text(b"699.5"), Text(b"7e2"), Double(699.7)]
+        {
+            assert!(gives(sql, &[Null, value]), "{value:?}");
+        }
+        // Not all are known, or it is not the value itself.
+        assert!(gives(sql, &[Null]));
+        assert!(gives("INSERT INTO t VALUES (? + 1)", &[Signed(1)]));
+        assert!(gives("INSERT INTO t VALUES (-?)", &[Signed(1)]));
+        assert!(may_give_bound(b"INSERT INTO t VALUES (?)", 0, u64::MAX, &[Signed(-1)]));
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl InsertId {
         }
     }
 
+    /// Whether the values of the statement show if `ok_id` is the new value.
+    pub fn needs_values(self, ok_id: u64) -> bool {
+        ok_id != 0 && matches!(self, InsertId::ReportedOrGiven { .. })
+    }
+
     /// The value after an error, which tells nothing.
     pub fn after_error(self, before: Option<u64>) -> Option<u64> {
         match self {

@@ -28,6 +28,8 @@ pub(super) struct Look<'a> {
     // of the whole text
     pub(super) pins: Pins,
     pub(super) unpins: Pins,
+    /// All that was pinned, released again or not.
+    pub(super) gains: Pins,
     pub(super) recalls: Recalls,
     pub(super) sets: Sets,
     /// LAST_INSERT_ID with an argument.
@@ -53,6 +55,7 @@ impl<'a> Look<'a> {
             has_ended: false,
             pins: Pins::NONE,
             unpins: Pins::NONE,
+            gains: Pins::NONE,
             recalls: Recalls::NONE,
             sets: Sets::NONE,
             sets_insert_id: false,
@@ -73,6 +76,7 @@ impl<'a> Look<'a> {
 
     pub(super) fn pin(&mut self, pins: Pins) {
         self.pins = self.pins.union(pins);
+        self.gains = self.gains.union(pins);
         self.unpins = self.unpins.without(pins);
     }
 

@@ -319,3 +319,43 @@ fn a_variable_whose_node_is_lost_before_it_said_the_value_is_not_forgotten_silen
     assert_eq!(scene.on_event(Event::AskLost), Op::Finish(Finish::Answered));
     assert!(matches!(scene.session.owed(), Some(Owed::SessionLost(_))));
 }
+
+#[test]
+fn what_a_text_may_have_set_before_its_node_was_lost_is_not_forgotten_silently() {
+    let owed_after = |sql: &str| {
+        let mut scene = Scene::of(sql, false);
+        scene.sent(false);
+        let mut op = scene.on_event(lost());
+        if op == Op::AwaitLook {
+            op = scene.on_event(Event::Looked(Look::Gone));
+        }
+        let told = fails(&op);
+        told == Failure::SessionLost || matches!(scene.session.owed(), Some(Owed::SessionLost(_)))
+    };
+    for gains in [
+        "CREATE TEMPORARY TABLE t (a INT)",
+        "SET @a = 5",
+        "DO GET_LOCK('a', 0)",
+        "LOCK TABLES t WRITE",
+        "PREPARE s FROM 'SELECT 7'",
+        "HANDLER t OPEN",
+        "XA START 'a'",
+        "SET ROLE r",
+        "SET NAMES latin1 COLLATE latin1_bin",
+        "SET @@sql_mode = ''",
+        "SET session_track_schema = 0",
+    ] {
+        assert!(owed_after(&format!("{gains}; DO SLEEP(3)")), "{gains}");
+    }
+    // It may not have come to the second statement.
+    assert!(owed_after("LOCK TABLES t WRITE; UNLOCK TABLES"));
+    // The client was told of no such table, or there was nothing to lose.
+    for sql in ["CREATE TEMPORARY TABLE t (a INT)", "INSERT INTO t VALUES (1); DO SLEEP(3)"] {
+        assert!(!owed_after(sql), "{sql}");
+    }
+    // LAST_INSERT_ID() is not known afterwards.
+    let mut scene = Scene::of("SELECT LAST_INSERT_ID(99); DO SLEEP(3)", false);
+    scene.sent(false);
+    let _ = scene.on_event(lost());
+    assert_eq!(scene.session.wanted.insert_id(), None);
+}

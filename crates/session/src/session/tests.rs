@@ -473,3 +473,25 @@ fn a_read_of_a_view_that_may_write_is_a_write() {
     assert!(!plan("SET @a = (SELECT x FROM audited)", &known).0);
     assert!(plan("SET @a = (SELECT x FROM audited)", &empty).0);
 }
+
+#[test]
+fn a_lock_whose_release_did_not_run_ties_the_session() {
+    let mut session = On::new();
+    let text = query("LOCK TABLES t WRITE; SELECT * FROM missing; UNLOCK TABLES");
+    let flight = flight(&mut session, &text);
+    let part = ok_packet(AUTO | status::MORE_RESULTS);
+    session.session.part(&mut session.link, &flight, &part, CAPS);
+    session.session.server_status(&mut session.link, AUTO | status::MORE_RESULTS);
+    session.ended(&flight, &End::Err { code: 1146 }, b"", &text);
+    assert!(session.pins().has(Pins::LOCK_TABLES));
+}
+
+#[test]
+fn an_insert_id_that_a_part_of_an_answer_left_is_not_known_from_an_eof() {
+    let mut session = On::new();
+    let flight = flight(&mut session, &query("SELECT LAST_INSERT_ID(99); DO SLEEP(3)"));
+    let mut eof = vec![];
+    put_eof(&mut eof, 0, AUTO | status::MORE_RESULTS);
+    session.session.part(&mut session.link, &flight, &eof, CAPS);
+    assert_eq!(session.session.wanted.insert_id(), None);
+}
