@@ -538,13 +538,17 @@ impl Session {
 
     /// What tied the session to the link that was lost during this command, which was sent and will not be sent again. Of several
     /// statements any may have run, whether its answer has come or not, so all that they could give the session counts. A single
-    /// statement without an answer has given the client nothing.
+    /// statement without an answer has given the client nothing; but the number that it may have drawn is not known.
     pub fn ties_lost(&mut self, link: &Standing, flight: &InFlight) -> Pins {
         match flight.scanned.or_else(|| self.executed(flight)) {
             Some(scanned) if !scanned.alone || self.saw_part => {
                 link.pins().union(self.wanted.cut_in_two(&scanned))
             }
-            _ => link.pins(),
+            Some(scanned) => {
+                self.wanted.lost_insert_id(&scanned);
+                link.pins()
+            }
+            None => link.pins(),
         }
     }
 

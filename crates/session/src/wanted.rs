@@ -368,9 +368,14 @@ impl Wanted {
         }
     }
 
+    /// The link was lost before the statement was answered: it may have made an id.
+    pub fn lost_insert_id(&mut self, statement: &Statement) {
+        self.insert_id = statement.insert_id.after_error(self.insert_id);
+    }
+
     /// The link was lost in the middle of a text of several statements, of which any may have run. Returns what they may have tied to it.
     pub fn cut_in_two(&mut self, statement: &Statement) -> Pins {
-        self.insert_id = statement.insert_id.after_error(self.insert_id);
+        self.lost_insert_id(statement);
         // An unanswered part has reported nothing, and what no server reports is kept only at the end of a text.
         let unreported = if statement.sets == Sets::NONE { Pins::NONE } else { Pins::UNNAMED };
         statement.gains.union(unreported)
