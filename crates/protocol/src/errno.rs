@@ -1,6 +1,10 @@
-//! Error numbers by the servers' own names, and what an error says about the node that sent it.
+//! Error numbers by the servers' own names; [`whose`] says what an error means for its statement.
 //!
 //! Sources: MariaDB's and MySQL's `errmsg` tables.
+
+mod whose;
+
+pub use whose::{Whose, whose};
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
@@ -125,29 +129,6 @@ errors! {
     CLIENT_INTERACTION_TIMEOUT = 4031;
 }
 
-/// Whether an error is about the node that sent it, not about the statement: the same statement might well succeed on
-/// another node, and this node should be probed at once. For 1290 and 1047 the message decides: see [`is_read_only`] and
-/// [`is_galera_refusal`].
-pub fn speaks_of_the_node(code: u16) -> bool {
-    match code {
-        // Full or fending off: this node takes no more, whoever asks.
-        CON_COUNT_ERROR | HOST_IS_BLOCKED => true,
-        // Galera: not a member of the primary component, or not yet synced.
-        UNKNOWN_COM_ERROR => true,
-        // The server is going down, whichever of its sentences it found time for.
-        SERVER_SHUTDOWN | NORMAL_SHUTDOWN | GOT_SIGNAL | SHUTDOWN_COMPLETE | FORCING_CLOSE => true,
-        // It gave up the connection by itself: shutdown, or an operator's KILL. Only a probe can tell.
-        ABORTING_CONNECTION | NEW_ABORTING_CONNECTION | CONNECTION_KILLED | SESSION_WAS_KILLED => true,
-        // It may not be written to: it is not (or no more) the writer.
-        OPTION_PREVENTS_STATEMENT | READ_ONLY_MODE | SERVER_OFFLINE_MODE => true,
-        // Group replication: the member left the majority.
-        RUN_HOOK_ERROR => true,
-        // 1158 to 1161 are the server's view of the network towards its *client*, 1205, 1213 and 3101 are a transaction's
-        // bad luck, 1317 and 1969 a statement's: none of them is about the node.
-        _ => false,
-    }
-}
-
 /// Whether the error means "this node accepts no writes". 1290 is also what other options than `--read-only` answer with
 /// (`--secure-file-priv`, `--skip-grant-tables`), so its message is looked at.
 pub fn is_read_only(code: u16, message: &[u8]) -> bool {
@@ -186,16 +167,6 @@ mod tests {
         assert!(!said("--secure-file-priv"));
         assert!(is_read_only(READ_ONLY_MODE, b""));
         assert!(!is_read_only(PARSE_ERROR, b"near 'read-only'"));
-    }
-
-    #[test]
-    fn a_nodes_trouble_is_told_from_a_statements() {
-        for code in [1040, 1047, 1053, 1129, 1290, 1836, 1927] {
-            assert!(speaks_of_the_node(code), "{code}");
-        }
-        for code in [1045, 1049, 1064, 1158, 1205, 1213, 1317] {
-            assert!(!speaks_of_the_node(code), "{code}");
-        }
     }
 
     #[test]

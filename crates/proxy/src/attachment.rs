@@ -32,7 +32,7 @@ use crate::registry::SessionLocation;
 use crate::shared::Shared;
 
 /// The manager's check of a node is awaited for this long; it should take a few round trips.
-const LOOK_WAIT: Duration = Duration::from_secs(2);
+pub const LOOK_WAIT: Duration = Duration::from_secs(2);
 /// A node may take this long to return the state of a session that leaves it.
 const SAVE_TIME: Duration = Duration::from_secs(1);
 

@@ -10,7 +10,7 @@ use link::abandoned::{self, Abandoned};
 use link::{Link, LinkError, Login, Rows, Secret, local_resource_error};
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::errno;
+use protocol::errno::{self, Whose};
 use protocol::ok::{ERR, ErrPacket};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
@@ -46,6 +46,8 @@ const OF_OUR_OWN: Caps = Caps(Caps::SESSION_TRACK.0 | Caps::DEPRECATE_EOF.0);
 const IDLE_MIN: Duration = Duration::from_secs(1);
 /// If the link ends within this time after a command was sent, its end was on its way already.
 const CROSSED: Duration = Duration::from_millis(5);
+/// The time limit for reading what a node sent before it ended the link, which is in this host's memory or never comes.
+const LAST_WORD_TIME: Duration = Duration::from_millis(250);
 /// How long a session waits for a node to apply what the group has, before it tries another.
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
 /// A node's answer that it has not reached a position may come this late.
@@ -375,6 +377,14 @@ impl Backend {
         self.sent.duration_since(self.rested) >= IDLE_MIN && self.sent.elapsed() < CROSSED
     }
 
+    /// After a write has failed: the error that the node sent before it ended the link, if there is one. The kernel keeps what came before
+    /// the end, whatever ended it.
+    pub async fn last_word(&mut self) -> Option<NodeError> {
+        let packet = tokio::time::timeout(LAST_WORD_TIME, self.packet()).await.ok()?.ok()?;
+        let payload = self.link.buffer.bytes().get(HEADER_LEN..packet)?;
+        (payload.first() == Some(&ERR)).then(|| node_error(payload))
+    }
+
     /// Resolves when the idle node sends anything or ends the link, both of which mean that the link is over. With `saves`, it also
     /// resolves when the lane takes no new transactions.
     pub async fn stirs(&mut self, saves: bool) -> Stirred {
@@ -573,15 +583,13 @@ fn of_connect(error: LinkError) -> AttachError {
         LinkError::TimedOut { .. } => AttachError::Lost(ConnectFailure::TimedOut),
         LinkError::Unreachable(_) => AttachError::Lost(ConnectFailure::Unreachable),
         LinkError::Protocol(what) => AttachError::Lost(ConnectFailure::Protocol { what }),
-        LinkError::Rejected { errno: errno @ protocol::errno::CON_COUNT_ERROR, state, message } => {
-            AttachError::Full(NodeError { code: errno, state, message })
-        }
-        LinkError::Rejected { errno, message, .. } if protocol::errno::speaks_of_the_node(errno) => {
-            AttachError::Lost(ConnectFailure::Rejected { errno, message })
-        }
-        LinkError::Rejected { errno, state, message } => {
-            AttachError::Refused(NodeError { code: errno, state, message })
-        }
+        LinkError::Rejected { errno, state, message } => match errno::whose(errno, message.as_bytes()) {
+            Whose::Full => AttachError::Full(NodeError { code: errno, state, message }),
+            Whose::Node | Whose::Link => AttachError::Lost(ConnectFailure::Rejected { errno, message }),
+            Whose::Client | Whose::Will | Whose::All => {
+                AttachError::Refused(NodeError { code: errno, state, message })
+            }
+        },
         LinkError::Local(local_error) => AttachError::Local(local_error),
         LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
     }
@@ -602,11 +610,14 @@ async fn wait_for_position(link: &mut Link, position: &str, within: Duration) ->
 
 /// A node that lags is not lost.
 fn of_causal_read(error: LinkError) -> AttachError {
-    use protocol::errno::{LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, QUERY_TIMEOUT, STATEMENT_TIMEOUT};
-    const TOO_LATE: [u16; 4] = [LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, QUERY_TIMEOUT, STATEMENT_TIMEOUT];
     match error {
         LinkError::TimedOut { .. } => AttachError::Behind,
-        LinkError::Rejected { errno, .. } if TOO_LATE.contains(&errno) => AttachError::Behind,
+        LinkError::Rejected { errno: errno::LOCK_WAIT_TIMEOUT, .. } => AttachError::Behind,
+        LinkError::Rejected { errno, ref message, .. }
+            if errno::whose(errno, message.as_bytes()) == Whose::Will =>
+        {
+            AttachError::Behind
+        }
         other => of_connect(other),
     }
 }
@@ -614,6 +625,8 @@ fn of_causal_read(error: LinkError) -> AttachError {
 /// A node that accepts the login and then refuses a setting of the session cannot be used for it.
 fn of_restore(error: LinkError) -> AttachError {
     match of_connect(error) {
+        // The account's init_connect failed, which a server tells at the first command of a connection.
+        AttachError::Refused(error) if error.whose() == Whose::All => AttachError::Refused(error),
         AttachError::Refused(NodeError { code, message, .. }) => {
             AttachError::NotRebuilt(format!("a setting of the session was refused: error {code}: {message}"))
         }
@@ -637,7 +650,7 @@ mod tests {
     fn a_node_that_lags_is_not_lost() {
         let late = LinkError::TimedOut { after: CAUSAL_READ_TIME };
         assert!(matches!(of_causal_read(late), AttachError::Behind));
-        let rejected = |errno| LinkError::Rejected { errno, state: *b"HY000", message: String::new() };
+        let rejected = |errno| LinkError::Rejected { errno, state: *b"HY000", message: "WSREP".to_owned() };
         assert!(matches!(of_causal_read(rejected(1205)), AttachError::Behind));
         assert!(matches!(of_causal_read(rejected(1047)), AttachError::Lost(_)));
         assert!(matches!(of_causal_read(LinkError::Reset), AttachError::Lost(ConnectFailure::Reset)));

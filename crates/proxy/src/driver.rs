@@ -26,7 +26,7 @@ use std::time::Instant;
 use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::errno;
+use protocol::errno::{self, Whose};
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
@@ -49,7 +49,7 @@ use crate::frontend::{BufferedCommand, Client, Done, FIRST};
 use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::reads::{self, READ_ONLY};
-use crate::relay::{Relay, Relayed, speaks_of_the_node};
+use crate::relay::{Relay, Relayed};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{Listed, Shared};
 use crate::tap::ReadRecorder;
@@ -474,7 +474,7 @@ impl Driver {
                 Event::Prepared
             }
             // Treated as if the node had refused the statement itself: a later report of the node decides whether it serves.
-            Ok(Err(NotPrepared::Node(error))) if speaks_of_the_node(error.code, error.message.as_bytes()) => {
+            Ok(Err(NotPrepared::Node(error))) if error.whose().is_about_the_node() => {
                 self.at.tell_refused(error.code);
                 Event::Refused(error)
             }
@@ -526,7 +526,8 @@ impl Driver {
         if command.whole {
             let out = rebuilt.as_deref().unwrap_or(&self.client.buffer.bytes()[..command.len]);
             if let Err(error) = backend.send(out).await {
-                return Box::pin(self.lost(crate::backend::of_io(&error), Loss::unsent())).await;
+                let how = crate::backend::of_io(&error);
+                return Box::pin(self.lost_unsent(how)).await;
             }
             retained = command.len;
         } else {
@@ -538,7 +539,7 @@ impl Driver {
                 Streamed::Whole => {}
                 Streamed::Lost(how, unread) => {
                     self.client.unread = Some(unread);
-                    return Box::pin(self.lost(how, Loss::unsent())).await;
+                    return Box::pin(self.lost_unsent(how)).await;
                 }
                 Streamed::Cut(unread) => {
                     self.client.unread = Some(unread);
@@ -630,6 +631,18 @@ impl Driver {
         }
     }
 
+    /// The link broke before the node had all of a command. The node may have said why, and a command that would fail again in the same way
+    /// is not sent again.
+    async fn lost_unsent(&mut self, how: ConnectFailure) -> Event {
+        if let Some(backend) = self.at.backend.as_mut()
+            && let Some(error) = backend.last_word().await
+            && error.whose() == Whose::All
+        {
+            return Event::Ended(error);
+        }
+        self.lost(how, Loss::unsent()).await
+    }
+
     /// The link broke: the manager is told, except after a KILL.
     async fn lost(&mut self, how: ConnectFailure, loss: Loss) -> Event {
         let killed = self.at.was_killed().await;
@@ -698,7 +711,8 @@ impl Driver {
                 if self.client.drop_command(command).await.is_err() {
                     return END;
                 }
-                if !flight.command.answers() {
+                // A server says so, too, that it ends a connection, and the client reads it in place of its next answer.
+                if !flight.command.answers() && !closes {
                     return GO_ON;
                 }
                 let said = self.client.say_err(1, error.code, error.state, &error.message).await;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::errno;
+use protocol::errno::whose;
 use protocol::ok::{EOF, ERR, ErrPacket, OK, OkPacket, status, with_track, without_track};
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
@@ -584,35 +584,12 @@ fn tell_shape(command: Command, malformed: &Malformed, len: usize, payload: &[u8
     );
 }
 
-/// Whether an error is about the node and not about the statement; for some codes the message decides.
-pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
-    match code {
-        errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => errno::is_read_only(code, message),
-        errno::UNKNOWN_COM_ERROR => errno::is_galera_refusal(code, message),
-        code => errno::speaks_of_the_node(code),
-    }
-}
-
 /// An error about the node and not about the statement; with `any`, any error.
 fn node_refused(payload: &[u8], any: bool) -> Option<NodeError> {
     let err = ErrPacket::parse(payload).ok()?;
-    (any || speaks_of_the_node(err.code, err.message)).then(|| NodeError {
+    (any || whose(err.code, err.message).is_about_the_node()).then(|| NodeError {
         code: err.code,
         state: err.state.try_into().unwrap_or(*b"HY000"),
         message: String::from_utf8_lossy(err.message).into_owned(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_option_of_another_kind_does_not_speak_of_the_node() {
-        assert!(speaks_of_the_node(1290, b"running with the --read-only option"));
-        assert!(!speaks_of_the_node(1290, b"running with the --secure-file-priv option"));
-        assert!(speaks_of_the_node(1047, b"WSREP has not yet prepared node for application use"));
-        assert!(!speaks_of_the_node(1047, b"Unknown command"));
-        assert!(speaks_of_the_node(1053, b"") && !speaks_of_the_node(1146, b""));
-    }
 }

@@ -14,10 +14,12 @@ use protocol::statement::names_any;
 use serde::Serialize;
 use session::split::{Gtid, only_domain};
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use topology::NodeId;
 use topology::fact::{ConnectFailure, Fact};
 use topology::routes::Routes;
 
+use crate::attachment::LOOK_WAIT;
 use crate::door::Door;
 use crate::lane::{Lane, Lease};
 use crate::live_duration::LiveDuration;
@@ -240,6 +242,18 @@ impl Replicas {
         // Alarm 0: no session waits for the answer.
         let fact = Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
         self.tell(fact);
+    }
+
+    /// Has the manager ask a replica whose link ended during a read; whether the replica is well. If that is not known in time, it is not.
+    pub async fn is_well(&self, lane: &Lane, how: ConnectFailure) -> bool {
+        let alarm = lane.next_alarm();
+        self.tell(Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm });
+        let mut lane_tables = self.door.watch();
+        // The lanes are updated from new routes before the table is replaced.
+        let word =
+            lane_tables.wait_for(|_| lane.is_shut() || lane.has_looked(alarm) || lane.has_refused(alarm));
+        let is_known = timeout(LOOK_WAIT, word).await.is_ok_and(|word| word.is_ok());
+        is_known && !lane.is_shut() && lane.has_looked(alarm)
     }
 
     /// Sends a fact about the lanes for reads to the manager.

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use protocol::errno;
+use protocol::errno::{self, Whose};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
 
@@ -82,6 +82,11 @@ impl NodeError {
     /// The error of a server whose client's connection was killed during a statement.
     pub fn killed() -> Self {
         Self { code: errno::CONNECTION_KILLED, state: *b"70100", message: KILLED.to_owned() }
+    }
+
+    /// Whose concern it is.
+    pub fn whose(&self) -> Whose {
+        errno::whose(self.code, self.message.as_bytes())
     }
 
     fn speaks_of_a_kill(&self) -> bool {
@@ -159,6 +164,8 @@ pub enum Event {
     Answered(End),
     /// The first packet of the answer was an error about the node; the client has got nothing.
     Refused(NodeError),
+    /// The node has ended the link with this error before it had all of the command, which would get the same again.
+    Ended(NodeError),
     /// The link broke.
     Lost(Loss),
     /// The answer violates the protocol, and the link cannot be used any more.
@@ -458,6 +465,7 @@ impl Exchange {
             Event::NotTellable(what) => finish(fail(Failure::SessionLost, &what)),
             Event::Answered(end) => self.answered(end, session, link),
             Event::Refused(error) => self.refused(error),
+            Event::Ended(error) => step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true })),
             Event::Lost(loss) => self.lost(loss, session, link),
             Event::NotFollowed { delivered: Delivered::PartOfPacket } => {
                 step(LetGo::Link, Op::Finish(Finish::Close))
@@ -519,8 +527,8 @@ impl Exchange {
 
     fn answered(&mut self, end: End, session: &Session, link: Option<&mut Standing>) -> Step {
         self.state = State::Ending { error: None };
-        if end == (End::Err { code: errno::CONNECTION_KILLED }) {
-            // The last of several results was an error that the server closes the connection after.
+        if matches!(end, End::Err { code: errno::CONNECTION_KILLED | errno::NEW_ABORTING_CONNECTION }) {
+            // An error that the server closes the connection after: of the last of several results, or of its init_connect.
             return step(LetGo::Link, Op::Finish(Finish::Close));
         }
         let Some(link) = link else { return finish(Finish::Answered) };

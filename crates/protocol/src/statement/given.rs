@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_parameter_gives_it_when_it_is_the_number() {
+        use Parameter::{Double, Null, Signed, Text, Unsigned};
         let gives = |sql: &str, bound: &[Parameter<'_>]| may_give_bound(sql.as_bytes(), 0, 700, bound);
         let sql = "INSERT INTO t (a, b) VALUES (?, 'x'), (5, ?)";
-        use Parameter::{Double, Null, Signed, Text, Unsigned};
         assert!(!gives(sql, &[Null, Signed(-700)]));
         assert!(!gives(sql, &[Unsigned(7), Text(b"x")]));
         assert!(!gives("INSERT INTO t SET a = ?", &[Signed(701)]));

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
 use protocol::command;
-use protocol::errno;
+use protocol::errno::{self, Whose};
 use protocol::packet::HEADER_LEN;
 use protocol::response::End;
 use protocol::statement::{Recalls, names_made};
@@ -535,6 +535,22 @@ impl Driver {
             Relayed::Lost { .. } => self.at.was_killed().await,
             _ => self.at.is_killed(),
         };
+        // The answer of a statement that was sent may have been ended by somebody, who does not want it to run again.
+        let how = match &relayed {
+            _ if was_killed => None,
+            Relayed::Lost { how, delivered: Delivered::Nothing } => Some(how.clone()),
+            Relayed::Refused(error) if error.whose() == Whose::Link => {
+                Some(ConnectFailure::Rejected { errno: error.code, message: error.message.clone() })
+            }
+            _ => None,
+        };
+        let ended_alone = match how {
+            Some(how) => match self.only_link_ended(replicas, how).await {
+                Some(ended_alone) => ended_alone,
+                None => return Elsewhere::Done(END),
+            },
+            None => false,
+        };
         let failed = || {
             replicas.counts.failed.fetch_add(1, Relaxed);
         };
@@ -554,12 +570,13 @@ impl Driver {
                 }
                 Elsewhere::Done(END)
             }
-            _ if was_killed => {
+            _ if was_killed || ended_alone => {
                 self.side = None;
                 let killed = Finish::NodeError { error: NodeError::killed(), closes: true };
                 Elsewhere::Done(self.finish(killed, flight, command).await)
             }
-            Relayed::Refused(error) if is_for_the_client(&error) => {
+            // Somebody, or the session's own limit, has ended the statement: so it is said.
+            Relayed::Refused(error) if error.whose() == Whose::Will => {
                 replicas.counts.replicas.fetch_add(1, Relaxed);
                 let end = End::Err { code: error.code };
                 if let Some(side) = &mut self.side {
@@ -598,6 +615,21 @@ impl Driver {
                 }
                 self.cut_short(flight, command, delivered).await
             }
+        }
+    }
+
+    /// The link ended while the replica ran a read: whether the replica is well, so that somebody has ended only this connection. `None`: the
+    /// client went away meanwhile.
+    async fn only_link_ended(&mut self, replicas: &Replicas, how: ConnectFailure) -> Option<bool> {
+        let Some(backend) = self.side.as_ref().map(|side| &side.backend) else { return Some(false) };
+        let was_sent = !backend.is_half_sent() && !backend.ended_unread();
+        if !was_sent || how == ConnectFailure::TimedOut || backend.lane().is_cut() {
+            return Some(false);
+        }
+        let lane = backend.lane().clone();
+        tokio::select! {
+            is_well = replicas.is_well(&lane, how) => Some(is_well),
+            () = self.client.gone() => None,
         }
     }
 
@@ -651,9 +683,4 @@ impl Driver {
             backend.standing.forget(left);
         }
     }
-}
-
-/// Somebody, or the session's own limit, has ended the statement: so it is said.
-fn is_for_the_client(error: &NodeError) -> bool {
-    matches!(error.code, errno::QUERY_INTERRUPTED | errno::STATEMENT_TIMEOUT | errno::QUERY_TIMEOUT)
 }

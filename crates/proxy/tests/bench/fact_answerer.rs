@@ -117,7 +117,7 @@ fn give_up(lanes: &mut [Lane], at: usize, all_open: bool) {
 }
 
 /// The node takes a login and a question.
-async fn is_well(address: SocketAddr) -> bool {
+pub async fn is_well(address: SocketAddr) -> bool {
     let options = ClientOptions { patience: LOOK_PATIENCE, ..ClientOptions::default() };
     match Client::connect_as(address, &options).await {
         Ok(mut client) => client.query("SELECT 1").await.value().as_deref() == Some("1"),

@@ -10,6 +10,7 @@
 mod bench;
 #[path = "../restore_all/compare.rs"]
 mod compare;
+mod ended;
 mod inherits;
 mod late;
 mod pair;
