@@ -22,6 +22,9 @@ pub const EOF: u8 = 0xFE;
 /// An ERR packet's first byte.
 pub const ERR: u8 = 0xFF;
 
+/// SESSION_TRACK_SCHEMA: the type of a session change that tells the default schema.
+const OF_SCHEMA: u8 = 1;
+
 /// The server's status flags.
 pub mod status {
     /// A transaction is open.
@@ -158,7 +161,7 @@ impl<'a> Changes<'a> {
                 self.variables = entry;
                 first
             }
-            1 => Change::Schema(entry.lenenc_nullable()?.unwrap_or_default()),
+            OF_SCHEMA => Change::Schema(entry.lenenc_nullable()?.unwrap_or_default()),
             // The only entry without a length of its own inside: `02 01 31`, as MariaDB 10.11 sends it.
             2 => Change::StateChanged(entry.rest() == b"1"),
             3 => {
@@ -208,6 +211,14 @@ pub fn put_ok(
     if !info.is_empty() {
         put::lenenc_bytes(out, info);
     }
+}
+
+/// The session change that tells a new default schema, for [`with_track`].
+pub fn schema_change(schema: &[u8]) -> Vec<u8> {
+    let (mut name, mut out) = (vec![], vec![OF_SCHEMA]);
+    put::lenenc_bytes(&mut name, schema);
+    put::lenenc_bytes(&mut out, &name);
+    out
 }
 
 /// What every OK packet begins with; `counts`: the affected rows, and the last insert id.

@@ -224,6 +224,10 @@ impl Backend {
             }
             let now = Instant::now();
             let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
+            if wanted.has_begun_anew() {
+                // The node has run its init_connect, and the session is without what that sets.
+                backend.reset().await.map_err(AttachError::Lost)?;
+            }
             backend.standing.set_lacks_schema(!has_schema);
             backend.rebuild(wanted, login.database.is_none(), deadline).await?;
             if terms.only_reads {

@@ -422,6 +422,12 @@ impl Client {
         let mut seq = self.seq(seq);
         let mut payload = vec![];
         put_ok(&mut payload, ok::OK, 0, 0, status, 0, b"");
+        if !self.untold.is_empty()
+            && let Ok(told) = ok::with_track(&payload, self.caps, &self.untold)
+        {
+            self.untold.clear();
+            payload = told;
+        }
         let mut out = vec![];
         put_packet(&mut out, &mut seq, &payload);
         self.write(&out).await

@@ -135,6 +135,10 @@ pub fn texts(variables: &[Variable], row: &Row) -> Option<Vec<String>> {
         }
         let _ = write!(text, "{}=", variable.quoted());
         match value {
+            // It keeps its character set.
+            None if variable.kind == ValueKind::Text && charset.as_deref() != Some(b"binary") => {
+                put_null(&mut text, charset.as_deref()?, collation.as_deref()?)?;
+            }
             None => text.push_str("NULL"),
             Some(value) => put(&mut text, variable.kind, value, charset.as_deref()?, collation.as_deref()?)?,
         }
@@ -145,14 +149,21 @@ pub fn texts(variables: &[Variable], row: &Row) -> Option<Vec<String>> {
     Some(if variables.is_empty() { vec![] } else { vec![text] })
 }
 
+/// The name of a character set or a collation, if it is one.
+fn name(bytes: &[u8]) -> Option<&str> {
+    let is_name = bytes.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_') && !bytes.is_empty();
+    std::str::from_utf8(bytes).ok().filter(|_| is_name)
+}
+
+fn put_null(text: &mut String, charset: &[u8], collation: &[u8]) -> Option<()> {
+    let _ = write!(text, "CONVERT(NULL USING {}) COLLATE {}", name(charset)?, name(collation)?);
+    Some(())
+}
+
 fn put(text: &mut String, kind: ValueKind, value: &[u8], charset: &[u8], collation: &[u8]) -> Option<()> {
     if kind == ValueKind::Text {
-        let name = |bytes: &[u8]| {
-            let is_name = bytes.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_') && !bytes.is_empty();
-            is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
-        };
         let (charset, collation) = (name(charset)?, name(collation)?);
-        put_text(text, &charset, &unhex(value)?);
+        put_text(text, charset, &unhex(value)?);
         if charset != "binary" {
             let _ = write!(text, " COLLATE {collation}");
         }
@@ -218,7 +229,10 @@ mod tests {
         assert_eq!(texts(&variables, &answer), Some(vec![expect.to_owned()]));
         let mut null = answer;
         null[12] = None;
-        assert!(texts(&variables, &null).unwrap()[0].ends_with("@`e```=NULL"));
+        assert!(
+            texts(&variables, &null).unwrap()[0]
+                .ends_with("@`e```=CONVERT(NULL USING latin1) COLLATE latin1_bin")
+        );
         null[0] = Some(b"1;DROP".to_vec());
         assert_eq!(texts(&variables, &null), None);
     }

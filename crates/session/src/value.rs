@@ -19,7 +19,8 @@ pub fn put_value(out: &mut String, name: &str, value: &[u8]) {
 /// Writes text of a character set as a literal that does not depend on sql_mode and character set.
 pub fn put_text(out: &mut String, charset: &str, text: &[u8]) {
     if text.is_empty() {
-        let _ = write!(out, "_{charset} ''"); // 0x alone is no literal
+        // 0x alone is no literal, and '' is NULL under EMPTY_STRING_IS_NULL.
+        let _ = write!(out, "_{charset} x''");
         return;
     }
     let _ = write!(out, "_{charset} 0x");

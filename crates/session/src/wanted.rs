@@ -98,6 +98,8 @@ pub struct Prepared {
 pub struct Wanted {
     /// As the server knows it, in UTF-8.
     schema: Option<Box<[u8]>>,
+    /// It was reset, or the user was changed, so that it has nothing of what a login does by itself (`init_connect`).
+    has_begun_anew: bool,
     /// A node has let the session into its schema: if it is gone on the next one, the session goes on without.
     has_used_schema: bool,
     /// By name: the value, and when it was reported. Where two variables change each other (an alias, a character set and its collation),
@@ -131,6 +133,7 @@ impl Wanted {
     pub fn new(schema: Option<Vec<u8>>) -> Self {
         Self {
             schema: schema.map(Vec::into_boxed_slice),
+            has_begun_anew: false,
             has_used_schema: false,
             variables: BTreeMap::new(),
             reports: 0,
@@ -170,6 +173,16 @@ impl Wanted {
         statements.extend(self.charsets());
         statements.push(self.set_variables(format!("SET {TRACK}")));
         statements
+    }
+
+    /// The session has nothing of what a login does by itself: its links are reset after theirs.
+    pub fn begin_anew(&mut self) {
+        self.has_begun_anew = true;
+    }
+
+    /// Whether that is so.
+    pub fn has_begun_anew(&self) -> bool {
+        self.has_begun_anew
     }
 
     /// A node has let the session into its schema.
@@ -545,6 +558,7 @@ impl Wanted {
         *self = Self {
             last_statement: self.last_statement,
             has_used_schema: self.has_used_schema,
+            has_begun_anew: true,
             keeps_gtid: self.keeps_gtid,
             reports: self.reports + 1,
             ..Self::new(schema)
@@ -697,10 +711,28 @@ fn keep(texts: &mut Vec<String>, text: &str) -> bool {
     has_room
 }
 
-/// Whether a text's strings end at the same place under any sql_mode, so that it can be sent again after the mode has changed.
-/// (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide otherwise.)
+/// Whether a text's strings end at the same place and are the same under any sql_mode, so that it can be sent again after the mode has changed.
+/// (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide otherwise, and EMPTY_STRING_IS_NULL.)
 fn means_the_same_anywhere(text: &[u8]) -> bool {
-    !text.contains(&b'\\') && !text.contains(&b'"')
+    !text.contains(&b'\\') && !text.contains(&b'"') && !has_empty_string(text)
+}
+
+/// Whether a text without backslashes has the literal `''`; two quotes within a string are one of its characters.
+fn has_empty_string(text: &[u8]) -> bool {
+    let quote = |from: usize| Some(from + text.get(from..)?.iter().position(|byte| *byte == b'\'')?);
+    let mut at = 0;
+    while let Some(open) = quote(at) {
+        let mut close = quote(open + 1);
+        while let Some(first) = close.filter(|first| text.get(first + 1) == Some(&b'\'')) {
+            close = quote(first + 2);
+        }
+        match close {
+            Some(close) if close == open + 1 => return true,
+            Some(close) => at = close + 1,
+            None => return false,
+        }
+    }
+    false
 }
 
 #[cfg(test)]

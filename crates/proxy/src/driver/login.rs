@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use listen::slots::ConnectionSlot;
+use protocol::capability::Caps;
 use protocol::errno;
+use protocol::ok::schema_change;
 use protocol::packet::HEADER_LEN;
 use protocol::statement::Pins;
 use session::exchange::{LetGo, NodeError};
@@ -192,12 +194,19 @@ impl Driver {
                 let (before, old) = (std::mem::replace(&mut self.who, who), self.session.wanted.schema());
                 let schema = old.map(<[u8]>::to_vec);
                 self.session = new_session(&self.shared, self.who.schema.clone());
+                // A change of the user does not run init_connect.
+                self.session.wanted.begin_anew();
                 self.tell_as_new();
                 self.has_run = false;
                 match self.begin_session().await {
                     Ok(()) => {
                         self.card.set_user(&self.who.user);
                         self.note_pins(true);
+                        if let Some(schema) = &self.who.schema
+                            && self.client.caps.has(Caps::SESSION_TRACK)
+                        {
+                            self.client.untold = schema_change(schema);
+                        }
                         self.say_ok(self.seq).await
                     }
                     Err(refusal) => {

@@ -2,7 +2,7 @@
 
 use protocol::command::Command;
 use protocol::errno;
-use protocol::packet::put_packet;
+use protocol::packet::{HEADER_LEN, put_packet};
 use session::command::InFlight;
 use session::exchange::{KILLED, LetGo, NodeError};
 
@@ -47,10 +47,17 @@ impl Driver {
 
     /// A statement id that this session does not have: the server's error.
     pub(super) async fn unknown_statement(&mut self, id: u32, command: BufferedCommand) -> Flow {
+        let sent = self.client.buffer.bytes().get(HEADER_LEN..).and_then(Command::of);
+        let asked = match sent {
+            Some(Command::STMT_RESET) => "mysqld_stmt_reset",
+            Some(Command::STMT_FETCH) => "mysqld_stmt_fetch",
+            Some(Command::STMT_BULK_EXECUTE) => "mysqld_stmt_bulk_execute",
+            _ => "mysqld_stmt_execute",
+        };
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
-        let message = format!("Unknown prepared statement handler ({id}) given to the proxy");
+        let message = format!("Unknown prepared statement handler ({id}) given to {asked}");
         flow_after(self.client.say_err(1, errno::UNKNOWN_STMT_HANDLER, *b"HY000", &message).await)
     }
 

@@ -319,3 +319,19 @@ fn of_what_the_server_would_have_said_elsewhere_only_set_transaction_is() {
         assert!(!is_set_transaction(text), "{text}");
     }
 }
+
+#[test]
+fn an_empty_string_may_be_null_elsewhere() {
+    for (text, has) in [
+        ("SET @a = ''", true),
+        ("SET @a = 'x', @b = ''", true),
+        ("SET @a = '', @b = 'x'", true),
+        ("SET @a = 'it''s'", false),
+        ("SET @a = ''''", false),
+        ("SET @a = 'x'''", false),
+        ("SET @a = '''x'", false),
+        ("SET @a = 5, @b = 'x'", false),
+    ] {
+        assert_eq!(super::has_empty_string(text.as_bytes()), has, "{text}");
+    }
+}
