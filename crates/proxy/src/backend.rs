@@ -225,7 +225,8 @@ impl Backend {
             let now = Instant::now();
             let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
             if wanted.has_begun_anew() {
-                // The node has run its init_connect, and the session is without what that sets.
+                // The node has run its init_connect, and the session is without what that sets. Where that failed, the first statement says so.
+                backend.link.query("DO 0", deadline).await.map_err(of_restore)?;
                 backend.reset().await.map_err(AttachError::Lost)?;
             }
             backend.standing.set_lacks_schema(!has_schema);
@@ -415,6 +416,18 @@ impl Backend {
         statement: &Prepared,
         now: &Bound,
     ) -> Result<Result<u32, NotPrepared>, ConnectFailure> {
+        if self.standing.lacks_schema()
+            && let Some(schema) = &now.schema
+        {
+            match self.use_schema(schema).await? {
+                None => self.standing.set_lacks_schema(false),
+                // From the schema that it was prepared under there would be no way back to none.
+                Some(error) if statement.bound.schema != now.schema => {
+                    return Ok(Err(NotPrepared::Node(error)));
+                }
+                Some(_) => {}
+            }
+        }
         let Some(around) = statement.bound.around(now, self.standing.baseline.as_ref()) else {
             return Ok(Err(NotPrepared::NotBound));
         };

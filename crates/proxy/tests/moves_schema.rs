@@ -5,6 +5,7 @@
 mod bench;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bench::fact_answerer::Kept;
 use bench::twin::{Comparison, Ground, MOVES, Twins, none_of};
@@ -167,6 +168,51 @@ async fn a_session_goes_on_without_a_schema_that_is_gone() {
         }
     }
     none_of(&wrong);
+}
+
+/// What is told at once takes less than this, also on a busy machine; a hold lasts 10 s.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prepared_statements_of_a_session_without_its_schema() {
+    let mut ground = Ground::lay();
+    ground.everywhere("CREATE TABLE shop.t (a INT); CREATE DATABASE other; GRANT ALL ON *.* TO app@'%'");
+    let mut wrong = vec![];
+    for how in MOVES {
+        ground.everywhere("CREATE OR REPLACE DATABASE gone; CREATE TABLE gone.t (a INT)");
+        let mut twins = ground.twins().await;
+        let of_shop = twins.prepare("SELECT COUNT(*) FROM shop.t").await;
+        twins.set("USE gone").await;
+        let of_gone = twins.prepare("SELECT COUNT(*) FROM t").await;
+        ground.everywhere("DROP DATABASE gone");
+        ground.cluster.move_on(how).await;
+        let began = Instant::now();
+        // Prepared under another schema: that could not be left again for none.
+        let (moved, _) = twins.execute_each(of_shop, &[]).await;
+        wrong.extend((moved.error() != Some(1049)).then(|| format!("{how:?}: {moved:?}")));
+        let (moved, _) = twins.execute_each(of_gone, &[]).await;
+        wrong.extend((moved.error() != Some(1046)).then(|| format!("{how:?}: {moved:?}")));
+        assert!(began.elapsed() < AT_ONCE, "{how:?}: {:?}", began.elapsed());
+        wrong.extend(twins.say("SELECT COUNT(*) FROM shop.t").await.unequal(&format!("{how:?}")));
+        ground.everywhere("CREATE DATABASE gone; CREATE TABLE gone.t (a INT)");
+        wrong.extend(twins.execute(of_gone, &[]).await.unequal(&format!("{how:?}: it is back")));
+        wrong.extend(twins.execute(of_shop, &[]).await.unequal(&format!("{how:?}: it is back")));
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_session_is_still_without_its_schema() {
+    let mut ground = Ground::lay();
+    ground.everywhere("CREATE DATABASE gone; GRANT ALL ON *.* TO app@'%'");
+    let mut twins = ground.twins().await;
+    twins.set("USE gone").await;
+    ground.everywhere("DROP DATABASE gone");
+    ground.cluster.move_on(MOVES[0]).await;
+    twins.reset().await;
+    assert_eq!(twins.moved.query("SELECT DATABASE()").await.error(), Some(1049));
+    ground.everywhere("CREATE DATABASE gone; CREATE TABLE gone.t (a INT)");
+    none_of(&Vec::from_iter(twins.say("SELECT DATABASE(), COUNT(*) FROM t").await.unequal("it is back")));
 }
 
 /// A change of the user that is refused.

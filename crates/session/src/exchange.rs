@@ -89,7 +89,8 @@ impl NodeError {
         errno::whose(self.code, self.message.as_bytes())
     }
 
-    fn speaks_of_a_kill(&self) -> bool {
+    /// The server says so to a connection that somebody has ended.
+    pub fn speaks_of_a_kill(&self) -> bool {
         matches!(self.code, errno::CONNECTION_KILLED | errno::SESSION_WAS_KILLED)
     }
 }
@@ -527,8 +528,8 @@ impl Exchange {
 
     fn answered(&mut self, end: End, session: &Session, link: Option<&mut Standing>) -> Step {
         self.state = State::Ending { error: None };
-        if matches!(end, End::Err { code: errno::CONNECTION_KILLED | errno::NEW_ABORTING_CONNECTION }) {
-            // An error that the server closes the connection after: of the last of several results, or of its init_connect.
+        if end == (End::Err { code: errno::CONNECTION_KILLED }) {
+            // The last of several results was an error that the server closes the connection after.
             return step(LetGo::Link, Op::Finish(Finish::Close));
         }
         let Some(link) = link else { return finish(Finish::Answered) };
@@ -640,7 +641,13 @@ impl Exchange {
                     {
                         step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: false }))
                     }
-                    decision => self.conclude(decision, Delivered::Nothing, session, link.pins()),
+                    LossDecision::Again => {
+                        self.conclude(LossDecision::Again, Delivered::Nothing, session, link.pins())
+                    }
+                    decision => {
+                        let pins = session.ties_lost(link, &self.flight);
+                        self.conclude(decision, Delivered::Nothing, session, pins)
+                    }
                 }
             }
             State::AfterRefusal(error) if error.speaks_of_a_kill() => {

@@ -159,6 +159,7 @@ impl Session {
                 }
                 if !caps.has(Caps::MULTI_STATEMENTS) && begins_with_one_write(text) {
                     scanned.runs_several = false;
+                    scanned.gains = Pins::NONE;
                 }
                 flight.is(&scanned);
                 self.note_sequences(&mut flight, text, scanned.kind);
@@ -660,6 +661,7 @@ fn cut_off(scanned: Statement) -> Statement {
         runs_several: true,
         alone: false,
         literal_user_variables: false,
+        gains: Pins::UNNAMED,
         insert_id: InsertId::Unknown,
         touches_engines: true,
         ..scanned

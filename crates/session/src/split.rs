@@ -84,6 +84,7 @@ pub fn runs_on(
 /// Whether all of the session's settings that affect a read can be set on a replica.
 fn is_the_same_elsewhere(wanted: &Wanted, link: &Standing) -> bool {
     link.pins().without(WITHOUT_MEANING).is_empty()
+        && !link.lacks_schema()
         && !link.must_ask_all()
         && !wanted.has_terms_of_its_own()
         && !wanted.schema().is_some_and(is_of_the_server)

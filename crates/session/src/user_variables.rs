@@ -55,6 +55,11 @@ impl UserVariables {
         self.0.iter().any(|known| known.text.contains('\''))
     }
 
+    /// Whether one of these may be empty.
+    pub(crate) fn may_have_empty_strings(&self) -> bool {
+        self.0.iter().any(|known| known.text.contains("''"))
+    }
+
     /// In the order in which they are to be sent.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|known| known.text.as_str())

@@ -531,8 +531,11 @@ impl Wanted {
         if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;
         }
-        if CHARSETS.contains(&name) && self.user_variables.have_strings() {
-            // Under another character set their texts would mean other strings. Only the node knows them now.
+        // Under another character set their texts would mean other strings, and with EMPTY_STRING_IS_NULL an empty one is none.
+        let would_differ = CHARSETS.contains(&name) && self.user_variables.have_strings()
+            || name == "sql_mode" && self.user_variables.may_have_empty_strings();
+        if would_differ {
+            // Only the node knows them now.
             self.user_variables = UserVariables::default();
             link.pin(Pins::USER_VARIABLE);
         }
@@ -711,28 +714,10 @@ fn keep(texts: &mut Vec<String>, text: &str) -> bool {
     has_room
 }
 
-/// Whether a text's strings end at the same place and are the same under any sql_mode, so that it can be sent again after the mode has changed.
-/// (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide otherwise, and EMPTY_STRING_IS_NULL.)
+/// Whether a text's strings end at the same place under any sql_mode, so that it can be sent again after the mode has changed.
+/// (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide otherwise.)
 fn means_the_same_anywhere(text: &[u8]) -> bool {
-    !text.contains(&b'\\') && !text.contains(&b'"') && !has_empty_string(text)
-}
-
-/// Whether a text without backslashes has the literal `''`; two quotes within a string are one of its characters.
-fn has_empty_string(text: &[u8]) -> bool {
-    let quote = |from: usize| Some(from + text.get(from..)?.iter().position(|byte| *byte == b'\'')?);
-    let mut at = 0;
-    while let Some(open) = quote(at) {
-        let mut close = quote(open + 1);
-        while let Some(first) = close.filter(|first| text.get(first + 1) == Some(&b'\'')) {
-            close = quote(first + 2);
-        }
-        match close {
-            Some(close) if close == open + 1 => return true,
-            Some(close) => at = close + 1,
-            None => return false,
-        }
-    }
-    false
+    !text.contains(&b'\\') && !text.contains(&b'"')
 }
 
 #[cfg(test)]

@@ -48,7 +48,8 @@ impl Backend {
         if schema.is_ascii() {
             return self.init_db(schema).await;
         }
-        let of_statements = self.one("SELECT @@character_set_client").await?;
+        // The session's own limit may be 0, and its answers in a character set of two or four bytes.
+        let of_statements = self.one("SELECT @@character_set_client LIMIT 1").await?.replace('\0', "");
         self.one("SET character_set_client = utf8mb4").await?;
         let used = self.init_db(schema).await?;
         self.one(&format!("SET character_set_client = {of_statements}")).await?;

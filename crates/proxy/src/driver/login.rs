@@ -194,8 +194,11 @@ impl Driver {
                 let (before, old) = (std::mem::replace(&mut self.who, who), self.session.wanted.schema());
                 let schema = old.map(<[u8]>::to_vec);
                 self.session = new_session(&self.shared, self.who.schema.clone());
-                // A change of the user does not run init_connect.
-                self.session.wanted.begin_anew();
+                // MariaDB does not run init_connect then. (Without a character set of its own, a session would have another one after a reset; and MySQL's
+                // reset takes no session back to that of its login.)
+                if self.is_mariadb() && self.who.charset != 0 {
+                    self.session.wanted.begin_anew();
+                }
                 self.tell_as_new();
                 self.has_run = false;
                 match self.begin_session().await {
@@ -208,6 +211,10 @@ impl Driver {
                             self.client.untold = schema_change(schema);
                         }
                         self.say_ok(self.seq).await
+                    }
+                    Err(refusal @ Refusal::NotRebuilt(_)) => {
+                        let _ = self.say_refusal(&refusal).await;
+                        END
                     }
                     Err(refusal) => {
                         let said = self.say_refusal(&refusal).await;
@@ -226,10 +233,13 @@ impl Driver {
         }
     }
 
+    fn is_mariadb(&self) -> bool {
+        self.shared.server_version().is_some_and(|version| Flavor::of(&version) == Flavor::MariaDb)
+    }
+
     /// A change of the user was refused. MariaDB's connections go on as the user that they had, MySQL's end.
     fn go_on_as_before(&mut self, said: Result<(), Done>) -> Flow {
-        let is_mariadb = self.shared.server_version().is_some_and(|it| Flavor::of(&it) == Flavor::MariaDb);
-        if !is_mariadb {
+        if !self.is_mariadb() {
             return END;
         }
         self.changes_refused += 1;

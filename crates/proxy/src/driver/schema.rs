@@ -2,6 +2,7 @@
 //! began to use it. Before each statement the schema is tried again, since somebody may have made it again.
 
 use protocol::command::Command;
+use protocol::statement::Recalls;
 use session::command::InFlight;
 use session::exchange::{Event, Loss};
 
@@ -32,6 +33,11 @@ impl Driver {
         }
         let schema = self.session.wanted.schema()?;
         let backend = self.at.backend.as_mut()?;
+        if backend.standing.may_have_unreported() {
+            // Its answer would take the report.
+            return None;
+        }
+        backend.standing.forget(Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::FOUND_ROWS));
         match backend.use_schema(schema).await {
             Ok(None) => {
                 backend.standing.set_lacks_schema(false);

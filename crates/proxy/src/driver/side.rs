@@ -392,6 +392,11 @@ impl Driver {
                 return Err(Unfit::Failed);
             }
         };
+        if backend.standing.lacks_schema() {
+            // It may not exist there yet.
+            self.avoid(lane.node, REFUSED_WAITS);
+            return Err(Unfit::Failed);
+        }
         self.shared.counts.link_made(false);
         let settled = tokio::select! {
             settled = settle(&mut backend, on_primary, within) => settled,
@@ -539,7 +544,7 @@ impl Driver {
         let how = match &relayed {
             _ if was_killed => None,
             Relayed::Lost { how, delivered: Delivered::Nothing } => Some(how.clone()),
-            Relayed::Refused(error) if error.whose() == Whose::Link => {
+            Relayed::Refused(error) if error.speaks_of_a_kill() => {
                 Some(ConnectFailure::Rejected { errno: error.code, message: error.message.clone() })
             }
             _ => None,

@@ -82,7 +82,9 @@ impl Driver {
         self.session.reset(self.shared.login_status());
         self.tell_as_new();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
+            let lacks_schema = backend.standing.lacks_schema();
             backend.standing = self.session.standing(false);
+            backend.standing.set_lacks_schema(lacks_schema);
             self.session.attached(status);
             if self.who.charset == 0 {
                 // After a reset, the server takes a character set of 0 for another one than in a login.

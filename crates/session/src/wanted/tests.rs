@@ -321,17 +321,12 @@ fn of_what_the_server_would_have_said_elsewhere_only_set_transaction_is() {
 }
 
 #[test]
-fn an_empty_string_may_be_null_elsewhere() {
-    for (text, has) in [
-        ("SET @a = ''", true),
-        ("SET @a = 'x', @b = ''", true),
-        ("SET @a = '', @b = 'x'", true),
-        ("SET @a = 'it''s'", false),
-        ("SET @a = ''''", false),
-        ("SET @a = 'x'''", false),
-        ("SET @a = '''x'", false),
-        ("SET @a = 5, @b = 'x'", false),
-    ] {
-        assert_eq!(super::has_empty_string(text.as_bytes()), has, "{text}");
-    }
+fn an_empty_string_is_not_said_again_under_another_mode() {
+    let mut on = On::after(&["SET @a = ''"]);
+    assert_eq!(on.pins(), Pins::NONE);
+    on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
+    assert_eq!(on.pins(), Pins::USER_VARIABLE);
+    let mut on = On::after(&["SET @a = 'x'"]);
+    on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
+    assert_eq!(on.pins(), Pins::NONE);
 }
