@@ -26,6 +26,8 @@ pub struct InFlight {
     pub(crate) several: bool,
     /// It runs code that its text does not show.
     pub(crate) calls: bool,
+    /// Only the beginning of its text was kept, and other statements may follow there.
+    pub(crate) may_set_anything: bool,
     /// It may begin a new transaction after the one that it ends.
     pub(crate) chains: bool,
     /// The client asked for a cursor, so that the rows come when they are fetched.
@@ -63,6 +65,7 @@ impl InFlight {
             recalls: Recalls::NONE,
             several: false,
             calls: false,
+            may_set_anything: false,
             chains: false,
             asks_cursor: false,
             kills_itself: false,

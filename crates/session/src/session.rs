@@ -159,9 +159,9 @@ impl Session {
                 }
                 if !caps.has(Caps::MULTI_STATEMENTS) && begins_with_one_write(text) {
                     scanned.runs_several = false;
-                    scanned.gains = Pins::NONE;
                 }
                 flight.is(&scanned);
+                flight.may_set_anything = !whole && scanned.runs_several;
                 self.note_sequences(&mut flight, text, scanned.kind);
                 if self.wanted.insert_id().is_none() && names_insert_id(text) {
                     // SHOW VARIABLES shows it, too.
@@ -543,7 +543,8 @@ impl Session {
     pub fn ties_lost(&mut self, link: &Standing, flight: &InFlight) -> Pins {
         match flight.scanned.or_else(|| self.executed(flight)) {
             Some(scanned) if !scanned.alone || self.saw_part => {
-                link.pins().union(self.wanted.cut_in_two(&scanned))
+                let unseen = if flight.may_set_anything { Pins::UNNAMED } else { Pins::NONE };
+                link.pins().union(self.wanted.cut_in_two(&scanned)).union(unseen)
             }
             Some(scanned) => {
                 self.wanted.lost_insert_id(&scanned);
@@ -661,7 +662,6 @@ fn cut_off(scanned: Statement) -> Statement {
         runs_several: true,
         alone: false,
         literal_user_variables: false,
-        gains: Pins::UNNAMED,
         insert_id: InsertId::Unknown,
         touches_engines: true,
         ..scanned

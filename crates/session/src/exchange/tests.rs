@@ -359,3 +359,17 @@ fn what_a_text_may_have_set_before_its_node_was_lost_is_not_forgotten_silently()
     let _ = scene.on_event(lost());
     assert_eq!(scene.session.wanted.insert_id(), None);
 }
+
+#[test]
+fn a_text_of_which_only_the_beginning_was_kept_may_have_set_anything() {
+    let told = |caps: Caps| {
+        let mut session = Session::new(None, 2);
+        let payload = [&[Command::QUERY.0][..], b"INSERT INTO t VALUES (1), (2"].concat();
+        let mut link = Standing::default();
+        let next = session.command(&payload, false, caps, Some(&mut link), &|_| Names::Nothing);
+        let Next::Forward(flight) = next else { panic!("{next:?}") };
+        !session.ties_lost(&link, &flight).is_empty()
+    };
+    assert!(told(Caps::PROTOCOL_41 | Caps::MULTI_STATEMENTS));
+    assert!(!told(Caps::PROTOCOL_41), "one INSERT and nothing else");
+}
