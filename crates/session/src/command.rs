@@ -119,6 +119,12 @@ impl InFlight {
         self.kills_itself
     }
 
+    /// By its text it is a read, and what it names may write, or is not known.
+    pub fn is_read_that_may_write(&self) -> bool {
+        self.what.kind == StatementKind::Write
+            && self.scanned.is_some_and(|scanned| scanned.kind == StatementKind::Read)
+    }
+
     /// It may create or change a table without transactions, so that the lists of tables must be read again after it.
     pub fn changes_tables(&self) -> bool {
         self.changes_tables

@@ -41,6 +41,10 @@ const EARLY_ENDS_MAX: u32 = 8;
 /// these errors. Any client can make a node answer with such an error (SIGNAL), so it does not prove that the node cannot serve.
 pub const REFUSALS_MAX: u32 = 5;
 
+/// Why a read gets the error of a write.
+const READ_THAT_MAY_WRITE: &str = "(it is a read that counts as a write, since it may use a view or a function that writes; \
+                                   `understudy doctor` says which privilege would tell)";
+
 /// The server's message to a client whose connection was killed.
 pub const KILLED: &str = "Connection was killed";
 
@@ -713,7 +717,10 @@ impl Exchange {
                 if is_pinned {
                     session.owe(Owed::SessionLost(names));
                 }
-                end(Failure::OutcomeUnknown, "")
+                end(
+                    Failure::OutcomeUnknown,
+                    if self.flight.is_read_that_may_write() { READ_THAT_MAY_WRITE } else { "" },
+                )
             }
             _ if is_pinned => end(Failure::SessionLost, &names),
             LossDecision::Again if self.is_gone => end(Failure::TooLargeToRepeat, ""),

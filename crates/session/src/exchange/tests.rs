@@ -373,3 +373,15 @@ fn a_text_of_which_only_the_beginning_was_kept_may_have_set_anything() {
     assert!(told(Caps::PROTOCOL_41 | Caps::MULTI_STATEMENTS));
     assert!(!told(Caps::PROTOCOL_41), "one INSERT and nothing else");
 }
+
+#[test]
+fn a_read_that_counts_as_a_write_is_told_so() {
+    let detail = |names: Names| {
+        let mut session = Session::new(None, 2);
+        let payload = [&[Command::QUERY.0][..], b"SELECT a FROM t"].concat();
+        let next = session.command(&payload, true, Caps::PROTOCOL_41, None, &|_| names.clone());
+        let Next::Forward(flight) = next else { panic!("{next:?}") };
+        flight.is_read_that_may_write()
+    };
+    assert!(detail(Names::Unknown) && !detail(Names::Nothing));
+}
