@@ -267,10 +267,9 @@ impl Backend {
             }
         }
         if is_without_schema && let Some(schema) = wanted.schema() {
-            match self.use_schema(schema).await.map_err(AttachError::Lost)? {
-                None => {}
-                Some(error) if NO_SCHEMA.contains(&error.code) => self.standing.set_lacks_schema(true),
-                Some(error) => return Err(AttachError::Refused(error)),
+            match self.enter_schema(schema).await.map_err(AttachError::Lost)? {
+                Some(error) if !NO_SCHEMA.contains(&error.code) => return Err(AttachError::Refused(error)),
+                _ => {}
             }
         }
         for statement in wanted.restore() {
@@ -418,15 +417,11 @@ impl Backend {
     ) -> Result<Result<u32, NotPrepared>, ConnectFailure> {
         if self.standing.lacks_schema()
             && let Some(schema) = &now.schema
+            && let Some(error) = self.enter_schema(schema).await?
+            && statement.bound.schema != now.schema
         {
-            match self.use_schema(schema).await? {
-                None => self.standing.set_lacks_schema(false),
-                // From the schema that it was prepared under there would be no way back to none.
-                Some(error) if statement.bound.schema != now.schema => {
-                    return Ok(Err(NotPrepared::Node(error)));
-                }
-                Some(_) => {}
-            }
+            // From the schema that it was prepared under there would be no way back to none.
+            return Ok(Err(NotPrepared::Node(error)));
         }
         let Some(around) = statement.bound.around(now, self.standing.baseline.as_ref()) else {
             return Ok(Err(NotPrepared::NotBound));

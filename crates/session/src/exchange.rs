@@ -587,11 +587,7 @@ impl Exchange {
             LossDecision::Unknown if self.flight.only_waits() => LossDecision::CutShort,
             decision => decision,
         };
-        let pins = if loss.sent && decision != LossDecision::Again {
-            session.ties_lost(link, &self.flight)
-        } else {
-            link.pins()
-        };
+        let pins = if loss.sent { self.ties(decision, session, link) } else { link.pins() };
         let changes_nothing = matches!(decision, LossDecision::Again | LossDecision::CutShort);
         let is_told = loss.delivered != Delivered::Nothing;
         let may_be_killed = changes_nothing && !is_told && loss.sent && !loss.unread && !loss.given_up;
@@ -645,11 +641,8 @@ impl Exchange {
                     {
                         step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: false }))
                     }
-                    LossDecision::Again => {
-                        self.conclude(LossDecision::Again, Delivered::Nothing, session, link.pins())
-                    }
                     decision => {
-                        let pins = session.ties_lost(link, &self.flight);
+                        let pins = self.ties(decision, session, link);
                         self.conclude(decision, Delivered::Nothing, session, pins)
                     }
                 }
@@ -690,6 +683,11 @@ impl Exchange {
         let decision = if decision == LossDecision::Again { LossDecision::CutShort } else { decision };
         let pins = session.ties_lost(link, &self.flight);
         self.conclude(decision, delivered, session, pins)
+    }
+
+    /// What tied the session to a link that was lost after the command was sent.
+    fn ties(&self, decision: LossDecision, session: &mut Session, link: &Standing) -> Pins {
+        if decision == LossDecision::Again { link.pins() } else { session.ties_lost(link, &self.flight) }
     }
 
     /// Carries out the decision after a loss; the link cannot be used any more.

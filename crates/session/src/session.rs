@@ -547,7 +547,7 @@ impl Session {
                 link.pins().union(self.wanted.cut_in_two(&scanned)).union(unseen)
             }
             Some(scanned) => {
-                self.wanted.lost_insert_id(&scanned);
+                self.wanted.may_have_made_id(&scanned);
                 link.pins()
             }
             None => link.pins(),

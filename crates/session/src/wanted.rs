@@ -360,8 +360,7 @@ impl Wanted {
             // Of several statements, the one that releases something may not have run.
             link.pin(if is_one { pins.without(pins.without(ROW_BY_ROW)) } else { statement.gains });
         }
-        // A failed INSERT may have generated an id before it failed, and an error packet does not report one.
-        self.insert_id = statement.insert_id.after_error(self.insert_id);
+        self.may_have_made_id(statement);
         if !statement.alone {
             if statement.sets.has(Sets::TRACKING) {
                 link.must_track();
@@ -381,14 +380,14 @@ impl Wanted {
         }
     }
 
-    /// The link was lost before the statement was answered: it may have made an id.
-    pub fn lost_insert_id(&mut self, statement: &Statement) {
+    /// A statement failed, or its link was lost before it was answered: an INSERT may have made an id, which nothing has reported.
+    pub fn may_have_made_id(&mut self, statement: &Statement) {
         self.insert_id = statement.insert_id.after_error(self.insert_id);
     }
 
     /// The link was lost in the middle of a text of several statements, of which any may have run. Returns what they may have tied to it.
     pub fn cut_in_two(&mut self, statement: &Statement) -> Pins {
-        self.lost_insert_id(statement);
+        self.may_have_made_id(statement);
         // An unanswered part has reported nothing, and what no server reports is kept only at the end of a text.
         let unreported = if statement.sets == Sets::NONE { Pins::NONE } else { Pins::UNNAMED };
         statement.gains.union(unreported)

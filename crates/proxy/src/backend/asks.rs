@@ -56,6 +56,13 @@ impl Backend {
         Ok(used)
     }
 
+    /// The same for the session's own schema, and notes whether the link lacks it.
+    pub async fn enter_schema(&mut self, schema: &[u8]) -> Result<Option<NodeError>, ConnectFailure> {
+        let error = self.use_schema(schema).await?;
+        self.standing.set_lacks_schema(error.is_some());
+        Ok(error)
+    }
+
     async fn init_db(&mut self, schema: &[u8]) -> Result<Option<NodeError>, ConnectFailure> {
         let (end, payload) = self.ask(Command::INIT_DB, schema).await?;
         Ok(matches!(end, End::Err { .. }).then(|| node_error(&payload)))

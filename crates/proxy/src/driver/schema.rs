@@ -38,11 +38,8 @@ impl Driver {
             return None;
         }
         backend.standing.forget(Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::FOUND_ROWS));
-        match backend.use_schema(schema).await {
-            Ok(None) => {
-                backend.standing.set_lacks_schema(false);
-                None
-            }
+        match backend.enter_schema(schema).await {
+            Ok(None) => None,
             Ok(Some(error)) => self.names_schema(flight, command).then_some(Event::NotPrepared(error)),
             Err(how) => Some(self.lost(how, Loss::unsent()).await),
         }
