@@ -30,6 +30,16 @@ impl Said {
     }
 }
 
+/// Whether a text of plain values contains `''` as a whole literal, and not as a quote within one.
+fn has_empty_string(text: &str) -> bool {
+    // Every second piece is within quotes; an empty one between two of these is a doubled quote, where one literal goes on.
+    let pieces: Vec<_> = text.split('\'').collect();
+    (1..pieces.len()).step_by(2).any(|at| {
+        let goes_on = pieces.get(at + 1).is_some_and(|next| next.is_empty()) && at + 2 < pieces.len();
+        pieces[at].is_empty() && !pieces[at - 1].is_empty() && !goes_on
+    })
+}
+
 impl UserVariables {
     /// The statements that were made from a node's answer, without a limit.
     pub(crate) fn read(texts: Vec<String>) -> Self {
@@ -55,9 +65,9 @@ impl UserVariables {
         self.0.iter().any(|known| known.text.contains('\''))
     }
 
-    /// Whether one of these may be empty.
-    pub(crate) fn may_have_empty_strings(&self) -> bool {
-        self.0.iter().any(|known| known.text.contains("''"))
+    /// Whether one of these is empty.
+    pub(crate) fn have_empty_strings(&self) -> bool {
+        self.0.iter().any(|known| has_empty_string(&known.text))
     }
 
     /// In the order in which they are to be sent.

@@ -532,7 +532,7 @@ impl Wanted {
         }
         // Under another character set their texts would mean other strings, and with EMPTY_STRING_IS_NULL an empty one is none.
         let would_differ = CHARSETS.contains(&name) && self.user_variables.have_strings()
-            || name == "sql_mode" && self.user_variables.may_have_empty_strings();
+            || name == "sql_mode" && self.user_variables.have_empty_strings();
         if would_differ {
             // Only the node knows them now.
             self.user_variables = UserVariables::default();

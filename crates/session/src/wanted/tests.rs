@@ -326,7 +326,14 @@ fn an_empty_string_is_not_said_again_under_another_mode() {
     assert_eq!(on.pins(), Pins::NONE);
     on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
     assert_eq!(on.pins(), Pins::USER_VARIABLE);
-    let mut on = On::after(&["SET @a = 'x'"]);
-    on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
-    assert_eq!(on.pins(), Pins::NONE);
+    for without in ["SET @a = 'x'", "SET @a = 'it''s'", "SET @a = '''', @b = 'a''', @c = '''b'"] {
+        let mut on = On::after(&[without]);
+        on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
+        assert_eq!(on.pins(), Pins::NONE, "{without}");
+    }
+    for with in ["SET @a = 'it''s', @b = ''", "SET @a = '', @b = 'x'"] {
+        let mut on = On::after(&[with]);
+        on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
+        assert_eq!(on.pins(), Pins::USER_VARIABLE, "{with}");
+    }
 }
