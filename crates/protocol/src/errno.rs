@@ -4,7 +4,7 @@
 
 mod whose;
 
-pub use whose::{Whose, whose};
+pub use whose::{Whose, is_before_running, whose};
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {

@@ -594,10 +594,8 @@ impl Session {
     /// also come after the work was done; these count as a loss. So does one that may write where nothing is rolled back: a trigger may have done so before
     /// the error came.
     pub fn refused(&mut self, link: &Standing, flight: &InFlight, code: u16) -> LossDecision {
-        let ran = !matches!(
-            code,
-            errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE
-        ) || flight.kind() == StatementKind::Commit
+        let ran = !errno::is_before_running(code)
+            || flight.kind() == StatementKind::Commit
             || flight.several
             || flight.reaches_untransactional;
         self.lost(link, flight, Progress { sent: ran, delivered: false })

@@ -1,13 +1,13 @@
 //! Whose concern an error of a node is: the one table by which a statement is told its error, or waits for a node.
 //!
-//! | whose            | what happens to a statement that gets it                                        |
-//! |------------------|---------------------------------------------------------------------------------|
-//! | the client's     | told as it is, never sent again                                                 |
-//! | somebody's will  | told as it is: a KILL QUERY, or a time limit                                    |
-//! | all nodes'       | told as it is: it would fail in the same way wherever it is sent                |
-//! | the link's       | the node is asked: if it is well, only this connection was ended, and that is told |
-//! | this node's      | the node is asked: another may take the statement, or the same one later         |
-//! | a full node's    | as before, and tried again at the pace of a full node                            |
+//! | whose            | a statement that gets it                                    | a new connection that gets it                 |
+//! |------------------|-------------------------------------------------------------|-----------------------------------------------|
+//! | the client's     | told at once as it is, never sent again                     | told at once                                  |
+//! | somebody's will  | told at once as it is: a KILL QUERY, or a time limit        | told at once                                  |
+//! | all nodes'       | told at once: it would fail in the same way anywhere        | told at once                                  |
+//! | the link's       | the node is asked, 2 s at most. If it is well, only this connection was ended, and that is told | the node is asked; tried again for the hold time |
+//! | this node's      | the node is asked, 2 s at most. If it is well, told. Otherwise tried again where it may be: within the hold time, until five nodes have refused it | the node is asked; tried again for the hold time |
+//! | a full node's    | as before                                                   | tried again for the hold time (a login: 1 s), at the pace of a full node |
 //!
 //! Numbers that are not listed are the client's, which is the safe answer: what is told is not repeated.
 
@@ -68,6 +68,11 @@ pub fn whose(code: u16, message: &[u8]) -> Whose {
         // 1158 to 1161 are the server's view of the network towards its *client*; 1205, 1213 and 3101 are a transaction's bad luck.
         _ => Whose::Client,
     }
+}
+
+/// Whether a node that refuses a statement with this error has not begun to run it. The others of a node may come when the work is done.
+pub fn is_before_running(code: u16) -> bool {
+    matches!(code, UNKNOWN_COM_ERROR | OPTION_PREVENTS_STATEMENT | READ_ONLY_MODE)
 }
 
 /// MariaDB's last words to a connection whose init_connect has failed.
