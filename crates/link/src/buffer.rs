@@ -12,9 +12,10 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-const SMALL: usize = 8 * 1024;
+/// As much as a server collects before it sends (`net_buffer_length`): most answers are read, and passed on, in one piece.
+const SMALL: usize = 16 * 1024;
 const LARGE: usize = 64 * 1024;
-/// Spare buffers of [`SMALL`] bytes that each thread keeps: more than statements that it serves between two waits, and 256 KiB at the most.
+/// Spare buffers of [`SMALL`] bytes that each thread keeps: more than statements that it serves between two waits, and 512 KiB at the most.
 const SPARE_MAX: usize = 32;
 
 thread_local! {
@@ -73,6 +74,13 @@ impl Buffer {
             self.start = 0;
             self.end = 0;
         }
+    }
+
+    /// Drops `n` bytes in the middle, `at` bytes behind the first.
+    pub fn remove(&mut self, at: usize, n: usize) {
+        let from = self.start + at;
+        self.data.copy_within(from + n..self.end, from);
+        self.end -= n;
     }
 
     /// Releases its memory if it is empty. To be called when a connection becomes idle.
@@ -164,6 +172,15 @@ mod tests {
         buffer.consume(usize::MAX - buffer.len() - 1_000_000);
         buffer.rest();
         assert_eq!(buffer.data.len(), 0);
+    }
+
+    #[test]
+    fn what_is_removed_closes_up() {
+        let mut buffer = Buffer { data: b"..abcdef..".to_vec(), start: 2, end: 8 };
+        buffer.remove(1, 2);
+        assert_eq!(buffer.bytes(), b"adef");
+        buffer.remove(2, 2);
+        assert_eq!(buffer.bytes(), b"ad");
     }
 
     #[tokio::test]

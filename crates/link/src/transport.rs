@@ -5,7 +5,7 @@
 //! bytes that have not been read yet.
 
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::pin::{Pin, pin};
@@ -62,6 +62,15 @@ impl Transport {
         match self {
             Transport::Tcp(stream) => stream.try_write(bytes),
             Transport::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// [`Transport::try_write`] of two pieces, one behind the other.
+    pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        let pieces = [IoSlice::new(first), IoSlice::new(second)];
+        match self {
+            Transport::Tcp(stream) => stream.try_write_vectored(&pieces),
+            Transport::Unix(stream) => stream.try_write_vectored(&pieces),
         }
     }
 

@@ -38,6 +38,8 @@ const SHOWN: usize = 4;
 
 /// At most this much session tracking, which an EOF packet cannot carry, waits for the next OK packet.
 const UNTOLD_BYTES_MAX: usize = 64 * 1024;
+/// Up to this many bytes, what follows packets that were made is copied behind them; more is sent beside them.
+const JOINED_MAX: usize = 1024;
 /// A buffer of at most this many bytes is kept from one answer to the next.
 const MADE_KEPT_MAX: usize = 4 * 1024;
 
@@ -338,17 +340,26 @@ impl Relay<'_> {
         if at.made.is_empty() && ready.is_empty() {
             return Ok(());
         }
-        let bytes = if at.made.is_empty() {
-            ready
-        } else {
-            at.made.extend_from_slice(ready);
-            &at.made
-        };
-        let cut = self.cut_at();
-        write(self.client, self.backend, self.card, bytes, at.delivered, cut).await?;
-        if goes_on {
-            at.delivered = after(bytes, at.delivered);
+        let then = if goes_on { after(ready, after(&at.made, at.delivered)) } else { at.delivered };
+        let mut written = 0;
+        if !at.made.is_empty() && ready.len() > JOINED_MAX {
+            written = match self.client.stream.try_write_both(&at.made, ready) {
+                Ok(n) => n,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+                Err(_) => return Err(Relayed::ClientGone),
+            };
         }
+        if written < at.made.len() + ready.len() {
+            let bytes = if at.made.is_empty() {
+                ready
+            } else {
+                at.made.extend_from_slice(ready);
+                &at.made
+            };
+            let cut = self.cut_at();
+            write(self.client, self.backend, self.card, bytes, written, at.delivered, cut).await?;
+        }
+        at.delivered = then;
         at.made.clear();
         self.backend.link.buffer.consume(at.ready);
         at.ready = 0;
@@ -372,13 +383,26 @@ impl Relay<'_> {
                 return Err(Relayed::NotFollowed { delivered: at.delivered });
             }
         };
-        self.make_ready(at);
+        let from = at.made.len();
         match instead {
             Instead::AsItIs => {}
             Instead::Eof => put_eof_packet(&mut at.made, seq, warnings, flags),
             Instead::Packet(payload) => put_packet(&mut at.made, &mut { seq }, &payload),
         }
-        self.backend.link.buffer.consume(len);
+        let buffer = &mut self.backend.link.buffer;
+        let packet = &at.made[from..];
+        if packet.len() <= len {
+            // In its place, so that the rows before it need not be copied.
+            buffer.bytes_mut()[at.ready..at.ready + packet.len()].copy_from_slice(packet);
+            at.ready += packet.len();
+            buffer.remove(at.ready, len - packet.len());
+            at.made.truncate(from);
+        } else {
+            let packet = at.made.split_off(from);
+            self.make_ready(at);
+            at.made.extend_from_slice(&packet);
+            self.backend.link.buffer.consume(len);
+        }
         Ok(())
     }
 
@@ -402,7 +426,7 @@ impl Relay<'_> {
             let piece = left.min(self.backend.link.buffer.len());
             let bytes = &self.backend.link.buffer.bytes()[..piece];
             let cut = self.cut_at();
-            write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket, cut).await?;
+            write(self.client, self.backend, self.card, bytes, 0, Delivered::PartOfPacket, cut).await?;
             self.backend.link.buffer.consume(piece);
             left -= piece;
             at.delivered = Delivered::PartOfPacket;
@@ -469,20 +493,21 @@ impl Relay<'_> {
     }
 }
 
-/// Writes bytes to the client. While it does not read them, the node's link and the lane are watched: a client that reads nothing must not
+/// Writes bytes to the client, which has the first `already` of them. While it does not read them, the node's link and the lane are watched: a client that reads nothing must not
 /// keep a node from becoming quiet.
 async fn write(
     client: &mut Client,
     backend: &Backend,
     card: &Card,
     bytes: &[u8],
+    already: usize,
     before: Delivered,
     cut: Cut,
 ) -> Passed {
-    let mut written = match client.stream.try_write(bytes) {
-        Ok(n) if n == bytes.len() => return Ok(()),
-        Ok(n) => n,
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+    let mut written = match client.stream.try_write(&bytes[already..]) {
+        Ok(n) if already + n == bytes.len() => return Ok(()),
+        Ok(n) => already + n,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => already,
         Err(_) => return Err(Relayed::ClientGone),
     };
     let mut accepted_at = Instant::now();

@@ -4,6 +4,7 @@
 //! to do after a loss ([`Session::lost`]). The driver keeps the bytes. The state that must survive a node is kept here ([`Wanted`]); the
 //! state that one link has is passed with each call ([`Standing`]).
 
+use memchr::{memchr_iter, memchr2_iter};
 use protocol::capability::Caps;
 use protocol::command::{self, Command, LAST_PREPARED};
 use protocol::errno;
@@ -668,17 +669,26 @@ fn cut_off(scanned: Statement) -> Statement {
 
 /// Whether a text may draw a number from a sequence.
 fn draws(text: &[u8]) -> bool {
-    has(text, b"nextval") || has(text, b"next value")
+    // In both, the rarest letter is the third.
+    with_both_cases(text, b'x')
+        .any(|at| begins_at(text, at, 2, b"nextval") || begins_at(text, at, 2, b"next value"))
 }
 
 /// Whether a text names one of the variables for LAST_INSERT_ID().
 fn names_insert_id(text: &[u8]) -> bool {
-    has(text, b"last_insert_id") || has(text, b"identity")
+    memchr_iter(b'_', text).any(|at| begins_at(text, at, 4, b"last_insert_id"))
+        || with_both_cases(text, b'y').any(|at| begins_at(text, at, 7, b"identity"))
 }
 
-/// Whether a text contains a word, in either case.
-fn has(text: &[u8], what: &[u8]) -> bool {
-    text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what))
+/// Where a letter stands in a text, small or capital.
+fn with_both_cases(text: &[u8], letter: u8) -> impl Iterator<Item = usize> + '_ {
+    memchr2_iter(letter, letter.to_ascii_uppercase(), text)
+}
+
+/// Whether `word`, in either case, begins `before` bytes before `at`.
+fn begins_at(text: &[u8], at: usize, before: usize, word: &[u8]) -> bool {
+    let found = at.checked_sub(before).and_then(|begin| text.get(begin..begin + word.len()));
+    found.is_some_and(|found| found.eq_ignore_ascii_case(word))
 }
 
 /// Whether an OK packet may carry an insert id: after a one-byte row count, a zero means none.

@@ -495,3 +495,19 @@ fn an_insert_id_that_a_part_of_an_answer_left_is_not_known_from_an_eof() {
     session.session.part(&mut session.link, &flight, &eof, CAPS);
     assert_eq!(session.session.wanted.insert_id(), None);
 }
+
+#[test]
+fn words_are_found_in_both_cases_and_at_both_ends() {
+    for text in ["NEXTVAL(s)", "SELECT nextval", "NEXT VALUE FOR s", "x next value", "xXnextvalx"] {
+        assert!(draws(text.as_bytes()), "{text}");
+    }
+    for text in ["next  value", "SELECT x", "nextva", "extval(s)", "x", ""] {
+        assert!(!draws(text.as_bytes()), "{text}");
+    }
+    for text in ["LAST_INSERT_ID()", "@@identity", "@@Last_Insert_Id", "y IDENTITY"] {
+        assert!(names_insert_id(text.as_bytes()), "{text}");
+    }
+    for text in ["last_insert_i", "dentity", "_", "y", "a_b_c_d ORDER BY y", ""] {
+        assert!(!names_insert_id(text.as_bytes()), "{text}");
+    }
+}
