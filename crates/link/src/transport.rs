@@ -44,9 +44,17 @@ impl Transport {
         }
     }
 
-    /// Waits until there is something to read, or the end. Consumes no bytes, and holds no buffer meanwhile. Cancel safe.
+    /// Waits until there is something to read, or the end. Consumes no bytes, holds no buffer meanwhile, and takes no place in a list of
+    /// those who wait: for the one task that reads. Cancel safe.
     pub async fn readable(&self) -> io::Result<()> {
-        self.ready().await.map(drop)
+        poll_fn(|context| self.poll_read_ready(context)).await
+    }
+
+    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Transport::Tcp(stream) => stream.poll_read_ready(context),
+            Transport::Unix(stream) => stream.poll_read_ready(context),
+        }
     }
 
     /// Waits until something can be written. Cancel safe.
@@ -110,11 +118,7 @@ impl Transport {
     /// Ready when bytes wait to be read, which stay where they are (`true`), or none will come any more (`false`).
     fn poll_has_bytes(&self, context: &mut Context<'_>) -> Poll<bool> {
         loop {
-            let ready = match self {
-                Transport::Tcp(stream) => stream.poll_read_ready(context),
-                Transport::Unix(stream) => stream.poll_read_ready(context),
-            };
-            if ready!(ready).is_err() {
+            if ready!(self.poll_read_ready(context)).is_err() {
                 return Poll::Ready(false);
             }
             let peek = || self.socket().peek(&mut [MaybeUninit::uninit()]);

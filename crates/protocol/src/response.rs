@@ -31,7 +31,7 @@ use std::fmt;
 use crate::capability::Caps;
 use crate::command::Command;
 use crate::ok::{EOF, ERR, ErrPacket, OK, OkPacket, status};
-use crate::packet::{Fields, Malformed, PAYLOAD_MAX};
+use crate::packet::{Fields, HEADER_LEN, Head, Malformed, PAYLOAD_MAX};
 
 /// The code of an ERR packet that reports progress and is none.
 const PROGRESS: u16 = 0xFFFF;
@@ -312,6 +312,32 @@ impl Answer {
     #[inline]
     fn is_end(&self, len: usize) -> bool {
         if self.caps.has(Caps::DEPRECATE_EOF) { len < PAYLOAD_MAX } else { len < EOF_BELOW }
+    }
+
+    /// Takes the rows at the front of `packets` that are whole, as [`Answer::step`] would one by one, and returns their length with their
+    /// heads. `renumber` is added to the number of each.
+    #[inline]
+    pub fn whole_rows(&mut self, packets: &mut [u8], renumber: u8) -> usize {
+        if self.expect != Expect::Rows || self.continues {
+            return 0;
+        }
+        let mut at = 0;
+        while let Some(head) = Head::peek(&packets[at..]) {
+            let end = at + HEADER_LEN + head.len;
+            // What begins like an end is looked at closely, and so is what goes on in a further packet.
+            let first = packets.get(at + HEADER_LEN).copied();
+            if end > packets.len() || head.len >= PAYLOAD_MAX || matches!(first, None | Some(EOF | ERR)) {
+                break;
+            }
+            packets[at + HEADER_LEN - 1] = head.seq.wrapping_add(renumber);
+            self.rows += 1;
+            at = end;
+        }
+        if at > 0 {
+            self.started = true;
+            self.leaves_out_eof = false;
+        }
+        at
     }
 
     /// Takes the next packet: its payload's length and its first bytes, at least as many as [`Answer::need`] asked for.

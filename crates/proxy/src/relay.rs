@@ -190,6 +190,7 @@ impl Relay<'_> {
     /// Handles the packets in the buffer, until something else is needed.
     fn packets(&mut self, at: &mut At) -> Result<Wants, Relayed> {
         loop {
+            self.take_rows(at);
             let bytes = self.backend.link.buffer.bytes();
             let Some(head) = Head::peek(&bytes[at.ready..]) else { return Ok(Wants::More) };
             let len = HEADER_LEN + head.len;
@@ -262,6 +263,17 @@ impl Relay<'_> {
                 }
             }
         }
+    }
+
+    /// Makes the rows ready that follow what is ready.
+    #[inline]
+    fn take_rows(&mut self, at: &mut At) {
+        if at.older.as_ref().is_some_and(|older| older.is_due) {
+            return;
+        }
+        let renumber = at.older.as_ref().map_or(0, |older| older.number(0));
+        let following = &mut self.backend.link.buffer.bytes_mut()[at.ready..];
+        at.ready += at.answer.whole_rows(following, renumber);
     }
 
     /// What the client gets in place of the OK packet `payload` with these status flags.

@@ -353,4 +353,43 @@ proptest! {
             }
         }
     }
+
+    /// Rows that are taken together leave what they leave one by one: the same count, the same next step, the same bytes but for the numbers.
+    #[test]
+    fn rows_together_are_rows_one_by_one(
+        caps in prop_oneof![Just(OLD), Just(NEW)],
+        firsts in proptest::collection::vec(prop_oneof![8 => Just(1_u8), 1 => Just(0), 1 => Just(0xFB), 1 => Just(EOF), 1 => Just(ERR)], 0..9),
+        lengths in proptest::collection::vec(0_usize..12, 9), cut in 0_usize..60, renumber in any::<u8>()) {
+        let mut together = Answer::new(Command::QUERY, caps);
+        follow(&mut together, &[b"\x01", COLUMN]).unwrap();
+        if !caps.has(Caps::DEPRECATE_EOF) {
+            follow(&mut together, &[&eof_of(2)]).unwrap();
+        }
+        let mut one_by_one = together.clone();
+        let mut bytes = vec![];
+        for (first, length) in firsts.iter().zip(lengths) {
+            let mut payload = vec![*first; length];
+            payload.truncate(length);
+            crate::packet::put_packet(&mut bytes, &mut 250, &payload);
+        }
+        bytes.truncate(cut);
+        let mut taken = bytes.clone();
+        let length = together.whole_rows(&mut taken, renumber);
+        let mut at = 0;
+        while at < length {
+            let head = Head::peek(&bytes[at..]).unwrap();
+            let payload = &bytes[at + HEADER_LEN..at + HEADER_LEN + head.len];
+            prop_assert_eq!(one_by_one.step(head.len, payload).unwrap(), Step::More);
+            bytes[at + HEADER_LEN - 1] = head.seq.wrapping_add(renumber);
+            at += HEADER_LEN + head.len;
+        }
+        prop_assert_eq!(at, length);
+        prop_assert_eq!(&taken, &bytes);
+        prop_assert_eq!(format!("{together:?}"), format!("{one_by_one:?}"));
+        // What is left does not begin with a whole row.
+        if let Some(head) = Head::peek(&bytes[at..]) {
+            let rest = &bytes[at + HEADER_LEN..];
+            prop_assert!(rest.len() < head.len || head.len == 0 || rest[0] == EOF || rest[0] == ERR);
+        }
+    }
 }
