@@ -3,17 +3,19 @@
 //! which nothing is silently otherwise.
 //!
 //! ```text
-//!   moved  ── proxy ──┬── door ──┬── server      a door breaks a link at a given packet of an answer
-//!                     └── door ──┘               two doors: two nodes with the same data
+//!   moved  ── proxy ──┬── door ── node           a door breaks a link at a given packet of an answer
+//!                     └── door ── node           both nodes have the same data, or are one server: see `ground.rs`
 //!   control ─────────────────────── a server of its own, which does the same
 //! ```
 //!
+//! On one server everything is tried; on the other grounds the losses between two steps, and with `SITUATIONS=all` everything as well.
 //! `SITUATION=words` runs those whose name has these words, and prints each difference in full.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 #[path = "../bench/mod.rs"]
 mod bench;
 mod door;
+mod ground;
 mod judge;
 mod run;
 mod script;
@@ -28,6 +30,7 @@ use std::time::{Duration, Instant};
 use door::Trap;
 use fixture::Server;
 use fixture::client::{Client, Part, Reply};
+use ground::{Ground, Nodes};
 use judge::{Course, Judgement, Known, is_last, judge, statements};
 use protocol::capability::Caps;
 use protocol::ok::status::IN_TRANS;
@@ -67,31 +70,39 @@ impl fmt::Display for Loss {
 }
 
 struct Stage {
+    ground: Ground,
     traffic: Traffic,
-    behind: Server,
     apart: Server,
-    hands: [Client; 2],
+    hand: Client,
+    /// The losses within an answer, too, and all forms of an answer.
+    is_all: bool,
 }
 
 impl Stage {
-    async fn set() -> Stage {
-        let options = ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0"];
-        let (behind, apart) = (Server::start(&options), Server::start(&options));
-        for server in [&behind, &apart] {
-            server.sql(THINGS);
-        }
-        let hands = [Client::connect(behind.address()).await, Client::connect(apart.address()).await];
-        Stage { traffic: Traffic::before(behind.address()).await, behind, apart, hands }
+    async fn set(ground: Ground) -> Stage {
+        let apart = Nodes::apart(ground);
+        let hand = Client::connect(apart.address()).await;
+        let is_all =
+            ground == Ground::OneServer || std::env::var("SITUATIONS").is_ok_and(|which| which == "all");
+        Stage { ground, traffic: Traffic::before(ground).await, apart, hand, is_all }
+    }
+
+    /// Whether this form of an answer is compared.
+    fn has_form(&self, caps: Caps) -> bool {
+        // What is told of a change has the GTID of the server where it was made.
+        let tells_gtids =
+            caps.has(Caps::SESSION_TRACK) && matches!(self.ground, Ground::Replication | Ground::Split);
+        caps == Caps::DEPRECATE_EOF || self.is_all && !tells_gtids
     }
 
     /// The steps with this loss, through the proxy; and whether it came to the loss.
     async fn moved(&mut self, of: &Situation, caps: Caps, steps: &[Step], loss: Loss) -> (Vec<Told>, bool) {
         for sql in &of.given {
-            self.hands[0].run(sql).await;
+            self.traffic.given(sql).await;
         }
         let told = self.through(of, caps, steps, loss).await;
         for sql in &of.after {
-            self.hands[0].run(sql).await;
+            self.traffic.given(sql).await;
         }
         told
     }
@@ -99,7 +110,7 @@ impl Stage {
     async fn through(&mut self, of: &Situation, caps: Caps, steps: &[Step], loss: Loss) -> (Vec<Told>, bool) {
         let mut options = of.login.clone();
         options.caps = options.caps | caps;
-        let (near, server) = (self.traffic.address(), self.behind.address());
+        let (near, server) = (self.traffic.address(), self.traffic.server());
         let mut run = match Run::begin(near, server, &options).await {
             Ok(run) => run,
             Err(told) => return (vec![told], true),
@@ -114,10 +125,14 @@ impl Stage {
                 Loss::During(packets, verdict) if of.lost_at == Some(at) => {
                     let trap = |request| Trap { request, packets, sprung: sprung.clone() };
                     self.traffic.judge(verdict);
-                    self.traffic.door().set(request(step).map(trap));
+                    // Whichever node gets it.
+                    for door in &self.traffic.doors {
+                        door.set(request(step).map(&trap));
+                    }
                 }
                 _ => {}
             }
+            run.server = self.traffic.server();
             let began = Instant::now();
             let mut said = run.step(step).await;
             if began.elapsed() > SOON {
@@ -142,7 +157,7 @@ impl Stage {
     /// The same steps straight at the server apart, but for what the course does in place of some.
     async fn control(&mut self, of: &Situation, caps: Caps, steps: &[Step], course: &Course) -> Vec<Told> {
         for sql in &of.given {
-            self.hands[1].run(sql).await;
+            self.hand.run(sql).await;
         }
         let mut options = of.login.clone();
         options.caps = options.caps | caps;
@@ -169,13 +184,17 @@ impl Stage {
                     let is_open = run.step(&ping).await.reply.status().unwrap_or_default() & IN_TRANS != 0;
                     if instead.rolls_back && is_open {
                         run.say(b"ROLLBACK").await;
+                        if self.ground != Ground::OneServer {
+                            // What a row that was rolled back had of a counter is gone only on the server where it was.
+                            self.hand.run("ALTER TABLE shop.t AUTO_INCREMENT = 1").await;
+                        }
                     }
                     told.push(Told { reply: Reply { parts: vec![] }, bytes: vec![] });
                 }
             }
         }
         for sql in &of.after {
-            self.hands[1].run(sql).await;
+            self.hand.run(sql).await;
         }
         told
     }
@@ -211,12 +230,21 @@ impl Stage {
         let mut wrong = vec![];
         for (list, steps) in lists(of).iter().enumerate() {
             for (form, caps) in FORMS {
+                // What is told of a change has the GTID of the server where it was made.
+                let tells_gtids = matches!(self.ground, Ground::Replication | Ground::Split);
+                if !self.is_all && caps != Caps::DEPRECATE_EOF || tells_gtids && caps.has(Caps::SESSION_TRACK)
+                {
+                    continue;
+                }
                 let mut known = Known::new();
                 let mut found: Vec<(Loss, Option<Vec<String>>)> = vec![];
                 found.push((Loss::Nothing, self.compare(of, caps, steps, Loss::Nothing, &mut known).await));
                 // With changes told along, a loss shows nothing that it does not show without.
-                let losses =
-                    if caps.has(Caps::SESSION_TRACK) { vec![] } else { losses(of, list, steps, &known) };
+                let losses = if caps.has(Caps::SESSION_TRACK) {
+                    vec![]
+                } else {
+                    losses(of, list, steps, &known, self.is_all)
+                };
                 for loss in losses {
                     found.push((loss, self.compare(of, caps, steps, loss, &mut known).await));
                 }
@@ -249,13 +277,16 @@ const FORMS: [(&str, Caps); 3] = [
 ];
 
 /// All losses that this list of steps can meet.
-fn losses(of: &Situation, list: usize, steps: &[Step], known: &Known) -> Vec<Loss> {
+fn losses(of: &Situation, list: usize, steps: &[Step], known: &Known, is_all: bool) -> Vec<Loss> {
     let last = of.steps.len();
     // With a list for each question the other places were tried with the first.
     let first = if list > 0 { last } else { 1 };
     let mut losses = vec![];
     for place in first..=last.min(steps.len() - 1) {
         losses.extend([Leave::HandedOver, Leave::Lost].map(|how| Loss::Between(place, how)));
+    }
+    if !is_all {
+        return losses;
     }
     let answer = of.lost_at.and_then(|at| known.get(&vec![])?.get(at));
     for packets in answer.map(|told| boundaries(&told.bytes)).unwrap_or_default() {
@@ -298,14 +329,14 @@ fn boundaries(answer: &[u8]) -> Vec<usize> {
 }
 
 /// What is wrong with what was found, given the marks.
-fn unlike_marked(of: &Situation, found: &[String]) -> Vec<String> {
+fn unlike_marked(of: &Situation, found: &[String], is_all: bool) -> Vec<String> {
     let mut out = vec![];
     for what in found {
         if !of.defects.iter().any(|defect| what.contains(&defect.shows)) {
             out.push(format!("{}: {what}", of.name));
         }
     }
-    for defect in &of.defects {
+    for defect in of.defects.iter().filter(|_| is_all) {
         if !found.iter().any(|what| what.contains(&defect.shows)) {
             let (shows, sentence) = (&defect.shows, &defect.sentence);
             out.push(format!("{}: mended, and its mark is to go: \"{shows}\" {sentence}", of.name));
@@ -316,12 +347,38 @@ fn unlike_marked(of: &Situation, found: &[String]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_is_told_of_its_session_is_true() {
+    play(Ground::OneServer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_galera_as_well() {
+    play(Ground::Galera).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_primary_and_its_replica_as_well() {
+    play(Ground::Replication).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_reads_are_split_off_as_well() {
+    play(Ground::Split).await;
+}
+
+async fn play(ground: Ground) {
     let wanted = std::env::var("SITUATION").ok();
     let situations = script::read(SITUATIONS);
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::set(ground).await;
     let (mut wrong, mut marked, mut times) = (vec![], vec![], BTreeMap::new());
-    for of in situations.iter().filter(|of| wanted.as_ref().is_none_or(|word| of.name.contains(word))) {
+    let is_played = |of: &&Situation| {
+        wanted.as_ref().is_none_or(|word| of.name.contains(word))
+            && !(of.is_unlike_galera && ground == Ground::Galera)
+    };
+    for of in situations.iter().filter(is_played) {
         let began = Instant::now();
+        if stage.is_all {
+            println!("{}", of.name);
+        }
         let found = stage.situation(of).await;
         times.insert(began.elapsed(), &of.name);
         if began.elapsed() > SOON {
@@ -330,7 +387,7 @@ async fn what_a_client_is_told_of_its_session_is_true() {
         if wanted.is_some() {
             println!("--- {}\n{}", of.name, found.join("\n"));
         }
-        wrong.extend(unlike_marked(of, &found));
+        wrong.extend(unlike_marked(of, &found, FORMS.iter().all(|(_, caps)| stage.has_form(*caps))));
         marked.extend(of.defects.iter().map(|defect| format!("{}: {}", of.name, defect.sentence)));
     }
     let slowest: Vec<_> = times.iter().rev().take(5).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fixture::client::{Client, ClientOptions, Column, Cursor, Part, Prepared, Reply};
 
 use protocol::capability::Caps;
-use protocol::ok::status::{NO_GOOD_INDEX_USED, NO_INDEX_USED};
+use protocol::ok::status::{MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
 use protocol::packet::{HEADER_LEN, Head};
 
 use crate::script::{Step, What};
@@ -47,8 +47,8 @@ pub struct Run {
     client: Client,
     /// Where the client connected, for its companions.
     near: SocketAddr,
-    /// The server itself.
-    server: SocketAddr,
+    /// The server itself, where an administrator is.
+    pub server: SocketAddr,
     statements: Vec<Option<Prepared>>,
     columns: Vec<Column>,
     /// Said to a server straight, at the start of every session.
@@ -104,7 +104,7 @@ impl Run {
             self.client.query(self.first).await;
             self.client.tape = Some(vec![]);
         }
-        without_index_flags(&mut bytes);
+        without_early_flags(&mut bytes);
         Told { reply, bytes }
     }
 
@@ -232,16 +232,19 @@ async fn running(root: &mut Client, sql: &[u8]) -> String {
     }
 }
 
-/// The EOF behind the columns comes before the rows: with what the server knows of indexes then, or, where the proxy makes it, with what is in sight.
-fn without_index_flags(packets: &mut [u8]) {
+/// The EOF behind the columns comes before the rows: with what the server knows of indexes and of further results then, or, where the proxy
+/// makes it, with what is in sight. Clients go by the one behind the rows.
+fn without_early_flags(packets: &mut [u8]) {
     const OF_INDEXES: u16 = NO_GOOD_INDEX_USED | NO_INDEX_USED;
-    let mut at = 0;
+    let (mut at, mut is_behind_rows) = (0, true);
     while let Some(head) = packets.get(at..).and_then(Head::peek) {
         let next = at + HEADER_LEN + head.len;
         if let Some([0xFE, _, _, flags @ ..]) = packets.get_mut(at + HEADER_LEN..next)
             && let [low, high] = flags
         {
-            [*low, *high] = (u16::from_le_bytes([*low, *high]) & !OF_INDEXES).to_le_bytes();
+            is_behind_rows = !is_behind_rows;
+            let early = if is_behind_rows { OF_INDEXES } else { OF_INDEXES | MORE_RESULTS };
+            [*low, *high] = (u16::from_le_bytes([*low, *high]) & !early).to_le_bytes();
         }
         at = next;
     }

@@ -15,6 +15,8 @@ pub struct Situation {
     pub questions: Vec<Step>,
     /// Each question is asked in a run of its own.
     pub is_apart: bool,
+    /// On Galera the server itself does it otherwise.
+    pub is_unlike_galera: bool,
     pub defects: Vec<Defect>,
 }
 
@@ -58,6 +60,8 @@ pub enum What {
     Killed(String, Vec<u8>),
 }
 
+const UNLIKE_GALERA: &str = "unlike galera";
+
 /// All situations of the file.
 pub fn read(text: &str) -> Vec<Situation> {
     let mut all = vec![];
@@ -71,7 +75,7 @@ pub fn read(text: &str) -> Vec<Situation> {
         for row in rows {
             let cells: Vec<&str> = row[2..].split(" | ").map(str::trim).collect();
             let (defects, cells): (Vec<&str>, Vec<&str>) =
-                cells.into_iter().partition(|cell| cell.starts_with("defect "));
+                cells.into_iter().partition(|cell| cell.starts_with("defect ") || *cell == UNLIKE_GALERA);
             let mut body: Vec<String> = body.iter().map(ToString::to_string).collect();
             let mut used = vec![false; cells.len()];
             for line in &mut body {
@@ -104,6 +108,7 @@ fn situation(lines: &[&str]) -> Situation {
         lost_at: None,
         questions: vec![],
         is_apart: false,
+        is_unlike_galera: false,
         defects: vec![],
     };
     for line in &lines[1..] {
@@ -114,6 +119,7 @@ fn situation(lines: &[&str]) -> Situation {
             "given" => made.given.push(rest.to_owned()),
             "after" => made.after.push(rest.to_owned()),
             "apart" => made.is_apart = true,
+            "unlike" => made.is_unlike_galera = true,
             "defect" => made.defects.push(defect(rest)),
             "?" => made.questions.push(step(rest, &made.login)),
             "!" => {

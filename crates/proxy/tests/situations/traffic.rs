@@ -1,20 +1,19 @@
-//! A proxy before two doors of one server, and the least of a manager.
-//!
-//! The two doors are two nodes to the proxy, and their data is always the same; a session's state is in its link, as on two servers.
+//! A proxy before two doors, and the least of a manager. The doors are two nodes to the proxy; what is behind them is the [`Ground`].
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol::native;
-use proxy::Handle;
-use tokio::sync::watch;
+use proxy::{Handle, Inputs, Split};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
 use topology::routes::{Lane, LaneState, Routes};
 
-use crate::bench::{Bench, lane, routes_of, settings};
+use crate::bench::{lane, routes_of, settings};
 use crate::door::Door;
+use crate::ground::{Ground, Nodes};
 
 /// For how long a lane that is handed over may have sessions that cannot go; their links are broken then, as by an operator's order.
 const HAND_OVER_TIME: Duration = Duration::from_millis(60);
@@ -42,12 +41,17 @@ struct Lanes {
     verdict: Verdict,
 }
 
+/// For so long a read waits on a replica, which has everything within milliseconds.
+const READ_WAIT: Duration = Duration::from_secs(2);
+
 /// See the head of this file.
 pub struct Traffic {
     pub doors: [Door; 2],
+    nodes: Arc<AsyncMutex<Nodes>>,
     pub proxy: Handle,
+    behind: [SocketAddr; 2],
     lanes: Arc<Mutex<Lanes>>,
-    routes: Arc<watch::Sender<Arc<Routes>>>,
+    routes: Arc<Published>,
     /// The newest version that its open lane was quiet in.
     quiet: watch::Receiver<u64>,
 }
@@ -68,52 +72,87 @@ impl Lanes {
         routes_now(self.version, self.all.clone())
     }
 
-    /// The other lane is opened in place of the present one.
-    fn leave(&mut self, is_lost: bool) {
+    /// The present lane is shut.
+    fn shut(&mut self, is_lost: bool) {
         let old = &mut self.all[self.at];
         let lost_epoch = if is_lost { Some(old.epoch) } else { old.lost_epoch };
         let (state, epoch) = (LaneState::Shut, old.epoch + 1);
         *old = Lane { state, epoch, lost_epoch, looked: 0, refused: 0, ..old.clone() };
+    }
+
+    /// The other lane is opened in place of the present one.
+    fn open_other(&mut self) {
         self.at = 1 - self.at;
         self.all[self.at].state = LaneState::Open;
+    }
+
+    /// The routes of reads: to the lane that does not write.
+    fn of_reads(&self) -> Arc<Routes> {
+        let mut lanes = self.all.clone();
+        for (at, lane) in lanes.iter_mut().enumerate() {
+            lane.state = if at == self.at { LaneState::Shut } else { LaneState::Open };
+            lane.epoch = self.version;
+        }
+        routes_now(self.version, lanes)
+    }
+}
+
+/// What the proxy hears.
+struct Published {
+    routes: watch::Sender<Arc<Routes>>,
+    of_reads: watch::Sender<Arc<Routes>>,
+}
+
+impl Published {
+    /// Says what the lanes are now; the version.
+    fn say(&self, lanes: &mut Lanes) -> u64 {
+        let routes = lanes.next();
+        self.of_reads.send_replace(lanes.of_reads());
+        self.routes.send_replace(routes);
+        lanes.version
     }
 }
 
 impl Traffic {
-    /// Before the server at this address.
-    pub async fn before(node: SocketAddr) -> Traffic {
-        let doors = [Door::before(node).await, Door::before(node).await];
-        let mut lanes: Vec<Lane> =
+    /// Before the nodes of this ground.
+    pub async fn before(ground: Ground) -> Traffic {
+        let nodes = Nodes::start(ground).await;
+        let behind = nodes.addresses();
+        let doors = [Door::before(behind[0]).await, Door::before(behind[1]).await];
+        let mut all: Vec<Lane> =
             (0..2).map(|number| lane(number, doors[number].address, LaneState::Shut, 1)).collect();
-        lanes[0].state = LaneState::Open;
+        all[0].state = LaneState::Open;
+        let mut lanes = Lanes { all, version: 0, at: 0, verdict: Verdict::Well };
         // The same statement is lost again and again here, and is not to be suspected.
         let settings = proxy::Settings { suspect_time: Duration::ZERO, ..settings() };
-        let Bench { routes, mut facts, proxy } = Bench::new(settings, routes_now(1, lanes.clone()));
-        let lanes = Arc::new(Mutex::new(Lanes { all: lanes, version: 1, at: 0, verdict: Verdict::Well }));
-        let (told_quiet, quiet) = watch::channel(0);
-        let (kept, sender) = (lanes.clone(), routes.clone());
-        tokio::spawn(async move {
-            while let Some(fact) = facts.recv().await {
-                let mut kept = kept.lock().unwrap();
-                match fact {
-                    Fact::TrafficLost { node, epoch, alarm, .. }
-                    | Fact::TrafficRefused { node, epoch, alarm, .. } => {
-                        let at = usize::from(node.0);
-                        if kept.all[at].epoch != epoch || at != kept.at {
-                            continue;
-                        }
-                        match kept.verdict {
-                            Verdict::Well => kept.all[at].looked = alarm,
-                            Verdict::Lost => kept.leave(true),
-                        }
-                        sender.send_replace(kept.next());
-                    }
-                    Fact::Quiesced { version, .. } => drop(told_quiet.send_replace(version)),
-                    _ => {}
-                }
+        let (routes, given) = watch::channel(lanes.next());
+        let (of_reads, of_replicas) = watch::channel(lanes.of_reads());
+        let (tell, facts) = mpsc::channel(100);
+        let inputs = Inputs { routes: given, facts: tell };
+        let proxy = match ground {
+            Ground::Split => {
+                proxy::start_split(settings, inputs, Split { routes: of_replicas, wait_max: READ_WAIT })
             }
-        });
-        Traffic { doors, proxy, lanes, routes, quiet }
+            _ => proxy::start(settings, inputs),
+        };
+        let (told_quiet, quiet) = watch::channel(0);
+        let traffic = Traffic {
+            doors,
+            nodes: Arc::new(AsyncMutex::new(nodes)),
+            proxy: proxy.unwrap(),
+            behind,
+            lanes: Arc::new(Mutex::new(lanes)),
+            routes: Arc::new(Published { routes, of_reads }),
+            quiet,
+        };
+        tokio::spawn(decide(
+            facts,
+            traffic.lanes.clone(),
+            traffic.routes.clone(),
+            traffic.nodes.clone(),
+            told_quiet,
+        ));
+        traffic
     }
 
     /// Where clients connect.
@@ -121,14 +160,20 @@ impl Traffic {
         self.proxy.local_addresses()[0]
     }
 
+    /// The server that takes traffic.
+    pub fn server(&self) -> SocketAddr {
+        self.behind[self.lanes.lock().unwrap().at]
+    }
+
+    /// Said by an administrator on the server that takes traffic.
+    pub async fn given(&self, sql: &str) {
+        let at = self.lanes.lock().unwrap().at;
+        self.nodes.lock().await.given(sql, at).await;
+    }
+
     /// What the manager will say of the next loss.
     pub fn judge(&self, verdict: Verdict) {
         self.lanes.lock().unwrap().verdict = verdict;
-    }
-
-    /// The door of the node that takes traffic.
-    pub fn door(&self) -> &Door {
-        &self.doors[self.lanes.lock().unwrap().at]
     }
 
     /// All traffic leaves the node that has it.
@@ -138,7 +183,9 @@ impl Traffic {
             let quiet = self.quiet.wait_for(|quiet| *quiet >= version);
             let _ = tokio::time::timeout(HAND_OVER_TIME, quiet).await;
         }
-        self.publish(|lanes| lanes.leave(how == Leave::Lost)).await;
+        self.publish(|lanes| lanes.shut(how == Leave::Lost)).await;
+        self.nodes.lock().await.level().await;
+        self.publish(Lanes::open_other).await;
     }
 
     /// Publishes what `change` makes of the lanes, and returns when the proxy has taken it up; the version.
@@ -146,12 +193,57 @@ impl Traffic {
         let version = {
             let mut lanes = self.lanes.lock().unwrap();
             change(&mut lanes);
-            self.routes.send_replace(lanes.next());
-            lanes.version
+            self.routes.say(&mut lanes)
         };
         while self.proxy.stats().await.term < version {
             tokio::task::yield_now().await;
         }
         version
+    }
+}
+
+/// The least of a manager: hears what the proxy finds out, and decides as the test has said.
+async fn decide(
+    mut facts: mpsc::Receiver<Fact>,
+    lanes: Arc<Mutex<Lanes>>,
+    routes: Arc<Published>,
+    nodes: Arc<AsyncMutex<Nodes>>,
+    told_quiet: watch::Sender<u64>,
+) {
+    while let Some(fact) = facts.recv().await {
+        let (node, epoch, alarm) = match fact {
+            Fact::TrafficLost { node, epoch, alarm, .. }
+            | Fact::TrafficRefused { node, epoch, alarm, .. } => (node, epoch, alarm),
+            Fact::Quiesced { version, .. } => {
+                told_quiet.send_replace(version);
+                continue;
+            }
+            _ => continue,
+        };
+        let at = usize::from(node.0);
+        let is_lost = {
+            let mut lanes = lanes.lock().unwrap();
+            if at != lanes.at {
+                // A replica: it is looked at, and is well.
+                lanes.all[at].looked = alarm;
+                routes.say(&mut lanes);
+                continue;
+            }
+            if lanes.all[at].epoch != epoch {
+                continue;
+            }
+            match lanes.verdict {
+                Verdict::Well => lanes.all[at].looked = alarm,
+                Verdict::Lost => lanes.shut(true),
+            }
+            routes.say(&mut lanes);
+            lanes.verdict == Verdict::Lost
+        };
+        if is_lost {
+            nodes.lock().await.level().await;
+            let mut lanes = lanes.lock().unwrap();
+            lanes.open_other();
+            routes.say(&mut lanes);
+        }
     }
 }

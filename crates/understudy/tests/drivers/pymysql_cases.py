@@ -1,0 +1,102 @@
+"""The cases of main.rs with PyMySQL: HOST PORT USER PASSWORD CASE FIRST-ID. Each call's outcome is a line; at NOW the test does its part."""
+import sys
+
+import pymysql
+
+HOST, PORT, USER, PASSWORD, CASE, FIRST = sys.argv[1:]
+FIRST = int(FIRST)
+
+
+def connect():
+    return pymysql.connect(host=HOST, port=int(PORT), user=USER, password=PASSWORD, database="sbtest", read_timeout=60)
+
+
+def told(what, call):
+    try:
+        print(f"{what}: {call()}", flush=True)
+        return True
+    except pymysql.Error as error:
+        print(f"{what}: error {error.args[0]}", flush=True)
+        return False
+
+
+def now():
+    print("NOW", flush=True)
+    sys.stdin.readline()
+
+
+def ask(connection, sql, args=None):
+    with connection.cursor() as cursor:
+        cursor.execute(sql, args)
+        rows = cursor.fetchall()
+        return [list(map(str, row)) for row in rows] if cursor.description else "ok"
+
+
+def insert(connection, at):
+    return ask(connection, "INSERT INTO d VALUES (%s, %s)", (FIRST + at, "it's"))
+
+
+def ping(connection):
+    connection.ping(reconnect=False)
+    return "ok"
+
+
+def commit(connection):
+    connection.commit()
+    return "ok"
+
+
+def lost(pings):
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    now()
+    if pings:
+        told("ping", lambda: ping(one))
+    told("commit", lambda: commit(one))
+
+
+def killed_other():
+    one, other = connect(), connect()
+    other_id = other.thread_id()
+    told("insert", lambda: insert(one, 0))
+    told("kill", lambda: ask(one, f"KILL QUERY {other_id}"))
+    told("commit", lambda: commit(one))
+
+
+def defaults():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    one.close()
+    one = connect()
+    told("insert", lambda: insert(one, 1))
+    told("commit", lambda: commit(one))
+    one.close()
+
+
+def quote():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    for name in ("\\' OR 1=1 -- ", "it's", "a\\"):
+        told("find", lambda: ask(one, "SELECT COUNT(*) FROM d WHERE name = %s", (name,)))
+        told("back", lambda: ask(one, "SELECT HEX(%s)", (name,)))
+
+
+def moved():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    told("commit", lambda: commit(one))
+    now()
+    told("ping", lambda: ping(one))
+    told("insert", lambda: insert(one, 1))
+    told("ping", lambda: ping(one))
+    told("commit", lambda: commit(one))
+
+
+{
+    "lost": lambda: lost(True),
+    "lost_without_ping": lambda: lost(False),
+    "killed_other": killed_other,
+    "defaults": defaults,
+    "quote": quote,
+    "moved": moved,
+}[CASE]()
