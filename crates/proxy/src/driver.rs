@@ -251,7 +251,7 @@ impl Driver {
             });
         match next {
             Next::Forward(flight) => self.forward(flight, command).await,
-            Next::Quit => END,
+            Next::Quit | Next::Close => END,
             Next::Nothing => flow_after(self.client.drop_command(command).await),
             Next::AnswerOk => {
                 if self.client.drop_command(command).await.is_err() {

@@ -220,13 +220,10 @@ async fn a_ping_does_not_hide_a_lost_transaction() {
     pair.old.wait_gone();
     let end = routes(2, &[(&pair.old, LaneState::Shut, 2), (&pair.new, LaneState::Open, 1)]);
     pair.bench.follow(end).await;
-    for _ in 0..2 {
-        assert_eq!(pair.ask(&PING).await, End::Err { code: 1213 });
-    }
-    assert_eq!(errno(pair.client.query("COMMIT", 5 * SECOND).await), 1213);
-    assert!(matches!(pair.ask(&PING).await, End::Ok { .. }));
-    pair.run("INSERT INTO t VALUES (2)").await;
-    assert_eq!(pair.new.sql("SELECT GROUP_CONCAT(id) FROM shop.t"), "2");
+    // Not even an error, which some drivers take for well.
+    pair.client.stream.write_all(&[1, 0, 0, 0, Command::PING.0]).await.unwrap();
+    assert_eq!(timeout(5 * SECOND, pair.client.fill()).await.expect("it ends at once").unwrap_or(0), 0);
+    assert_eq!(pair.new.sql("SELECT COUNT(*) FROM shop.t"), "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

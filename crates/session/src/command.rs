@@ -275,6 +275,9 @@ pub enum Next {
     Nothing,
     /// COM_QUIT.
     Quit,
+    /// The connection is to end without an answer, as at a server that is gone: a ping of a client that is owed an error. Node's `mariadb`
+    /// 3.5.4 reads an error packet as the OK of a ping, finds no transaction in it, sends no COMMIT, and reports that it succeeded.
+    Close,
 }
 
 /// An error that the client's next command gets, because its cause came while no command was running.

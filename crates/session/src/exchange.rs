@@ -18,6 +18,7 @@
 
 use std::time::Duration;
 
+use protocol::command::Command;
 use protocol::errno::{self, Whose};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
@@ -428,6 +429,18 @@ impl Exchange {
 
     /// Handles the result of the last operation. `link`: the state of the session's link, if there is one.
     pub fn on(&mut self, event: Event, session: &mut Session, link: Option<&mut Standing>) -> Step {
+        let step = self.after(event, session, link);
+        match step.op {
+            // There are drivers that take an error packet for the answer to a ping: see `Next::Close`.
+            Op::Finish(Finish::Fail {
+                failure: Failure::RolledBack | Failure::OutcomeUnknown | Failure::SessionLost,
+                ..
+            }) if self.flight.command == Command::PING => Step { op: Op::Finish(Finish::Close), ..step },
+            _ => step,
+        }
+    }
+
+    fn after(&mut self, event: Event, session: &mut Session, link: Option<&mut Standing>) -> Step {
         match event {
             Event::Begin { leased } => match link {
                 // Without a lease the lane would count as quiet while the transaction is open. The link is closed, and the node rolls it back.

@@ -121,6 +121,7 @@ impl Session {
                 }
                 Next::Nothing
             }
+            Next::Forward(flight) if flight.command == Command::PING => Next::Close,
             Next::Forward(flight) if asks_nothing_of_a_transaction(flight.command) => match &self.owed {
                 Some(owed) => Next::Tell(owed.clone()),
                 None => Next::Forward(flight),

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use fixture::client::{Part, Reply};
+use protocol::ok::status::IN_TRANS;
 
 use crate::run::{Bytes, Told};
 use crate::script::{Step, What};
@@ -56,6 +57,16 @@ fn is_documented(step: &Step, said: &Told, told: &Told) -> bool {
     }
 }
 
+/// A ping of a client that would have to be told of a loss ends the connection without an answer, and nothing else does.
+fn ends_at_a_ping(step: &Step, said: &Told) -> bool {
+    step.line == ".ping" && matches!(said.reply.parts[..], [Part::Lost(_)])
+}
+
+/// What ties a session to its node, and is lost with it.
+fn ties(step: &Step) -> bool {
+    ["HANDLER", "PREPARE", "prepares", "TEMPORARY", "LOCK", "XA "].iter().any(|word| step.line.contains(word))
+}
+
 /// Whether the connection is over with this answer, or should be.
 pub fn is_last(told: &Told) -> bool {
     told.reply.is_lost() && !told.reply.parts.is_empty() || matches!(says(&told.reply), Some(Says::Ended))
@@ -99,8 +110,8 @@ pub enum Judgement {
     Wrong(Vec<String>),
 }
 
-/// Judges the answers `told` to `steps`.
-pub fn judge(steps: &[Step], told: &[Told], known: &Known, how: Bytes) -> Judgement {
+/// Judges the answers `told` to `steps`. `is_lost`: a node or a link was lost, or left.
+pub fn judge(steps: &[Step], told: &[Told], known: &Known, how: Bytes, is_lost: bool) -> Judgement {
     let (mut courses, mut wrong): (Vec<Course>, Vec<String>) = (vec![vec![]], vec![]);
     let of = |step: &Step, what: &str| format!("{} => {what}", step.line);
     for (at, (step, said)) in steps.iter().zip(told).enumerate() {
@@ -110,6 +121,16 @@ pub fn judge(steps: &[Step], told: &[Told], known: &Known, how: Bytes) -> Judgem
         let is_same = |course: &&Course| {
             known[*course].get(at).is_some_and(|told| said.is(told, how) || is_documented(step, said, told))
         };
+        let may_end = || {
+            let status = known[&courses[0]].get(at).and_then(|told| told.reply.status()).unwrap_or_default();
+            status & IN_TRANS != 0 || steps[..at].iter().any(ties)
+        };
+        if is_lost && ends_at_a_ping(step, said) && may_end() {
+            if told.get(at + 1).is_some_and(|next| !next.reply.is_lost()) {
+                wrong.push(of(step, "the session goes on behind its end"));
+            }
+            break;
+        }
         if said.reply.is_lost() && !said.reply.parts.is_empty() && !wrong.is_empty() {
             // An undocumented error has ended the session, and is reported.
             break;

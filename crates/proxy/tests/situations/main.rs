@@ -214,7 +214,7 @@ impl Stage {
             return None;
         }
         loop {
-            match judge(steps, &told, known, how) {
+            match judge(steps, &told, known, how, came) {
                 Judgement::Right => return Some(vec![]),
                 Judgement::Wrong(what) => return Some(what),
                 Judgement::Needs(course) => {

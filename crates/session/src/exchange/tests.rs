@@ -118,6 +118,25 @@ fn what_only_waits_is_killed_or_cut_short_and_never_unknown() {
 }
 
 #[test]
+fn a_ping_that_loses_something_ends_the_connection() {
+    let ping = |in_transaction: bool, pins: Pins| {
+        let (mut session, mut link) = (Session::new(None, 2), Standing::default());
+        link.set_transaction(in_transaction);
+        link.pin(pins);
+        let next =
+            session.command(&[Command::PING.0], true, Caps::NONE, Some(&mut link), &|_| Names::Nothing);
+        let Next::Forward(flight) = next else { panic!("{next:?}") };
+        let mut scene = Scene { session, link: Some(link), exchange: Exchange::new(flight, LIMITS) };
+        scene.sent(in_transaction);
+        let op = scene.on_event(lost());
+        if op == Op::AwaitLook { scene.on_event(Event::Looked(Look::Gone)) } else { op }
+    };
+    assert_eq!(ping(true, Pins::NONE), Op::Finish(Finish::Close));
+    assert_eq!(ping(false, Pins::TEMP_TABLE), Op::Finish(Finish::Close));
+    assert_eq!(ping(false, Pins::NONE), Op::Retry, "nothing is lost");
+}
+
+#[test]
 fn a_write_is_never_sent_twice() {
     let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
     scene.sent(false);

@@ -135,7 +135,8 @@ fn lost() -> On {
 #[test]
 fn a_lost_transaction_is_told_until_a_statement_has_been_told() {
     let mut session = lost();
-    for command in [Command::PING, Command::PING, Command::STATISTICS, Command::SET_OPTION] {
+    assert!(matches!(lost().command(&[Command::PING.0], true, CAPS), Next::Close), "not even an error");
+    for command in [Command::STATISTICS, Command::STATISTICS, Command::SET_OPTION] {
         let next = session.command(&[command.0], true, CAPS);
         assert!(matches!(next, Next::Tell(Owed::RolledBack)), "{command:?}: {next:?}");
         session.session.attached(AUTO);

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Fetches the drivers that are no Debian packages, and runs crates/understudy/tests/drivers with all of them. Needs pip, npm, Maven, and Java 17 or newer.
+# usage: drivers.sh DIRECTORY    what was told is in DIRECTORY/drivers.txt, the versions with it
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?usage: drivers.sh DIRECTORY}
+fetched=$PWD/target/drivers
+asyncmy=0.2.10 node_mariadb=3.5.4 mariadb_java=3.5.11 mysql_java=9.7.0
+mkdir -p "$out" "$fetched"
+python3 -m pip install --quiet --upgrade --target "$fetched/python" "asyncmy==$asyncmy"
+npm install --silent --no-audit --no-fund --prefix "$fetched" "mariadb@$node_mariadb"
+rm -rf "$fetched/jars"
+cat >"$fetched/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>drivers</groupId><artifactId>drivers</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.mariadb.jdbc</groupId><artifactId>mariadb-java-client</artifactId><version>$mariadb_java</version></dependency>
+    <dependency><groupId>com.mysql</groupId><artifactId>mysql-connector-j</artifactId><version>$mysql_java</version></dependency>
+  </dependencies>
+</project>
+POM
+mvn -q -B -f "$fetched/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$fetched/jars"
+{
+    echo "PyMySQL $(dpkg-query -W -f='${Version}' python3-pymysql), asyncmy $asyncmy, node mariadb $node_mariadb," \
+        "MariaDB Connector/J $mariadb_java, MySQL Connector/J $mysql_java"
+    UNDERSTUDY_DRIVERS=$fetched cargo test --locked -p understudy --test drivers -- --nocapture 2>&1 | grep -E '^(PyMySQL|asyncmy|node|M[ay]|test result)'
+} >"$out/drivers.txt"
+cat "$out/drivers.txt"
