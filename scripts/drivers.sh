@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: drivers.sh DIRECTORY}
 fetched=$PWD/target/drivers
-asyncmy=0.2.10 node_mariadb=3.5.4 mariadb_java=3.5.11 mysql_java=9.7.0
+asyncmy=0.2.18 node_mariadb=3.5.4 mariadb_java=3.5.11 mysql_java=9.7.0
 mkdir -p "$out" "$fetched"
 python3 -m pip install --quiet --upgrade --target "$fetched/python" "asyncmy==$asyncmy"
 npm install --silent --no-audit --no-fund --prefix "$fetched" "mariadb@$node_mariadb"
