@@ -37,7 +37,7 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 
 nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N); every situation of a session on every kind; and drivers of other languages; kept in bench/runs
 	SITUATIONS=all cargo test --locked -p proxy --test situations
-	rm -rf target/nightly-drivers && scripts/drivers.sh target/nightly-drivers && scripts/kept.sh target/nightly-drivers drivers scripts/drivers.sh target/nightly-drivers
+	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \
 	  target/release/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \

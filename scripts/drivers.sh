@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Fetches the drivers that are no Debian packages, and runs crates/understudy/tests/drivers with all of them. Needs pip, npm, Maven, and Java 17 or newer.
-# usage: drivers.sh DIRECTORY    what was told is in DIRECTORY/drivers.txt, the versions with it
+# usage: drivers.sh DIRECTORY    a new one: what was told is in its table.txt, the machine and the versions in machine.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: drivers.sh DIRECTORY}
+[ ! -e "$out" ] || { echo "drivers: $out is there already: give another name" >&2; exit 1; }
 fetched=$PWD/target/drivers
 asyncmy=0.2.18 node_mariadb=3.5.4 mariadb_java=3.5.11 mysql_java=9.7.0
-mkdir -p "$out" "$fetched"
+mkdir -p "$fetched"
 python3 -m pip install --quiet --upgrade --target "$fetched/python" "asyncmy==$asyncmy"
 npm install --silent --no-audit --no-fund --prefix "$fetched" "mariadb@$node_mariadb"
 rm -rf "$fetched/jars"
@@ -21,9 +22,17 @@ cat >"$fetched/pom.xml" <<POM
 </project>
 POM
 mvn -q -B -f "$fetched/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$fetched/jars"
+told=$(mktemp)
+trap 'rm -f "$told"' EXIT
+UNDERSTUDY_DRIVERS=$fetched cargo test --locked -p understudy --test drivers -- --nocapture >"$told" 2>&1 || {
+    cat "$told" >&2
+    exit 1
+}
+mkdir -p "$out"
+grep -E '^(PyMySQL|asyncmy|node|M[ay]|test result)' "$told" >"$out/table.txt"
 {
+    echo "$(uname -sr), $(nproc) processors; commit $(git rev-parse HEAD 2>/dev/null || echo unknown); $(mariadbd --version)"
     echo "PyMySQL $(dpkg-query -W -f='${Version}' python3-pymysql), asyncmy $asyncmy, node mariadb $node_mariadb," \
         "MariaDB Connector/J $mariadb_java, MySQL Connector/J $mysql_java"
-    UNDERSTUDY_DRIVERS=$fetched cargo test --locked -p understudy --test drivers -- --nocapture 2>&1 | grep -E '^(PyMySQL|asyncmy|node|M[ay]|test result)'
-} >"$out/drivers.txt"
-cat "$out/drivers.txt"
+} >"$out/machine.txt"
+cat "$out/table.txt"
