@@ -390,6 +390,11 @@ async fn play(ground: Ground) {
         wrong.extend(unlike_marked(of, &found, FORMS.iter().all(|(_, caps)| stage.has_form(*caps))));
         marked.extend(of.defects.iter().map(|defect| format!("{}: {}", of.name, defect.sentence)));
     }
+    if ground == Ground::Split && wanted.is_none() {
+        let split = stage.traffic.proxy.stats().await.split.unwrap();
+        println!("{split:?}");
+        assert!(split.replicas > times.len() as u64, "hardly a read ran on a replica: {split:?}");
+    }
     let slowest: Vec<_> = times.iter().rev().take(5).collect();
     println!("{} situations in {:?}; the slowest: {slowest:?}", times.len(), times.keys().sum::<Duration>());
     println!("{} marked as defects:\n{}", marked.len(), marked.join("\n"));

@@ -39,6 +39,8 @@ struct Lanes {
     version: u64,
     at: usize,
     verdict: Verdict,
+    /// Of the lanes for reads: how often each was shut, and the last alarm after which its server was looked at, and was well.
+    reads: [(u64, u64); 2],
 }
 
 /// For so long a read waits on a replica, which has everything within milliseconds.
@@ -84,6 +86,8 @@ impl Lanes {
     fn open_other(&mut self) {
         self.at = 1 - self.at;
         self.all[self.at].state = LaneState::Open;
+        // It has taken reads until now.
+        self.reads[self.at].0 += 1;
     }
 
     /// The routes of reads: to the lane that does not write.
@@ -91,7 +95,8 @@ impl Lanes {
         let mut lanes = self.all.clone();
         for (at, lane) in lanes.iter_mut().enumerate() {
             lane.state = if at == self.at { LaneState::Shut } else { LaneState::Open };
-            lane.epoch = self.version;
+            (lane.epoch, lane.looked) = self.reads[at];
+            (lane.lost_epoch, lane.refused) = (None, 0);
         }
         routes_now(self.version, lanes)
     }
@@ -122,7 +127,7 @@ impl Traffic {
         let mut all: Vec<Lane> =
             (0..2).map(|number| lane(number, doors[number].address, LaneState::Shut, 1)).collect();
         all[0].state = LaneState::Open;
-        let mut lanes = Lanes { all, version: 0, at: 0, verdict: Verdict::Well };
+        let mut lanes = Lanes { all, version: 0, at: 0, verdict: Verdict::Well, reads: [(1, 0); 2] };
         // The same statement is lost again and again here, and is not to be suspected.
         let settings = proxy::Settings { suspect_time: Duration::ZERO, ..settings() };
         let (routes, given) = watch::channel(lanes.next());
@@ -211,10 +216,14 @@ async fn decide(
     told_quiet: watch::Sender<u64>,
 ) {
     while let Some(fact) = facts.recv().await {
+        let (fact, of_reads) = match fact {
+            Fact::Reads(fact) => (*fact, true),
+            fact => (fact, false),
+        };
         let (node, epoch, alarm) = match fact {
             Fact::TrafficLost { node, epoch, alarm, .. }
             | Fact::TrafficRefused { node, epoch, alarm, .. } => (node, epoch, alarm),
-            Fact::Quiesced { version, .. } => {
+            Fact::Quiesced { version, .. } if !of_reads => {
                 told_quiet.send_replace(version);
                 continue;
             }
@@ -223,13 +232,13 @@ async fn decide(
         let at = usize::from(node.0);
         let is_lost = {
             let mut lanes = lanes.lock().unwrap();
-            if at != lanes.at {
-                // A replica: it is looked at, and is well.
-                lanes.all[at].looked = alarm;
+            if of_reads {
+                // Only a link to the replica broke.
+                lanes.reads[at].1 = alarm;
                 routes.say(&mut lanes);
                 continue;
             }
-            if lanes.all[at].epoch != epoch {
+            if at != lanes.at || lanes.all[at].epoch != epoch {
                 continue;
             }
             match lanes.verdict {
