@@ -9,7 +9,7 @@ use super::cluster::{Cluster, Move};
 
 /// Errors by which the proxy says that the session could not be moved whole: the first ends nothing, the others the session.
 pub const FORGOTTEN: u16 = 9110;
-const SESSION_LOST: u16 = 9104;
+pub const SESSION_LOST: u16 = 9104;
 const NOT_REBUILT: u16 = 9111;
 
 /// Where both stand.
