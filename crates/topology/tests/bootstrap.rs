@@ -290,7 +290,29 @@ impl World {
         })
     }
 
+    /// What a node reports while its view changes: the provider has the new list already, and the server the old numbers; a moment later
+    /// it says Primary with the numbers of none.
+    fn look_at_half(&mut self, number: usize, members: &BTreeSet<usize>, primary: bool) {
+        let alive = self.nodes[number].alive && self.reach[number] && self.linked[number];
+        if !alive || self.nodes[number].component.len() == members.len() {
+            return;
+        }
+        let node = NodeId(number as u8);
+        // The manager has taken the list away: it is not of the view that the numbers are of.
+        let half = GaleraStatus { members: vec![], listed: members.len() as u32, ..self.status(number) };
+        let mut halves = vec![half.clone()];
+        if primary && !self.nodes[number].primary {
+            halves.push(GaleraStatus { cluster_status: "Primary".into(), ..half });
+        }
+        for half in halves {
+            self.tell(Fact::Status { node, status: half.into(), asked: self.now });
+        }
+    }
+
     fn form(&mut self, members: &BTreeSet<usize>, primary: bool) {
+        for number in members {
+            self.look_at_half(*number, members, primary);
+        }
         let newest = members.iter().map(|node| self.nodes[*node].seqno).max().unwrap_or(0);
         let conf_id = members.iter().map(|node| self.nodes[*node].conf_id).max().unwrap_or(0) + 1;
         if primary {

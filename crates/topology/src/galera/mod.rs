@@ -186,7 +186,7 @@ impl Galera {
             }
         }
         self.news = Some(id);
-        if let Some(prime) = prime::Prime::of(status) {
+        if let Some(prime) = prime::Prime::of(core, core.node(id), status) {
             self.note_prime(id, prime);
         }
         let member = self.member_mut(id);

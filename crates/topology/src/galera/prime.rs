@@ -5,10 +5,12 @@
 //! reports a lower number than before, all views that were reported before that count as older.
 
 use super::Galera;
+use super::members::Members;
 use super::revive::Standstill;
 use super::status::GaleraStatus;
 use super::view::own;
 use crate::NodeId;
+use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 
@@ -20,6 +22,7 @@ pub(super) struct Prime {
     conf_id: u64,
     pub cluster_uuid: String,
     size: u32,
+    /// All of them; none if one is unknown.
     members: Vec<String>,
     gcomm_uuid: String,
     flush_at_commit: Option<u8>,
@@ -27,13 +30,14 @@ pub(super) struct Prime {
 
 impl Prime {
     /// The part of a status that is kept; `None` if the node was not in a Primary component.
-    pub fn of(status: &GaleraStatus) -> Option<Self> {
+    pub fn of(core: &Core, node: &Belief, status: &GaleraStatus) -> Option<Self> {
+        let Members { addresses, unknown } = Members::of(core, node, status);
         (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
             numbering: 0,
             conf_id: status.conf_id,
             cluster_uuid: status.cluster_uuid.clone(),
             size: status.cluster_size,
-            members: status.members.clone(),
+            members: if unknown == 0 { addresses } else { vec![] },
             gcomm_uuid: status.gcomm_uuid.clone(),
             flush_at_commit: status.flush_at_commit,
         })
@@ -41,6 +45,14 @@ impl Prime {
 
     fn place(&self) -> (u64, u64) {
         (self.numbering, self.conf_id)
+    }
+
+    /// The same process reported the same view.
+    fn is_of_view(&self, other: &Self) -> bool {
+        let view = |prime: &Self| (prime.conf_id, prime.size);
+        view(self) == view(other)
+            && self.cluster_uuid == other.cluster_uuid
+            && self.gcomm_uuid == other.gcomm_uuid
     }
 }
 
@@ -55,6 +67,10 @@ impl Galera {
         let begins_anew =
             before.is_some_and(|before| before.numbering == newest && prime.conf_id < before.conf_id);
         prime.numbering = newest + u64::from(begins_anew);
+        // A view's members do not change. The list that a server gives with a view's numbers may be the next one's already: it changes first.
+        if let Some(before) = before.filter(|before| prime.members.is_empty() && before.is_of_view(&prime)) {
+            prime.members.clone_from(&before.members);
+        }
         self.member_mut(id).prime = Some(prime);
     }
 

@@ -87,9 +87,10 @@ impl GaleraStatus {
         self.local_state_comment.eq_ignore_ascii_case("Inconsistent")
     }
 
-    /// Its component has the majority.
+    /// Its component has the majority. While a view changes, a server says Primary and still has no number of a view for a moment (2^64 - 1;
+    /// seen on MariaDB 10.11.19): what it reports beside that is of the view before.
     pub fn is_primary(&self) -> bool {
-        self.cluster_status.eq_ignore_ascii_case("Primary")
+        self.cluster_status.eq_ignore_ascii_case("Primary") && self.conf_id != u64::MAX
     }
 }
 

@@ -1,7 +1,7 @@
 //! Three nodes, and `understudy serve` before them as a part of the test wants it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
@@ -93,5 +93,13 @@ pub fn journal(serving: &Serving) -> String {
 
 /// The journal, once it says `what`.
 pub fn journal_with(serving: &Serving, what: &str) -> String {
-    until(what, || Some(journal(serving)).filter(|journal| journal.contains(what)))
+    let began = Instant::now();
+    loop {
+        let said = journal(serving);
+        if said.contains(what) {
+            return said;
+        }
+        assert!(began.elapsed() < PATIENCE, "never said: {what}. The journal:\n{said}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
