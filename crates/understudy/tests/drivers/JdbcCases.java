@@ -54,6 +54,19 @@ public class JdbcCases {
         return "ok";
     }
 
+    static Object rollback(Connection connection) throws SQLException {
+        connection.rollback();
+        return "ok";
+    }
+
+    static String ownId(Connection connection) throws SQLException {
+        try (var statement = connection.createStatement()) {
+            ResultSet rows = statement.executeQuery("SELECT CONNECTION_ID()");
+            rows.next();
+            return rows.getString(1);
+        }
+    }
+
     static void lost(boolean pings) throws SQLException {
         Connection one = connect();
         one.setAutoCommit(false);
@@ -65,15 +78,30 @@ public class JdbcCases {
         told("commit", () -> commit(one));
     }
 
+    static void lostRolledBack() throws SQLException {
+        Connection one = connect();
+        one.setAutoCommit(false);
+        told("insert", () -> insert(one, 0));
+        now();
+        told("rollback", () -> rollback(one));
+        told("insert", () -> insert(one, 1));
+        told("commit", () -> commit(one));
+    }
+
+    static void killedItself() throws SQLException {
+        Connection one = connect();
+        String id = ownId(one);
+        one.setAutoCommit(false);
+        told("insert", () -> insert(one, 0));
+        told("kill", () -> one.createStatement().executeUpdate("KILL QUERY " + id));
+        told("insert", () -> insert(one, 1));
+        told("commit", () -> commit(one));
+    }
+
     static void killedOther() throws SQLException {
         Connection one = connect();
         Connection other = connect();
-        String id;
-        try (var statement = other.createStatement()) {
-            ResultSet rows = statement.executeQuery("SELECT CONNECTION_ID()");
-            rows.next();
-            id = rows.getString(1);
-        }
+        String id = ownId(other);
         one.setAutoCommit(false);
         told("insert", () -> insert(one, 0));
         told("kill", () -> one.createStatement().executeUpdate("KILL QUERY " + id));
@@ -94,6 +122,10 @@ public class JdbcCases {
     static void quote() throws SQLException {
         Connection one = connect();
         told("insert", () -> insert(one, 0));
+        find(one);
+    }
+
+    static void find(Connection one) {
         for (String name : new String[] {"\\' OR 1=1 -- ", "it's", "a\\"}) {
             told("find", () -> one(one, "SELECT COUNT(*) FROM d WHERE name = ?", name));
             told("back", () -> one(one, "SELECT HEX(?)", name));
@@ -110,6 +142,25 @@ public class JdbcCases {
         told("insert", () -> insert(one, 1));
         told("ping", () -> ping(one));
         told("commit", () -> commit(one));
+    }
+
+    static void movedOpen() throws SQLException {
+        Connection one = connect();
+        one.setAutoCommit(false);
+        told("insert", () -> insert(one, 0));
+        now();
+        told("insert", () -> insert(one, 1));
+        told("commit", () -> commit(one));
+        told("insert", () -> insert(one, 2));
+        told("rollback", () -> rollback(one));
+    }
+
+    static void ownQuotes() throws SQLException {
+        Connection one = connect();
+        told("set", () -> one.createStatement().executeUpdate("SET sql_mode = 'NO_BACKSLASH_ESCAPES'"));
+        now();
+        told("insert", () -> insert(one, 0));
+        find(one);
     }
 
     static void readOnly() throws SQLException {
@@ -132,10 +183,14 @@ public class JdbcCases {
         switch (args[3]) {
             case "lost" -> lost(true);
             case "lost_without_ping" -> lost(false);
+            case "lost_rolled_back" -> lostRolledBack();
+            case "killed_itself" -> killedItself();
             case "killed_other" -> killedOther();
             case "defaults" -> defaults();
             case "quote" -> quote();
             case "moved" -> moved();
+            case "moved_open" -> movedOpen();
+            case "own_quotes" -> ownQuotes();
             case "read_only" -> readOnly();
             default -> throw new IllegalArgumentException(args[3]);
         }

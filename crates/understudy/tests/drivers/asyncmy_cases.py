@@ -46,12 +46,34 @@ async def commit(connection):
     return "ok"
 
 
+async def rollback(connection):
+    await connection.rollback()
+    return "ok"
+
+
 async def lost(pings):
     one = await connect()
     await told("insert", insert(one, 0))
     now()
     if pings:
         await told("ping", ping(one))
+    await told("commit", commit(one))
+
+
+async def lost_rolled_back():
+    one = await connect()
+    await told("insert", insert(one, 0))
+    now()
+    await told("rollback", rollback(one))
+    await told("insert", insert(one, 1))
+    await told("commit", commit(one))
+
+
+async def killed_itself():
+    one = await connect()
+    await told("insert", insert(one, 0))
+    await told("kill", ask(one, f"KILL QUERY {one.thread_id()}"))
+    await told("insert", insert(one, 1))
     await told("commit", commit(one))
 
 
@@ -73,12 +95,16 @@ async def defaults():
     one.close()
 
 
-async def quote():
-    one = await connect()
-    await told("insert", insert(one, 0))
+async def find(one):
     for name in ("\\' OR 1=1 -- ", "it's", "a\\"):
         await told("find", ask(one, "SELECT COUNT(*) FROM d WHERE name = %s", (name,)))
         await told("back", ask(one, "SELECT HEX(%s)", (name,)))
+
+
+async def quote():
+    one = await connect()
+    await told("insert", insert(one, 0))
+    await find(one)
 
 
 async def moved():
@@ -92,13 +118,36 @@ async def moved():
     await told("commit", commit(one))
 
 
+async def moved_open():
+    one = await connect()
+    await told("insert", insert(one, 0))
+    now()
+    await told("insert", insert(one, 1))
+    await told("commit", commit(one))
+    await told("insert", insert(one, 2))
+    await told("rollback", rollback(one))
+
+
+async def own_quotes():
+    one = await connect()
+    await told("set", ask(one, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'"))
+    now()
+    await told("insert", ask(one, "INSERT INTO d VALUES (%s, %s)", (FIRST, "it's a\\")))
+    await told("commit", commit(one))
+    await find(one)
+
+
 asyncio.run(
     {
         "lost": lambda: lost(True),
         "lost_without_ping": lambda: lost(False),
+        "lost_rolled_back": lost_rolled_back,
         "killed_other": killed_other,
+        "killed_itself": killed_itself,
         "defaults": defaults,
         "quote": quote,
         "moved": moved,
+        "moved_open": moved_open,
+        "own_quotes": own_quotes,
     }[CASE]()
 )

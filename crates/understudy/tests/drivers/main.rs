@@ -34,7 +34,9 @@ struct Driver {
 }
 
 /// Straight at a server, and through Understudy.
-const CASES: [&str; 2] = ["killed_other", "moved"];
+const CASES: [&str; 5] = ["killed_other", "killed_itself", "moved", MOVED_OPEN, "own_quotes"];
+/// The switchover is ordered within a transaction, and waits for its end.
+const MOVED_OPEN: &str = "moved_open";
 /// The same with these variables on every node, and the flags that a session begins with then.
 const CASES_OF_DEFAULTS: [(&str, &str, u16); 4] = [
     ("defaults", "autocommit = 0", 0),
@@ -43,7 +45,7 @@ const CASES_OF_DEFAULTS: [(&str, &str, u16); 4] = [
     ("quote", "sql_mode = DEFAULT", AUTOCOMMIT),
 ];
 /// Through Understudy, and the writer dies.
-const CASES_OF_LOSS: [&str; 2] = ["lost", "lost_without_ping"];
+const CASES_OF_LOSS: [&str; 3] = ["lost", "lost_without_ping", "lost_rolled_back"];
 
 fn drivers() -> Vec<Driver> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers");
@@ -196,11 +198,19 @@ impl Scene {
         self.stage.run_in(&name, "TRUNCATE sbtest.d").await.unwrap();
         let mut running = Running::start(driver, if is_through { self.through } else { direct }, case, 1);
         if running.is_ready() {
-            if is_through {
-                let other = if name == "db1" { "db2" } else { "db1" };
-                serving.ask(&["switchover", "--to", other]).with(0);
-            }
-            running.goes_on();
+            let other = if name == "db1" { "db2" } else { "db1" };
+            std::thread::scope(|scope| {
+                let moved =
+                    is_through.then(|| scope.spawn(|| serving.ask(&["switchover", "--to", other]).with(0)));
+                match moved {
+                    Some(_) if case == MOVED_OPEN => until("a switchover that waits", || {
+                        (serving.status()["gate"] != "open").then_some(())
+                    }),
+                    Some(moved) => drop(moved.join().unwrap()),
+                    None => {}
+                }
+                running.goes_on();
+            });
         }
         (running.ends(), self.rows(serving).await)
     }
@@ -251,7 +261,14 @@ impl Scene {
         for (first_id, what, told) in ended {
             println!("{what}: {told:?}");
             let is_there = rows.iter().any(|row| row[0] == first_id.to_string());
-            let is_told = told.iter().any(|line| line.contains("error") || line == "ping: false");
+            // The next transaction of the same session, where the case has one.
+            let is_next_there = rows.iter().any(|row| row[0] == (first_id + 1).to_string());
+            let is_next_told =
+                what.ends_with(" lost_rolled_back") && told.iter().any(|line| line == "commit: ok");
+            assert_eq!(is_next_there, is_next_told, "{what}: {told:?}, and then there is {rows:?}");
+            let is_told = told
+                .iter()
+                .any(|line| line.contains("error") || line == "ping: false" || line == "rollback: ok");
             assert!(
                 !is_there && is_told,
                 "{what}: {told:?}, and its row is {}there",

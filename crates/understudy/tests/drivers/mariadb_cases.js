@@ -28,6 +28,7 @@ async function ask(connection, sql, args) {
 const insert = (connection, at) => ask(connection, 'INSERT INTO d VALUES (?, ?)', [Number(first) + at, "it's"]);
 const ping = async (connection) => { await connection.ping(); return 'ok'; };
 const begin = async (connection) => { await connection.beginTransaction(); return 'ok'; };
+const rollback = async (connection) => { await connection.rollback(); return 'ok'; };
 const commit = async (connection) => { await connection.commit(); return 'ok'; };
 
 async function lost(pings) {
@@ -40,9 +41,35 @@ async function lost(pings) {
   await told('commit', () => commit(one));
 }
 
+async function find(one) {
+  for (const name of ["\\' OR 1=1 -- ", "it's", 'a\\']) {
+    await told('find', () => ask(one, 'SELECT COUNT(*) FROM d WHERE name = ?', [name]));
+    await told('back', () => ask(one, 'SELECT HEX(?)', [name]));
+  }
+}
+
 const cases = {
   lost: () => lost(true),
   lost_without_ping: () => lost(false),
+  async lost_rolled_back() {
+    const one = await connect();
+    one.on('error', () => {});
+    await told('begin', () => begin(one));
+    await told('insert', () => insert(one, 0));
+    await now();
+    await told('rollback', () => rollback(one));
+    await told('begin', () => begin(one));
+    await told('insert', () => insert(one, 1));
+    await told('commit', () => commit(one));
+  },
+  async killed_itself() {
+    const one = await connect();
+    await told('begin', () => begin(one));
+    await told('insert', () => insert(one, 0));
+    await told('kill', () => ask(one, `KILL QUERY ${one.threadId}`));
+    await told('insert', () => insert(one, 1));
+    await told('commit', () => commit(one));
+  },
   async killed_other() {
     const [one, other] = [await connect(), await connect()];
     await told('begin', () => begin(one));
@@ -62,10 +89,7 @@ const cases = {
   async quote() {
     const one = await connect();
     await told('insert', () => insert(one, 0));
-    for (const name of ["\\' OR 1=1 -- ", "it's", 'a\\']) {
-      await told('find', () => ask(one, 'SELECT COUNT(*) FROM d WHERE name = ?', [name]));
-      await told('back', () => ask(one, 'SELECT HEX(?)', [name]));
-    }
+    await find(one);
   },
   async moved() {
     const one = await connect();
@@ -78,6 +102,24 @@ const cases = {
     await told('insert', () => insert(one, 1));
     await told('ping', () => ping(one));
     await told('commit', () => commit(one));
+  },
+  async moved_open() {
+    const one = await connect();
+    await told('begin', () => begin(one));
+    await told('insert', () => insert(one, 0));
+    await now();
+    await told('insert', () => insert(one, 1));
+    await told('commit', () => commit(one));
+    await told('begin', () => begin(one));
+    await told('insert', () => insert(one, 2));
+    await told('rollback', () => rollback(one));
+  },
+  async own_quotes() {
+    const one = await connect();
+    await told('set', () => ask(one, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'"));
+    await now();
+    await told('insert', () => ask(one, 'INSERT INTO d VALUES (?, ?)', [Number(first), "it's a\\"]));
+    await find(one);
   },
 };
 cases[which]().then(() => process.exit(0));

@@ -46,12 +46,34 @@ def commit(connection):
     return "ok"
 
 
+def rollback(connection):
+    connection.rollback()
+    return "ok"
+
+
 def lost(pings):
     one = connect()
     told("insert", lambda: insert(one, 0))
     now()
     if pings:
         told("ping", lambda: ping(one))
+    told("commit", lambda: commit(one))
+
+
+def lost_rolled_back():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    now()
+    told("rollback", lambda: rollback(one))
+    told("insert", lambda: insert(one, 1))
+    told("commit", lambda: commit(one))
+
+
+def killed_itself():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    told("kill", lambda: ask(one, f"KILL QUERY {one.thread_id()}"))
+    told("insert", lambda: insert(one, 1))
     told("commit", lambda: commit(one))
 
 
@@ -73,12 +95,16 @@ def defaults():
     one.close()
 
 
-def quote():
-    one = connect()
-    told("insert", lambda: insert(one, 0))
+def find(one):
     for name in ("\\' OR 1=1 -- ", "it's", "a\\"):
         told("find", lambda: ask(one, "SELECT COUNT(*) FROM d WHERE name = %s", (name,)))
         told("back", lambda: ask(one, "SELECT HEX(%s)", (name,)))
+
+
+def quote():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    find(one)
 
 
 def moved():
@@ -92,11 +118,34 @@ def moved():
     told("commit", lambda: commit(one))
 
 
+def moved_open():
+    one = connect()
+    told("insert", lambda: insert(one, 0))
+    now()
+    told("insert", lambda: insert(one, 1))
+    told("commit", lambda: commit(one))
+    told("insert", lambda: insert(one, 2))
+    told("rollback", lambda: rollback(one))
+
+
+def own_quotes():
+    one = connect()
+    told("set", lambda: ask(one, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'"))
+    now()
+    told("insert", lambda: ask(one, "INSERT INTO d VALUES (%s, %s)", (FIRST, "it's a\\")))
+    told("commit", lambda: commit(one))
+    find(one)
+
+
 {
     "lost": lambda: lost(True),
     "lost_without_ping": lambda: lost(False),
+    "lost_rolled_back": lost_rolled_back,
     "killed_other": killed_other,
+    "killed_itself": killed_itself,
     "defaults": defaults,
     "quote": quote,
     "moved": moved,
+    "moved_open": moved_open,
+    "own_quotes": own_quotes,
 }[CASE]()
