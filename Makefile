@@ -35,8 +35,7 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N); every situation of a session on every kind; and drivers of other languages; kept in bench/runs
-	SITUATIONS=all cargo test --locked -p proxy --test situations
+nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), and drivers of other languages; kept in bench/runs
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \

@@ -8,6 +8,7 @@
 //!   replication    door ───── server ◄──┐       each is the other's replica; traffic comes when all is applied, as behind
 //!                  door ───── server ◄──┘       the manager's barrier
 //!   split          the same, and reads outside transactions go to the server that does not write
+//!   port for reads the same two servers, as two replicas: what administrators write is waited for by its position
 //! ```
 
 use std::net::{SocketAddr, TcpListener};
@@ -27,6 +28,19 @@ pub enum Ground {
     Galera,
     Replication,
     Split,
+    ReadPort,
+}
+
+impl Ground {
+    /// Two servers, each the other's replica.
+    pub fn is_circle(self) -> bool {
+        matches!(self, Ground::Replication | Ground::Split | Ground::ReadPort)
+    }
+
+    /// What is said to a server straight at the start of every session, for it to answer as through the proxy.
+    pub fn first(self) -> &'static str {
+        if self == Ground::ReadPort { "SET SESSION TRANSACTION READ ONLY" } else { "" }
+    }
 }
 
 const QUICKLY: [&str; 2] = ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0"];
@@ -68,7 +82,7 @@ impl Nodes {
                 let (servers, received) = galera();
                 (servers, Some(received))
             }
-            Ground::Replication | Ground::Split => (circle(), None),
+            Ground::Replication | Ground::Split | Ground::ReadPort => (circle(), None),
         };
         let mut hands = vec![];
         for server in &servers {
@@ -89,7 +103,7 @@ impl Nodes {
         let options = match ground {
             Ground::OneServer => vec![],
             Ground::Galera => place.options("gcomm://"),
-            Ground::Replication | Ground::Split => numbered(3),
+            Ground::Replication | Ground::Split | Ground::ReadPort => numbered(3),
         };
         server_with_things(ground, &options)
     }
@@ -122,7 +136,7 @@ impl Nodes {
                     hand.run("SELECT COUNT(*) FROM two").await;
                 }
             }
-            Ground::Replication | Ground::Split => {
+            Ground::Replication | Ground::Split | Ground::ReadPort => {
                 for from in 0..2 {
                     self.caught_up(from, 1 - from).await;
                 }
@@ -130,11 +144,19 @@ impl Nodes {
         }
     }
 
+    /// The last that was written on the server `at` itself; empty if nothing was.
+    pub async fn position(&mut self, at: usize) -> String {
+        let written = self.hands[at].one("SELECT @@GLOBAL.gtid_binlog_pos").await;
+        let domain = format!("{}-", at + 1);
+        written.split(',').find(|gtid| gtid.starts_with(&domain)).unwrap_or_default().to_owned()
+    }
+
     /// Waits until all that was written on `from` is on `to`.
     async fn caught_up(&mut self, from: usize, to: usize) {
-        let written = self.hands[from].one("SELECT @@GLOBAL.gtid_binlog_pos").await;
-        let domain = format!("{}-", from + 1);
-        let Some(own) = written.split(',').find(|gtid| gtid.starts_with(&domain)) else { return };
+        let own = self.position(from).await;
+        if own.is_empty() {
+            return;
+        }
         let waited =
             self.hands[to].one(&format!("SELECT MASTER_GTID_WAIT('{own}', {})", LEVEL_TIME.as_secs())).await;
         let busy = self.hands[to].query("SHOW FULL PROCESSLIST").await;
@@ -147,7 +169,7 @@ fn server_with_things(ground: Ground, options: &[String]) -> Server {
     let kind: &[&str] = match ground {
         Ground::OneServer => &[],
         Ground::Galera => &WSREP,
-        Ground::Replication | Ground::Split => &BINLOG,
+        Ground::Replication | Ground::Split | Ground::ReadPort => &BINLOG,
     };
     let server = Server::start(&[&QUICKLY, kind, &own[..]].concat());
     server.sql(THINGS);

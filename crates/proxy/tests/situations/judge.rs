@@ -36,8 +36,10 @@ enum Says {
 }
 
 fn says(reply: &Reply) -> Option<Says> {
-    let Some(Part::Error { code, .. }) = reply.parts.last() else { return None };
+    let Some(Part::Error { code, message, .. }) = reply.parts.last() else { return None };
     Some(match code {
+        // The server has the same error for a write in a transaction that only reads.
+        1792 if message.starts_with("Understudy: this port is for reads only") => Says::NotExecuted,
         // 1927: the link broke, and the node is well, so somebody ended this connection there; the server says the same.
         1927 | 9104 | 9108 | 9111 | 9112 => Says::Ended,
         9102 | 9103 | 9105 | 9107 | 9110 | 9113 => Says::NotExecuted,
@@ -123,7 +125,9 @@ pub fn judge(steps: &[Step], told: &[Told], known: &Known, how: Bytes, is_lost: 
         };
         let may_end = || {
             let status = known[&courses[0]].get(at).and_then(|told| told.reply.status()).unwrap_or_default();
-            status & IN_TRANS != 0 || steps[..at].iter().any(ties)
+            // An error does not say whether a transaction is still open, and the link was lost before the server was asked.
+            let is_unsure = at > 0 && told[at - 1].reply.error().is_some();
+            status & IN_TRANS != 0 || is_unsure || steps[..at].iter().any(ties)
         };
         if is_lost && ends_at_a_ping(step, said) && may_end() {
             if told.get(at + 1).is_some_and(|next| !next.reply.is_lost()) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fixture::client::{Client, ClientOptions, Column, Cursor, Part, Prepared, Reply};
 
 use protocol::capability::Caps;
-use protocol::ok::status::{MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
+use protocol::ok::status::{IN_TRANS_READONLY, MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
 use protocol::packet::{HEADER_LEN, Head};
 
 use crate::script::{Step, What};
@@ -51,8 +51,8 @@ pub struct Run {
     pub server: SocketAddr,
     statements: Vec<Option<Prepared>>,
     columns: Vec<Column>,
-    /// Said to a server straight, at the start of every session.
-    first: &'static str,
+    /// Said to a server straight, at the start of every session, for it to answer as through the proxy.
+    first: Vec<&'static str>,
 }
 
 /// What the proxy makes a server report of each session, for the control to report the same.
@@ -63,14 +63,33 @@ pub const TRACKED: &str = "SET session_track_system_variables = '*', session_tra
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Run {
-    /// Logs in.
-    pub async fn begin(near: SocketAddr, server: SocketAddr, options: &ClientOptions) -> Result<Run, Told> {
-        let first = if near == server && options.caps.has(Caps::SESSION_TRACK) { TRACKED } else { "" };
+    /// Logs in through the proxy at `near`.
+    pub async fn through(near: SocketAddr, server: SocketAddr, options: &ClientOptions) -> Result<Run, Told> {
+        Self::begin(near, server, options, vec![]).await
+    }
+
+    /// Logs in straight at a server, and says `first` there at the start of every session.
+    pub async fn straight(
+        server: SocketAddr,
+        options: &ClientOptions,
+        first: &'static str,
+    ) -> Result<Run, Told> {
+        let tracked = if options.caps.has(Caps::SESSION_TRACK) { TRACKED } else { "" };
+        let first = [tracked, first].into_iter().filter(|sql| !sql.is_empty()).collect();
+        Self::begin(server, server, options, first).await
+    }
+
+    async fn begin(
+        near: SocketAddr,
+        server: SocketAddr,
+        options: &ClientOptions,
+        first: Vec<&'static str>,
+    ) -> Result<Run, Told> {
         let options = ClientOptions { patience: PATIENCE, ..options.clone() };
         match Client::connect_as(near, &options).await {
             Ok(mut client) => {
-                if !first.is_empty() {
-                    client.run(first).await;
+                for sql in &first {
+                    client.run(sql).await;
                 }
                 client.tape = Some(vec![]);
                 Ok(Run { client, near, server, statements: vec![], columns: vec![], first })
@@ -100,8 +119,10 @@ impl Run {
             }
             _ => {}
         }
-        if matches!(step.what, What::Reset | What::ChangeUser(_)) && !self.first.is_empty() {
-            self.client.query(self.first).await;
+        if matches!(step.what, What::Reset | What::ChangeUser(_)) {
+            for sql in &self.first {
+                self.client.query(sql).await;
+            }
             self.client.tape = Some(vec![]);
         }
         without_early_flags(&mut bytes);
@@ -177,7 +198,8 @@ impl Run {
                 // One that a lost link has left may run there as well, and end by itself.
                 let kills = async {
                     loop {
-                        let id = running(&mut root, sql).await;
+                        // Where it reads rows: before that, a transaction may have begun or not.
+                        let id = running(&mut root, sql, " AND state = 'Sending data'").await;
                         let killed = root.query(format!("{how} {id}")).await;
                         assert!(matches!(killed.error(), None | Some(1094)), "{killed:?}");
                     }
@@ -203,11 +225,11 @@ impl Run {
         let mut root = Client::connect(self.server).await;
         let kill = format!("KILL QUERY {}", other.id());
         let ends = async {
-            running(&mut root, BUSY.as_bytes()).await;
+            running(&mut root, BUSY.as_bytes(), "").await;
             let ours = self.client.query(kill).await;
             if ours.error().is_some() {
                 // It was not killed.
-                let id = running(&mut root, BUSY.as_bytes()).await;
+                let id = running(&mut root, BUSY.as_bytes(), "").await;
                 root.run(&format!("KILL QUERY {id}")).await;
             }
             ours
@@ -220,10 +242,10 @@ impl Run {
     }
 }
 
-/// The number on the server of the connection that runs this statement, once one does.
-async fn running(root: &mut Client, sql: &[u8]) -> String {
+/// The number on the server of the connection that runs this statement, and is in this state, once one is.
+async fn running(root: &mut Client, sql: &[u8], state: &str) -> String {
     let text = String::from_utf8_lossy(sql).replace('\'', "''");
-    let look = format!("SELECT id FROM information_schema.processlist WHERE info = '{text}'");
+    let look = format!("SELECT id FROM information_schema.processlist WHERE info = '{text}'{state}");
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         if let Some(id) = root.query(&look).await.value() {
@@ -234,10 +256,11 @@ async fn running(root: &mut Client, sql: &[u8]) -> String {
     }
 }
 
-/// The EOF behind the columns comes before the rows: with what the server knows of indexes and of further results then, or, where the proxy
+/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of a transaction that only reads, and of further results then, or, where the proxy
 /// makes it, with what is in sight. Clients go by the one behind the rows.
 fn without_early_flags(packets: &mut [u8]) {
     const OF_INDEXES: u16 = NO_GOOD_INDEX_USED | NO_INDEX_USED;
+    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS_READONLY;
     let (mut at, mut is_behind_rows) = (0, true);
     while let Some(head) = packets.get(at..).and_then(Head::peek) {
         let next = at + HEADER_LEN + head.len;
@@ -245,7 +268,7 @@ fn without_early_flags(packets: &mut [u8]) {
             && let [low, high] = flags
         {
             is_behind_rows = !is_behind_rows;
-            let early = if is_behind_rows { OF_INDEXES } else { OF_INDEXES | MORE_RESULTS };
+            let early = if is_behind_rows { OF_INDEXES } else { NOT_YET_KNOWN | MORE_RESULTS };
             [*low, *high] = (u16::from_le_bytes([*low, *high]) & !early).to_le_bytes();
         }
         at = next;

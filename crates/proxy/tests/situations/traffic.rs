@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::native;
-use proxy::{Handle, Inputs, Split};
+use proxy::{Handle, Inputs, Reads, Split};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
+use topology::reads::Reached;
 use topology::routes::{Lane, LaneState, Routes};
 
 use crate::bench::{lane, routes_of, settings};
@@ -134,11 +135,17 @@ impl Traffic {
         let (of_reads, of_replicas) = watch::channel(lanes.of_reads());
         let (tell, facts) = mpsc::channel(100);
         let inputs = Inputs { routes: given, facts: tell };
+        let (told_reached, reached) = watch::channel(Arc::new(reached_at(Duration::ZERO, "")));
+        let origin = Instant::now();
         let proxy = match ground {
             Ground::Split => {
                 proxy::start_split(settings, inputs, Split { routes: of_replicas, wait_max: READ_WAIT })
             }
-            _ => proxy::start(settings, inputs),
+            Ground::ReadPort => {
+                let reads = Reads { reached, origin, wait_max: READ_WAIT.into(), is_group: false };
+                proxy::start_reads(settings, inputs, reads)
+            }
+            Ground::OneServer | Ground::Galera | Ground::Replication => proxy::start(settings, inputs),
         };
         let (told_quiet, quiet) = watch::channel(0);
         let traffic = Traffic {
@@ -150,13 +157,16 @@ impl Traffic {
             routes: Arc::new(Published { routes, of_reads }),
             quiet,
         };
-        tokio::spawn(decide(
-            facts,
-            traffic.lanes.clone(),
-            traffic.routes.clone(),
-            traffic.nodes.clone(),
+        let manager = Manager {
+            lanes: traffic.lanes.clone(),
+            routes: traffic.routes.clone(),
+            nodes: traffic.nodes.clone(),
             told_quiet,
-        ));
+            told_reached,
+            origin,
+            is_read_port: ground == Ground::ReadPort,
+        };
+        tokio::spawn(manager.decide(facts));
         traffic
     }
 
@@ -207,52 +217,76 @@ impl Traffic {
     }
 }
 
+/// A position of the primary that was asked for at that time; both nodes are its replicas.
+fn reached_at(asked: Duration, position: &str) -> Reached {
+    Reached { primary: None, position: position.into(), asked, writable: vec![false; 2] }
+}
+
 /// The least of a manager: hears what the proxy finds out, and decides as the test has said.
-async fn decide(
-    mut facts: mpsc::Receiver<Fact>,
+struct Manager {
     lanes: Arc<Mutex<Lanes>>,
     routes: Arc<Published>,
     nodes: Arc<AsyncMutex<Nodes>>,
     told_quiet: watch::Sender<u64>,
-) {
-    while let Some(fact) = facts.recv().await {
-        let (fact, of_reads) = match fact {
-            Fact::Reads(fact) => (*fact, true),
-            fact => (fact, false),
-        };
-        let (node, epoch, alarm) = match fact {
-            Fact::TrafficLost { node, epoch, alarm, .. }
-            | Fact::TrafficRefused { node, epoch, alarm, .. } => (node, epoch, alarm),
-            Fact::Quiesced { version, .. } if !of_reads => {
-                told_quiet.send_replace(version);
-                continue;
+    told_reached: watch::Sender<Arc<Reached>>,
+    origin: Instant,
+    /// The proxy has no other lanes than those for reads.
+    is_read_port: bool,
+}
+
+impl Manager {
+    async fn decide(self, mut facts: mpsc::Receiver<Fact>) {
+        while let Some(fact) = facts.recv().await {
+            let (fact, of_reads) = match fact {
+                Fact::Reads(fact) => (*fact, !self.is_read_port),
+                fact => (fact, false),
+            };
+            let (node, epoch, alarm) = match fact {
+                Fact::TrafficLost { node, epoch, alarm, .. }
+                | Fact::TrafficRefused { node, epoch, alarm, .. } => (node, epoch, alarm),
+                Fact::Quiesced { version, .. } if !of_reads => {
+                    self.told_quiet.send_replace(version);
+                    continue;
+                }
+                Fact::PositionWanted => {
+                    self.say_position().await;
+                    continue;
+                }
+                _ => continue,
+            };
+            let at = usize::from(node.0);
+            let is_lost = {
+                let mut lanes = self.lanes.lock().unwrap();
+                if of_reads {
+                    // Only a link to the replica broke.
+                    lanes.reads[at].1 = alarm;
+                    self.routes.say(&mut lanes);
+                    continue;
+                }
+                if at != lanes.at || lanes.all[at].epoch != epoch {
+                    continue;
+                }
+                match lanes.verdict {
+                    Verdict::Well => lanes.all[at].looked = alarm,
+                    Verdict::Lost => lanes.shut(true),
+                }
+                self.routes.say(&mut lanes);
+                lanes.verdict == Verdict::Lost
+            };
+            if is_lost {
+                self.nodes.lock().await.level().await;
+                let mut lanes = self.lanes.lock().unwrap();
+                lanes.open_other();
+                self.routes.say(&mut lanes);
             }
-            _ => continue,
-        };
-        let at = usize::from(node.0);
-        let is_lost = {
-            let mut lanes = lanes.lock().unwrap();
-            if of_reads {
-                // Only a link to the replica broke.
-                lanes.reads[at].1 = alarm;
-                routes.say(&mut lanes);
-                continue;
-            }
-            if at != lanes.at || lanes.all[at].epoch != epoch {
-                continue;
-            }
-            match lanes.verdict {
-                Verdict::Well => lanes.all[at].looked = alarm,
-                Verdict::Lost => lanes.shut(true),
-            }
-            routes.say(&mut lanes);
-            lanes.verdict == Verdict::Lost
-        };
-        if is_lost {
-            nodes.lock().await.level().await;
-            let mut lanes = lanes.lock().unwrap();
-            lanes.open_other();
-            routes.say(&mut lanes);
         }
+    }
+
+    /// What was written on the server that sessions have left: on the one that they come to now is what was written there.
+    async fn say_position(&self) {
+        let asked = self.origin.elapsed();
+        let left = 1 - self.lanes.lock().unwrap().at;
+        let position = self.nodes.lock().await.position(left).await;
+        self.told_reached.send_replace(Arc::new(reached_at(asked, &position)));
     }
 }
