@@ -517,15 +517,15 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
         locks(backend).await?;
     }
     if asks_all {
+        // The link may end behind any answer: what stored code has set is not forgotten before all of it was read.
+        backend.standing.pin(Pins::USER_VARIABLE);
         variables(backend, session).await?;
     }
-    if (asks_all || backend.standing.pins().has(Pins::USER_VARIABLE))
+    if backend.standing.pins().has(Pins::USER_VARIABLE)
         && let Some(texts) = user_variables(backend).await?
     {
         session.wanted.learned_user_variables(texts);
         backend.standing.unpin(Pins::USER_VARIABLE);
-    } else if asks_all {
-        backend.standing.pin(Pins::USER_VARIABLE);
     }
     Ok(())
 }

@@ -18,12 +18,14 @@ pub struct Door {
     trap: Arc<Mutex<Option<Trap>>>,
 }
 
-/// Breaks the link of whoever sends this request, when so many packets of its answer have passed; with 0, when the first packet has
+/// Breaks the link of whoever sends such a request, and has sent so many of them before, when so many packets of its answer have passed; with 0, when the first packet has
 /// come and is not passed on: the node has run the statement then. Behind the last packet at the latest, when the next request comes.
 #[derive(Clone)]
 pub struct Trap {
     /// How the request's payload begins.
     pub request: Vec<u8>,
+    /// This many such requests are let through before it.
+    pub spared: usize,
     pub packets: usize,
     pub sprung: Arc<AtomicBool>,
 }
@@ -83,7 +85,13 @@ async fn requests(
                 return;
             }
             let mut trap = trap.lock().unwrap();
-            if let Some(set) = trap.take_if(|set| bytes[HEADER_LEN..].starts_with(&set.request)) {
+            let springs = |set: &mut Trap| {
+                let is_such = bytes[HEADER_LEN..].starts_with(&set.request);
+                let is_it = is_such && set.spared == 0;
+                set.spared = set.spared.saturating_sub(usize::from(is_such));
+                is_it
+            };
+            if let Some(set) = trap.take_if(springs) {
                 set.sprung.store(true, SeqCst);
                 left.store(set.packets, SeqCst);
             }

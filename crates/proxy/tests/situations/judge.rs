@@ -77,9 +77,7 @@ pub fn is_last(told: &Told) -> bool {
 /// The statements of a text; the file has no `;` elsewhere.
 pub fn statements(step: &Step) -> Vec<Vec<u8>> {
     match &step.what {
-        What::Say(sql) if sql[..sql.len().min(5)].eq_ignore_ascii_case(b"BEGIN") && sql.len() > 12 => {
-            vec![sql.clone()]
-        }
+        What::Say(sql) if sql.starts_with(b"BEGIN NOT ATOMIC") => vec![sql.clone()],
         What::Say(sql) => sql.split(|byte| *byte == b';').map(<[u8]>::to_vec).collect(),
         _ => vec![],
     }

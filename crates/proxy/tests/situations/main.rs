@@ -52,6 +52,8 @@ enum Loss {
     Nothing,
     /// Before the step of this number.
     Between(usize, Leave),
+    /// Before the step of this number, and the link is cut when the proxy has asked so many questions for what only the node knows.
+    Saving(usize, usize),
     /// During the marked step, behind so many packets of the answer.
     During(usize, Verdict),
 }
@@ -62,6 +64,9 @@ impl fmt::Display for Loss {
             Loss::Nothing => write!(f, "no loss"),
             Loss::Between(step, Leave::HandedOver) => write!(f, "moved after step {step}"),
             Loss::Between(step, Leave::Lost) => write!(f, "lost after step {step}"),
+            Loss::Saving(step, questions) => {
+                write!(f, "moved after step {step}, and cut behind question {questions} for its state")
+            }
             Loss::During(packets, Verdict::Well) => write!(f, "link cut behind packet {packets}"),
             Loss::During(packets, Verdict::Lost) => write!(f, "node lost behind packet {packets}"),
         }
@@ -115,8 +120,14 @@ impl Stage {
                     self.traffic.leave(how).await;
                     sprung.store(true, SeqCst);
                 }
+                Loss::Saving(before, spared) if before == at => {
+                    let trap = Trap { request: vec![3], spared, packets: 0, sprung: sprung.clone() };
+                    let door = self.traffic.door();
+                    door.set(Some(trap));
+                    self.traffic.leave(Leave::HandedOver).await;
+                }
                 Loss::During(packets, verdict) if of.lost_at == Some(at) => {
-                    let trap = |request| Trap { request, packets, sprung: sprung.clone() };
+                    let trap = |request| Trap { request, spared: 0, packets, sprung: sprung.clone() };
                     self.traffic.judge(verdict);
                     // Whichever node gets it.
                     for door in &self.traffic.doors {
@@ -230,10 +241,20 @@ impl Stage {
                 let mut found: Vec<(Loss, Option<Vec<String>>)> = vec![];
                 found.push((Loss::Nothing, self.compare(of, caps, steps, Loss::Nothing, &mut known).await));
                 // With changes told along, a loss shows nothing that it does not show without.
-                let losses =
-                    if caps.has(Caps::SESSION_TRACK) { vec![] } else { losses(of, list, steps, &known) };
+                let losses = if caps.has(Caps::SESSION_TRACK) {
+                    vec![]
+                } else {
+                    losses(of, list, caps, steps, &known)
+                };
+                let mut is_saved = false;
                 for loss in losses {
-                    found.push((loss, self.compare(of, caps, steps, loss, &mut known).await));
+                    if is_saved && matches!(loss, Loss::Saving(..)) {
+                        continue;
+                    }
+                    let what = self.compare(of, caps, steps, loss, &mut known).await;
+                    // It asked no more questions than that.
+                    is_saved = what.is_none() && matches!(loss, Loss::Saving(..));
+                    found.push((loss, what));
                 }
                 let mut seen: Vec<String> = vec![];
                 for (loss, found) in found {
@@ -266,14 +287,20 @@ const FORMS: [(&str, Caps); 3] = [
     ("no EOF, tracked", Caps(Caps::DEPRECATE_EOF.0 | Caps::SESSION_TRACK.0)),
 ];
 
+/// No session's state takes more questions.
+const QUESTIONS_MAX: usize = 9;
+
 /// All losses that this list of steps can meet.
-fn losses(of: &Situation, list: usize, steps: &[Step], known: &Known) -> Vec<Loss> {
+fn losses(of: &Situation, list: usize, caps: Caps, steps: &[Step], known: &Known) -> Vec<Loss> {
     let last = of.steps.len();
     // With a list for each question the other places were tried with the first.
     let first = if list > 0 { last } else { 1 };
     let mut losses = vec![];
     for place in first..=last.min(steps.len() - 1) {
         losses.extend([Leave::HandedOver, Leave::Lost].map(|how| Loss::Between(place, how)));
+    }
+    if list == 0 && caps == Caps::DEPRECATE_EOF {
+        losses.extend((0..QUESTIONS_MAX).map(|questions| Loss::Saving(last, questions)));
     }
     let answer = of.lost_at.and_then(|at| known.get(&vec![])?.get(at));
     for packets in answer.map(|told| boundaries(&told.bytes)).unwrap_or_default() {

@@ -175,6 +175,11 @@ impl Traffic {
         self.proxy.local_addresses()[0]
     }
 
+    /// The door before the server that takes traffic.
+    pub fn door(&self) -> &Door {
+        &self.doors[self.lanes.lock().unwrap().at]
+    }
+
     /// The server that takes traffic.
     pub fn server(&self) -> SocketAddr {
         self.behind[self.lanes.lock().unwrap().at]
