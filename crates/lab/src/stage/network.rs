@@ -113,19 +113,12 @@ impl Network {
         for number in 1..=self.nodes {
             let port = self.port(number);
             // Deleting either end deletes the other; deleting the namespace would do so too, but later than this function checks.
-            if device_exists(&port) {
-                ip(&format!("link del {port}"))?;
-            }
-            if let Some(namespace) =
-                self.namespace(number).filter(|name| Path::new("/run/netns").join(name).exists())
-            {
-                ip(&format!("netns del {namespace}"))?;
+            delete("link", &port, device_exists)?;
+            if let Some(namespace) = self.namespace(number) {
+                delete("netns", &namespace, namespace_exists)?;
             }
         }
-        if device_exists(&self.bridge()) {
-            ip(&format!("link del {}", self.bridge()))?;
-        }
-        Ok(())
+        delete("link", &self.bridge(), device_exists)
     }
 
     /// Cuts a node off, or connects it again.
@@ -202,6 +195,18 @@ fn is_free(subnet: u8, number: u8) -> bool {
     [3306, 4567].iter().all(|port| {
         TcpListener::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, subnet, number)), *port)).is_ok()
     })
+}
+
+/// Deletes a device or a namespace, if there is one of this name. Another process may remove the same stage at the same time.
+fn delete(kind: &str, name: &str, exists: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    if !exists(name) {
+        return Ok(());
+    }
+    ip(&format!("{kind} del {name}")).or_else(|error| if exists(name) { Err(error) } else { Ok(()) })
+}
+
+fn namespace_exists(name: &str) -> bool {
+    Path::new("/run/netns").join(name).exists()
 }
 
 fn device_exists(name: &str) -> bool {
