@@ -465,13 +465,18 @@ impl Attachment {
 
     // ---- saving
 
-    /// Whether the session may have to leave its node now, and the node has state that must be read before.
+    /// Whether the node has state that must be read before the session leaves it.
+    pub fn has_to_save(&self) -> bool {
+        self.saver.is_some() && self.backend.as_ref().is_some_and(|backend| !backend.lane().is_cut())
+    }
+
+    /// Whether the session may have to leave its node now, and there is such state.
     pub fn has_to_save_now(&self) -> bool {
-        self.saver.is_some()
+        self.has_to_save()
             && self.lease.is_none()
             && self.backend.as_ref().is_some_and(|backend| {
                 let lane = backend.lane();
-                !lane.is_cut() && (!lane.is_open() || lane.is_crowded())
+                !lane.is_open() || lane.is_crowded()
             })
     }
 
@@ -506,19 +511,21 @@ async fn until_cut(backend: Option<&mut Backend>) {
 }
 
 async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
+    let asks_all = backend.standing.must_ask_all();
+    if asks_all {
+        // The link may end at each question: what stored code has set is not forgotten before all of it was read.
+        backend.standing.pin(Pins::USER_VARIABLE);
+    }
     if session.has_insert_id_to_save(&backend.standing)
         && let Some(rows) = backend.query(saving::INSERT_ID, SAVE_TIME).await?
         && let Some(id) = rows.text(0, 0).and_then(|id| id.parse().ok())
     {
         session.wanted.learned_insert_id(id);
     }
-    let asks_all = backend.standing.must_ask_all();
     if asks_all || backend.standing.pins().has(Pins::GET_LOCK) {
         locks(backend).await?;
     }
     if asks_all {
-        // The link may end behind any answer: what stored code has set is not forgotten before all of it was read.
-        backend.standing.pin(Pins::USER_VARIABLE);
         variables(backend, session).await?;
     }
     if backend.standing.pins().has(Pins::USER_VARIABLE)

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
@@ -37,6 +37,7 @@ use session::exchange::{
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep_until};
 use topology::NodeId;
 use topology::fact::ConnectFailure;
 
@@ -98,6 +99,38 @@ enum IdleEnd {
     SideEnded,
     Save,
     Stopped,
+    /// The client has sent nothing for too long.
+    TooLong,
+}
+
+/// How long a client has sent nothing.
+#[derive(Default)]
+struct Idle {
+    /// `None` until it is waited for: without a limit nobody needs the time.
+    since: Option<Instant>,
+    /// Set for when an earlier idle time would have been too long, and moved only then: to set one for each command takes a lock.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Idle {
+    /// The client has its answer.
+    fn begins(&mut self) {
+        self.since = None;
+    }
+
+    /// Resolves when it has lasted for that long.
+    async fn lasts(&mut self, max: Duration) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let due = tokio::time::Instant::from_std(since + max);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        while tokio::time::Instant::now() < due {
+            // The limit may have become shorter, too.
+            if timer.is_elapsed() || timer.deadline() > due {
+                timer.as_mut().reset(due);
+            }
+            timer.as_mut().await;
+        }
+    }
 }
 
 /// One client. See the head of this file.
@@ -147,8 +180,12 @@ impl Driver {
         // Created once for all idle phases: to begin to wait takes a lock that all sessions share.
         let stopped = stopped.wait_for(|stopped| *stopped);
         tokio::pin!(stopped);
+        let mut idle = Idle::default();
+        // So many bytes of a command had come when the time was over before.
+        let mut begun = 0;
         loop {
             self.client.buffer.rest();
+            let idle_max = self.shared.client_idle_max();
             let in_transaction = self.at.in_transaction();
             let idle_end = tokio::select! {
                 biased;
@@ -159,6 +196,7 @@ impl Driver {
                 },
                 () = side_ends(self.side.as_deref_mut()), if self.side.is_some() => IdleEnd::SideEnded,
                 _ = &mut stopped, if !in_transaction => IdleEnd::Stopped,
+                () = idle.lasts(idle_max), if !idle_max.is_zero() => IdleEnd::TooLong,
             };
             // The node was asked nothing, so whatever it has sent must not be taken for the answer to the next command.
             let idle_end = match idle_end {
@@ -170,6 +208,14 @@ impl Driver {
             let command = match idle_end {
                 IdleEnd::Command(command) => command,
                 IdleEnd::ClientGone => return,
+                IdleEnd::TooLong if self.shared.client_idle_max() != idle_max => continue,
+                IdleEnd::TooLong if self.client.buffer.len() > begun => {
+                    begun = self.client.buffer.len();
+                    idle.begins();
+                    continue;
+                }
+                // A server says nothing at the end of its wait_timeout.
+                IdleEnd::TooLong => return,
                 IdleEnd::NodeEnded => {
                     if Box::pin(self.at.was_killed()).await {
                         let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
@@ -203,6 +249,8 @@ impl Driver {
             if self.command(command).await.is_break() {
                 return;
             }
+            idle.begins();
+            begun = 0;
         }
     }
 
@@ -379,6 +427,10 @@ impl Driver {
         match op {
             Op::Send => self.send(exchange, command).await,
             Op::Lease { avoid } if !self.at.has_to_save_now() => match self.at.lease_at_once(avoid) {
+                Some(false) if self.at.has_to_save() => {
+                    self.at.let_go(LetGo::Lease);
+                    self.perform_rare(Op::Lease { avoid }, exchange, *command, waiting).await
+                }
                 Some(here) => self.leased(Ok(here)),
                 None => self.perform_rare(Op::Lease { avoid: false }, exchange, *command, waiting).await,
             },
@@ -450,17 +502,38 @@ impl Driver {
         command: BufferedCommand,
         waiting: &mut Waiting,
     ) -> Result<bool, NoLease> {
-        if self.at.has_to_save_now() && self.at.save(&mut self.session).await.is_err() {
-            self.lost_idle();
-        }
-        match self.at.lease_at_once(avoid) {
-            Some(here) => Ok(here),
-            None => self.at.lease_after_hold(command.len, &mut self.client, waiting).await,
+        let mut saves = self.at.has_to_save_now();
+        loop {
+            if saves && self.at.save(&mut self.session).await.is_err() {
+                if self.at.standing().is_some_and(|link| !link.pins().is_empty()) {
+                    // The command itself may need what could not be read.
+                    return Err(NoLease::Tied);
+                }
+                self.lost_idle();
+            }
+            match self.at.lease_at_once(avoid) {
+                // Its own lane was open until now, or its node has refused the command.
+                Some(false) if self.at.has_to_save() => {
+                    self.at.let_go(LetGo::Lease);
+                    saves = true;
+                }
+                Some(here) => return Ok(here),
+                None => return self.at.lease_after_hold(command.len, &mut self.client, waiting).await,
+            }
         }
     }
 
     /// Prepares the command's statement on the present node, under the settings it was bound to.
     async fn prepare(&mut self, flight: &InFlight) -> Event {
+        if let Some(backend) =
+            self.at.backend.as_mut().filter(|backend| backend.standing.may_have_unreported())
+        {
+            // The answers to what is said around the PREPARE would take the report.
+            backend.standing.forget(Recalls::ROW_COUNT);
+            if let Err(how) = backend.flush_reports(&mut self.session).await {
+                return self.lost(how, Loss::unsent()).await;
+            }
+        }
         let bound = self.session.wanted.bound();
         let known = flight.statement.and_then(|id| Some((id, self.session.wanted.statements.get(&id)?)));
         let (Some((id, statement)), Some(backend)) = (known, self.at.backend.as_mut()) else {

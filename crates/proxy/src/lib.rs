@@ -72,6 +72,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// The longest that a client may take to log in.
     pub login_timeout: Duration,
+    /// The longest that a client may send nothing after an answer; zero: for ever.
+    pub client_idle_max: Duration,
     /// The largest statement that is kept to be sent again; a larger one is streamed.
     pub retain_bytes_max: usize,
     /// Wrong passwords that one address may send for one account in a row; zero: any number.
@@ -357,6 +359,7 @@ mod tests {
             release_at_once: 1,
             connect_timeout: Duration::from_secs(1),
             login_timeout: Duration::from_secs(1),
+            client_idle_max: Duration::ZERO,
             retain_bytes_max: 1,
             resends_max: 1,
             suspect_time: Duration::ZERO,

@@ -180,6 +180,11 @@ impl Shared {
         self.settings.load().connect_timeout
     }
 
+    /// See [`Settings::client_idle_max`].
+    pub fn client_idle_max(&self) -> Duration {
+        self.settings.load().client_idle_max
+    }
+
     /// See [`Settings::login_timeout`].
     pub fn login_timeout(&self) -> Duration {
         self.settings.load().login_timeout

@@ -107,7 +107,8 @@ pub enum NoLease {
     Expired,
     /// Removed from the hold queue to make room, or too large for it.
     Evicted,
-    /// Another node takes statements, but the session is tied to one that has not taken any for the hold time.
+    /// Another node takes statements, but the session is tied to one that has not taken any for the hold time, or from which its state could not
+    /// be read.
     Tied,
     /// The client is gone, or the proxy shuts down.
     Over,

@@ -365,6 +365,7 @@ fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
         release_at_once: hold.release_at_once,
         connect_timeout: proxy.connect_timeout,
         login_timeout: proxy.login_timeout,
+        client_idle_max: proxy.client_idle_max,
         retain_bytes_max: proxy.retain_bytes_max,
         resends_max: proxy.resends_max,
         suspect_time: proxy.suspect_time,

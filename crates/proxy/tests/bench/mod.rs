@@ -39,6 +39,7 @@ pub fn settings() -> Settings {
         release_at_once: 4,
         connect_timeout: SECOND,
         login_timeout: 2 * SECOND,
+        client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
         resends_max: 1,
         suspect_time: Duration::from_secs(60),

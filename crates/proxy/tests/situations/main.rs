@@ -54,6 +54,8 @@ enum Loss {
     Between(usize, Leave),
     /// Before the step of this number, and the link is cut when the proxy has asked so many questions for what only the node knows.
     Saving(usize, usize),
+    /// The same for a session that is to leave a node with too many, and is told so by nothing but its next step.
+    Crowded(usize, usize),
     /// During the marked step, behind so many packets of the answer.
     During(usize, Verdict),
 }
@@ -63,9 +65,16 @@ impl fmt::Display for Loss {
         match self {
             Loss::Nothing => write!(f, "no loss"),
             Loss::Between(step, Leave::HandedOver) => write!(f, "moved after step {step}"),
+            Loss::Between(step, Leave::Crowded) => write!(f, "on a crowded node after step {step}"),
             Loss::Between(step, Leave::Lost) => write!(f, "lost after step {step}"),
             Loss::Saving(step, questions) => {
                 write!(f, "moved after step {step}, and cut behind question {questions} for its state")
+            }
+            Loss::Crowded(step, questions) => {
+                write!(
+                    f,
+                    "on a crowded node after step {step}, and cut behind question {questions} for its state"
+                )
             }
             Loss::During(packets, Verdict::Well) => write!(f, "link cut behind packet {packets}"),
             Loss::During(packets, Verdict::Lost) => write!(f, "node lost behind packet {packets}"),
@@ -120,11 +129,12 @@ impl Stage {
                     self.traffic.leave(how).await;
                     sprung.store(true, SeqCst);
                 }
-                Loss::Saving(before, spared) if before == at => {
+                Loss::Saving(before, spared) | Loss::Crowded(before, spared) if before == at => {
                     let trap = Trap { request: vec![3], spared, packets: 0, sprung: sprung.clone() };
-                    let door = self.traffic.door();
-                    door.set(Some(trap));
-                    self.traffic.leave(Leave::HandedOver).await;
+                    self.traffic.door().set(Some(trap));
+                    let how =
+                        if matches!(loss, Loss::Saving(..)) { Leave::HandedOver } else { Leave::Crowded };
+                    self.traffic.leave(how).await;
                 }
                 Loss::During(packets, verdict) if of.lost_at == Some(at) => {
                     let trap = |request| Trap { request, spared: 0, packets, sprung: sprung.clone() };
@@ -155,6 +165,9 @@ impl Stage {
             }
         }
         self.traffic.judge(Verdict::Well);
+        if matches!(loss, Loss::Crowded(..)) {
+            self.traffic.calm().await;
+        }
         (told, sprung.load(SeqCst))
     }
 
@@ -248,12 +261,16 @@ impl Stage {
                 };
                 let mut is_saved = false;
                 for loss in losses {
-                    if is_saved && matches!(loss, Loss::Saving(..)) {
+                    is_saved &= !matches!(loss, Loss::Crowded(_, 0));
+                    let is_crowded = matches!(loss, Loss::Crowded(..));
+                    // Elsewhere two nodes would write at the same time.
+                    let is_left_out = is_crowded && self.ground != Ground::OneServer;
+                    if is_left_out || is_saved && (is_crowded || matches!(loss, Loss::Saving(..))) {
                         continue;
                     }
                     let what = self.compare(of, caps, steps, loss, &mut known).await;
                     // It asked no more questions than that.
-                    is_saved = what.is_none() && matches!(loss, Loss::Saving(..));
+                    is_saved = what.is_none() && (is_crowded || matches!(loss, Loss::Saving(..)));
                     found.push((loss, what));
                 }
                 let mut seen: Vec<String> = vec![];
@@ -301,6 +318,7 @@ fn losses(of: &Situation, list: usize, caps: Caps, steps: &[Step], known: &Known
     }
     if list == 0 && caps == Caps::DEPRECATE_EOF {
         losses.extend((0..QUESTIONS_MAX).map(|questions| Loss::Saving(last, questions)));
+        losses.extend((0..QUESTIONS_MAX).map(|questions| Loss::Crowded(last, questions)));
     }
     let answer = of.lost_at.and_then(|at| known.get(&vec![])?.get(at));
     for packets in answer.map(|told| boundaries(&told.bytes)).unwrap_or_default() {

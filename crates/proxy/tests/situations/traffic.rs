@@ -33,6 +33,8 @@ pub enum Verdict {
 pub enum Leave {
     HandedOver,
     Lost,
+    /// The other one is open, too, and this one has more sessions than it may have.
+    Crowded,
 }
 
 struct Lanes {
@@ -89,6 +91,28 @@ impl Lanes {
         self.all[self.at].state = LaneState::Open;
         // It has taken reads until now.
         self.reads[self.at].0 += 1;
+    }
+
+    /// The other lane is opened beside the present one, which may have no session.
+    fn crowd(&mut self) {
+        self.all[self.at].sessions_max = Some(0);
+        self.open_other();
+    }
+
+    /// No lane but the present one is open.
+    fn calm(&mut self) {
+        let other = 1 - self.at;
+        if self.all[other].state == LaneState::Open {
+            let old = &mut self.all[other];
+            *old = Lane {
+                state: LaneState::Shut,
+                epoch: old.epoch + 1,
+                sessions_max: None,
+                looked: 0,
+                refused: 0,
+                ..old.clone()
+            };
+        }
     }
 
     /// The routes of reads: to the lane that does not write.
@@ -191,6 +215,11 @@ impl Traffic {
         self.nodes.lock().await.given(sql, at).await;
     }
 
+    /// No node is crowded any more.
+    pub async fn calm(&mut self) {
+        self.publish(Lanes::calm).await;
+    }
+
     /// What the manager will say of the next loss.
     pub fn judge(&self, verdict: Verdict) {
         self.lanes.lock().unwrap().verdict = verdict;
@@ -198,6 +227,10 @@ impl Traffic {
 
     /// All traffic leaves the node that has it.
     pub async fn leave(&mut self, how: Leave) {
+        if how == Leave::Crowded {
+            self.publish(Lanes::crowd).await;
+            return;
+        }
         if how == Leave::HandedOver {
             let version = self.publish(|lanes| lanes.all[lanes.at].state = LaneState::Draining).await;
             let quiet = self.quiet.wait_for(|quiet| *quiet >= version);
@@ -268,7 +301,13 @@ impl Manager {
                     self.routes.say(&mut lanes);
                     continue;
                 }
-                if at != lanes.at || lanes.all[at].epoch != epoch {
+                if lanes.all[at].epoch != epoch {
+                    continue;
+                }
+                if at != lanes.at {
+                    // A crowded one. Its server is well.
+                    lanes.all[at].looked = alarm;
+                    self.routes.say(&mut lanes);
                     continue;
                 }
                 match lanes.verdict {

@@ -177,6 +177,8 @@ pub struct Proxy {
     pub connect_timeout: Duration,
     /// By a client.
     pub login_timeout: Duration,
+    /// How long a client may send nothing; zero: for ever.
+    pub client_idle_max: Duration,
     /// Largest statement kept for a retry.
     pub retain_bytes_max: usize,
     /// How often a statement that changes nothing is sent again after its node was lost.
@@ -542,6 +544,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
         proxy: Proxy {
             connect_timeout: get(&t::PROXY_CONNECT_TIMEOUT).millis()?,
             login_timeout: get(&t::PROXY_LOGIN_TIMEOUT).millis()?,
+            client_idle_max: get(&t::PROXY_CLIENT_IDLE).millis()?,
             retain_bytes_max: get(&t::PROXY_RETAIN).number()?,
             resends_max: get(&t::PROXY_RESENDS).number()?,
             suspect_time: get(&t::PROXY_SUSPECT).millis()?,

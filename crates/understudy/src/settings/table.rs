@@ -185,6 +185,8 @@ settings! {
         "How long connecting and logging in to a node may take.";
     PROXY_LOGIN_TIMEOUT = "proxy.login_timeout_ms", Millis { min: 100, max: 600_000 }, Toml("10000"), Reload,
         "How long a client may take to log in.";
+    PROXY_CLIENT_IDLE = "proxy.client_idle_max_ms", Millis { min: 0, max: 365 * 24 * HOUR_MS }, Toml("0"), Reload,
+        "A client that has sent nothing for so long is disconnected, as by a server's wait_timeout: what it had open is rolled back. Counts from the answer to its last command, and a change from each client's next; 0 for never.";
     PROXY_RETAIN = "proxy.retain_bytes_max", Bytes { min: 0, max: GIB }, Toml("1048576"), Reload,
         "The largest statement kept so that it can be sent again on another node; a larger one is sent once.";
     PROXY_RESENDS = "proxy.resends_max", Count { min: 0, max: 100 }, Toml("1"), Reload,

@@ -102,6 +102,7 @@ fn settings() -> Settings {
         release_at_once: 4,
         connect_timeout: 5 * second,
         login_timeout: 5 * second,
+        client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
         resends_max: 1,
         suspect_time: 60 * second,
