@@ -303,3 +303,31 @@ async fn a_statement_whose_schema_is_gone_says_what_its_server_says() {
     }
     none_of(&wrong);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preparation_does_not_take_the_report_of_what_failed_code_has_set() {
+    let mut ground = Ground::lay();
+    lay_schemas(&ground);
+    ground.everywhere(
+        "USE shop;
+         DELIMITER //
+         CREATE PROCEDURE sets_and_fails() BEGIN SET @b = 'set'; SET time_zone = '+07:00'; SELECT nosuch; END//
+         DELIMITER ;",
+    );
+    let mut wrong = vec![];
+    for how in [Move::HandedOver, Move::Drained] {
+        let mut twins = ground.twins().await;
+        twins.set("USE sa").await;
+        let statement = twins.prepare("SELECT COUNT(*) FROM names").await;
+        twins.set("USE sb").await;
+        // Where it goes, the statement is not prepared.
+        ground.cluster.move_on(how).await;
+        wrong.extend(twins.say("CALL shop.sets_and_fails()").await.wrong());
+        wrong.extend(twins.execute(statement, &[]).await.unequal(&format!("{how:?}")));
+        wrong.extend(twins.say("BEGIN").await.wrong());
+        wrong.extend(twins.say("COMMIT").await.wrong());
+        ground.cluster.move_on(how).await;
+        wrong.extend(twins.say("SELECT @b, @@time_zone").await.wrong());
+    }
+    none_of(&wrong);
+}

@@ -197,11 +197,16 @@ impl Run {
                 let mut root = Client::connect(self.server).await;
                 // One that a lost link has left may run there as well, and end by itself.
                 let kills = async {
+                    // One that was killed may be listed for a moment, and a second KILL would be its next statement's.
+                    let mut killed = vec!["0".to_owned()];
                     loop {
                         // Where it reads rows: before that, a transaction may have begun or not.
-                        let id = running(&mut root, sql, " AND state = 'Sending data'").await;
-                        let killed = root.query(format!("{how} {id}")).await;
-                        assert!(matches!(killed.error(), None | Some(1094)), "{killed:?}");
+                        let state =
+                            format!(" AND state = 'Sending data' AND id NOT IN ({})", killed.join(","));
+                        let id = running(&mut root, sql, &state).await;
+                        let said = root.query(format!("{how} {id}")).await;
+                        assert!(matches!(said.error(), None | Some(1094)), "{said:?}");
+                        killed.push(id);
                     }
                 };
                 // It may be refused and never run.
