@@ -11,6 +11,7 @@
 //!                                      └─ Finish ─► the client has its answer ───────────────────────────────────────┘
 //! ```
 
+mod idle;
 mod login;
 mod schema;
 mod side;
@@ -21,7 +22,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
@@ -37,7 +38,6 @@ use session::exchange::{
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep_until};
 use topology::NodeId;
 use topology::fact::ConnectFailure;
 
@@ -54,6 +54,7 @@ use crate::relay::{Relay, Relayed};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{Listed, Shared};
 use crate::tap::ReadRecorder;
+use idle::Idle;
 use side::{Elsewhere, Side};
 
 /// The argument of COM_SET_OPTION.
@@ -101,36 +102,6 @@ enum IdleEnd {
     Stopped,
     /// The client has sent nothing for too long.
     TooLong,
-}
-
-/// How long a client has sent nothing.
-#[derive(Default)]
-struct Idle {
-    /// `None` until it is waited for: without a limit nobody needs the time.
-    since: Option<Instant>,
-    /// Set for when an earlier idle time would have been too long, and moved only then: to set one for each command takes a lock.
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl Idle {
-    /// The client has its answer.
-    fn begins(&mut self) {
-        self.since = None;
-    }
-
-    /// Resolves when it has lasted for that long.
-    async fn lasts(&mut self, max: Duration) {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        let due = tokio::time::Instant::from_std(since + max);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        while tokio::time::Instant::now() < due {
-            // The limit may have become shorter, too.
-            if timer.is_elapsed() || timer.deadline() > due {
-                timer.as_mut().reset(due);
-            }
-            timer.as_mut().await;
-        }
-    }
 }
 
 /// One client. See the head of this file.
@@ -181,8 +152,6 @@ impl Driver {
         let stopped = stopped.wait_for(|stopped| *stopped);
         tokio::pin!(stopped);
         let mut idle = Idle::default();
-        // So many bytes of a command had come when the time was over before.
-        let mut begun = 0;
         loop {
             self.client.buffer.rest();
             let idle_max = self.shared.client_idle_max();
@@ -209,11 +178,7 @@ impl Driver {
                 IdleEnd::Command(command) => command,
                 IdleEnd::ClientGone => return,
                 IdleEnd::TooLong if self.shared.client_idle_max() != idle_max => continue,
-                IdleEnd::TooLong if self.client.buffer.len() > begun => {
-                    begun = self.client.buffer.len();
-                    idle.begins();
-                    continue;
-                }
+                IdleEnd::TooLong if idle.has_begun_to_send(self.client.buffer.len()) => continue,
                 // A server says nothing at the end of its wait_timeout.
                 IdleEnd::TooLong => return,
                 IdleEnd::NodeEnded => {
@@ -250,7 +215,6 @@ impl Driver {
                 return;
             }
             idle.begins();
-            begun = 0;
         }
     }
 

@@ -18,7 +18,7 @@ pub struct Door {
     trap: Arc<Mutex<Option<Trap>>>,
 }
 
-/// Breaks the link of whoever sends such a request, and has sent so many of them before, when so many packets of its answer have passed; with 0, when the first packet has
+/// Breaks the link of whoever sends such a request, when so many packets of its answer have passed; with 0, when the first packet has
 /// come and is not passed on: the node has run the statement then. Behind the last packet at the latest, when the next request comes.
 #[derive(Clone)]
 pub struct Trap {

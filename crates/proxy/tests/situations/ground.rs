@@ -20,6 +20,7 @@ use fixture::client::Client;
 use tempfile::TempDir;
 
 use crate::THINGS;
+use crate::traffic::Leave;
 
 /// See the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,12 @@ impl Ground {
     /// Two servers, each the other's replica.
     pub fn is_circle(self) -> bool {
         matches!(self, Ground::Replication | Ground::Split | Ground::ReadPort)
+    }
+
+    /// How a session leaves a node that is asked for its state before. On a crowded node it is asked within the next statement; but beside
+    /// such a one another is open, and two that replicate to each other would write at once.
+    pub fn leaves_that_save(self) -> &'static [Leave] {
+        if self == Ground::OneServer { &[Leave::HandedOver, Leave::Crowded] } else { &[Leave::HandedOver] }
     }
 
     /// What is said to a server straight at the start of every session, for it to answer as through the proxy.

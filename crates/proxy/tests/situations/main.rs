@@ -53,9 +53,7 @@ enum Loss {
     /// Before the step of this number.
     Between(usize, Leave),
     /// Before the step of this number, and the link is cut when the proxy has asked so many questions for what only the node knows.
-    Saving(usize, usize),
-    /// The same for a session that is to leave a node with too many, and is told so by nothing but its next step.
-    Crowded(usize, usize),
+    Saving(usize, Leave, usize),
     /// During the marked step, behind so many packets of the answer.
     During(usize, Verdict),
 }
@@ -67,14 +65,9 @@ impl fmt::Display for Loss {
             Loss::Between(step, Leave::HandedOver) => write!(f, "moved after step {step}"),
             Loss::Between(step, Leave::Crowded) => write!(f, "on a crowded node after step {step}"),
             Loss::Between(step, Leave::Lost) => write!(f, "lost after step {step}"),
-            Loss::Saving(step, questions) => {
-                write!(f, "moved after step {step}, and cut behind question {questions} for its state")
-            }
-            Loss::Crowded(step, questions) => {
-                write!(
-                    f,
-                    "on a crowded node after step {step}, and cut behind question {questions} for its state"
-                )
+            Loss::Saving(step, how, questions) => {
+                let left = Loss::Between(*step, *how);
+                write!(f, "{left}, and cut behind question {questions} for its state")
             }
             Loss::During(packets, Verdict::Well) => write!(f, "link cut behind packet {packets}"),
             Loss::During(packets, Verdict::Lost) => write!(f, "node lost behind packet {packets}"),
@@ -129,11 +122,9 @@ impl Stage {
                     self.traffic.leave(how).await;
                     sprung.store(true, SeqCst);
                 }
-                Loss::Saving(before, spared) | Loss::Crowded(before, spared) if before == at => {
+                Loss::Saving(before, how, spared) if before == at => {
                     let trap = Trap { request: vec![3], spared, packets: 0, sprung: sprung.clone() };
                     self.traffic.door().set(Some(trap));
-                    let how =
-                        if matches!(loss, Loss::Saving(..)) { Leave::HandedOver } else { Leave::Crowded };
                     self.traffic.leave(how).await;
                 }
                 Loss::During(packets, verdict) if of.lost_at == Some(at) => {
@@ -165,7 +156,7 @@ impl Stage {
             }
         }
         self.traffic.judge(Verdict::Well);
-        if matches!(loss, Loss::Crowded(..)) {
+        if matches!(loss, Loss::Saving(_, Leave::Crowded, _)) {
             self.traffic.calm().await;
         }
         (told, sprung.load(SeqCst))
@@ -257,20 +248,18 @@ impl Stage {
                 let losses = if caps.has(Caps::SESSION_TRACK) {
                     vec![]
                 } else {
-                    losses(of, list, caps, steps, &known)
+                    losses(self.ground, of, list, caps, steps, &known)
                 };
-                let mut is_saved = false;
+                // With this leave no more questions are asked.
+                let mut all_asked = None;
                 for loss in losses {
-                    is_saved &= !matches!(loss, Loss::Crowded(_, 0));
-                    let is_crowded = matches!(loss, Loss::Crowded(..));
-                    // Elsewhere two nodes would write at the same time.
-                    let is_left_out = is_crowded && self.ground != Ground::OneServer;
-                    if is_left_out || is_saved && (is_crowded || matches!(loss, Loss::Saving(..))) {
+                    if matches!(loss, Loss::Saving(_, how, _) if all_asked == Some(how)) {
                         continue;
                     }
                     let what = self.compare(of, caps, steps, loss, &mut known).await;
-                    // It asked no more questions than that.
-                    is_saved = what.is_none() && (is_crowded || matches!(loss, Loss::Saving(..)));
+                    if let (Loss::Saving(_, how, _), None) = (loss, &what) {
+                        all_asked = Some(how);
+                    }
                     found.push((loss, what));
                 }
                 let mut seen: Vec<String> = vec![];
@@ -308,7 +297,14 @@ const FORMS: [(&str, Caps); 3] = [
 const QUESTIONS_MAX: usize = 9;
 
 /// All losses that this list of steps can meet.
-fn losses(of: &Situation, list: usize, caps: Caps, steps: &[Step], known: &Known) -> Vec<Loss> {
+fn losses(
+    ground: Ground,
+    of: &Situation,
+    list: usize,
+    caps: Caps,
+    steps: &[Step],
+    known: &Known,
+) -> Vec<Loss> {
     let last = of.steps.len();
     // With a list for each question the other places were tried with the first.
     let first = if list > 0 { last } else { 1 };
@@ -317,8 +313,9 @@ fn losses(of: &Situation, list: usize, caps: Caps, steps: &[Step], known: &Known
         losses.extend([Leave::HandedOver, Leave::Lost].map(|how| Loss::Between(place, how)));
     }
     if list == 0 && caps == Caps::DEPRECATE_EOF {
-        losses.extend((0..QUESTIONS_MAX).map(|questions| Loss::Saving(last, questions)));
-        losses.extend((0..QUESTIONS_MAX).map(|questions| Loss::Crowded(last, questions)));
+        for how in ground.leaves_that_save() {
+            losses.extend((0..QUESTIONS_MAX).map(|questions| Loss::Saving(last, *how, questions)));
+        }
     }
     let answer = of.lost_at.and_then(|at| known.get(&vec![])?.get(at));
     for packets in answer.map(|told| boundaries(&told.bytes)).unwrap_or_default() {

@@ -77,9 +77,8 @@ impl Lanes {
         routes_now(self.version, self.all.clone())
     }
 
-    /// The present lane is shut.
-    fn shut(&mut self, is_lost: bool) {
-        let old = &mut self.all[self.at];
+    fn shut(&mut self, at: usize, is_lost: bool) {
+        let old = &mut self.all[at];
         let lost_epoch = if is_lost { Some(old.epoch) } else { old.lost_epoch };
         let (state, epoch) = (LaneState::Shut, old.epoch + 1);
         *old = Lane { state, epoch, lost_epoch, looked: 0, refused: 0, ..old.clone() };
@@ -103,15 +102,8 @@ impl Lanes {
     fn calm(&mut self) {
         let other = 1 - self.at;
         if self.all[other].state == LaneState::Open {
-            let old = &mut self.all[other];
-            *old = Lane {
-                state: LaneState::Shut,
-                epoch: old.epoch + 1,
-                sessions_max: None,
-                looked: 0,
-                refused: 0,
-                ..old.clone()
-            };
+            self.all[other].sessions_max = None;
+            self.shut(other, false);
         }
     }
 
@@ -236,7 +228,7 @@ impl Traffic {
             let quiet = self.quiet.wait_for(|quiet| *quiet >= version);
             let _ = tokio::time::timeout(HAND_OVER_TIME, quiet).await;
         }
-        self.publish(|lanes| lanes.shut(how == Leave::Lost)).await;
+        self.publish(|lanes| lanes.shut(lanes.at, how == Leave::Lost)).await;
         self.nodes.lock().await.level().await;
         self.publish(Lanes::open_other).await;
     }
@@ -304,18 +296,15 @@ impl Manager {
                 if lanes.all[at].epoch != epoch {
                     continue;
                 }
-                if at != lanes.at {
-                    // A crowded one. Its server is well.
+                // The server of a crowded lane is well.
+                let is_lost = at == lanes.at && lanes.verdict == Verdict::Lost;
+                if is_lost {
+                    lanes.shut(at, true);
+                } else {
                     lanes.all[at].looked = alarm;
-                    self.routes.say(&mut lanes);
-                    continue;
-                }
-                match lanes.verdict {
-                    Verdict::Well => lanes.all[at].looked = alarm,
-                    Verdict::Lost => lanes.shut(true),
                 }
                 self.routes.say(&mut lanes);
-                lanes.verdict == Verdict::Lost
+                is_lost
             };
             if is_lost {
                 self.nodes.lock().await.level().await;

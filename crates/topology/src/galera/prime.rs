@@ -31,8 +31,11 @@ pub(super) struct Prime {
 impl Prime {
     /// The part of a status that is kept; `None` if the node was not in a Primary component.
     pub fn of(core: &Core, node: &Belief, status: &GaleraStatus) -> Option<Self> {
+        if !status.is_primary() || status.gcomm_uuid.is_empty() {
+            return None;
+        }
         let Members { addresses, unknown } = Members::of(core, node, status);
-        (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
+        Some(Self {
             numbering: 0,
             conf_id: status.conf_id,
             cluster_uuid: status.cluster_uuid.clone(),
@@ -49,10 +52,8 @@ impl Prime {
 
     /// The same process reported the same view.
     fn is_of_view(&self, other: &Self) -> bool {
-        let view = |prime: &Self| (prime.conf_id, prime.size);
-        view(self) == view(other)
-            && self.cluster_uuid == other.cluster_uuid
-            && self.gcomm_uuid == other.gcomm_uuid
+        (self.conf_id, self.size, &self.cluster_uuid, &self.gcomm_uuid)
+            == (other.conf_id, other.size, &other.cluster_uuid, &other.gcomm_uuid)
     }
 }
 

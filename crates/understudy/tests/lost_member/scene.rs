@@ -1,7 +1,7 @@
 //! Three nodes, and `understudy serve` before them as a part of the test wants it.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
@@ -9,7 +9,7 @@ use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program::{Serving, directory, until};
+use crate::program::{Serving, directory, found, until};
 
 /// Whatever Galera decides by itself takes less, twice over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,13 +93,6 @@ pub fn journal(serving: &Serving) -> String {
 
 /// The journal, once it says `what`.
 pub fn journal_with(serving: &Serving, what: &str) -> String {
-    let began = Instant::now();
-    loop {
-        let said = journal(serving);
-        if said.contains(what) {
-            return said;
-        }
-        assert!(began.elapsed() < PATIENCE, "never said: {what}. The journal:\n{said}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    found(|| Some(journal(serving)).filter(|journal| journal.contains(what)))
+        .unwrap_or_else(|| panic!("never said: {what}. The journal:\n{}", journal(serving)))
 }

@@ -105,13 +105,18 @@ pub fn with_config(config: &Path, args: &[&str]) -> Ended {
 }
 
 /// Waits until `probe` gives something; `what` names it when it never does.
-pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    found(probe).unwrap_or_else(|| panic!("never came: {what}"))
+}
+
+/// What `probe` gives; `None` if it gives nothing for [`LONG`].
+pub fn found<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + LONG;
     loop {
-        if let Some(found) = probe() {
+        let found = probe();
+        if found.is_some() || Instant::now() >= deadline {
             return found;
         }
-        assert!(Instant::now() < deadline, "never came: {what}");
         std::thread::sleep(PACE);
     }
 }
