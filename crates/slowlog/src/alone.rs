@@ -26,16 +26,22 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
     }
     let mut has_use = event.schema.name().is_none();
     let mut has_notes = rate.is_none() && notes.is_empty();
+    let mut has_rate = false;
     let mut left = head;
     while !left.is_empty() {
         let end = memchr(b'\n', left).map_or(left.len(), |end| end + 1);
         let (line, rest) = left.split_at(end);
         left = rest;
         if rate.is_some() && is_rate(line) {
+            // In its place: lines that it separated could look like the head of another entry.
+            write_rate(rate, out);
+            has_rate = true;
             continue;
         }
         if !line.starts_with(b"#") && !has_notes {
-            write_rate(rate, out);
+            if !has_rate {
+                write_rate(rate, out);
+            }
             out.extend_from_slice(notes);
             has_notes = true;
         }
@@ -47,7 +53,9 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
         out.extend_from_slice(line);
     }
     if !has_notes {
-        write_rate(rate, out);
+        if !has_rate {
+            write_rate(rate, out);
+        }
         out.extend_from_slice(notes);
     }
     out.extend_from_slice(body);

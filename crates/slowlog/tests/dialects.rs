@@ -351,3 +351,24 @@ fn an_entry_that_lost_those_before_it_stands_alone() {
         String::from_utf8(out).unwrap().replace("limit: 5", "limit: 10")
     );
 }
+
+#[test]
+fn a_new_rate_takes_the_place_of_the_old_one() {
+    // Without the line between them, the second and third line would be the head of an entry of their own.
+    let log = "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 0\nSET tim\n\
+               # User@Host: root[root] @ localhost []\n# Log_slow_rate_type: session  Log_slow_rate_limit: 10\n\
+               # Thread_id: 5  Schema: shop  QC_hit: No\nSET timestamp=1577934245;\nSELECT 2;\n";
+    let mut reader = Reader::new(Limits::default(), Start::Whole);
+    reader.feed(log.as_bytes());
+    reader.finish();
+    let Some(Item::Event(event)) = reader.next() else { panic!("an entry") };
+    assert_eq!(event.bytes, log.as_bytes());
+    let mut out = Vec::new();
+    slowlog::alone::write(&event, Some(slowlog::Rate { by: slowlog::RateBy::Session, one_in: 20 }), &mut out);
+    let mut again = Reader::new(Limits::default(), Start::Whole);
+    again.feed(&out);
+    again.finish();
+    let Some(Item::Event(seen)) = again.next() else { panic!("an entry") };
+    assert_eq!(seen.bytes.escape_ascii().to_string(), out.escape_ascii().to_string(), "one entry");
+    assert_eq!((seen.command, seen.rate.map(|rate| rate.one_in)), (event.command, Some(20)));
+}
