@@ -227,6 +227,15 @@ impl Cutter {
     pub fn cut(&self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
+
+    /// The same, and what our kernel has not sent is thrown away, as is what was not read: a server that is given up must not wake up later
+    /// and run it. It is told by a reset, at once. (A unix socket's bytes are already with the peer.)
+    pub fn discard(&self) {
+        // An association that is dissolved, connect(2): of a TCP connection, at once.
+        if rustix::net::connect_unspec(&self.0).is_err() {
+            self.cut();
+        }
+    }
 }
 
 #[cfg(test)]

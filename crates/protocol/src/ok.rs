@@ -24,6 +24,8 @@ pub const ERR: u8 = 0xFF;
 
 /// SESSION_TRACK_SCHEMA: the type of a session change that tells the default schema.
 const OF_SCHEMA: u8 = 1;
+/// That of the state of a transaction.
+const OF_TRANSACTION_STATE: u8 = 5;
 
 /// The server's status flags.
 pub mod status {
@@ -110,6 +112,14 @@ impl<'a> OkPacket<'a> {
         Ok(OkPacket { affected, last_insert_id, status, warnings, info, track })
     }
 
+    /// The transaction's state, if it is told.
+    pub fn transaction_state(&self) -> Option<TransactionState> {
+        self.changes().find_map(|change| match change {
+            Ok(Change::TransactionState(letters)) => letters.try_into().ok().map(TransactionState),
+            _ => None,
+        })
+    }
+
     /// What the session became by this statement, as far as the server was asked to say it.
     pub fn changes(&self) -> Changes<'a> {
         Changes { entries: Fields::new(self.track), variables: Fields::new(&[]) }
@@ -138,6 +148,20 @@ pub enum Change<'a> {
     TransactionState(&'a [u8]),
     /// A kind we do not know.
     Other(u8),
+}
+
+/// The eight letters of [`Change::TransactionState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionState(pub [u8; 8]);
+
+impl TransactionState {
+    /// Appends it as an entry of session tracking.
+    pub fn put(self, out: &mut Vec<u8>) {
+        let mut entry = vec![];
+        put::lenenc_bytes(&mut entry, &self.0);
+        out.push(OF_TRANSACTION_STATE);
+        put::lenenc_bytes(out, &entry);
+    }
 }
 
 /// The changes in an OK packet, in the server's order. After an error there are no more.
@@ -169,7 +193,7 @@ impl<'a> Changes<'a> {
                 Change::Gtid(entry.lenenc_bytes()?)
             }
             4 => Change::Characteristics(entry.lenenc_bytes()?),
-            5 => Change::TransactionState(entry.lenenc_bytes()?),
+            OF_TRANSACTION_STATE => Change::TransactionState(entry.lenenc_bytes()?),
             other => Change::Other(other),
         })
     }

@@ -49,7 +49,7 @@ pub use lifts::lifts_read_only;
 use look::Look;
 pub use made::names_made;
 pub use markers::{Marker, markers};
-pub use mentions::{Names, names_any, names_in};
+pub use mentions::{NAME_BYTES_MAX, Names, names_any, names_in};
 pub use names_said::{NamesSaid, names_said};
 pub use pins::Pins;
 pub use query::queries_without_locking;

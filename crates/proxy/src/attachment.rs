@@ -2,7 +2,6 @@
 //!
 //! Invariants: a lease is held for as long as a transaction is open. The link is on the lane of the lease, or there is none.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,8 @@ use protocol::capability::Caps;
 use protocol::errno;
 use protocol::native;
 use protocol::statement::Pins;
-use session::exchange::{LetGo, Look, NoLease, NoLink, NodeError, RoutesNow};
+use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
+use session::finish::NodeError;
 use session::login::Credential;
 use session::saving;
 use session::session::Session;
@@ -179,15 +179,9 @@ impl Attachment {
         loop {
             waiting.slot = None;
             let shared = self.shared.clone();
-            let mut wait = pin!(shared.door.wait(bytes, since));
-            let mut stands = true;
-            let slot = loop {
-                tokio::select! {
-                    slot = &mut wait => break slot,
-                    // The next lane may not be opened before the links of this one are gone.
-                    () = until_cut(self.backend.as_mut()), if stands => stands = false,
-                    () = client.gone() => return Err(NoLease::Over),
-                }
+            let slot = tokio::select! {
+                slot = shared.door.wait(bytes, since) => slot,
+                () = client.gone() => return Err(NoLease::Over),
             };
             waiting.slot = Some(slot.map_err(|no_lane| match no_lane {
                 NoLane::Expired => NoLease::Expired,
@@ -499,14 +493,6 @@ impl Attachment {
             Ok(read) => read,
             Err(_) => Err(ConnectFailure::TimedOut),
         }
-    }
-}
-
-/// Resolves when the link was cut with its lane; never without a link.
-async fn until_cut(backend: Option<&mut Backend>) {
-    match backend {
-        Some(backend) => backend.until_cut().await,
-        None => std::future::pending().await,
     }
 }
 

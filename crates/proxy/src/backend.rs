@@ -15,7 +15,7 @@ use protocol::ok::{ERR, ErrPacket};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::bound::{self, Baseline, Bound, Say};
-use session::exchange::NodeError;
+use session::finish::NodeError;
 use session::login::Credential;
 use session::session::Session;
 use session::standing::Standing;
@@ -400,15 +400,6 @@ impl Backend {
         }
     }
 
-    /// Resolves when the link was cut with its lane. It counts as gone from then on, although its state is still here: a lane that is shut
-    /// never opens again.
-    pub async fn until_cut(&mut self) {
-        let Self { link, registration, .. } = self;
-        link.ended().await;
-        registration.lane().until_shut().await;
-        registration.release();
-    }
-
     /// Prepares a statement on the node under the settings it was bound to, where the link has the settings `now`. Returns its id there, or why not.
     pub async fn prepare(
         &mut self,
@@ -536,9 +527,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         if self.lane().is_shut() {
-            // A stopped node must not wake up later and run what is still in its socket.
-            self.link.stream.reset_on_close();
-            // The reset may not arrive.
+            // It was discarded with its lane, unless it is a unix socket. The reset may not have arrived.
             if let Some(port) = self.link.stream.local_port() {
                 let link = Abandoned { connection_id: self.thread_id(), port, answered: self.rested };
                 abandoned::note(&self.lane().address, link);
@@ -565,14 +554,10 @@ fn is_without_schema(error: &LinkError) -> bool {
 
 /// The error in an ERR packet's payload.
 fn node_error(payload: &[u8]) -> NodeError {
-    match ErrPacket::parse(payload) {
-        Ok(err) => NodeError {
-            code: err.code,
-            state: err.state.try_into().unwrap_or(*b"HY000"),
-            message: String::from_utf8_lossy(err.message).into_owned(),
-        },
-        Err(_) => NodeError { code: UNKNOWN_ERROR, state: *b"HY000", message: "Unknown error".to_owned() },
-    }
+    ErrPacket::parse(payload).map_or_else(
+        |_| NodeError { code: UNKNOWN_ERROR, state: *b"HY000", message: "Unknown error".to_owned() },
+        NodeError::from,
+    )
 }
 
 /// What an error of a socket says about the node.

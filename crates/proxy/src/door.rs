@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use session::hold_queue::{Counters, HoldQueue, Limits, Ticket, WaitEnd};
 use session::names::{List, Names};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use topology::Term;
 use topology::account::Accounts;
 use topology::catalogue::Catalogue;
 use topology::fact::Fact;
 use topology::routes::{Routes, ServerGreeting};
+use topology::{NodeId, Term};
 
 use crate::lane::{Lane, Lease};
 use crate::stats::Counts;
@@ -145,7 +145,7 @@ impl Door {
             waiting: HashMap::new(),
             tickets: HashMap::new(),
             quiesced: HashSet::new(),
-            cutting: vec![],
+            cut: vec![],
             lane_table: publish,
             facts,
             stats: stats.clone(),
@@ -214,25 +214,18 @@ impl Door {
     }
 }
 
-/// A lane that was shut and may still have links.
-struct Cutting {
-    lane: Arc<Lane>,
-    /// With its links, all links of this epoch and of earlier ones are gone.
-    epoch: u64,
-}
-
 struct DoorTask {
     started: Instant,
     messages: Messages,
-    /// A lane may have become quiet, has room again, or has lost its last link.
+    /// A lane may have become quiet, or has room again.
     look: Arc<Notify>,
     hold_queue: HoldQueue,
     waiting: HashMap<Ticket, (u64, oneshot::Sender<Result<Slot, NoLane>>)>,
     tickets: HashMap<u64, Ticket>,
     /// The draining lanes that were reported as quiet since the present routes were applied.
     quiesced: HashSet<u8>,
-    /// Lanes that were shut and may still have links.
-    cutting: Vec<Cutting>,
+    /// Lanes that were shut, and the last epoch whose links are cut: to be reported.
+    cut: Vec<(NodeId, u64)>,
     lane_table: watch::Sender<Arc<LaneTable>>,
     facts: mpsc::Sender<Fact>,
     stats: Arc<Counts>,
@@ -339,7 +332,7 @@ impl DoorTask {
                 Some(lane) if lane.epoch == wanted.epoch && !lane.is_shut() => {
                     lane.set(wanted);
                     if lane.is_shut() {
-                        self.cutting.push(Cutting { lane: lane.clone(), epoch: wanted.epoch });
+                        self.cut.push((lane.node, wanted.epoch));
                     }
                     lane.clone()
                 }
@@ -349,7 +342,7 @@ impl DoorTask {
                         lane.shut();
                         // Routes in between may have been missed: this covers all epochs before the new one.
                         let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);
-                        self.cutting.push(Cutting { lane: lane.clone(), epoch });
+                        self.cut.push((lane.node, epoch));
                     }
                     let new = Lane::new(wanted, self.look.clone());
                     new.count_on(lane);
@@ -393,14 +386,11 @@ impl DoorTask {
 }
 
 impl DoorTask {
-    /// Reports each lane that was shut and has lost its last link, once.
+    /// Reports each lane that was shut, once: nothing more can be sent on its links.
     async fn say_cut(&mut self) {
-        let (gone, left): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.cutting).into_iter().partition(|cutting| cutting.lane.is_empty());
-        self.cutting = left;
-        for Cutting { lane, epoch } in gone {
+        for (node, epoch) in std::mem::take(&mut self.cut) {
             // The manager's end closes only when the program ends.
-            let _ = self.facts.send(Fact::Cut { node: lane.node, epoch }).await;
+            let _ = self.facts.send(Fact::Cut { node, epoch }).await;
         }
     }
 }

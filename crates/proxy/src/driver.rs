@@ -32,9 +32,8 @@ use protocol::packet::{HEADER_LEN, PAYLOAD_MAX};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
 use session::command::{InFlight, Next, Owed};
-use session::exchange::{
-    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
-};
+use session::exchange::{Ask, Event, Exchange, LetGo, Look, Loss, NoLease, Op};
+use session::finish::{Delivered, Failure, Finish, KILLED, NodeError};
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
@@ -179,11 +178,20 @@ impl Driver {
                 IdleEnd::ClientGone => return,
                 IdleEnd::TooLong if self.shared.client_idle_max() != idle_max => continue,
                 IdleEnd::TooLong if idle.has_begun_to_send(self.client.buffer.len()) => continue,
+                // It still reads its last answer.
+                IdleEnd::TooLong if self.client.has_left() => {
+                    idle.begins();
+                    continue;
+                }
                 // A server says nothing at the end of its wait_timeout.
                 IdleEnd::TooLong => return,
                 IdleEnd::NodeEnded => {
                     if Box::pin(self.at.was_killed()).await {
                         let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
+                        return;
+                    }
+                    if let Some(NodeError { code, state, message }) = Box::pin(self.refused_data()).await {
+                        let _ = self.client.say_err(FIRST, code, state, &message).await;
                         return;
                     }
                     if let Some(backend) =
@@ -233,6 +241,7 @@ impl Driver {
 
     fn has_attached(&mut self, is_well: bool) {
         self.has_history |= is_well;
+        self.client.untold_transaction = None; // it ended with the link before
         if self.shared.replicas.is_some() {
             self.need = Need::Unknown;
             self.session.wanted.take_last_gtid(); // its GTID is another primary's
@@ -319,6 +328,11 @@ impl Driver {
         if flight.command == Command::STMT_CLOSE {
             return self.close_statement(&flight, command).await;
         }
+        if let Some(refused) = self.session.take_refused(&flight) {
+            let flow = Box::pin(self.finish(refused, &flight, command)).await;
+            self.rest();
+            return flow;
+        }
         if let Some(refused) = self.refused_as_suspect(&flight, command) {
             return Box::pin(self.fail(error_reply::SUSPECT, &refused, 1, command)).await;
         }
@@ -352,6 +366,10 @@ impl Driver {
         if self.shared.replicas.is_some() {
             self.has_run_on_primary(exchange.flight());
             self.has_made(&made, &finish);
+        }
+        if finish != Finish::Answered {
+            // A client that does not read what it is told must not keep the lane from becoming quiet.
+            self.at.rest(&self.session);
         }
         let flow = self.finish(finish, exchange.flight(), command).await;
         drop(waiting);
@@ -482,7 +500,20 @@ impl Driver {
                     saves = true;
                 }
                 Some(here) => return Ok(here),
-                None => return self.at.lease_after_hold(command.len, &mut self.client, waiting).await,
+                None => {
+                    let here = self.at.lease_after_hold(command.len, &mut self.client, waiting).await?;
+                    if !here || !self.at.backend.as_ref().is_some_and(Backend::has_unasked) {
+                        return Ok(here);
+                    }
+                    // The node has ended the link while the command was held.
+                    if self.at.was_killed().await {
+                        return Ok(here);
+                    }
+                    if self.at.standing().is_some_and(|link| !link.pins().is_empty()) {
+                        return Err(NoLease::Tied);
+                    }
+                    self.lost_idle();
+                }
             }
         }
     }
@@ -704,7 +735,11 @@ impl Driver {
         let Some(backend) = self.at.backend.as_mut() else { return Event::AskLost };
         let asked = match ask {
             Ask::Status => {
-                return backend.status(self.client.caps).await.map_or(Event::AskLost, Event::Status);
+                let Ok((status, transaction)) = backend.status(self.client.caps).await else {
+                    return Event::AskLost;
+                };
+                self.client.untold_transaction = transaction.or(self.client.untold_transaction);
+                return Event::Status(status);
             }
             Ask::Track => backend.track().await.map(drop),
             Ask::Variables => backend.ask_variables(&mut self.session, flight.sets_alone()).await,
@@ -722,6 +757,11 @@ impl Driver {
                     return END;
                 }
                 self.say_ok(FIRST).await
+            }
+            // One that ends the connection is told in place of the client's next answer, as a server does.
+            finish if !flight.command.answers() && !closes(&finish) => {
+                self.session.refuse_long_data(flight, finish);
+                flow_after(self.client.drop_command(command).await)
             }
             Finish::Fail { failure, detail, delivered } => {
                 self.drop_long_data(flight);
@@ -748,10 +788,6 @@ impl Driver {
                 if self.client.drop_command(command).await.is_err() {
                     return END;
                 }
-                // A server says so, too, that it ends a connection, and the client reads it in place of its next answer.
-                if !flight.command.answers() && !closes {
-                    return GO_ON;
-                }
                 let said = self.client.say_err(1, error.code, error.state, &error.message).await;
                 if closes { END } else { flow_after(said) }
             }
@@ -764,6 +800,15 @@ impl Driver {
         if self.at.standing().is_some_and(|link| Session::left_long_data(link, flight)) {
             self.lost_idle();
         }
+    }
+
+    /// Why the node has ended the link, if it was long data that no node would take.
+    async fn refused_data(&mut self) -> Option<NodeError> {
+        let backend = self.at.backend.as_mut()?;
+        if !backend.standing.pins().has(Pins::LONG_DATA) {
+            return None;
+        }
+        backend.last_word().await.filter(|error| error.whose() == Whose::All)
     }
 
     /// The link cannot be used any more, and no command is running.
@@ -850,6 +895,15 @@ async fn side_ends(side: Option<&mut Side>) {
     match side {
         Some(side) => side.ends().await,
         None => std::future::pending().await,
+    }
+}
+
+fn closes(finish: &Finish) -> bool {
+    match finish {
+        Finish::Answered | Finish::Ok => false,
+        Finish::Fail { failure, .. } => error_reply_of(*failure).closes,
+        Finish::NodeError { closes, .. } => *closes,
+        Finish::Close => true,
     }
 }
 

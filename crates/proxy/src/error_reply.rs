@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use protocol::errno;
 use protocol::ok::put_err;
 use protocol::packet::put_packet;
-use session::exchange::NodeError;
+use session::finish::NodeError;
 
 /// An error that the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use link::{Buffer, Transport};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
-use protocol::ok::{self, put_ok};
+use protocol::ok::{self, TransactionState, put_ok};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use rand::Rng;
 use session::login::{self, Check, Credential, NATIVE};
@@ -58,6 +58,8 @@ const LOGIN_BYTES_MAX: usize = 16 * 1024;
 /// What a client may take for its login when many others are at theirs.
 const HURRIED_BYTES_MAX: usize = 8 * 1024;
 const HURRIED_TIME_MAX: Duration = Duration::from_secs(1);
+/// At most so many bytes of session tracking, which an EOF or error packet cannot carry, wait for the next OK packet.
+const UNTOLD_BYTES_MAX: usize = 64 * 1024;
 /// How much of a command that is not kept whole must be at hand for the scanner.
 const PREFIX: usize = 16 * 1024;
 
@@ -79,13 +81,15 @@ pub struct Client {
     pub continued: u8,
     /// Changes of the session that it asked to be told, and that no EOF packet can tell: they go with the next OK.
     pub untold: Vec<u8>,
+    /// What an error left untold of the transaction: it goes with the answer to the next statement.
+    pub untold_transaction: Option<TransactionState>,
     /// Room for what is made for it in place of its node's packets, kept from one answer to the next.
     pub made: Vec<u8>,
     /// What it has still to send of a command, or of a file, that was broken off.
     pub unread: Option<Unread>,
     /// The sequence number that follows a file which was broken off.
     after_file: Option<u8>,
-    /// Of an answer that was broken off: whole packets that it has not taken yet.
+    /// Of an answer that was broken off, or has ended at the node: what it has not taken yet.
     left: Vec<u8>,
     /// When it began to log in.
     since: Instant,
@@ -141,6 +145,7 @@ impl Client {
             login_seq: 0,
             continued: 0,
             untold: vec![],
+            untold_transaction: None,
             made: vec![],
             unread: None,
             after_file: None,
@@ -320,9 +325,12 @@ impl Client {
         }
     }
 
-    /// The command at the front of the buffer, reading until it is whole or known to be larger than `retain_bytes_max`. Cancel
-    /// safe: what was read stays in the buffer.
+    /// The command at the front of the buffer, reading until it is whole or known to be larger than `retain_bytes_max`. A client that has not
+    /// taken all of its last answer gets the rest before. Cancel safe: what was read stays in the buffer.
     pub async fn command(&mut self, retain_bytes_max: usize) -> Result<BufferedCommand, Done> {
+        if !self.left.is_empty() {
+            self.write_left().await?;
+        }
         self.continued = 0;
         self.after_file = None;
         loop {
@@ -452,16 +460,54 @@ impl Client {
 
     /// Writes packets of the proxy's own, behind what is left of a broken answer.
     async fn write(&mut self, packets: &[u8]) -> Result<(), Done> {
-        if !self.left.is_empty() {
-            let left = std::mem::take(&mut self.left);
-            self.stream.write_all(&left).await?;
-        }
+        self.write_left().await?;
         Ok(self.stream.write_all(packets).await?)
+    }
+
+    /// Whether it has not taken all of its last answer.
+    pub fn has_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    /// Cancel safe.
+    async fn write_left(&mut self) -> Result<(), Done> {
+        while !self.left.is_empty() {
+            self.stream.writable().await?;
+            match self.stream.try_write(&self.left) {
+                Ok(written) => drop(self.left.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// These whole packets go before whatever it is told next.
     pub fn leave(&mut self, packets: &[u8]) {
         self.left.extend_from_slice(packets);
+    }
+
+    /// Nothing of its session is untold any more: it was begun anew.
+    pub fn forget_untold(&mut self) {
+        self.untold.clear();
+        self.untold_transaction = None;
+    }
+
+    /// What is to be told with an OK packet beside its own changes. `tells_transaction`: it answers a statement, and says nothing of the
+    /// transaction itself.
+    pub fn take_untold(&mut self, tells_transaction: bool) -> Vec<u8> {
+        let mut untold = std::mem::take(&mut self.untold);
+        if tells_transaction && let Some(state) = self.untold_transaction.take() {
+            state.put(&mut untold);
+        }
+        untold
+    }
+
+    /// These changes of its session go with the next OK packet, if it wants to be told.
+    pub fn leave_untold(&mut self, track: &[u8]) {
+        if self.caps.has(Caps::SESSION_TRACK) && self.untold.len() + track.len() <= UNTOLD_BYTES_MAX {
+            self.untold.extend_from_slice(track);
+        }
     }
 
     /// Reads more of what it sends; false when it is gone.

@@ -58,7 +58,7 @@ pub struct Lane {
     was_cut: AtomicBool,
     /// What sessions can wait for; see [`Change`].
     change: watch::Sender<Change>,
-    /// Wakes the door: the lane may have become quiet, has room again, or lost its last link.
+    /// Wakes the door: the lane may have become quiet, or has room again.
     look: Arc<Notify>,
 }
 
@@ -135,13 +135,11 @@ impl Lane {
         self.change.send_if_modified(|old| std::mem::replace(old, change) != change);
     }
 
-    /// Shuts it for good and cuts every link.
+    /// Shuts it for good and cuts every link: nothing more can be sent to its node on any of them, nor what is still in their sockets here.
     pub fn shut(&self) {
         self.occupancy.set(State::Shut);
         self.announce(Cut::All);
-        if self.links.close(|link| link.cut()) {
-            self.look.notify_one();
-        }
+        self.links.close(|link| link.discard());
     }
 
     /// The name of its state.
@@ -176,11 +174,6 @@ impl Lane {
     /// Whether nothing runs on it, and no session has to read anything from its node.
     pub fn is_quiet(&self) -> bool {
         self.occupancy.is_quiet()
-    }
-
-    /// Whether it is shut and has no link any more: each was cut, and released by its session. The door is woken when that becomes true.
-    pub fn is_empty(&self) -> bool {
-        self.links.is_gone()
     }
 
     /// A receiver for changes of its state.
@@ -265,7 +258,7 @@ impl Lane {
     pub fn register(self: &Arc<Self>, link: Cutter) -> Option<Registration> {
         let number = self.links.register(link)?;
         self.sessions.fetch_add(1, SeqCst);
-        Some(Registration { lane: self.clone(), number: Some(number) })
+        Some(Registration { lane: self.clone(), number })
     }
 }
 
@@ -308,11 +301,10 @@ impl Drop for Saver {
     }
 }
 
-/// A link on a lane for as long as this exists. Must be dropped after the link itself, since the lane may then count as empty.
+/// A link on a lane for as long as this exists.
 pub struct Registration {
     lane: Arc<Lane>,
-    /// `None` when the link was released before.
-    number: Option<u64>,
+    number: u64,
 }
 
 impl Registration {
@@ -320,21 +312,15 @@ impl Registration {
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
-
-    /// The link counts as gone from now on, although it was not dropped yet: it is cut, and will not be used any more.
-    pub fn release(&mut self) {
-        let Some(number) = self.number.take() else { return };
-        let was_last = self.lane.links.release(number);
-        let before = self.lane.sessions.fetch_sub(1, SeqCst);
-        if was_last || before == self.lane.sessions_max.load(SeqCst) {
-            self.lane.look.notify_one();
-        }
-    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.release();
+        self.lane.links.release(self.number);
+        let before = self.lane.sessions.fetch_sub(1, SeqCst);
+        if before == self.lane.sessions_max.load(SeqCst) {
+            self.lane.look.notify_one();
+        }
     }
 }
 

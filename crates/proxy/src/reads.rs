@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use protocol::command::Command;
 use protocol::statement::lifts_read_only;
 use session::command::InFlight;
-use session::exchange::NodeError;
+use session::finish::NodeError;
 use session::wanted::Wanted;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;

@@ -16,7 +16,7 @@ use protocol::ok::{EOF, ERR, ErrPacket, OK, OkPacket, status, with_track, withou
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::command::InFlight;
-use session::exchange::{Delivered, NodeError};
+use session::finish::{Delivered, NodeError};
 use session::session::Session;
 use topology::fact::ConnectFailure;
 use topology::routes::Cut;
@@ -36,8 +36,6 @@ const STOPPED_LOOK: Duration = Duration::from_millis(50);
 /// This many bytes of an answer that violates the protocol are shown in the log.
 const SHOWN: usize = 4;
 
-/// At most this much session tracking, which an EOF packet cannot carry, waits for the next OK packet.
-const UNTOLD_BYTES_MAX: usize = 64 * 1024;
 /// Up to this many bytes, what follows packets that were made is copied behind them; more is sent beside them.
 const JOINED_MAX: usize = 1024;
 /// A buffer of at most this many bytes is kept from one answer to the next.
@@ -169,8 +167,7 @@ impl Relay<'_> {
                     if let Some(end) = end {
                         self.ended(&end, 0..0);
                         self.end_older_form(at, seq);
-                        self.flush(at).await?;
-                        return Ok(end);
+                        return self.write_end(at, end).await;
                     }
                 }
                 Wants::File => {
@@ -179,10 +176,7 @@ impl Relay<'_> {
                     self.retained = 0;
                     at.delivered = Delivered::Packets { next_seq: Box::pin(self.pass_file()).await? };
                 }
-                Wants::End(end) => {
-                    self.write(at, false).await?;
-                    return Ok(end);
-                }
+                Wants::End(end) => return self.write_end(at, end).await,
             }
         }
     }
@@ -293,9 +287,7 @@ impl Relay<'_> {
             if is_older {
                 if tracks && flags & status::SESSION_STATE_CHANGED != 0 {
                     let track = OkPacket::parse(payload, link.caps)?.track;
-                    if self.client.untold.len() + track.len() <= UNTOLD_BYTES_MAX {
-                        self.client.untold.extend_from_slice(track);
-                    }
+                    self.client.leave_untold(track);
                 }
                 return Ok(Instead::Eof);
             }
@@ -304,9 +296,20 @@ impl Relay<'_> {
             false if flags & status::SESSION_STATE_CHANGED != 0 => {
                 Instead::Packet(without_track(payload, link.caps)?)
             }
-            true if !self.client.untold.is_empty() => {
-                let untold = std::mem::take(&mut self.client.untold);
-                Instead::Packet(with_track(payload, link.caps, &untold)?)
+            true if !self.client.untold.is_empty() || self.client.untold_transaction.is_some() => {
+                let is_statement = matches!(
+                    self.flight.command,
+                    Command::QUERY | Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE
+                );
+                if is_statement && OkPacket::parse(payload, link.caps)?.transaction_state().is_some() {
+                    self.client.untold_transaction = None;
+                }
+                let untold = self.client.take_untold(is_statement);
+                if untold.is_empty() {
+                    Instead::AsItIs
+                } else {
+                    Instead::Packet(with_track(payload, link.caps, &untold)?)
+                }
             }
             _ => Instead::AsItIs,
         })
@@ -376,6 +379,22 @@ impl Relay<'_> {
         self.backend.link.buffer.consume(at.ready);
         at.ready = 0;
         Ok(())
+    }
+
+    /// Writes what is left of an answer that has ended. What becomes of the node does not matter any more: a client that has not read all of it
+    /// gets the rest in its own time.
+    async fn write_end(&mut self, at: &mut At, end: End) -> Result<End, Relayed> {
+        match self.write(at, false).await {
+            Err(Relayed::Stalled { delivered } | Relayed::Lost { delivered, .. })
+                if delivered != Delivered::PartOfPacket =>
+            {
+                at.made.clear();
+                self.backend.link.buffer.consume(at.ready);
+                at.ready = 0;
+                Ok(end)
+            }
+            written => written.map(|()| end),
+        }
     }
 
     /// Makes the present OK packet (of `len` bytes) ready, or what the client gets instead: without what only the proxy asked for, or as an
@@ -624,9 +643,5 @@ fn tell_shape(command: Command, malformed: &Malformed, len: usize, payload: &[u8
 /// An error about the node and not about the statement; with `any`, any error.
 fn node_refused(payload: &[u8], any: bool) -> Option<NodeError> {
     let err = ErrPacket::parse(payload).ok()?;
-    (any || whose(err.code, err.message).is_about_the_node()).then(|| NodeError {
-        code: err.code,
-        state: err.state.try_into().unwrap_or(*b"HY000"),
-        message: String::from_utf8_lossy(err.message).into_owned(),
-    })
+    (any || whose(err.code, err.message).is_about_the_node()).then(|| err.into())
 }

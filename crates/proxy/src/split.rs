@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use listen::log_limit::LogLimit;
-use protocol::statement::names_any;
+use protocol::statement::{NAME_BYTES_MAX, names_any};
 use serde::Serialize;
 use session::split::{Gtid, only_domain};
 use tokio::sync::{mpsc, watch};
@@ -43,6 +43,8 @@ const UNLIKE_SAID: Duration = Duration::from_secs(60);
 const LISTS_AGE_MAX: Duration = Duration::from_secs(60);
 /// A statement whose end was not seen has ended by then.
 const MAKING_MAX: Duration = Duration::from_secs(3600);
+/// At most this many names are kept; with more, any name may be one of them.
+const MADE_MAX: usize = 100_000;
 
 /// A position that a replica has certainly reached.
 #[derive(Clone, Copy)]
@@ -99,6 +101,8 @@ pub struct Replicas {
 #[derive(Default)]
 struct Made {
     names: HashMap<String, Instant>,
+    /// Until then any name may be one: there were more than [`MADE_MAX`].
+    any_until: Option<Instant>,
     /// When the last of them expires.
     until: Option<Instant>,
     /// When the expired ones were last removed.
@@ -271,12 +275,19 @@ impl Replicas {
             made.names.retain(|_, until| *until > now);
             made.cleaned = Some(now);
         }
-        made.names.extend(names.iter().map(|name| (name.clone(), until)));
+        for name in names.iter().filter(|name| name.len() <= NAME_BYTES_MAX) {
+            if made.names.len() < MADE_MAX || made.names.contains_key(name) {
+                made.names.insert(name.clone(), until);
+            } else {
+                made.any_until = Some(now + LISTS_AGE_MAX);
+            }
+        }
         // With very many names this may be too late, which only costs lookups.
         made.until = match made.names.len() {
             0..1000 => made.names.values().copied().max(),
             _ => made.until.max(Some(until)),
         };
+        made.until = made.until.max(made.any_until);
     }
 
     /// Whether a text contains one of those names.
@@ -284,7 +295,8 @@ impl Replicas {
         let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
         let Some(until) = made.until else { return false };
         let now = Instant::now();
-        until > now && names_any(text, status, |name| made.names.get(name).is_some_and(|until| *until > now))
+        let is_made = |name: &str| made.names.get(name).is_some_and(|until| *until > now);
+        until > now && (made.any_until.is_some_and(|until| until > now) || names_any(text, status, is_made))
     }
 
     /// Logs why sessions cannot be set up there as on the primary, at a limited rate.
@@ -397,6 +409,22 @@ mod tests {
         // Known for longer than that it is late.
         replicas.found_late(NodeId(2));
         assert_eq!(taken(&replicas, "other"), [1]);
+    }
+
+    #[tokio::test]
+    async fn names_that_were_made_are_kept_within_limits() {
+        let (replicas, _routes) = two().await;
+        let reads = |name: &str| replicas.names_just_made(format!("SELECT * FROM {name}").as_bytes(), 0);
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        replicas.makes(&[long, "v0".to_owned()], false);
+        assert_eq!(replicas.made.read().unwrap().names.len(), 1, "no server takes a name so long");
+        assert!(reads("v0") && !reads("other"));
+        let many: Vec<String> = (0..MADE_MAX).map(|number| format!("v{number}")).collect();
+        replicas.makes(&many, false);
+        assert!(!reads("other"));
+        replicas.makes(&["one_more".to_owned()], false);
+        assert_eq!(replicas.made.read().unwrap().names.len(), MADE_MAX);
+        assert!(reads("one_more") && reads("other"), "any may be the one that was not kept");
     }
 
     #[tokio::test]

@@ -7,8 +7,7 @@
 //! - from the door's "quiet" on, until the lane is opened again, no lease and no saver is held;
 //! - a lane that drains becomes quiet: the door is told to look after its last look was in vain;
 //! - a lane that was shut takes nothing, whatever it is told later;
-//! - after the register of links is closed, every link in it is cut, and no later one stands;
-//! - "gone" is told once, when all links are cut and let go of.
+//! - after the register of links is closed, every link in it is cut, and no later one stands.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests fail by panicking
 
@@ -26,7 +25,7 @@ mod occupancy;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::sync::atomic::AtomicBool;
 use loom::sync::mpsc::{Receiver, Sender, channel};
 use loom::thread;
 
@@ -169,26 +168,15 @@ impl Drop for Copy {
 /// A session's part of a link.
 struct Session {
     is_over: Arc<AtomicBool>,
-    has_let_go: AtomicBool,
 }
 
 impl Session {
     fn new() -> Arc<Self> {
-        Arc::new(Self { is_over: Arc::new(AtomicBool::new(false)), has_let_go: AtomicBool::new(false) })
+        Arc::new(Self { is_over: Arc::new(AtomicBool::new(false)) })
     }
 
     fn register(&self, links: &Links<Copy>) -> Option<u64> {
         links.register(Copy(self.is_over.clone()))
-    }
-
-    /// Whether all are gone with it.
-    fn release(&self, links: &Links<Copy>, number: u64) -> bool {
-        self.has_let_go.store(true, SeqCst);
-        links.release(number)
-    }
-
-    fn is_gone(&self) -> bool {
-        self.has_let_go.load(SeqCst) && self.is_over.load(SeqCst)
     }
 }
 
@@ -198,6 +186,13 @@ fn a_shut_lane_has_cut_every_link_and_takes_no_other() {
         let links = Arc::new(Links::new());
         let (standing, coming) = (Session::new(), Session::new());
         assert!(standing.register(&links).is_some());
+        // One that leaves by itself meanwhile.
+        let left = Session::new();
+        let number = left.register(&links).unwrap();
+        let leaving = {
+            let links = links.clone();
+            thread::spawn(move || links.release(number))
+        };
         let arrival = {
             let (links, coming) = (links.clone(), coming.clone());
             thread::spawn(move || coming.register(&links))
@@ -207,48 +202,9 @@ fn a_shut_lane_has_cut_every_link_and_takes_no_other() {
         assert!(standing.is_over.load(SeqCst), "cut");
         links.close(drop);
         arrival.join().unwrap();
+        leaving.join().unwrap();
+        assert!(left.is_over.load(SeqCst), "cut, or closed by itself");
         assert!(coming.is_over.load(SeqCst), "in time and cut, or too late and refused");
         assert!(Session::new().register(&links).is_none());
-    });
-}
-
-#[test]
-fn gone_is_told_once_and_only_when_all_links_are() {
-    check(None, || {
-        let links = Arc::new(Links::new());
-        let (standing, coming) = (Session::new(), Session::new());
-        let number = standing.register(&links).unwrap();
-        // How often it was told, and whether the link that came meanwhile was gone then.
-        let (told, was_gone) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let tell = {
-            let (told, was_gone, standing, coming) =
-                (told.clone(), was_gone.clone(), standing.clone(), coming.clone());
-            move |all_gone: bool| {
-                if all_gone {
-                    assert!(standing.is_gone(), "a link still stands");
-                    was_gone.store(coming.is_gone(), SeqCst);
-                    told.fetch_add(1, SeqCst);
-                }
-            }
-        };
-        let leaving = {
-            let (links, tell) = (links.clone(), tell.clone());
-            thread::spawn(move || tell(standing.release(&links, number)))
-        };
-        let passing = {
-            let (links, tell) = (links.clone(), tell.clone());
-            thread::spawn(move || {
-                let number = coming.register(&links)?;
-                tell(coming.release(&links, number));
-                Some(number)
-            })
-        };
-        tell(links.close(drop));
-        leaving.join().unwrap();
-        let passed = passing.join().unwrap();
-        assert_eq!(told.load(SeqCst), 1);
-        assert!(passed.is_none() || was_gone.load(SeqCst), "the other link still stood");
-        assert!(links.is_gone());
-        assert!(!links.close(drop), "told already");
     });
 }

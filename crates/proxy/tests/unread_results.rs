@@ -10,6 +10,8 @@ use bench::SECOND;
 use bench::cluster::Cluster;
 use fixture::client::{Client, Part, Reply};
 use protocol::command::Command;
+use protocol::packet::put_packet;
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 use topology::NodeId;
 use topology::fact::Fact;
@@ -297,7 +299,7 @@ async fn a_node_that_dies_under_a_result_that_nobody_reads_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shut_lane_is_said_to_be_cut_once_when_every_link_is_gone() {
+async fn a_shut_lane_is_said_to_be_cut_once_whatever_its_clients_do() {
     let mut cluster = Cluster::start(2);
     let mut idle = cluster.client().await;
     idle.run("SELECT 1").await;
@@ -307,6 +309,20 @@ async fn a_shut_lane_is_said_to_be_cut_once_when_every_link_is_gone() {
         tokio::spawn(async move { client.query("SELECT SLEEP(20), SLEEP(20)").await })
     };
     cluster.bench.shows(|stats| stats.lanes[0].running, 2).await;
+    // The head and the first piece of a command that is refused, of which no more comes.
+    let mut half = cluster.client().await;
+    half.run("SELECT 1").await;
+    let begun = [&[0, 0, 32, 0, Command::BINLOG_DUMP.0][..], &[0; 16 * 1024]].concat();
+    half.stream.write_all(&begun).await.unwrap();
+    // Commands that the proxy answers itself, from one that reads no answer.
+    let mut deaf = cluster.client().await;
+    deaf.run("SELECT 1").await;
+    let unknown = [&[Command::STMT_EXECUTE.0][..], &77u32.to_le_bytes(), &[0, 1, 0, 0, 0]].concat();
+    let mut many = vec![];
+    (0..10_000).for_each(|_| put_packet(&mut many, &mut 0, &unknown));
+    while let Ok(written) = tokio::time::timeout(SECOND, deaf.stream.write(&many)).await {
+        written.unwrap();
+    }
     cluster.open_next().await;
     let within = Duration::from_secs(2);
     let mut cuts = 0;
@@ -318,5 +334,61 @@ async fn a_shut_lane_is_said_to_be_cut_once_when_every_link_is_gone() {
         }
     }
     assert_eq!(cuts, 1, "said once, within {within:?}");
-    drop((stalled, idle, running));
+    drop((stalled, idle, running, half, deaf));
+}
+
+/// A client that asks for so many rows of a kilobyte and reads none, and whether it has stopped the answer so, as `others` have.
+async fn asks_for(cluster: &Cluster, rows: usize, others: usize) -> (Client, bool) {
+    let mut client = cluster.client().await;
+    say(&mut client, &format!("SELECT REPEAT('x', 1000) FROM seq_1_to_{rows}")).await;
+    // Its first bytes are there.
+    client.stream.peek(&mut [0]).await.unwrap();
+    let deadline = std::time::Instant::now() + SECOND * 20;
+    loop {
+        assert!(std::time::Instant::now() < deadline, "an answer of {rows} rows neither ends nor stops");
+        if cluster.bench.proxy.stats_reader().unread().iter().any(|(busy, _)| busy.id == client.id()) {
+            return (client, true);
+        }
+        if cluster.bench.proxy.stats().await.lanes[0].running == others {
+            return (client, false);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// An answer of which only the proxy has the rest is delivered whole, although its client is one that has stopped: nothing follows its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_has_ended_at_its_node_is_not_cut() {
+    let mut cluster = Cluster::start(2);
+    // How much the sockets between the proxy and such a client hold.
+    let (mut taken, mut stopped) = (1, 64_000);
+    while stopped - taken > 8 {
+        let rows = usize::midpoint(taken, stopped);
+        *if asks_for(&cluster, rows, 0).await.1 { &mut stopped } else { &mut taken } = rows;
+    }
+    let port = cluster.here().address().port().to_string();
+    // On until more is left than the proxy holds, and than the sockets take when they are asked for all they can.
+    let mut whole = 0;
+    for rows in (stopped..).step_by(56) {
+        let (mut client, _) = asks_for(&cluster, rows, 0).await;
+        cluster.drain().await;
+        cluster.cut(Cut::Stopped).await;
+        assert!(cluster.quiet(SECOND).await, "a client that has stopped still keeps the node");
+        cluster.undrain().await;
+        match rest(&mut client).await {
+            // The number of columns, the column, the rows.
+            (packets, Part::Done { .. }) => {
+                assert_eq!(packets, rows + 2);
+                assert_eq!(client.one("SELECT @@port").await, port, "{rows} rows");
+                whole += 1;
+            }
+            (packets, Part::Error { code: 9105, .. }) => {
+                assert!(packets < rows + 2, "all of it came, then an error");
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(whole > 0, "no answer had ended at its node");
+    println!("{stopped} rows stop an answer; {whole} larger ones had ended at the node");
 }

@@ -562,6 +562,41 @@ async fn long_data_for_an_execute_that_was_not_run_is_not_found_by_the_next() {
     assert_eq!(one(&mut client, "SELECT 1").await, "1");
 }
 
+/// Long data has no answer, so the execution that it was for has the error, once; and nothing of the data is found by the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_execute_whose_long_data_was_not_taken_is_not_run() {
+    let server = Server::start(&[]);
+    let mut short = settings();
+    short.hold_time = SECOND / 4;
+    let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)]));
+    let mut client = bench.client().await;
+    let End::Prepared { id, .. } = ask(&mut client, &prepare("SELECT LENGTH(?)")).await.1 else { panic!() };
+    let mut piece = vec![];
+    let data = [&[Command::STMT_SEND_LONG_DATA.0][..], &id.to_le_bytes(), &[0, 0], b"seven.."].concat();
+    put_packet(&mut piece, &mut 0, &data);
+    let mut run = execute_text(id, "", true);
+    run.pop();
+    let mut version = 1;
+    for pieces_before in [0, 1] {
+        for _ in 0..pieces_before {
+            client.stream.write_all(&piece).await.unwrap();
+            assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }), "the piece is on the node");
+        }
+        version += 1;
+        bench.follow(routes(version, &[(&server, LaneState::Draining, 1)])).await;
+        client.stream.write_all(&piece).await.unwrap();
+        // Its time is over when a statement that came later has waited as long.
+        assert_eq!(errno(bench.client().await.query("SELECT 1", SECOND).await), 9102);
+        version += 1;
+        bench.follow(routes(version, &[(&server, LaneState::Open, 1)])).await;
+        assert_eq!(ask(&mut client, &run).await.1, End::Err { code: 9102 });
+        assert_eq!(one(&mut client, "SELECT 1").await, "1");
+        client.stream.write_all(&piece).await.unwrap();
+        let packets = ask(&mut client, &run).await.0;
+        assert_eq!(i32::from_le_bytes(packets[3][2..6].try_into().unwrap()), 7);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_statement_prepared_last_is_never_an_older_one() {
     let server = Server::start(&[]);

@@ -241,6 +241,7 @@ mod tests {
             bound: Arc::default(),
             types: types.iter().flat_map(|kind| kind.to_le_bytes()).collect(),
             types_unseen: false,
+            refused: None,
         }
     }
 

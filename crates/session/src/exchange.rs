@@ -19,11 +19,12 @@
 use std::time::Duration;
 
 use protocol::command::Command;
-use protocol::errno::{self, Whose};
+use protocol::errno;
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
 
 use crate::command::{InFlight, Owed};
+use crate::finish::{Delivered, Failure, Finish, LOST_DATA, NodeError};
 use crate::retry::{LossDecision, Progress};
 use crate::session::Session;
 use crate::standing::Standing;
@@ -46,9 +47,6 @@ pub const REFUSALS_MAX: u32 = 5;
 const READ_THAT_MAY_WRITE: &str = "(it is a read that counts as a write, since it may use a view or a function that writes; \
                                    `understudy doctor` says which privilege would tell)";
 
-/// The server's message to a client whose connection was killed.
-pub const KILLED: &str = "Connection was killed";
-
 /// What an operator may set.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -56,48 +54,6 @@ pub struct Limits {
     pub hold_time: Duration,
     /// How often a statement that was sent, and lost without an answer, is sent again.
     pub resends_max: u32,
-}
-
-/// How much of the answer was sent to the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivered {
-    /// Nothing.
-    Nothing,
-    /// Whole packets; an error packet with the next sequence number can follow.
-    Packets {
-        /// That number.
-        next_seq: u8,
-    },
-    /// A part of a packet: nothing can follow it.
-    PartOfPacket,
-}
-
-/// An error as a node sent it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeError {
-    /// The error number.
-    pub code: u16,
-    /// SQLSTATE.
-    pub state: [u8; 5],
-    /// The message.
-    pub message: String,
-}
-
-impl NodeError {
-    /// The error of a server whose client's connection was killed during a statement.
-    pub fn killed() -> Self {
-        Self { code: errno::CONNECTION_KILLED, state: *b"70100", message: KILLED.to_owned() }
-    }
-
-    /// Whose concern it is.
-    pub fn whose(&self) -> Whose {
-        errno::whose(self.code, self.message.as_bytes())
-    }
-
-    /// The server says so to a connection that somebody has ended.
-    pub fn speaks_of_a_kill(&self) -> bool {
-        matches!(self.code, errno::CONNECTION_KILLED | errno::SESSION_WAS_KILLED)
-    }
 }
 
 /// Why there is no lease.
@@ -300,60 +256,6 @@ pub struct Step {
     pub let_go: LetGo,
     /// What to do then.
     pub op: Op,
-}
-
-/// How a command ends.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Finish {
-    /// The client has its answer, or expects none.
-    Answered,
-    /// The client gets an OK packet, as if the command had succeeded.
-    Ok,
-    /// The client gets an error of the proxy's own.
-    Fail {
-        /// Which.
-        failure: Failure,
-        /// A detail for its message.
-        detail: String,
-        /// How much of the answer the client has.
-        delivered: Delivered,
-    },
-    /// The client gets an error as a node sent it.
-    NodeError {
-        /// Which.
-        error: NodeError,
-        /// Whether the connection ends with it.
-        closes: bool,
-    },
-    /// Nothing can be sent to the client: the connection ends.
-    Close,
-}
-
-/// The proxy's own errors that a command may end with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The transaction is certainly rolled back.
-    RolledBack,
-    /// It may have been committed or not.
-    OutcomeUnknown,
-    /// No node took it during the hold time.
-    HoldExpired,
-    /// Too many statements were waiting.
-    HoldFull,
-    /// What tied the session to its node is lost.
-    SessionLost,
-    /// A result was aborted; nothing was changed.
-    CutShort,
-    /// It asks for something that only a former node knew.
-    Forgotten,
-    /// The session's state could not be set up.
-    NotRebuilt,
-    /// It was not executed, and was too large to be kept.
-    TooLargeToRepeat,
-    /// It was sent as often as is allowed, and its node was lost each time.
-    LostAgain,
-    /// The node's answer violated the protocol.
-    NotFollowed,
 }
 
 /// The state of a command.
@@ -717,7 +619,7 @@ impl Exchange {
         let names = pins.names().join(", ");
         if !self.flight.command.answers() {
             // A command without an answer cannot report an error: the next command gets it.
-            session.owe(Owed::SessionLost("data sent for a prepared statement".into()));
+            session.owe(Owed::SessionLost(LOST_DATA.into()));
             return step(LetGo::Link, Op::Finish(Finish::Answered));
         }
         if delivered == Delivered::PartOfPacket {

@@ -21,6 +21,7 @@ pub mod bound;
 pub mod charset;
 pub mod command;
 pub mod exchange;
+pub mod finish;
 pub mod finished;
 pub mod hold_queue;
 pub mod login;

@@ -18,6 +18,7 @@ use protocol::statement::{
 };
 
 use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
+use crate::finish::{Delivered, Failure, Finish, LOST_DATA};
 use crate::names::Lists;
 use crate::retry::{self, Circumstances, LossDecision, Progress};
 use crate::standing::Standing;
@@ -112,12 +113,12 @@ impl Session {
                 self.owed = None;
                 Next::AnswerOk
             }
-            // These commands have no answer, so the next one that has gets the error. (After long data, the EXECUTE is refused.)
+            // These commands have no answer, so the next one that has gets the error.
             Next::Forward(flight) if !flight.command.answers() => {
-                if flight.command == Command::STMT_CLOSE
-                    && let Some(id) = flight.statement
-                {
-                    self.wanted.close(id);
+                match (flight.command, flight.statement, &self.owed) {
+                    (Command::STMT_CLOSE, Some(id), _) => self.wanted.close(id),
+                    (Command::STMT_SEND_LONG_DATA, _, Some(_)) => self.forget_long_data(&flight),
+                    _ => {}
                 }
                 Next::Nothing
             }
@@ -127,7 +128,12 @@ impl Session {
                 None => Next::Forward(flight),
             },
             Next::Forward(_) | Next::Kill { .. } | Next::UnknownStatement(_) => match self.owed.take() {
-                Some(owed) => Next::Tell(owed),
+                Some(owed) => {
+                    if let Next::Forward(flight) = &next {
+                        let _ = self.take_refused(flight);
+                    }
+                    Next::Tell(owed)
+                }
                 None => next,
             },
             next => next,
@@ -348,10 +354,11 @@ impl Session {
             End::Prepared { id, params, .. } => {
                 // Empty if it was too long to be kept; then nothing is known about it.
                 let sql = text.get(1..).unwrap_or_default();
-                let scanned = Statement::under(sql, self.status);
-                let scanned = if sql.is_empty() { cut_off(scanned) } else { scanned };
-                let known = self.wanted.prepared(sql, scanned, *params);
-                link.prepared(known, *id, sql.is_empty());
+                let kept = if self.wanted.has_room_for(sql) { sql } else { b"" };
+                let scanned = Statement::under(kept, self.status);
+                let scanned = if kept.is_empty() { cut_off(scanned) } else { scanned };
+                let known = self.wanted.prepared(kept, scanned, *params);
+                link.prepared(known, *id, kept.is_empty());
             }
         }
         if let Some(id) = flight.statement
@@ -361,6 +368,11 @@ impl Session {
             )
         {
             link.change(id, |on_node| on_node.long_data = false);
+            if flight.command == Command::STMT_RESET
+                && let Some(statement) = self.wanted.statements.get_mut(&id)
+            {
+                statement.refused = None;
+            }
         }
     }
 
@@ -516,11 +528,46 @@ impl Session {
         if has_moved { Standing::after_move(self.wanted.insert_id().is_some()) } else { Standing::default() }
     }
 
+    /// Long data was not taken, and was not answered: the next execution of its statement ends so. What was lost beside the data is owed to
+    /// the next command of any kind.
+    pub fn refuse_long_data(&mut self, flight: &InFlight, why: Finish) {
+        let owed = match &why {
+            Finish::Answered | Finish::Ok => return,
+            Finish::Fail { failure: Failure::RolledBack, .. } => Owed::RolledBack,
+            Finish::Fail { failure: Failure::OutcomeUnknown, .. } => Owed::Unknown,
+            _ => return self.keep_refused(flight, why),
+        };
+        self.owe(owed);
+        self.forget_long_data(flight);
+    }
+
+    fn forget_long_data(&mut self, flight: &InFlight) {
+        let (failure, detail) = (Failure::Forgotten, LOST_DATA.to_owned());
+        self.keep_refused(flight, Finish::Fail { failure, detail, delivered: Delivered::Nothing });
+    }
+
+    fn keep_refused(&mut self, flight: &InFlight, refused: Finish) {
+        if let Some(statement) = flight.statement.and_then(|id| self.wanted.statements.get_mut(&id)) {
+            statement.refused.get_or_insert_with(|| Box::new(refused));
+        }
+    }
+
+    /// How an EXECUTE ends whose long data was not taken.
+    pub fn take_refused(&mut self, flight: &InFlight) -> Option<Finish> {
+        if !matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE) {
+            return None;
+        }
+        let statement = self.wanted.statements.get_mut(&flight.statement?)?;
+        statement.refused.take().map(|refused| *refused)
+    }
+
     /// An EXECUTE was answered by the proxy. `true` when long data for it is on the node, which the next EXECUTE must not use.
     pub fn left_long_data(link: &mut Standing, flight: &InFlight) -> bool {
         let Some(id) = flight.statement else { return false };
-        let left = matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
-            && link.statement(id).is_some_and(|on_node| on_node.long_data);
+        if !matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE) {
+            return false;
+        }
+        let left = link.statement(id).is_some_and(|on_node| on_node.long_data);
         link.change(id, |on_node| on_node.long_data = false);
         left
     }

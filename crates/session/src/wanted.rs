@@ -19,12 +19,17 @@ use protocol::statement::{
 };
 
 use crate::bound::{BOUND, Bound, CHARSETS};
+use crate::finish::Finish;
 use crate::standing::{Standing, UnreportedChange};
 use crate::user_variables::UserVariables;
 use crate::value::put_value;
 
 pub use read_state::Tokens;
 
+/// Texts of prepared statements that a session may have kept, each with [`PREPARED_BYTES_EACH`]. One beyond that exists on its node only, as one
+/// whose text is too long to be kept: it ties the session to that node.
+const PREPARED_BYTES_MAX: usize = 16 * 1024 * 1024;
+const PREPARED_BYTES_EACH: usize = 256;
 /// How many SET texts are kept that change what the server tracks, and how long each may be. Beyond this the session is pinned.
 const SET_TEXTS_MAX: usize = 8;
 const SET_BYTES_MAX: usize = 16 * 1024;
@@ -91,6 +96,8 @@ pub struct Prepared {
     pub types: Vec<u8>,
     /// New types were sent and could not be read, since they were too far behind in a command that was not kept.
     pub types_unseen: bool,
+    /// Long data for it could not be taken, and its next execution ends so, as on a server (`mysql_stmt_send_long_data(3)`).
+    pub refused: Option<Box<Finish>>,
 }
 
 /// A session's state. See the head of this file.
@@ -121,6 +128,8 @@ pub struct Wanted {
     bound: Option<Arc<Bound>>,
     /// The client's prepared statements by the id the client knows.
     pub statements: BTreeMap<u32, Prepared>,
+    /// Of those, as [`PREPARED_BYTES_MAX`] counts.
+    prepared_bytes: usize,
     last_statement: u32,
     last_prepared: Option<u32>,
     /// Whether the GTID of the session's last write is kept.
@@ -145,6 +154,7 @@ impl Wanted {
             insert_id: Some(0),
             bound: None,
             statements: BTreeMap::new(),
+            prepared_bytes: 0,
             last_statement: 0,
             last_prepared: None,
             keeps_gtid: false,
@@ -579,12 +589,25 @@ impl Wanted {
         self.last_statement.wrapping_add(1)
     }
 
+    /// Whether the text of a statement can be kept beside the others: see [`PREPARED_BYTES_MAX`].
+    pub fn has_room_for(&self, sql: &[u8]) -> bool {
+        self.prepared_bytes + kept_bytes(sql) <= PREPARED_BYTES_MAX
+    }
+
     /// Adds a statement that the node has prepared, under the id [`Wanted::next_statement`], which is returned.
     pub fn prepared(&mut self, sql: &[u8], scanned: Statement, params: u16) -> u32 {
         self.last_statement = self.next_statement();
+        self.prepared_bytes += kept_bytes(sql);
         let bound = self.bound();
-        let statement =
-            Prepared { sql: sql.into(), scanned, params, bound, types: vec![], types_unseen: false };
+        let statement = Prepared {
+            sql: sql.into(),
+            scanned,
+            params,
+            bound,
+            types: vec![],
+            types_unseen: false,
+            refused: None,
+        };
         self.statements.insert(self.last_statement, statement);
         self.last_prepared = Some(self.last_statement);
         self.last_statement
@@ -602,7 +625,9 @@ impl Wanted {
 
     /// Removes a statement that the client closed.
     pub fn close(&mut self, id: u32) {
-        self.statements.remove(&id);
+        if let Some(statement) = self.statements.remove(&id) {
+            self.prepared_bytes -= kept_bytes(&statement.sql);
+        }
         if self.last_prepared == Some(id) {
             self.last_prepared = None;
         }
@@ -717,6 +742,11 @@ fn keep(texts: &mut Vec<String>, text: &str) -> bool {
 /// (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide otherwise.)
 fn means_the_same_anywhere(text: &[u8]) -> bool {
     !text.contains(&b'\\') && !text.contains(&b'"')
+}
+
+/// What a text counts for in [`PREPARED_BYTES_MAX`]; nothing if it is not kept.
+fn kept_bytes(sql: &[u8]) -> usize {
+    if sql.is_empty() { 0 } else { PREPARED_BYTES_EACH + sql.len() }
 }
 
 #[cfg(test)]

@@ -172,14 +172,14 @@ impl Belief {
         }
     }
 
-    /// The proxy reports that every connection of that epoch and of older ones is gone.
+    /// The proxy reports that every connection of that epoch and of older ones is cut.
     pub fn links_cut(&mut self, epoch: u64) {
         if epoch < self.epoch {
             self.cut_below = self.cut_below.max(epoch + 1);
         }
     }
 
-    /// No connection of an older epoch stands any more.
+    /// Every connection of an older epoch is cut.
     pub fn links_gone(&self) -> bool {
         self.cut_below >= self.epoch
     }

@@ -113,7 +113,7 @@ pub struct NodeView {
     pub lane: LaneState,
     /// The epoch of its lane.
     pub epoch: u64,
-    /// No session has a link of an earlier epoch any more, so nothing that was sent on one can still take effect.
+    /// Every link of an earlier epoch was cut: nothing more is sent on one, nor what had not left this machine.
     pub links_gone: bool,
     /// The limit of its sessions; 0 is drained.
     pub sessions_max: Option<u32>,

@@ -108,6 +108,32 @@ async fn a_connection_is_cut_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn what_was_not_sent_is_thrown_away_with_a_discarded_connection() {
+    for (mut near, mut far) in pairs().await {
+        let is_tcp = matches!(near, Transport::Tcp(_));
+        let block = vec![7; 1 << 20];
+        let mut taken = 0;
+        while let Ok(n) = near.try_write(&block) {
+            taken += n;
+        }
+        let cutter = near.cutter().unwrap();
+        std::thread::spawn(move || {
+            cutter.discard();
+            cutter.discard();
+        })
+        .join()
+        .unwrap();
+        assert!(timeout(LONG, near.write_all(b"x")).await.expect("the writer is woken").is_err());
+        assert!(!matches!(timeout(LONG, near.read(&mut [0; 8])).await.expect("the reader, too"), Ok(1..)));
+        assert!(near.has_hung_up());
+        let mut seen = vec![];
+        let end = timeout(LONG, far.read_to_end(&mut seen)).await.expect("the peer is told");
+        assert_eq!(end.is_err(), is_tcp, "{end:?}");
+        assert_eq!(seen.len() < taken, is_tcp, "{} of {taken} bytes came", seen.len());
+    }
+}
+
+#[tokio::test]
 async fn a_reset_is_one_where_the_kernel_has_such() {
     for (near, mut far) in pairs().await {
         let is_tcp = matches!(near, Transport::Tcp(_));

@@ -6,7 +6,7 @@
 use super::lexer::{Lexer, Token};
 
 /// A name has at most 64 letters, of up to four bytes each.
-const NAME_BYTES_MAX: usize = 256;
+pub const NAME_BYTES_MAX: usize = 256;
 
 /// The bare and the quoted names of a text, without their quotes and in the case in which they stand there. `status`: as for
 /// [`super::Statement::under`].

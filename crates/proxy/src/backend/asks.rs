@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::ok::OkPacket;
+use protocol::ok::{OkPacket, TransactionState, status};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls, Sets};
-use session::exchange::NodeError;
+use session::finish::NodeError;
 use session::session::Session;
 use session::wanted::{TRACK, Unnamed};
 use topology::fact::ConnectFailure;
@@ -105,20 +105,22 @@ impl Backend {
         Ok(true)
     }
 
-    /// Asks the node for its status bits after an error. COM_SET_OPTION leaves ROW_COUNT() at the -1 of an error, while COM_PING sets it to
-    /// 0; a node that refuses the former may still answer a ping. `caps`: the client's, since the command sets what they say.
-    pub async fn status(&mut self, caps: Caps) -> Result<u16, ConnectFailure> {
+    /// Asks the node for its status bits after an error; the node reports what has become of the transaction, too, which an error cannot. COM_SET_OPTION leaves
+    /// ROW_COUNT() at the -1 of an error, while COM_PING sets it to 0; a node that refuses the former may still answer a ping. `caps`: the
+    /// client's, since the command sets what they say. After an answer without status bits the link cannot be used any more.
+    pub async fn status(&mut self, caps: Caps) -> Result<(u16, Option<TransactionState>), ConnectFailure> {
         let is_off = u8::from(!caps.has(Caps::MULTI_STATEMENTS));
-        match self.ask(Command::SET_OPTION, &[is_off, 0]).await? {
-            (End::Err { .. }, _) => self.ping().await,
-            (end, _) => status_of(end),
+        let mut answered = self.ask(Command::SET_OPTION, &[is_off, 0]).await?;
+        if matches!(answered.0, End::Err { .. }) {
+            answered = self.ask(Command::PING, &[]).await?;
         }
-    }
-
-    /// Asks the node for its status bits. After an answer without them, such as an error, the link cannot be used any more.
-    async fn ping(&mut self) -> Result<u16, ConnectFailure> {
-        let (end, _) = self.ask(Command::PING, &[]).await?;
-        status_of(end)
+        let (end, payload) = answered;
+        let status = status_of(end)?;
+        let transaction = match OkPacket::parse(&payload, self.link.caps) {
+            Ok(ok) if status & status::SESSION_STATE_CHANGED != 0 => ok.transaction_state(),
+            _ => None,
+        };
+        Ok((status, transaction))
     }
 
     /// Makes the node reset the link (transaction, locks, tables, settings, statements), and track changes again; returns the status bits

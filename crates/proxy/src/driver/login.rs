@@ -10,7 +10,8 @@ use protocol::errno;
 use protocol::ok::schema_change;
 use protocol::packet::HEADER_LEN;
 use protocol::statement::Pins;
-use session::exchange::{LetGo, NodeError};
+use session::exchange::LetGo;
+use session::finish::NodeError;
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
@@ -190,7 +191,7 @@ impl Driver {
         match tokio::time::timeout(shared.login_timeout() + ACCOUNTS_WAIT, login).await {
             Ok(Ok(who)) => {
                 self.seq = who.seq;
-                self.client.untold.clear();
+                self.client.forget_untold();
                 let (before, old) = (std::mem::replace(&mut self.who, who), self.session.wanted.schema());
                 let schema = old.map(<[u8]>::to_vec);
                 self.session = new_session(&self.shared, self.who.schema.clone());
@@ -244,7 +245,7 @@ impl Driver {
         }
         self.changes_refused += 1;
         self.at.let_go(LetGo::Link);
-        self.client.untold.clear();
+        self.client.forget_untold();
         self.session.change_refused(self.shared.login_status());
         self.tell_as_new();
         self.has_run = false;

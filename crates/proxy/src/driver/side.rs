@@ -26,7 +26,7 @@ use protocol::packet::HEADER_LEN;
 use protocol::response::End;
 use protocol::statement::{Recalls, names_made};
 use session::command::InFlight;
-use session::exchange::{Delivered, Failure, Finish, NodeError};
+use session::finish::{Delivered, Failure, Finish, NodeError};
 use session::split::{Gtid, LEFT, Need, RunsOn as Runs, is_position, runs_on};
 use tokio::time::timeout;
 use topology::NodeId;

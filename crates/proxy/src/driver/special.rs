@@ -4,7 +4,8 @@ use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, put_packet};
 use session::command::InFlight;
-use session::exchange::{KILLED, LetGo, NodeError};
+use session::exchange::LetGo;
+use session::finish::{KILLED, NodeError};
 
 use super::{Driver, END, Flow, GO_ON, OF_LOGIN, flow_after};
 use crate::backend::Backend;
@@ -78,7 +79,7 @@ impl Driver {
         }
         self.at.let_go(LetGo::Lease);
         self.client.caps.0 &= !OF_LOGIN.0;
-        self.client.untold.clear();
+        self.client.forget_untold();
         self.session.reset(self.shared.login_status());
         self.tell_as_new();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {

@@ -7,6 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::Term;
+use topology::fact::Fact;
 use topology::routes::Routes;
 
 use super::*;
@@ -18,15 +19,16 @@ const LONG: Duration = Duration::from_secs(10);
 struct TestDoor {
     door: Door,
     routes: watch::Sender<Arc<Routes>>,
+    facts: mpsc::Receiver<Fact>,
 }
 
 impl TestDoor {
     async fn new() -> Self {
         let (routes, newest) = watch::channel(Arc::new(routes(1, 1, LaneState::Open)));
-        let (facts, _) = mpsc::channel(8);
+        let (sender, facts) = mpsc::channel(8);
         let limits = Limits { time: LONG, statements_max: 1, bytes_max: 1, release_at_once: 1 };
-        let (door, _task) = Door::start(limits, newest, facts, Arc::default());
-        let this = Self { door, routes };
+        let (door, _task) = Door::start(limits, newest, sender, Arc::default());
+        let this = Self { door, routes, facts };
         this.taken_up(1).await;
         this
     }
@@ -38,6 +40,15 @@ impl TestDoor {
     async fn publish(&self, version: u64, epoch: u64, state: LaneState) {
         self.routes.send_replace(Arc::new(routes(version, epoch, state)));
         self.taken_up(version).await;
+    }
+
+    /// The next lane that is said to be cut: its node, and the epoch.
+    async fn cut(&mut self) -> (NodeId, u64) {
+        loop {
+            if let Fact::Cut { node, epoch } = timeout(LONG, self.facts.recv()).await.unwrap().unwrap() {
+                return (node, epoch);
+            }
+        }
     }
 
     async fn taken_up(&self, version: u64) {
@@ -69,30 +80,25 @@ async fn pair() -> (Transport, TcpStream) {
 }
 
 #[tokio::test]
-async fn a_lane_that_was_shut_is_cut_when_the_last_session_has_let_go() {
-    let test_door = TestDoor::new().await;
+async fn a_lane_that_was_shut_is_cut_whoever_still_holds_a_link() {
+    let mut test_door = TestDoor::new().await;
     let lane = test_door.lane();
     let (ours, mut theirs) = pair().await;
     let registration = lane.register(ours.cutter().unwrap()).unwrap();
-    assert!(!lane.is_empty());
     // The next epoch: the lane of the old one is shut, whoever is on it.
     test_door.publish(2, 2, LaneState::Open).await;
-    assert!(lane.is_shut() && !lane.is_empty() && !Arc::ptr_eq(&lane, &test_door.lane()));
-    // Its socket is shut, although the session still holds it.
-    assert_eq!(timeout(LONG, theirs.read(&mut [0])).await.unwrap().unwrap(), 0);
+    assert!(lane.is_shut() && !Arc::ptr_eq(&lane, &test_door.lane()));
+    assert_eq!(test_door.cut().await, (NodeId(0), 1));
+    // Nothing can be sent on its socket, although the session still holds it.
+    assert!(ours.try_write(b"x").is_err());
+    assert_eq!(
+        timeout(LONG, theirs.read(&mut [0])).await.unwrap().unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionReset
+    );
     assert!(lane.register(ours.cutter().unwrap()).is_none(), "too late");
-    drop(ours);
-    assert!(!lane.is_empty());
     drop(registration);
-    assert!(lane.is_empty());
-}
-
-#[tokio::test]
-async fn a_lane_without_a_link_is_cut_as_it_is_shut() {
-    let test_door = TestDoor::new().await;
-    let lane = test_door.lane();
-    test_door.publish(2, 2, LaneState::Shut).await;
-    assert!(lane.is_empty() && test_door.lane().is_empty(), "the old one, and the new one that begins shut");
+    test_door.publish(3, 2, LaneState::Shut).await;
+    assert_eq!(test_door.cut().await, (NodeId(0), 2), "the other was said once");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use session::exchange::Failure;
+use session::finish::Failure;
 
 use crate::World;
 use crate::clock::{Either, race};

@@ -283,10 +283,7 @@ impl Door {
     }
 
     fn say_cut(&self) {
-        let (gone, left): (Vec<_>, Vec<_>) =
-            self.cutting.take().into_iter().partition(|lane| lane.sessions.get() == 0);
-        self.cutting.replace(left);
-        for lane in gone {
+        for lane in self.cutting.take() {
             self.cut.set(self.cut.get() + 1);
             self.manager.tell(Fact::Cut { node: lane.node, epoch: lane.epoch }, false);
         }

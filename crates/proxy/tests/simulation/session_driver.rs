@@ -10,10 +10,8 @@ use protocol::command::Command;
 use protocol::ok::status;
 use protocol::response::End;
 use session::command::{InFlight, Next, Owed};
-use session::exchange::{
-    Ask, Delivered, Event, Exchange, Failure, Finish, LetGo, Limits, Look, Loss, NoLease, NoLink, NodeError,
-    Op, RoutesNow,
-};
+use session::exchange::{Ask, Event, Exchange, LetGo, Limits, Look, Loss, NoLease, NoLink, Op, RoutesNow};
+use session::finish::{Delivered, Failure, Finish, NodeError};
 use session::hold_queue::WaitEnd;
 use session::names::Names;
 use session::session::Session;
@@ -52,6 +50,18 @@ struct Backend {
     standing: Standing,
     lane: Rc<Lane>,
     _registration: Registration,
+}
+
+impl Backend {
+    /// Its socket is shut with its lane.
+    fn send(&self, ask: link::Ask) -> Result<(), ConnectFailure> {
+        if self.lane.is_shut() { Err(ConnectFailure::Closed) } else { self.link.send(ask) }
+    }
+
+    async fn ask(&self, ask: link::Ask) -> Result<Answer, ConnectFailure> {
+        self.send(ask)?;
+        self.link.answer().await
+    }
 }
 
 impl Drop for Backend {
@@ -290,7 +300,7 @@ impl Driver {
             let backend = Backend { link, standing, lane: lane.clone(), _registration: registration };
             if !world.is_one && self.has_run {
                 // A session that moves between nodes that all take writes reads its own writes.
-                match world.clock.within(CAUSAL_READ_TIME, backend.link.ask(link::Ask::CausalRead)).await {
+                match world.clock.within(CAUSAL_READ_TIME, backend.ask(link::Ask::CausalRead)).await {
                     Some(Ok(Answer::Ok { .. })) => {}
                     Some(Err(how)) => return Err(Some(how)),
                     Some(Ok(_)) => {
@@ -374,7 +384,7 @@ impl Driver {
         let Some(backend) = self.backend.as_mut() else { return Event::Lost(Loss::unsent()) };
         assert!(self.lease.as_ref().is_some_and(|lease| Rc::ptr_eq(lease.lane(), &backend.lane)));
         self.has_run = true;
-        if let Err(how) = backend.link.send(link::Ask::Statement { does, forged }) {
+        if let Err(how) = backend.send(link::Ask::Statement { does, forged }) {
             return self.lost(how, Loss::unsent());
         }
         let answer = match race(backend.link.answer(), until_shut(&self.world, &backend.lane)).await {
@@ -444,7 +454,7 @@ impl Driver {
     /// A question of our own.
     async fn ask(&mut self, ask: link::Ask) -> Option<Answer> {
         let backend = self.backend.as_mut()?;
-        match race(backend.link.ask(ask), until_shut(&self.world, &backend.lane)).await {
+        match race(backend.ask(ask), until_shut(&self.world, &backend.lane)).await {
             Either::First(answer) => answer.ok(),
             Either::Second(()) => None,
         }
@@ -479,7 +489,7 @@ impl Driver {
     async fn save(&mut self) {
         let saver = self.saver.take();
         let Some(backend) = self.backend.as_mut() else { return };
-        let read = self.world.clock.within(SAVE_TIME, backend.link.ask(link::Ask::Ping)).await;
+        let read = self.world.clock.within(SAVE_TIME, backend.ask(link::Ask::Ping)).await;
         drop(saver);
         match read {
             Some(Ok(_)) => self.session.wanted.learned_insert_id(0),

@@ -7,6 +7,8 @@ use fixture::Server;
 use fixture::client::Client;
 use fixture::signal;
 use tokio::sync::watch;
+use tokio::time::timeout;
+use topology::NodeId;
 use topology::fact::Fact;
 use topology::routes::{LaneState, Routes};
 
@@ -120,4 +122,36 @@ async fn a_read_whose_replica_dies_runs_on_the_primary() {
     let id = running(&managed.pair.primary).await;
     managed.pair.primary.sql(&format!("KILL QUERY {id}"));
     assert_eq!(read.await.unwrap().error(), Some(1317));
+}
+
+/// A read on a replica keeps nobody from taking over: the session's link to the old primary counts as gone, and the read goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_elsewhere_keeps_no_link_to_the_primary() {
+    let mut pair = Pair::lay(WAIT);
+    pair.primary.sql("CREATE TABLE shop.r AS SELECT seq id FROM shop.seq_1_to_20000");
+    pair.replicated();
+    let mut client = pair.client().await;
+    client.run("SELECT 1").await;
+    let reading = tokio::spawn(async move { client.query(LONG).await });
+    let id = running(&pair.replica).await;
+    pair.bench.follow(shut(&pair, 2)).await;
+    let cut = async {
+        while let Some(fact) = pair.bench.facts.recv().await {
+            if let Fact::Cut { node, epoch } = fact {
+                return (node, epoch);
+            }
+        }
+        panic!("the proxy has ended");
+    };
+    assert_eq!(timeout(2 * SECOND, cut).await.expect("told within two seconds"), (NodeId(0), 1));
+    assert_eq!(running(&pair.replica).await, id, "it still runs");
+    pair.replica.sql(&format!("KILL QUERY {id}"));
+    assert_eq!(reading.await.unwrap().error(), Some(1317));
+}
+
+/// Nobody writes; the replica's routes for reads stay as they are.
+fn shut(pair: &Pair, version: u64) -> Arc<Routes> {
+    let [primary, replica] = [(0, pair.primary.address()), (1, pair.replica.address())]
+        .map(|(node, address)| lane(node, address, LaneState::Shut, 1));
+    routes_of(version, vec![primary, replica])
 }

@@ -346,6 +346,51 @@ fn only_the_sessions_own_statements_reach_a_node() {
 }
 
 #[test]
+fn prepared_texts_are_kept_within_a_limit() {
+    let mut session = On::new();
+    let sql = format!("SELECT '{}'", "x".repeat(1_000_000));
+    let kept = |session: &On| -> usize {
+        session.session.wanted.statements.values().map(|statement| statement.sql.len()).sum()
+    };
+    let ids: Vec<u32> = (0..16).map(|_| prepared(&mut session, &sql, 0)).collect();
+    assert!(session.pins().is_empty());
+    assert_eq!(kept(&session), 16 * sql.len());
+    let beyond = prepared(&mut session, &sql, 0);
+    assert_eq!((kept(&session), session.pins()), (16 * sql.len(), Pins::LONG_STATEMENT), "on this node only");
+    for id in [beyond, ids[0]] {
+        session.session.wanted.close(id);
+        session.link.closed(id);
+    }
+    prepared(&mut session, &sql, 0);
+    assert_eq!((kept(&session), session.pins()), (16 * sql.len(), Pins::NONE), "there is room again");
+}
+
+/// The execution has the error of its long data, whatever was told meanwhile.
+#[test]
+fn long_data_that_was_dropped_is_missed_by_its_execution_only() {
+    let mut session = On::new();
+    let id = prepared(&mut session, "INSERT INTO t VALUES (?)", 1);
+    let other = prepared(&mut session, "INSERT INTO t VALUES (?)", 1);
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    session.lost_idle();
+    let piece = on_statement(Command::STMT_SEND_LONG_DATA, id, b"\0\0piece");
+    assert!(matches!(session.command(&piece, true, CAPS), Next::Nothing));
+    assert!(matches!(session.command(&query("SELECT 1"), true, CAPS), Next::Tell(Owed::RolledBack)));
+    let parameters = [0, 1, 0, 0, 0, 0, 1, 252, 0];
+    let execute = |id| on_statement(Command::STMT_EXECUTE, id, &parameters);
+    let mut refused = |id| {
+        let flight = flight(&mut session, &execute(id));
+        session.session.take_refused(&flight)
+    };
+    assert_eq!(refused(other), None);
+    let Some(Finish::Fail { failure: Failure::Forgotten, detail, .. }) = refused(id) else {
+        panic!("it is run")
+    };
+    assert_eq!(detail, LOST_DATA);
+    assert_eq!(refused(id), None, "once");
+}
+
+#[test]
 fn long_data_is_never_doubled() {
     let mut session = On::new();
     let id = prepared(&mut session, "INSERT INTO t VALUES (?)", 1);
