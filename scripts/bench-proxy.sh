@@ -41,16 +41,24 @@ done
 
 ticks=$(getconf CLK_TCK)
 cpu() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
-cost() { # process, port, test, threads: CPU microseconds a statement
-    local before after queries
-    before=$(cpu "$1")
-    queries=$(bench "$2" "$3" "$4" run | awk '/^ *total: / { print $2 }')
-    after=$(cpu "$1")
-    awk -v t=$((after - before)) -v hz="$ticks" -v q="$queries" 'BEGIN { printf "%.2f\n", t / hz * 1e6 / q }'
-}
-
-# The clients' threads alone: a listener is served by others, so that what it costs a client is in these.
+# The clients' threads alone: watching the nodes costs the same each second, whatever the clients do, and a listener to the tap is
+# served by others as well.
 clients_cpu() { cat /proc/"$serving"/task/*/stat | awk '$2 == "(proxy)" { sum += $14 + $15 } END { print sum }'; }
+haproxy_cost() { # test, threads: CPU microseconds a statement
+    local before queries
+    before=$(cpu "$haproxy")
+    queries=$(bench 6134 "$1" "$2" run | awk '/^ *total: / { print $2 }')
+    awk -v t=$(($(cpu "$haproxy") - before)) -v hz="$ticks" -v q="$queries" 'BEGIN { printf "%.2f\n", t / hz * 1e6 / q }'
+}
+cost() { # test, threads: CPU microseconds a statement of the process, and of the clients' threads
+    local of_all of_clients queries
+    of_all=$(cpu "$serving")
+    of_clients=$(clients_cpu)
+    queries=$(bench 6133 "$1" "$2" run | awk '/^ *total: / { print $2 }')
+    of_all=$(($(cpu "$serving") - of_all))
+    of_clients=$(($(clients_cpu) - of_clients))
+    awk -v a="$of_all" -v c="$of_clients" -v hz="$ticks" -v q="$queries" 'BEGIN { printf "%.2f %.2f\n", a / hz * 1e6 / q, c / hz * 1e6 / q }'
+}
 listener=
 listen() { # nobody, or a listener to one read in so many
     local begun=$SECONDS
@@ -85,21 +93,27 @@ tap_cost() { # who listens, prepared statements: CPU microseconds a statement of
 }
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 {
-    echo "CPU microseconds of the proxy's process for each statement, median of $rounds rounds of $seconds s, in turns"
-    printf '%-22s %8s %12s %12s %8s\n' test clients HAProxy Understudy ratio
+    echo "CPU microseconds of the proxy's process for each statement, median of $rounds rounds of $seconds s, in turns; and of Understudy's"
+    echo "threads for clients alone, without those that watch the nodes"
+    printf '%-22s %8s %12s %12s %8s %12s %8s\n' test clients HAProxy Understudy ratio "clients' CPU" ratio
     for test in oltp_point_select oltp_read_write; do
         for threads in 8 64; do
             : >"$work/h"
             : >"$work/u"
             for _ in $(seq "$rounds"); do
-                cost "$haproxy" 6134 "$test" "$threads" >>"$work/h"
-                cost "$serving" 6133 "$test" "$threads" >>"$work/u"
+                haproxy_cost "$test" "$threads" >>"$work/h"
+                cost "$test" "$threads" >>"$work/u"
             done
             h=$(median <"$work/h")
-            u=$(median <"$work/u")
-            printf '%-22s %8s %12s %12s %8s\n' "$test" "$threads" "$h" "$u" "$(awk -v a="$u" -v b="$h" 'BEGIN { printf "%.2f", a / b }')"
+            u=$(awk '{ print $1 }' "$work/u" | median)
+            c=$(awk '{ print $2 }' "$work/u" | median)
+            printf '%-22s %8s %12s %12s %8s %12s %8s\n' "$test" "$threads" "$h" "$u" "$(awk -v a="$u" -v b="$h" 'BEGIN { printf "%.2f", a / b }')" \
+                "$c" "$(awk -v a="$c" -v b="$h" 'BEGIN { printf "%.2f", a / b }')"
         done
     done
+    idle=$(cpu "$serving")
+    sleep "$seconds"
+    awk -v t=$(($(cpu "$serving") - idle)) -v hz="$ticks" -v s="$seconds" 'BEGIN { printf "Without any client: %.1f ms of CPU a second\n", t / hz * 1e3 / s }'
     echo
     echo "The tap: the same of oltp_point_select with 8 clients, and as a ratio to nobody listening"
     printf '%-22s %-22s %8s %12s %8s %12s %8s\n' statements "a listener wants" "told" "clients' CPU" ratio "whole CPU" ratio
