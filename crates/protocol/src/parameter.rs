@@ -1,4 +1,4 @@
-//! The parameters of a COM_STMT_EXECUTE, as values.
+//! The parameters of a COM_STMT_EXECUTE or a COM_STMT_BULK_EXECUTE, as values.
 //!
 //! Enters: the command's payload, how many parameters the statement has, the types that were told before if it tells none, and what was sent
 //! for them by COM_STMT_SEND_LONG_DATA. Leaves: one [`Parameter`] each. A type whose value cannot be said for certain as a literal is an error.
@@ -67,6 +67,10 @@ pub enum Parameter<'a> {
 
 /// Where the NULL bits begin in a COM_STMT_EXECUTE: behind the command, the statement's id, the flags and the count.
 const NULLS_AT: usize = 10;
+/// The indicators of a COM_STMT_BULK_EXECUTE, between which lies that of a default.
+const BULK_VALUE: u8 = 0;
+const BULK_NULL: u8 = 1;
+const BULK_IGNORE: u8 = 3;
 /// In the second byte of a type.
 const UNSIGNED: u16 = 0x8000;
 /// TIME ends here.
@@ -101,6 +105,31 @@ pub fn parameters<'a>(
             if is_null { Ok(Parameter::Null) } else { value(&mut fields, code, is_unsigned) }
         })
         .collect()
+}
+
+/// The rows of a COM_STMT_BULK_EXECUTE's `payload`: behind `rows_at`, each value has an indicator before it. `types`: those told last. A value
+/// that is left to the column's default is NULL here.
+pub fn bulk_parameters<'a>(
+    payload: &'a [u8],
+    rows_at: usize,
+    count: u16,
+    types: &[u8],
+) -> Result<Vec<Vec<Parameter<'a>>>, Malformed> {
+    let mut fields = Fields::new(payload.get(rows_at..).unwrap_or_default());
+    let mut rows = vec![];
+    while count > 0 && !fields.is_empty() {
+        let mut types = Fields::new(types);
+        let row = (0..count).map(|_| {
+            let kind = types.u16().map_err(|_| Malformed::new("parameters of which no type was told"))?;
+            match fields.u8()? {
+                BULK_VALUE => value(&mut fields, kind as u8, kind & UNSIGNED != 0),
+                BULK_NULL..=BULK_IGNORE => Ok(Parameter::Null),
+                _ => Err(Malformed::new("an indicator that nobody knows")),
+            }
+        });
+        rows.push(row.collect::<Result<_, _>>()?);
+    }
+    Ok(rows)
 }
 
 fn long_value(code: u8, data: &[u8]) -> Result<Parameter<'_>, Malformed> {
@@ -297,5 +326,21 @@ mod tests {
         fn nothing_leads_past_the_end(bytes in proptest::collection::vec(any::<u8>(), 0..80), count in 0u16..300) {
             let _ = parameters(&bytes, count, &bytes, |_| None);
         }
+    }
+
+    #[test]
+    fn rows_of_a_bulk_command_have_an_indicator_before_each_value() {
+        // Command, id, flags: the rows begin behind seven bytes.
+        let (head, types) = ([0xFA, 1, 0, 0, 0, 0, 0], [0x01, 0, 0xFD, 0]);
+        let of = |rows: &[u8]| {
+            bulk_parameters(&[&head[..], rows].concat(), 7, 2, &types).map(|rows| format!("{rows:?}"))
+        };
+        let text = "[[Signed(-1), Text([120])], [Null, Null], [Null, Text([])]]";
+        assert_eq!(of(&[0, 255, 0, 1, b'x', 1, 2, 3, 0, 0]).unwrap(), text);
+        assert_eq!(of(&[]).unwrap(), "[]");
+        for wrong in [&[0][..], &[0, 1], &[0, 1, 0, 5, b'x'], &[4, 1, 1], &[1, 1, 1]] {
+            assert!(of(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(bulk_parameters(&[0; 20], 7, 3, &types).is_err(), "a type is missing");
     }
 }

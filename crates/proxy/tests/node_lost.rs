@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::{Bench, SECOND, one, routes, settings};
-use fixture::client::{Client, Param};
+use fixture::client::{Client, ClientOptions, Param};
 use fixture::{Server, signal};
 use link::{Link, LinkError};
+use protocol::capability::Caps;
 use topology::catalogue::Catalogue;
 use topology::fact::Fact;
 use topology::routes::{LaneState, Routes};
@@ -284,5 +285,32 @@ async fn a_prepared_insert_tells_the_last_insert_id_to_a_session_that_lost_its_n
     assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "701");
     // A number that the client gave is not the last insert id, but is in the OK packet.
     client.execute(&insert, &[Param::Int(900), Param::Int(5)]).await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "701");
+}
+
+/// As above with several rows in one command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_inserted_together_tell_the_last_insert_id() {
+    let mut pair = Pair::start();
+    for server in [&pair.old, &pair.new] {
+        server
+            .sql("CREATE TABLE shop.n (b BIGINT, a BIGINT AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT = 700");
+    }
+    let mut options = ClientOptions::default();
+    options.caps = options.caps | Caps::STMT_BULK_OPERATIONS;
+    let address = pair.bench.address().parse().unwrap();
+    let mut client = Client::connect_as(address, &options).await.unwrap();
+    let insert = client.prepare("INSERT INTO n (b, a) VALUES (?, ?)").await.unwrap();
+    let given = |id| vec![Param::Int(5), Param::Int(id)];
+    let generated = || vec![Param::Int(5), Param::Null];
+    client.execute_rows(&insert, &[given(690), generated(), generated()]).await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "700");
+    pair.kill_old().await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "700");
+    client.execute_rows(&insert, &[given(690), generated()]).await;
+    client.execute_rows(&insert, &[given(691), generated(), generated()]).await;
+    assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "701");
+    // A number that the client gave is not the last insert id, but is in the OK packet.
+    client.execute_rows(&insert, &[given(900), given(901)]).await;
     assert_eq!(client.one("SELECT LAST_INSERT_ID()").await, "701");
 }

@@ -10,7 +10,7 @@ use protocol::command::{self, Command, LAST_PREPARED};
 use protocol::errno;
 use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
-use protocol::parameter::parameters;
+use protocol::parameter::{bulk_parameters, parameters};
 use protocol::response::End;
 use protocol::statement::{
     InsertId, Pins, Recalls, Sets, Statement, StatementKind, asked_sequences, drawn_sequences, may_give,
@@ -488,14 +488,23 @@ impl Session {
         else {
             return true;
         };
-        // Neither the values of a bulk command nor long data are kept here.
-        let is_seen = flight.command == Command::STMT_EXECUTE
-            && !run.is_empty()
+        // Long data is not kept here.
+        let is_seen = !run.is_empty()
             && !statement.types_unseen
             && link.statement(number).is_some_and(|on_node| !on_node.long_data);
-        !is_seen
-            || parameters(run, statement.params, &statement.types, |_| None)
-                .map_or(true, |bound| may_give_bound(&statement.sql, self.status, id, &bound))
+        let (params, types) = (statement.params, &statement.types);
+        let rows = match flight.command {
+            Command::STMT_EXECUTE if is_seen => parameters(run, params, types, |_| None).map(|row| vec![row]),
+            Command::STMT_BULK_EXECUTE if is_seen => {
+                let sends_types = run.get(5).is_some_and(|flags| flags & BULK_SENDS_TYPES != 0);
+                let types_bytes = if sends_types { 2 * usize::from(params) } else { 0 };
+                bulk_parameters(run, types_at(flight.command, params) + types_bytes, params, types)
+            }
+            _ => return true,
+        };
+        rows.map_or(true, |rows| {
+            rows.is_empty() || rows.iter().any(|row| may_give_bound(&statement.sql, self.status, id, row))
+        })
     }
 
     // ---- what becomes of a link

@@ -589,7 +589,7 @@ impl Wanted {
         self.last_statement.wrapping_add(1)
     }
 
-    /// Whether the text of a statement can be kept beside the others: see [`PREPARED_BYTES_MAX`].
+    /// Whether the text of a statement can be kept beside the others.
     pub fn has_room_for(&self, sql: &[u8]) -> bool {
         self.prepared_bytes + kept_bytes(sql) <= PREPARED_BYTES_MAX
     }

@@ -143,7 +143,7 @@ async fn a_read_elsewhere_keeps_no_link_to_the_primary() {
         }
         panic!("the proxy has ended");
     };
-    assert_eq!(timeout(2 * SECOND, cut).await.expect("told within two seconds"), (NodeId(0), 1));
+    assert_eq!(timeout(10 * SECOND, cut).await.expect("told while the read runs"), (NodeId(0), 1));
     assert_eq!(running(&pair.replica).await, id, "it still runs");
     pair.replica.sql(&format!("KILL QUERY {id}"));
     assert_eq!(reading.await.unwrap().error(), Some(1317));
