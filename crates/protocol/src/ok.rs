@@ -24,7 +24,7 @@ pub const ERR: u8 = 0xFF;
 
 /// SESSION_TRACK_SCHEMA: the type of a session change that tells the default schema.
 const OF_SCHEMA: u8 = 1;
-/// That of the state of a transaction.
+/// SESSION_TRACK_TRANSACTION_STATE: the same of the state of the transaction.
 const OF_TRANSACTION_STATE: u8 = 5;
 
 /// The server's status flags.
@@ -157,10 +157,7 @@ pub struct TransactionState(pub [u8; 8]);
 impl TransactionState {
     /// Appends it as an entry of session tracking.
     pub fn put(self, out: &mut Vec<u8>) {
-        let mut entry = vec![];
-        put::lenenc_bytes(&mut entry, &self.0);
-        out.push(OF_TRANSACTION_STATE);
-        put::lenenc_bytes(out, &entry);
+        put_change(out, OF_TRANSACTION_STATE, &self.0);
     }
 }
 
@@ -239,10 +236,17 @@ pub fn put_ok(
 
 /// The session change that tells a new default schema, for [`with_track`].
 pub fn schema_change(schema: &[u8]) -> Vec<u8> {
-    let (mut name, mut out) = (vec![], vec![OF_SCHEMA]);
-    put::lenenc_bytes(&mut name, schema);
-    put::lenenc_bytes(&mut out, &name);
+    let mut out = vec![];
+    put_change(&mut out, OF_SCHEMA, schema);
     out
+}
+
+/// Appends a session change of this type with one value.
+fn put_change(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
+    let mut entry = vec![];
+    put::lenenc_bytes(&mut entry, value);
+    out.push(kind);
+    put::lenenc_bytes(out, &entry);
 }
 
 /// What every OK packet begins with; `counts`: the affected rows, and the last insert id.

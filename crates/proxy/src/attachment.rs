@@ -164,8 +164,12 @@ impl Attachment {
 
     /// Whether a session that cannot move waits for its own lane, which may open again.
     fn must_stay(&self, own: Option<&Arc<Lane>>) -> bool {
-        own.is_some_and(|lane| !lane.is_cut())
-            && self.backend.as_ref().is_some_and(|backend| !backend.standing.pins().is_empty())
+        own.is_some_and(|lane| !lane.is_cut()) && self.is_tied()
+    }
+
+    /// Whether something ties the session to its link.
+    pub fn is_tied(&self) -> bool {
+        self.backend.as_ref().is_some_and(|backend| !backend.standing.pins().is_empty())
     }
 
     async fn hold(

@@ -487,7 +487,7 @@ impl Driver {
         let mut saves = self.at.has_to_save_now();
         loop {
             if saves && self.at.save(&mut self.session).await.is_err() {
-                if self.at.standing().is_some_and(|link| !link.pins().is_empty()) {
+                if self.at.is_tied() {
                     // The command itself may need what could not be read.
                     return Err(NoLease::Tied);
                 }
@@ -509,7 +509,7 @@ impl Driver {
                     if self.at.was_killed().await {
                         return Ok(here);
                     }
-                    if self.at.standing().is_some_and(|link| !link.pins().is_empty()) {
+                    if self.at.is_tied() {
                         return Err(NoLease::Tied);
                     }
                     self.lost_idle();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use link::{Buffer, Transport};
 use protocol::capability::Caps;
+use protocol::command::Command;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, TransactionState, put_ok};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
@@ -493,11 +494,15 @@ impl Client {
         self.untold_transaction = None;
     }
 
-    /// What is to be told with an OK packet beside its own changes. `tells_transaction`: it answers a statement, and says nothing of the
-    /// transaction itself.
-    pub fn take_untold(&mut self, tells_transaction: bool) -> Vec<u8> {
+    /// What the OK packet that answers `command` is to tell beside its own changes; `own`: the transaction's state among those.
+    pub fn take_untold(&mut self, command: Command, own: Option<TransactionState>) -> Vec<u8> {
         let mut untold = std::mem::take(&mut self.untold);
-        if tells_transaction && let Some(state) = self.untold_transaction.take() {
+        let is_statement =
+            matches!(command, Command::QUERY | Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE);
+        if is_statement
+            && let Some(state) = self.untold_transaction.take()
+            && own.is_none()
+        {
             state.put(&mut untold);
         }
         untold

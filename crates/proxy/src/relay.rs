@@ -297,14 +297,8 @@ impl Relay<'_> {
                 Instead::Packet(without_track(payload, link.caps)?)
             }
             true if !self.client.untold.is_empty() || self.client.untold_transaction.is_some() => {
-                let is_statement = matches!(
-                    self.flight.command,
-                    Command::QUERY | Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE
-                );
-                if is_statement && OkPacket::parse(payload, link.caps)?.transaction_state().is_some() {
-                    self.client.untold_transaction = None;
-                }
-                let untold = self.client.take_untold(is_statement);
+                let own = OkPacket::parse(payload, link.caps)?.transaction_state();
+                let untold = self.client.take_untold(self.flight.command, own);
                 if untold.is_empty() {
                     Instead::AsItIs
                 } else {

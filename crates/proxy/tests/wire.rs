@@ -533,20 +533,39 @@ async fn two_dead_nodes_that_are_called_open_are_not_asked_in_a_frenzy() {
     assert!((2..60).contains(&again), "{again} tries in a second");
 }
 
+/// A client with a prepared statement whose parameter is sent as long data; statements are held for a short time only.
+struct LongData {
+    server: Server,
+    bench: Bench,
+    client: Link,
+    /// The packet with the data.
+    piece: Vec<u8>,
+    /// The execution's payload, without the value.
+    run: Vec<u8>,
+}
+
+impl LongData {
+    async fn begin() -> Self {
+        let server = Server::start(&[]);
+        let mut short = settings();
+        short.hold_time = SECOND / 4;
+        let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)]));
+        let mut client = bench.client().await;
+        let End::Prepared { id, .. } = ask(&mut client, &prepare("SELECT LENGTH(?)")).await.1 else {
+            panic!()
+        };
+        let mut piece = vec![];
+        let data = [&[Command::STMT_SEND_LONG_DATA.0][..], &id.to_le_bytes(), &[0, 0], b"seven.."].concat();
+        put_packet(&mut piece, &mut 0, &data);
+        let mut run = execute_text(id, "", true);
+        run.pop();
+        Self { server, bench, client, piece, run }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_data_for_an_execute_that_was_not_run_is_not_found_by_the_next() {
-    let server = Server::start(&[]);
-    let mut short = settings();
-    short.hold_time = SECOND / 4;
-    let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)]));
-    let mut client = bench.client().await;
-    let End::Prepared { id, .. } = ask(&mut client, &prepare("SELECT LENGTH(?)")).await.1 else { panic!() };
-    let mut piece = vec![];
-    let data = [&[Command::STMT_SEND_LONG_DATA.0][..], &id.to_le_bytes(), &[0, 0], b"seven.."].concat();
-    put_packet(&mut piece, &mut 0, &data);
-    // The value itself is left out: it was sent before.
-    let mut run = execute_text(id, "", true);
-    run.pop();
+    let LongData { server, bench, mut client, piece, run } = LongData::begin().await;
     for held in [true, false] {
         client.stream.write_all(&piece).await.unwrap();
         assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }), "the piece is on the node");
@@ -565,17 +584,7 @@ async fn long_data_for_an_execute_that_was_not_run_is_not_found_by_the_next() {
 /// Long data has no answer, so the execution that it was for has the error, once; and nothing of the data is found by the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_execute_whose_long_data_was_not_taken_is_not_run() {
-    let server = Server::start(&[]);
-    let mut short = settings();
-    short.hold_time = SECOND / 4;
-    let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)]));
-    let mut client = bench.client().await;
-    let End::Prepared { id, .. } = ask(&mut client, &prepare("SELECT LENGTH(?)")).await.1 else { panic!() };
-    let mut piece = vec![];
-    let data = [&[Command::STMT_SEND_LONG_DATA.0][..], &id.to_le_bytes(), &[0, 0], b"seven.."].concat();
-    put_packet(&mut piece, &mut 0, &data);
-    let mut run = execute_text(id, "", true);
-    run.pop();
+    let LongData { server, bench, mut client, piece, run } = LongData::begin().await;
     let mut version = 1;
     for pieces_before in [0, 1] {
         for _ in 0..pieces_before {

@@ -496,8 +496,8 @@ impl Session {
         let rows = match flight.command {
             Command::STMT_EXECUTE if is_seen => parameters(run, params, types, |_| None).map(|row| vec![row]),
             Command::STMT_BULK_EXECUTE if is_seen => {
-                let sends_types = run.get(5).is_some_and(|flags| flags & BULK_SENDS_TYPES != 0);
-                let types_bytes = if sends_types { 2 * usize::from(params) } else { 0 };
+                let types_bytes =
+                    if bulk_sends_types(run) == Some(true) { 2 * usize::from(params) } else { 0 };
                 bulk_parameters(run, types_at(flight.command, params) + types_bytes, params, types)
             }
             _ => return true,
@@ -762,6 +762,11 @@ fn short_eof(payload: &[u8]) -> Option<u16> {
     fields.u8().and_then(|_| fields.u16()).and_then(|_| fields.u16()).ok()
 }
 
+/// Whether a COM_STMT_BULK_EXECUTE sends the parameters' types; `None` where its flags are missing.
+fn bulk_sends_types(payload: &[u8]) -> Option<bool> {
+    payload.get(5).map(|flags| flags & BULK_SENDS_TYPES != 0)
+}
+
 /// Keeps the parameter types of an EXECUTE that sends new ones, and returns whether it does: id(4) flags(1) iterations(4), NULL bitmap,
 /// "new types" flag, types (two bytes each); or of a BULK_EXECUTE: id(4) flags(2), types. `payload` may be only the beginning of it.
 fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) -> bool {
@@ -770,7 +775,7 @@ fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) ->
     }
     let at = types_at(command, statement.params);
     let flag = match command {
-        Command::STMT_BULK_EXECUTE => payload.get(5).map(|&flags| flags & BULK_SENDS_TYPES != 0),
+        Command::STMT_BULK_EXECUTE => bulk_sends_types(payload),
         _ => payload.get(at - 1).map(|&flag| flag == 1),
     };
     if flag == Some(false) {

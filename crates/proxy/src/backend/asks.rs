@@ -105,9 +105,9 @@ impl Backend {
         Ok(true)
     }
 
-    /// Asks the node for its status bits after an error; the node reports what has become of the transaction, too, which an error cannot. COM_SET_OPTION leaves
-    /// ROW_COUNT() at the -1 of an error, while COM_PING sets it to 0; a node that refuses the former may still answer a ping. `caps`: the
-    /// client's, since the command sets what they say. After an answer without status bits the link cannot be used any more.
+    /// Asks the node for its status bits after an error; the node reports what has become of the transaction, too, which an error cannot.
+    /// COM_SET_OPTION leaves ROW_COUNT() at the -1 of an error, while COM_PING sets it to 0; a node that refuses the former may still answer
+    /// a ping. `caps`: the client's, since the command sets what they say. After an answer without status bits the link cannot be used any more.
     pub async fn status(&mut self, caps: Caps) -> Result<(u16, Option<TransactionState>), ConnectFailure> {
         let is_off = u8::from(!caps.has(Caps::MULTI_STATEMENTS));
         let mut answered = self.ask(Command::SET_OPTION, &[is_off, 0]).await?;
