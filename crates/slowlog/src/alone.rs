@@ -6,9 +6,9 @@
 
 use memchr::memchr;
 
-use crate::begin::USER;
 use crate::event::{Event, Rate, RateBy};
 use crate::fields::Fields;
+use crate::grammar::{RATE, USER};
 use crate::head::write_use;
 use crate::time;
 
@@ -67,12 +67,13 @@ fn is_rate(line: &[u8]) -> bool {
 }
 
 pub(crate) fn write_rate(rate: Option<Rate>, out: &mut Vec<u8>) {
-    if let Some(rate) = rate {
-        let by = match rate.by {
-            RateBy::Event => "query",
-            RateBy::Session => "session",
-        };
-        let line = format!("# Log_slow_rate_type: {by}  Log_slow_rate_limit: {}\n", rate.one_in);
-        out.extend_from_slice(line.as_bytes());
+    let Some(rate) = rate else { return };
+    let by = match rate.by {
+        RateBy::Event => "query",
+        RateBy::Session => "session",
+    };
+    for ((before, field), value) in RATE.iter().zip([by, &rate.one_in.to_string()]) {
+        out.extend_from_slice(&[before, field.name(), b": ", value.as_bytes()].concat());
     }
+    out.push(b'\n');
 }

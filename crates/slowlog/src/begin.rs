@@ -1,29 +1,29 @@
 //! Determines whether an entry or a banner begins at a position in a log.
 //!
 //! ```text
-//!   entry   [# Time: ...]  # User@Host: ...  # Query_time: | # Thread_id: | # Schema: ...
-//!           # Thread_id: N  Schema: ... | # Query_time: ...                     (under --log-short-format)
+//!   entry   # Time: ...  # User@Host: ...  # Name: ...        the first two may stand on one line, and either may be missing
+//!           # Thread_id: N  Schema: ...  # Query_time: ...    (under --log-short-format)
+//!           # Query_time: ...  Lock_time: ...
 //!   banner  .../mariadbd, Version: ... started with:    Tcp port: ...    Time  Id Command  Argument
 //! ```
+//!
+//! Blank lines before an entry are part of it. Blanks and a carriage return at the end of a line do not count.
 
 use memchr::{memchr, memmem};
 
+use crate::grammar::{Field, TIME, USER};
 use crate::head::{is_query_time, user_host};
 use crate::time;
 
-pub(crate) const TIME: &[u8] = b"# Time: ";
-pub(crate) const USER: &[u8] = b"# User@Host: ";
-pub(crate) const QUERY_TIME: &[u8] = b"# Query_time: ";
-pub(crate) const THREAD: &[u8] = b"# Thread_id: ";
-pub(crate) const SCHEMA: &[u8] = b"# Schema: ";
-pub(crate) const ADMINISTRATOR: &[u8] = b"# administrator command: ";
 const STARTED: &[u8] = b"started with:";
 const VERSION: &[u8] = b", Version: ";
 
 /// The longest line of a head for whose end the parser waits; names have up to 4 bytes per character.
 pub(crate) const LINE_BYTES_MAX: usize = 4_096;
+/// So many ends of lines before an entry are a part of it; more of them belong to nothing.
+const BLANK_BYTES_MAX: usize = 16;
 /// The number of bytes within which it is decided whether a head begins: its first three lines.
-pub(crate) const BEGIN_BYTES_MAX: usize = 3 * LINE_BYTES_MAX;
+pub(crate) const BEGIN_BYTES_MAX: usize = BLANK_BYTES_MAX + 3 * LINE_BYTES_MAX;
 
 /// An answer about bytes that may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,48 +36,84 @@ pub(crate) enum Begins {
 
 /// Whether an entry begins at the first of these bytes.
 pub(crate) fn entry(bytes: &[u8]) -> Begins {
+    let blank = bytes.iter().take(BLANK_BYTES_MAX).take_while(|byte| b"\r\n".contains(byte)).count();
+    let bytes = &bytes[blank..];
     long_form(bytes).or(|| short_form(bytes))
 }
 
-/// As above, after a line that does not end a statement: only lines that a comment would not resemble by chance are accepted.
+/// As above, behind a line that does not end a statement: only what a comment would not resemble by chance is accepted.
 pub(crate) fn long_form(bytes: &[u8]) -> Begins {
     match prefix(bytes, TIME) {
         Begins::Yes => match line(bytes) {
-            Ok((text, rest)) if time::parse_line(&text[TIME.len()..]).is_some() => user_line(rest),
-            Ok(_) => Begins::No,
+            Ok((text, rest)) => match memmem::find(text, USER) {
+                Some(user) if is_time(&text[..user]) => user_line(&text[user..], rest),
+                None if is_time(text) => user(rest),
+                _ => Begins::No,
+            },
             Err(undecided) => undecided,
         },
         Begins::More => Begins::More,
-        Begins::No => user_line(bytes),
+        Begins::No => user(bytes),
     }
 }
 
-fn user_line(bytes: &[u8]) -> Begins {
+fn is_time(line: &[u8]) -> bool {
+    time::parse_line(&line[TIME.len()..]).is_some()
+}
+
+fn user(bytes: &[u8]) -> Begins {
     prefix(bytes, USER).and(|| match line(bytes) {
-        Ok((text, rest)) if user_host(&text[USER.len()..]).is_some() => {
-            prefix(rest, QUERY_TIME).or(|| prefix(rest, THREAD)).or(|| prefix(rest, SCHEMA))
-        }
-        Ok(_) => Begins::No,
+        Ok((text, rest)) => user_line(text, rest),
         Err(undecided) => undecided,
     })
 }
 
+fn user_line(text: &[u8], rest: &[u8]) -> Begins {
+    match user_host(&text[USER.len()..]) {
+        Some(_) => field(rest),
+        None => Begins::No,
+    }
+}
+
+/// Whether a line of fields begins here.
+fn field(bytes: &[u8]) -> Begins {
+    prefix(bytes, b"# ").and(|| {
+        let name = &bytes[2..];
+        let length = name.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+        match length {
+            Some(length) if length > 0 && name[0].is_ascii_uppercase() => prefix(&name[length..], b": "),
+            None if name.len() < LINE_BYTES_MAX => Begins::More,
+            _ => Begins::No,
+        }
+    })
+}
+
 fn short_form(bytes: &[u8]) -> Begins {
+    let begin = |bytes: &[u8], field: Field| {
+        prefix(bytes, b"# ").and(|| prefix(&bytes[2..], field.name())).and(|| prefix(&bytes[2 + field.name().len()..], b": "))
+    };
     let thread = || {
-        prefix(bytes, THREAD).and(|| match line(bytes) {
-            Ok((text, rest)) if memmem::find(text, b"  Schema: ").is_some() => prefix(rest, QUERY_TIME),
+        begin(bytes, Field::Thread).and(|| match line(bytes) {
+            Ok((text, rest)) if memmem::find(text, b" Schema: ").is_some() => begin(rest, Field::QueryTime),
             Ok(_) => Begins::No,
             Err(undecided) => undecided,
         })
     };
-    let query = || {
-        prefix(bytes, QUERY_TIME).and(|| match line(bytes) {
+    let query = |bytes| {
+        begin(bytes, Field::QueryTime).and(|| match line(bytes) {
             Ok((text, _)) if is_query_time(text) => Begins::Yes,
             Ok(_) => Begins::No,
             Err(undecided) => undecided,
         })
     };
-    thread().or(query)
+    let time = || {
+        prefix(bytes, TIME).and(|| match line(bytes) {
+            Ok((text, rest)) if is_time(text) => query(rest),
+            Ok(_) => Begins::No,
+            Err(undecided) => undecided,
+        })
+    };
+    thread().or(|| query(bytes)).or(time)
 }
 
 impl Begins {
@@ -110,10 +146,10 @@ pub(crate) fn prefix(bytes: &[u8], wanted: &[u8]) -> Begins {
     }
 }
 
-/// Splits off the first line.
+/// Splits off the first line, which is without blanks at its end.
 fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Begins> {
     match memchr(b'\n', &bytes[..bytes.len().min(LINE_BYTES_MAX)]) {
-        Some(end) => Ok((&bytes[..end], &bytes[end + 1..])),
+        Some(end) => Ok((bytes[..end].trim_ascii_end(), &bytes[end + 1..])),
         None if bytes.len() >= LINE_BYTES_MAX => Err(Begins::No),
         None => Err(Begins::More),
     }
@@ -121,23 +157,28 @@ fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Begins> {
 
 /// Whether this line (without its end) is one of the three that a server writes when it opens the file.
 pub(crate) fn is_banner_line(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
     (line.ends_with(STARTED) && memmem::find(line, VERSION).is_some())
-        || line.starts_with(b"Tcp port: ")
-        || line.starts_with(b"TCP Port: ")
+        || banner_goes_on(line) == Begins::Yes
         || (line.starts_with(b"Time")
             && line.ends_with(b"Argument")
             && memmem::find(line, b"Id Command").is_some())
 }
 
-/// The position in a line of SQL at which a banner begins, if its first line ends as this line does. After a server was killed while
-/// writing an entry, its next start writes the banner directly after the last byte. Only the last [`LINE_BYTES_MAX`] bytes are searched.
-pub(crate) fn banner_in(line: &[u8]) -> Option<usize> {
+/// The position in a line of SQL at which a banner begins, if its first line ends as this line does. It is the line's begin if the
+/// statement before has ended; a server that was killed while it wrote an entry writes the banner of its next start directly behind the
+/// last byte. Only the last [`LINE_BYTES_MAX`] bytes are searched.
+pub(crate) fn banner_in(line: &[u8], is_ended: bool) -> Option<usize> {
+    let line = line.trim_ascii_end();
     if !line.ends_with(STARTED) {
         return None;
     }
     let skipped = line.len().saturating_sub(LINE_BYTES_MAX);
     let line = &line[skipped..];
     let version = memmem::rfind(line, VERSION)?;
+    if is_ended && skipped == 0 {
+        return Some(0);
+    }
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let name = line[..version].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
     let root = memchr(b'/', &line[name..version]).unwrap_or(0);
@@ -160,9 +201,15 @@ mod tests {
         for text in [
             WHOLE,
             &WHOLE[24..],
+            &WHOLE.replace('\n', "\r\n"),
+            &WHOLE.replacen('\n', " ", 1),
+            &format!("\n\r\n{WHOLE}"),
+            "# Time: 200102  3:04:05\n# User@Host: root[root] @ localhost []\n# Bytes_sent: ",
             "# User@Host: [] @  []  Id:     8\n# Query_time: 0.1  Lock_time: 0.2 Rows_sent: 1  Rows_examined: 0\n",
-            "# Query_time: 0.1  Lock_time: 0.2 Rows_sent: 1  Rows_examined: 0\n",
+            "# Time: 200102  3:04:05\n# Query_time: 0.1  Lock_time: 0.2 Rows_sent: 1  Rows_examined: 0\n",
+            "# Query_time: 1 Lock_time: 0 Rows_sent: 1 Rows_examined: 0\n",
             "# Thread_id: 5  Schema: shop  QC_hit: No\n# Query_time: ",
+            "# Thread_id: 5 Schema: shop QC_hit: No\n# Query_time: ",
         ] {
             assert_eq!(entry(text.as_bytes()), Begins::Yes, "{text}");
         }
@@ -171,17 +218,17 @@ mod tests {
             "# Time: 200102  3:04:05\nSELECT 1;\n",
             "# User@Host: me\n# Thread_id: ",
             "# User@Host: root[root] @ localhost []\nSELECT 1",
+            "# User@Host: root[root] @ localhost []\n# of whom: nothing",
             "# Query_time: much  Lock_time: 0\n",
-            "#",
             "SELECT 1",
         ] {
-            assert_eq!(entry(text.as_bytes()), if text == "#" { Begins::More } else { Begins::No }, "{text}");
+            assert_eq!(entry(text.as_bytes()), Begins::No, "{text}");
         }
     }
 
     #[test]
     fn a_beginning_is_undecided_until_enough_is_there() {
-        let enough = WHOLE.find("# Thread_id: ").unwrap() + THREAD.len();
+        let enough = WHOLE.find("Thread_id: ").unwrap() + "Thread_id: ".len();
         for length in 0..WHOLE.len() {
             let seen = entry(&WHOLE.as_bytes()[..length]);
             assert_eq!(seen, if length < enough { Begins::More } else { Begins::Yes }, "{length}");
@@ -194,8 +241,10 @@ mod tests {
         let banner = "/usr/sbin/mariadbd, Version: 10.11.19-MariaDB (Debian 12). started with:";
         for before in ["", "SELECT 'it", "SELECT a ", "SELECT 'x' = x"] {
             let line = format!("{before}{banner}");
-            assert_eq!(banner_in(line.as_bytes()), Some(before.len()), "{line}");
+            assert_eq!(banner_in(line.as_bytes(), false), Some(before.len()), "{line}");
         }
-        assert_eq!(banner_in(b"the day that it started with:"), None);
+        let windows = b"C:\\Program Files\\MySQL 5.5\\mysqld, Version: 5.5.8-log (GPL). started with:\r";
+        assert_eq!(banner_in(windows, true), Some(0));
+        assert_eq!(banner_in(b"the day that it started with:", true), None);
     }
 }

@@ -147,8 +147,9 @@ pub struct Event<'a> {
     pub rate: Option<Rate>,
     /// The entry was cut off (by a crash or the end of the file): its SQL is incomplete and must not be run.
     pub is_cut: bool,
-    /// The boundaries of the entry are ambiguous: quotes in its text, or in the text before it, were open where a head appeared.
-    pub is_doubtful: bool,
+    /// So many texts in the form of an entry stand in its strings: some application stores logs, or its quotes are broken in a way that
+    /// looks like that.
+    pub quoted: usize,
 }
 
 impl<'a> Event<'a> {

@@ -27,7 +27,7 @@ impl<'a> Iterator for Fields<'a> {
                 let end = memchr(b'\n', self.lines).unwrap_or(self.lines.len());
                 let (line, rest) = self.lines.split_at(end);
                 self.lines = rest.get(1..).unwrap_or_default();
-                self.line = line.strip_prefix(b"# ").unwrap_or_default();
+                self.line = line.strip_prefix(b"# ").unwrap_or_default().trim_ascii_end();
             }
             let (found, rest) = pair(self.line);
             self.line = rest;
@@ -64,10 +64,10 @@ fn pair(line: &[u8]) -> (Option<Pair<'_>>, &[u8]) {
     }
 }
 
-/// A name may contain spaces, so its end is found by searching for the key that servers write after it.
+/// A name may contain spaces, so its end is where a key begins that servers write behind it. Other tools write one blank between fields.
 fn schema<'a>(key: &'a [u8], behind: &'a [u8]) -> (Option<Pair<'a>>, &'a [u8]) {
     let text = behind.strip_prefix(b" ").unwrap_or(behind);
-    let end = [&b"  QC_hit: "[..], b"  Last_errno: ", b" Rows_affected: "]
+    let end = [&b" QC_hit: "[..], b" Last_errno: ", b" Rows_affected: "]
         .iter()
         .find_map(|next| memmem::rfind(text, next))
         .unwrap_or(text.len());

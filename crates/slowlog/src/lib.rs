@@ -16,18 +16,19 @@
 //!
 //! # Where an entry ends
 //! The format does not contain the length of a statement, so an entry ends where the head of the next one begins, and the text of a
-//! statement may contain something that looks like a head. A line that looks like a head is accepted as one if the quotes and comments of
-//! the text before it are closed, and if the head is complete up to `# Query_time:`. If quotes are open, the text continues until they are
-//! closed before another head. Only when that does not happen within [`Limits::doubt_bytes_max`] is the text considered broken (cut off in
-//! a crash, or a statement with a syntax error), and it ends at the first head. Such entries, and those that could be read either way, are
-//! marked ([`Event::is_doubtful`]). One case cannot be recognised: a text of several statements, one of which is a comment in the form of a
-//! head. SQL from a log therefore deserves no more trust than the clients that sent it.
+//! statement may contain something that looks like a head. Outside of quotes and comments a line that looks like a head is one. Within open
+//! quotes the entries behind it decide ([`join`]): a statement with a broken quote ends there, and a string that contains a log goes on.
+//! One case cannot be recognised: a text of several statements, one of which is a comment in the form of a head. SQL from a log therefore
+//! deserves no more trust than the clients that sent it.
 
 pub mod alone;
 mod begin;
+mod clock;
 mod event;
 mod fields;
+mod grammar;
 mod head;
+mod join;
 mod order;
 mod quotes;
 mod reader;
@@ -36,6 +37,7 @@ mod scan;
 pub mod time;
 mod write;
 
+pub use clock::{LogClock, Times};
 pub use event::{Clock, Command, Dialect, Event, Rate, RateBy, Rows, Schema};
 pub use fields::Fields;
 pub use order::{Order, OrderLimits, Ordered};

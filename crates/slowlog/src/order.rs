@@ -4,14 +4,13 @@
 //! until the log's own clock is `window_us` past its start: the window has to be as long as the longest statement. An entry of a longer
 //! statement is late: it is passed on immediately, and counted.
 //!
-//! The clock is the median of the last few end times, because a single time may be wrong: a session that sets its own `timestamp` is logged
-//! with that time. An entry whose end is more than a window before the clock, or more than an hour after it, is treated as if it had run
-//! when it was written.
+//! The clock is a [`LogClock`], because a single time may be wrong.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::event::{Clock, Event};
+use crate::clock::{LogClock, Times};
+use crate::event::Event;
 
 /// The limits of what is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +35,11 @@ impl Default for OrderLimits {
 pub struct Ordered<T> {
     /// The item that was handed in.
     pub what: T,
-    /// The start time by which it was sorted; microseconds since 1970.
-    pub order_us: u64,
+    /// Its times; it was sorted by `order_us`.
+    pub times: Times,
     /// An entry that began later was passed on before this one.
     pub is_late: bool,
 }
-
-/// The number of end times whose median is the clock; two wrong ones do not move it.
-const ENDS: usize = 5;
-/// The longest time without entries: an end this far ahead is accepted, because the clock lags by two entries.
-const QUIET_US_MAX: u64 = 3_600_000_000;
 
 /// Sorts items that belong to entries by the entries' start times.
 #[derive(Debug)]
@@ -54,11 +48,9 @@ pub struct Order<T> {
     held: BinaryHeap<Held<T>>,
     bytes: usize,
     number: u64,
-    ends: [u64; ENDS],
-    /// The log's clock.
+    clock: LogClock,
+    /// The log's time, also while it does not grow.
     now_us: u64,
-    /// The latest end time close to the clock.
-    latest_us: u64,
     /// The latest start time that was passed on.
     given_us: u64,
     is_finished: bool,
@@ -68,7 +60,7 @@ pub struct Order<T> {
 
 #[derive(Debug)]
 struct Held<T> {
-    order_us: u64,
+    times: Times,
     number: u64,
     bytes: usize,
     what: T,
@@ -76,7 +68,7 @@ struct Held<T> {
 
 impl<T> Held<T> {
     fn key(&self) -> (u64, u64) {
-        (self.order_us, self.number)
+        (self.times.order_us, self.number)
     }
 }
 
@@ -109,9 +101,8 @@ impl<T> Order<T> {
             held: BinaryHeap::new(),
             bytes: 0,
             number: 0,
-            ends: [0; ENDS],
+            clock: LogClock::default(),
             now_us: 0,
-            latest_us: 0,
             given_us: 0,
             is_finished: false,
             late: 0,
@@ -121,42 +112,22 @@ impl<T> Order<T> {
 
     /// Adds the item of an entry, in the order of the log. All items that [`Order::next`] returns should be taken before the next call.
     pub fn push(&mut self, event: &Event<'_>, what: T) {
-        let is_timed = event.clock != Clock::None;
-        if is_timed {
-            self.ended(event.end_us);
-        }
-        let near =
-            self.now_us.saturating_sub(self.limits.window_us)..=self.now_us.saturating_add(QUIET_US_MAX);
-        let is_plausible = is_timed && near.contains(&event.end_us);
-        if self.latest_us > self.now_us.saturating_add(QUIET_US_MAX) {
-            // The server's clock was set back.
-            self.latest_us = self.now_us;
-        }
-        let order_us = if is_plausible { event.order_us() } else { self.latest_us };
-        if is_plausible {
-            self.latest_us = self.latest_us.max(event.end_us);
-        }
+        let times = self.clock.times(event);
+        self.now_us = self.clock.now_us();
         let bytes = event.bytes.len();
         self.bytes += bytes;
-        self.held.push(Held { order_us, number: self.number, bytes, what });
+        self.held.push(Held { times, number: self.number, bytes, what });
         self.number += 1;
     }
 
-    fn ended(&mut self, end_us: u64) {
-        if self.ends[0] == 0 {
-            self.ends = [end_us; ENDS];
-        }
-        self.ends.rotate_left(1);
-        self.ends[ENDS - 1] = end_us;
-        let mut sorted = self.ends;
-        sorted.sort_unstable();
-        self.now_us = sorted[ENDS / 2];
+    /// Reports that the log has not grown for so long.
+    pub fn quiet(&mut self, for_us: u64) {
+        self.now_us = self.clock.now_us().saturating_add(for_us);
     }
 
-    /// Reports that the log has not grown and that the time is at least this (microseconds since 1970, by the clock of the server that
-    /// writes the log).
-    pub fn passed(&mut self, now_us: u64) {
-        self.now_us = self.now_us.max(now_us);
+    /// The log's clock.
+    pub fn clock(&self) -> &LogClock {
+        &self.clock
     }
 
     /// Reports the end of the log.
@@ -168,20 +139,18 @@ impl<T> Order<T> {
     #[allow(clippy::should_implement_trait)] // it ends, and goes on when more is handed in
     pub fn next(&mut self) -> Option<Ordered<T>> {
         let first = self.held.peek()?;
-        let is_due = self.is_finished || first.order_us.saturating_add(self.limits.window_us) <= self.now_us;
+        let is_due = self.is_finished || first.times.order_us.saturating_add(self.limits.window_us) <= self.now_us;
         let is_full = self.held.len() > self.limits.events_max || self.bytes > self.limits.bytes_max;
         if !is_due && !is_full {
             return None;
         }
-        let Held { order_us, bytes, what, .. } = self.held.pop()?;
+        let Held { times, bytes, what, .. } = self.held.pop()?;
         self.bytes -= bytes;
-        let is_late = order_us < self.given_us;
+        let is_late = times.order_us < self.given_us;
         self.late += u64::from(is_late);
         self.hurried += u64::from(!is_due);
-        // After the server's clock was set back, only the first entries count as late.
-        let is_put_back = self.given_us > self.now_us.saturating_add(QUIET_US_MAX);
-        self.given_us = if is_put_back { order_us } else { self.given_us.max(order_us) };
-        Some(Ordered { what, order_us, is_late })
+        self.given_us = self.given_us.max(times.order_us);
+        Some(Ordered { what, times, is_late })
     }
 
     /// The number of items held back, and their bytes.

@@ -1,168 +1,128 @@
-//! Determines whether a position in SQL text is inside quotes or a comment.
-//!
-//! Input: the text, in parts that may be cut anywhere. Output: whether a quote or a comment is open at its end. Each byte is examined once;
-//! whatever may span two parts is kept in the state.
+//! Which quote or comment is open at the end of SQL text.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Code,
-    /// `-`
-    Dash,
-    /// `--`, which begins a comment if space follows
-    Dashes,
-    /// `/`
-    Slash,
-    /// `/*`, which begins executable code if `!` follows
-    Opened,
-    /// `/*M`, which begins executable code if `!` follows
-    OpenedM,
-    /// `*` inside an executable comment, which may be the beginning of its end
-    Star,
-    Line,
-    Block,
-    /// `*` in a comment
-    BlockStar,
-    /// Inside this quote.
-    Quote(u8),
-    /// After a backslash inside this quote.
-    Escaped(u8),
+/// What is open between two lines of a text. A head begins with a line, so nothing is asked elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Quotes {
+    open: Option<Open>,
+    /// Within `/*! ... */` or `/*M! ... */`, which is code.
+    is_executable: bool,
 }
 
-/// What is open at the end of the text so far.
-#[derive(Clone, Debug)]
-pub(crate) struct Quotes {
-    state: State,
-    /// Inside `/*! ... */`.
-    is_executable: bool,
-    /// A backslash is an escape character (not under NO_BACKSLASH_ESCAPES).
-    escapes: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Quote(u8),
+    Comment,
 }
 
 impl Quotes {
-    pub(crate) fn new(escapes: bool) -> Self {
-        Self { state: State::Code, is_executable: false, escapes }
+    /// Whether the next line begins in a string, a quoted name or a comment in `/* */`.
+    pub(crate) fn is_open(self) -> bool {
+        self.open.is_some()
     }
 
-    /// Whether the next byte may be part of a string, a quoted identifier, or a comment in `/* */`.
-    pub(crate) fn is_open(&self) -> bool {
-        use State::{Block, BlockStar, Escaped, Opened, OpenedM, Quote};
-        matches!(self.state, Quote(_) | Escaped(_) | Block | BlockStar | Opened | OpenedM)
-    }
-
-    /// Continues with `text`.
+    /// Goes on with whole lines. A backslash in a string is taken for an escape. Where it is none (NO_BACKSLASH_ESCAPES), a string may
+    /// seem open, as with any broken text; the entries that follow tell.
     pub(crate) fn pass(&mut self, text: &[u8]) {
         let mut left = text;
-        while let Some((&byte, rest)) = left.split_first() {
-            let skipped = match self.state {
-                State::Code => left.iter().position(|&b| CODE[usize::from(b)]),
-                State::Line => memchr(b'\n', left),
-                State::Block => memchr(b'*', left),
-                State::Quote(quote) if quote == b'`' || !self.escapes => memchr(quote, left),
-                State::Quote(quote) => memchr2(quote, b'\\', left),
-                _ => {
-                    if self.single(byte) {
-                        left = rest;
-                    }
+        loop {
+            let closed = match self.open {
+                None => {
+                    let Some((open, rest)) = self.opened(left) else { return };
+                    (self.open, left) = (Some(open), rest);
                     continue;
                 }
+                Some(Open::Comment) => memmem::find(left, b"*/").map(|end| &left[end + 2..]),
+                Some(Open::Quote(quote)) => behind_quote(left, quote),
             };
-            let Some(at) = skipped else { return };
-            let byte = left[at];
-            left = &left[at + 1..];
-            self.state = match self.state {
-                State::Code => self.opened_by(byte),
-                State::Block => State::BlockStar,
-                State::Quote(quote) if byte != quote => State::Escaped(quote),
-                _ => State::Code,
-            };
+            let Some(rest) = closed else { return };
+            (self.open, left) = (None, rest);
         }
     }
 
-    fn opened_by(&self, byte: u8) -> State {
-        match byte {
-            b'-' => State::Dash,
-            b'#' => State::Line,
-            b'/' => State::Slash,
-            b'*' if self.is_executable => State::Star,
-            b'\'' | b'"' | b'`' => State::Quote(byte),
-            _ => State::Code,
+    /// The next quote or comment that code opens, and the text behind its beginning.
+    fn opened<'a>(&mut self, code: &'a [u8]) -> Option<(Open, &'a [u8])> {
+        let mut left = code;
+        loop {
+            let at = left.iter().position(|byte| OPENS[usize::from(*byte)])?;
+            let (found, rest) = (left[at], &left[at + 1..]);
+            left = match (found, rest) {
+                (b'\'' | b'"' | b'`', _) => return Some((Open::Quote(found), rest)),
+                (b'/', [b'*', b'!', rest @ ..] | [b'*', b'M', b'!', rest @ ..]) => {
+                    self.is_executable = true;
+                    rest
+                }
+                (b'/', [b'*', rest @ ..]) => return Some((Open::Comment, rest)),
+                (b'*', [b'/', rest @ ..]) if self.is_executable => {
+                    self.is_executable = false;
+                    rest
+                }
+                (b'#', _) | (b'-', [b'-'] | [b'-', ..=b' ', ..]) => &rest[memchr(b'\n', rest)?..],
+                _ => rest,
+            };
         }
-    }
-
-    /// Leaves a state that the next byte decides. Returns false when that byte has still to be examined in the new state.
-    fn single(&mut self, byte: u8) -> bool {
-        let (state, is_taken) = match (self.state, byte) {
-            (State::Dash | State::Dashes, b'-') => (State::Dashes, true),
-            (State::Dashes, b'\n') => (State::Code, true),
-            (State::Dashes, ..=b' ') => (State::Line, true),
-            (State::Slash, b'*') => (State::Opened, true),
-            (State::Opened, b'M') => (State::OpenedM, true),
-            (State::Opened | State::OpenedM, b'!') => {
-                self.is_executable = true;
-                (State::Code, true)
-            }
-            (State::Opened | State::OpenedM, _) => (State::Block, false),
-            (State::Star, b'/') => {
-                self.is_executable = false;
-                (State::Code, true)
-            }
-            (State::BlockStar, b'/') => (State::Code, true),
-            (State::BlockStar, b'*') => (State::BlockStar, true),
-            (State::BlockStar, _) => (State::Block, true),
-            (State::Escaped(quote), _) => (State::Quote(quote), true),
-            _ => (State::Code, false),
-        };
-        self.state = state;
-        is_taken
     }
 }
 
-/// The bytes that may open a quote or a comment.
-const CODE: [bool; 256] = {
+/// What stands behind the end of a string or name in these quotes. A doubled quote ends it, and begins the next.
+fn behind_quote(text: &[u8], quote: u8) -> Option<&[u8]> {
+    if quote == b'`' {
+        return memchr(quote, text).map(|end| &text[end + 1..]);
+    }
+    let mut left = text;
+    loop {
+        let at = memchr2(quote, b'\\', left)?;
+        if left[at] == quote {
+            return Some(&left[at + 1..]);
+        }
+        left = left.get(at + 2..)?;
+    }
+}
+
+/// The bytes that may open a quote or a comment, or end an executable one.
+const OPENS: [bool; 256] = {
     let mut all = [false; 256];
+    let bytes = b"'\"`-#/*";
     let mut at = 0;
-    while at < BYTES.len() {
-        all[BYTES[at] as usize] = true;
+    while at < bytes.len() {
+        all[bytes[at] as usize] = true;
         at += 1;
     }
     all
 };
-const BYTES: &[u8] = b"'\"`-#/*";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn is_open(text: &str) -> bool {
-        let mut whole = Quotes::new(true);
-        whole.pass(text.as_bytes());
-        let mut bytes = Quotes::new(true);
-        text.bytes().for_each(|byte| bytes.pass(&[byte]));
-        assert_eq!(whole.is_open(), bytes.is_open(), "{text}");
-        whole.is_open()
-    }
-
     #[test]
     fn what_is_open_at_the_end_of_a_text() {
+        let is_open = |text: &str| {
+            let mut whole = Quotes::default();
+            whole.pass(text.as_bytes());
+            let mut lines = Quotes::default();
+            text.split_inclusive('\n').for_each(|line| lines.pass(line.as_bytes()));
+            assert_eq!(whole, lines, "{text}");
+            whole.is_open()
+        };
         for open in [
             "SELECT 'a",
+            "SELECT 'a\nb",
             "SELECT \"a'",
             "SELECT `a\\`, `",
             "SELECT 'a\\'",
+            "SELECT 'a\\\n'b'",
             "SELECT 'a''",
             "/* ",
-            "/* *",
-            "SELECT 1 /",
+            "/* *\n",
             "/*!50000 'a",
             "--a'",
             "---1'",
             "/*/",
             "SELECT 2*/*",
         ] {
-            // A slash alone opens nothing yet.
-            assert_eq!(is_open(open), open != "SELECT 1 /", "{open}");
+            assert!(is_open(open), "{open}");
         }
         for closed in [
             "",
@@ -170,12 +130,13 @@ mod tests {
             "SELECT 'a\\\\'",
             "SELECT 'it''s'",
             "SELECT '\"'",
+            "SELECT 1 /",
             "-- it's",
             "# it's",
-            "/* it's */",
+            "/* it's\n */",
             "/**/",
             "/***/",
-            "/*! SELECT 1 */",
+            "/*! SELECT\n 1 */",
             "/*M! 'a' */",
             "/*! 1 */ /* it's */",
             "1--1",
@@ -186,12 +147,5 @@ mod tests {
         ] {
             assert!(!is_open(closed), "{closed}");
         }
-    }
-
-    #[test]
-    fn without_escapes_a_backslash_is_a_character() {
-        let mut quotes = Quotes::new(false);
-        quotes.pass(b"SELECT 'a\\'");
-        assert!(!quotes.is_open());
     }
 }

@@ -5,7 +5,9 @@
 use std::ops::Range;
 
 use crate::event::{Clock, Command, Dialect, Event, Schema};
+use crate::grammar::ADMINISTRATOR;
 use crate::head::{Head, unquoted};
+use crate::join::Joined;
 use crate::scan::{End, Runs, Scan, Shape, Step, Why};
 use crate::time::{LineTime, SECOND_US};
 
@@ -18,8 +20,6 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// When a head appears inside quotes, the quotes must be closed within this many bytes.
     pub doubt_bytes_max: usize,
-    /// A backslash is an escape character in strings; false for servers under NO_BACKSLASH_ESCAPES.
-    pub backslash_escapes: bool,
 }
 
 impl Default for Limits {
@@ -29,7 +29,6 @@ impl Default for Limits {
             event_bytes_max: 64 << 20,
             head_bytes_max: 1 << 20,
             doubt_bytes_max: 64 << 10,
-            backslash_escapes: true,
         }
     }
 }
@@ -93,13 +92,15 @@ pub struct Counts {
     pub events: u64,
     /// Entries that were cut off.
     pub cut: u64,
-    /// Entries whose boundaries are ambiguous.
-    pub doubtful: u64,
+    /// Texts in the form of an entry that were taken for parts of strings.
+    pub quoted: u64,
     /// Lines of banners.
     pub banner_lines: u64,
     /// Entries that were longer than the limit.
     pub too_long: u64,
-    /// Places with unrecognised bytes, or an incomplete head.
+    /// Entries of which the log has the head only.
+    pub heads: u64,
+    /// Places with unrecognised bytes.
     pub unparsed: u64,
     /// Bytes that are neither an entry nor a banner, for any reason.
     pub unparsed_bytes: u64,
@@ -110,7 +111,7 @@ pub struct Counts {
 /// A parser of slow logs.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    scan: Scan,
+    joined: Joined,
     buffer: Vec<u8>,
     /// The index of the first byte of `buffer` that was not returned yet.
     start: usize,
@@ -119,6 +120,8 @@ pub struct Reader {
     end: End,
     /// The schema of the last `use`.
     schema: Option<Vec<u8>>,
+    /// The last `# Time:` line without a zone: MySQL before 5.1 writes no other time, and each only once.
+    local_us: Option<u64>,
     counts: Counts,
     /// The reason why the previous item was not parsed.
     unparsed: Option<Why>,
@@ -131,12 +134,13 @@ impl Reader {
     /// A reader at the first byte of its input.
     pub fn new(limits: Limits, start: Start) -> Self {
         Self {
-            scan: Scan::new(limits, start == Start::Middle),
+            joined: Joined::new(Scan::new(limits, start == Start::Middle), limits.doubt_bytes_max),
             buffer: Vec::new(),
             start: 0,
             offset: 0,
             end: End::More,
             schema: None,
+            local_us: None,
             counts: Counts::default(),
             unparsed: None,
         }
@@ -192,7 +196,7 @@ impl Reader {
     /// The next item; `None` when more bytes are needed.
     #[allow(clippy::should_implement_trait)] // what it gives borrows from the reader, which no iterator can
     pub fn next(&mut self) -> Option<Item<'_>> {
-        let step = self.scan.step(&self.buffer[self.start..], self.end);
+        let (step, quoted) = self.joined.step(&self.buffer[self.start..], self.end);
         let length = match step {
             Step::More => return None,
             Step::Event(shape) => shape.end,
@@ -208,9 +212,10 @@ impl Reader {
         };
         let before = std::mem::replace(&mut self.unparsed, why);
         Some(match step {
-            Step::Event(shape) => self.event(range, shape, offset),
+            Step::Event(shape) => self.event(range, shape, quoted, offset),
             Step::Unparsed(_, why) => {
-                self.count_unparsed(length as u64, why, before);
+                let is_blank = self.buffer[range.clone()].trim_ascii().is_empty();
+                self.count_unparsed(if is_blank { 0 } else { length as u64 }, why, before);
                 Item::Unparsed { offset, bytes: &self.buffer[range], why }
             }
             _ => {
@@ -224,18 +229,19 @@ impl Reader {
 
     fn count_unparsed(&mut self, bytes: u64, why: Why, before: Option<Why>) {
         self.counts.unparsed_bytes += bytes;
-        let is_new = u64::from(before != Some(why));
+        let is_new = u64::from(before != Some(why) && bytes > 0);
         match why {
             Why::Before => self.counts.before_bytes += bytes,
             Why::TooLong => self.counts.too_long += is_new,
-            Why::Stray | Why::Cut => self.counts.unparsed += is_new,
+            Why::Cut => self.counts.heads += is_new,
+            Why::Stray => self.counts.unparsed += is_new,
         }
     }
 
-    fn event(&mut self, range: Range<usize>, shape: Shape, offset: u64) -> Item<'_> {
+    fn event(&mut self, range: Range<usize>, shape: Shape, quoted: usize, offset: u64) -> Item<'_> {
         self.counts.events += 1;
         self.counts.cut += u64::from(shape.is_cut);
-        self.counts.doubtful += u64::from(shape.is_doubtful);
+        self.counts.quoted += quoted as u64;
         let bytes = &self.buffer[range];
         let head = Head::parse(&bytes[..shape.body]);
         if let Some(used) = head.used {
@@ -243,7 +249,49 @@ impl Reader {
             carried.clear();
             unquoted(used, carried);
         }
-        Item::Event(event(bytes, shape, &head, offset, self.schema.as_deref()))
+        if let Some(LineTime::Local(us)) = head.time {
+            self.local_us = Some(us);
+        }
+        let (start_us, end_us, clock) = times(&head, self.local_us);
+        let text = &bytes[shape.body..];
+        let text = text.trim_ascii_end().strip_suffix(b";").unwrap_or(text);
+        let command = match shape.runs {
+            Runs::Statement => Command::Statement(text),
+            Runs::Administrator => {
+                Command::Administrator(text.get(ADMINISTRATOR.len()..).unwrap_or_default())
+            }
+            Runs::Nothing => Command::Nothing,
+        };
+        let schema = match (head.schema, head.used, self.schema.as_deref()) {
+            (Some(own), ..) => Schema::Own(own),
+            (None, Some(_), Some(used)) => Schema::Used(used),
+            (None, None, Some(carried)) => Schema::Carried(carried),
+            (None, _, None) => Schema::Unknown,
+        };
+        Item::Event(Event {
+            offset,
+            bytes,
+            head_bytes: shape.body,
+            dialect: dialect(&head),
+            start_us,
+            end_us,
+            clock,
+            query_time_us: head.query_us,
+            lock_time_us: head.lock_us,
+            user: head.from.user,
+            account: head.from.account,
+            host: head.from.host,
+            address: head.from.address,
+            connection: head.thread.or(head.from.id),
+            schema,
+            command,
+            rows: head.rows,
+            last_insert_id: head.set.and_then(|set| set.last_insert_id),
+            insert_id: head.set.and_then(|set| set.insert_id),
+            rate: head.rate,
+            is_cut: shape.is_cut,
+            quoted,
+        })
     }
 
     /// Removes the bytes that were returned.
@@ -257,56 +305,6 @@ impl Reader {
         if self.buffer.capacity() > BUFFER_BYTES_KEPT && self.buffer.len() < BUFFER_BYTES_KEPT / 4 {
             self.buffer.shrink_to(BUFFER_BYTES_KEPT);
         }
-    }
-}
-
-fn event<'a>(
-    bytes: &'a [u8],
-    shape: Shape,
-    head: &Head<'a>,
-    offset: u64,
-    carried: Option<&'a [u8]>,
-) -> Event<'a> {
-    let text = &bytes[shape.body..];
-    let text = text.strip_suffix(b";\n").unwrap_or(text);
-    let command = match shape.runs {
-        Runs::Statement => Command::Statement(text),
-        Runs::Administrator => {
-            Command::Administrator(text.get(crate::begin::ADMINISTRATOR.len()..).unwrap_or_default())
-        }
-        Runs::Nothing => Command::Nothing,
-    };
-    let schema = match (head.schema, head.used, carried) {
-        (Some(own), ..) => Schema::Own(own),
-        (None, Some(_), Some(used)) => Schema::Used(used),
-        (None, None, Some(carried)) => Schema::Carried(carried),
-        (None, _, None) => Schema::Unknown,
-    };
-    let dialect = dialect(head);
-    let (start_us, end_us, clock) = times(head, dialect);
-    Event {
-        offset,
-        bytes,
-        head_bytes: shape.body,
-        dialect,
-        start_us,
-        end_us,
-        clock,
-        query_time_us: head.query_us,
-        lock_time_us: head.lock_us,
-        user: head.from.user,
-        account: head.from.account,
-        host: head.from.host,
-        address: head.from.address,
-        connection: head.thread.or(head.from.id),
-        schema,
-        command,
-        rows: head.rows,
-        last_insert_id: head.set.and_then(|set| set.last_insert_id),
-        insert_id: head.set.and_then(|set| set.insert_id),
-        rate: head.rate,
-        is_cut: shape.is_cut,
-        is_doubtful: shape.is_doubtful,
     }
 }
 
@@ -325,17 +323,16 @@ fn dialect(head: &Head<'_>) -> Dialect {
 }
 
 /// The start and end times and their precision. `SET timestamp` is the end with MariaDB and MySQL up to 5.6, and the start with Percona
-/// Server and MySQL 8. If the time line contains the end in UTC, that is used.
-fn times(head: &Head<'_>, dialect: Dialect) -> (u64, u64, Clock) {
+/// Server and MySQL 8. If the time line contains the end in UTC, that is used; `local_us`, where there is nothing else.
+fn times(head: &Head<'_>, local_us: Option<u64>) -> (u64, u64, Clock) {
     if let (Some(start), Some(end)) = (head.start_us, head.end_us) {
-        return (start, end, Clock::Exact);
+        return (start.min(end), end, Clock::Exact);
     }
     if let Some(LineTime::Utc(end)) = head.time {
         return (end.saturating_sub(head.query_us), end, Clock::Exact);
     }
-    let Some(set) = head.set else { return (0, 0, Clock::None) };
-    let said = set.timestamp_us;
-    if dialect == Dialect::Percona {
+    let Some(said) = head.set.map(|set| set.timestamp_us).or(local_us) else { return (0, 0, Clock::None) };
+    if head.set.is_some() && head.is_percona {
         return (said, said.saturating_add(head.query_us), Clock::StartSecond);
     }
     let clock = if said.is_multiple_of(SECOND_US) { Clock::EndSecond } else { Clock::Exact };

@@ -1,12 +1,13 @@
-//! Where items begin and end: the state of a reader between two pieces.
+//! Where heads stand in a log: the state of a reader between two pieces.
 //!
-//! Enters: the bytes from the first of the current item on, again with each new piece, and whether more will come. Leaves: a [`Step`]. Invariants:
-//! what is found does not depend on how the log was cut into pieces (only the borders of what is unparsed do); no byte is looked at
-//! again when a piece comes, except up to [`BEGIN_BYTES_MAX`] where a head may begin, and up to [`crate::Limits::doubt_bytes_max`] where it is doubtful whether an entry ends.
+//! Enters: the bytes from the first of the current item on, again with each new piece, and whether more will come. Leaves: a [`Step`]. An
+//! entry ends here at the first head behind its text, whether that stands within a string or not: [`crate::join::Joined`] decides about that.
+//! Invariants: what is found does not depend on how the log was cut into pieces (only the borders of what is unparsed do); no byte is
+//! looked at again when a piece comes, except up to [`BEGIN_BYTES_MAX`] where a head may begin.
 //!
 //! ```text
-//!             head                     SET timestamp=N;                   a head, quotes closed
-//!   Between ---------> Head(lines) ----------------------> Body(SQL) -------------------------> event, Between
+//!             head                     SET timestamp=N;                   a head
+//!   Between ---------> Head(lines) ----------------------> Body(SQL) -----------> event, Between
 //!      |                                                      |  longer than it may be
 //!      +--> banner, unparsed                                  +--> TooLong --- a head -------> Between
 //! ```
@@ -14,9 +15,10 @@
 use memchr::memchr;
 
 use crate::begin::{
-    ADMINISTRATOR, BEGIN_BYTES_MAX, Begins, LINE_BYTES_MAX, USER, banner_goes_on, banner_in, entry,
-    is_banner_line, long_form, prefix,
+    BEGIN_BYTES_MAX, Begins, LINE_BYTES_MAX, banner_goes_on, banner_in, entry, is_banner_line, long_form,
+    prefix,
 };
+use crate::grammar::{ADMINISTRATOR, USER};
 use crate::head::{set_line, use_line};
 use crate::quotes::Quotes;
 use crate::reader::Limits;
@@ -72,8 +74,12 @@ pub(crate) struct Shape {
     /// Behind the entry's last byte.
     pub(crate) end: usize,
     pub(crate) runs: Runs,
+    /// Its text does not end with `;`.
     pub(crate) is_cut: bool,
-    pub(crate) is_doubtful: bool,
+    /// What is open behind its text.
+    pub(crate) quotes: Quotes,
+    /// A line of its text ends with `;`, and is not the last one.
+    pub(crate) has_inner_end: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +98,8 @@ struct HeadLines {
     user: bool,
     /// The first that is no line of a head.
     plain: Option<usize>,
+    /// The last of those ends with `;`.
+    is_ended: bool,
 }
 
 /// The text of a statement, as far as it was looked at.
@@ -102,13 +110,10 @@ struct Body {
     line: usize,
     /// Before it all is looked at for ends of lines.
     at: usize,
-    /// Before it all went through `quotes`.
-    quoted: usize,
-    quotes: Quotes,
-    /// The first place within open quotes where it would end if they were closed.
-    doubt: Option<Mark>,
-    /// In `TooLong`: how many bytes were given out; `doubt` counts from before those.
-    forgotten: usize,
+    /// The last line that is not blank ends with `;`.
+    is_ended: bool,
+    /// So does a line before that one.
+    has_inner_end: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -121,13 +126,11 @@ pub(crate) struct Scan {
     is_begun: bool,
     /// No entry was seen since reading began in the middle of a log.
     is_lost: bool,
-    /// Entries that begin before so many more bytes could be a part of the one before them.
-    doubtful: usize,
 }
 
 impl Scan {
     pub(crate) fn new(limits: Limits, is_lost: bool) -> Self {
-        Self { limits, phase: Phase::Between, at: 0, is_begun: false, is_lost, doubtful: 0 }
+        Self { limits, phase: Phase::Between, at: 0, is_begun: false, is_lost }
     }
 
     /// What these bytes begin with. After anything but [`Step::More`] the next call begins behind what was found.
@@ -136,59 +139,28 @@ impl Scan {
             return Step::More;
         }
         let step = loop {
-            match self.phase {
-                Phase::Between => {
-                    if let Some(step) = self.between(bytes, end) {
-                        break step;
-                    }
-                }
-                Phase::Head(seen) => {
-                    if let Some(step) = self.head(bytes, end, seen) {
-                        break step;
-                    }
-                }
-                Phase::BehindSet => {
-                    if let Some(step) = self.behind_set_line(bytes, end) {
-                        break step;
-                    }
-                }
-                Phase::Body(_) => {
-                    if let Some(step) = self.body(bytes, end) {
-                        break step;
-                    }
-                }
-                Phase::TooLong(_) => {
-                    if let Some(step) = self.too_long(bytes, end) {
-                        break step;
-                    }
-                }
+            let step = match self.phase {
+                Phase::Between => self.between(bytes, end),
+                Phase::Head(seen) => self.head(bytes, end, seen),
+                Phase::BehindSet => self.behind_set_line(bytes, end),
+                Phase::Body(_) => self.body(bytes, end),
+                Phase::TooLong(_) => self.too_long(bytes, end),
+            };
+            if let Some(step) = step {
+                break step;
             }
         };
-        self.given(step)
-    }
-
-    /// Takes note of what is given out.
-    fn given(&mut self, step: Step) -> Step {
-        let (length, step) = match step {
-            Step::More => return Step::More,
+        match step {
             // Entered within a string, most likely: what is found on the way is a part of that.
-            Step::Event(shape) if self.is_lost && shape.is_doubtful => {
-                self.doubtful = 0;
-                (shape.end, Step::Unparsed(shape.end, Why::Before))
+            Step::Event(shape) if self.is_lost && shape.quotes.is_open() => {
+                Step::Unparsed(shape.end, Why::Before)
             }
-            Step::Event(mut shape) => {
+            Step::Event(_) | Step::Banner(_) => {
                 self.is_lost = false;
-                shape.is_doubtful |= self.doubtful > 0;
-                (shape.end, Step::Event(shape))
+                step
             }
-            Step::Banner(length) => {
-                self.is_lost = false;
-                (length, step)
-            }
-            Step::Unparsed(length, _) => (length, step),
-        };
-        self.doubtful = self.doubtful.saturating_sub(length);
-        step
+            Step::More | Step::Unparsed(..) => step,
+        }
     }
 
     /// None: on with the next phase.
@@ -219,12 +191,13 @@ impl Scan {
             let Some(length) = memchr(b'\n', &bytes[at..]) else {
                 let is_long = bytes.len() - at > BEGIN_BYTES_MAX;
                 return match at {
+                    0 if end == End::Ended && is_banner_line(bytes) => Step::Banner(bytes.len()),
                     _ if is_long || end == End::Ended => Step::Unparsed(bytes.len(), why),
                     0 => Step::More,
                     _ => Step::Unparsed(at, why),
                 };
             };
-            let line = &bytes[at..at + length];
+            let line = bytes[at..at + length].trim_ascii_end();
             if is_banner_line(line) {
                 return if at == 0 { Step::Banner(length + 1) } else { Step::Unparsed(at, why) };
             }
@@ -248,28 +221,36 @@ impl Scan {
         }
     }
 
-    /// The lines up to `SET timestamp=N;`, which each server writes. What a warning or a schema's name brings along may have ends of lines in
-    /// it; so other lines are of the head, too, unless another entry begins before there is a SET line.
+    /// The lines up to `SET timestamp=N;`, which nearly each server writes. What a warning or a schema's name brings along may have ends of
+    /// lines in it; so other lines are of the head, too, unless another entry begins before there is a SET line.
     fn head(&mut self, bytes: &[u8], end: End, mut seen: HeadLines) -> Option<Step> {
         loop {
             let left = &bytes[self.at..];
             let length = memchr(b'\n', left);
             if self.at + length.unwrap_or(left.len()) > self.limits.head_bytes_max {
-                self.phase = Phase::TooLong(self.body_from(self.at));
+                self.phase = match seen.plain {
+                    // A long text without a SET line.
+                    Some(plain) => Phase::Body(Body::from(plain)),
+                    None => Phase::TooLong(Body::from(self.at)),
+                };
                 return None;
             }
             let Some(length) = length else {
                 return self.head_without_end(bytes, end, seen);
             };
-            let line = &left[..length];
+            let line = left[..length].trim_ascii_end();
             if line.starts_with(b"#") {
-                let may_be_next = (seen.user || seen.plain.is_some()) && self.at > 0;
-                match if may_be_next { long_form(left) } else { Begins::No } {
+                let begins = match seen {
+                    HeadLines { is_ended: true, .. } => entry(left),
+                    HeadLines { user: true, .. } | HeadLines { plain: Some(_), .. } if self.at > 0 => long_form(left),
+                    _ => Begins::No,
+                };
+                match begins {
                     Begins::Yes => return self.no_set_line(seen),
                     Begins::More => return self.head_without_end(bytes, end, seen),
                     Begins::No => {}
                 }
-                seen.user |= line.starts_with(USER);
+                seen.user |= memchr::memmem::find(line, USER).is_some();
                 if let Some(step) = self.administrator(bytes) {
                     return Some(step);
                 }
@@ -277,17 +258,24 @@ impl Scan {
                 self.at += length + 1;
                 self.phase = Phase::BehindSet;
                 return None;
-            } else if use_line(line).is_none() {
+            } else if use_line(line).is_none() && !line.is_empty() {
                 seen.plain = seen.plain.or(Some(self.at));
+                seen.is_ended = line.ends_with(b";");
             }
             self.at += length + 1;
             self.phase = Phase::Head(seen);
         }
     }
 
-    fn head_without_end(&mut self, bytes: &[u8], end: End, seen: HeadLines) -> Option<Step> {
+    fn head_without_end(&mut self, bytes: &[u8], end: End, mut seen: HeadLines) -> Option<Step> {
         if end != End::Ended {
             return Some(Step::More);
+        }
+        let last = &bytes[self.at..];
+        let is_of_head = last.starts_with(b"#") || set_line(last).is_some() || use_line(last).is_some();
+        if seen.plain.is_none() && last.ends_with(b";") && !is_of_head {
+            // The last line of a log without an end of line.
+            seen.plain = Some(self.at);
         }
         if seen.plain.is_some() {
             return self.no_set_line(seen);
@@ -300,24 +288,19 @@ impl Scan {
     fn no_set_line(&mut self, seen: HeadLines) -> Option<Step> {
         match seen.plain {
             Some(plain) => {
-                self.phase = Phase::Body(self.body_from(plain));
+                self.phase = Phase::Body(Body::from(plain));
                 None
             }
             None => {
                 self.is_begun = true;
-                Some(self.nothing_behind_head(self.at, true))
+                Some(self.without_text(self.at, self.at, Runs::Nothing, true))
             }
         }
     }
 
-    fn nothing_behind_head(&mut self, end: usize, is_cut: bool) -> Step {
+    fn without_text(&mut self, body: usize, end: usize, runs: Runs, is_cut: bool) -> Step {
         self.phase = Phase::Between;
-        Step::Event(Shape { body: end, end, runs: Runs::Nothing, is_cut, is_doubtful: false })
-    }
-
-    fn body_from(&self, begin: usize) -> Body {
-        let quotes = Quotes::new(self.limits.backslash_escapes);
-        Body { begin, line: begin, at: begin, quoted: begin, quotes, doubt: None, forgotten: 0 }
+        Step::Event(Shape { body, end, runs, is_cut, quotes: Quotes::default(), has_inner_end: false })
     }
 
     /// A whole `# administrator command: X;` at `self.at`.
@@ -325,15 +308,12 @@ impl Scan {
         let name = bytes[self.at..].strip_prefix(ADMINISTRATOR)?;
         let length = memchr(b'\n', name)?;
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-".contains(byte);
-        let word = name[..length].strip_suffix(b";")?;
+        let word = name[..length].trim_ascii_end().strip_suffix(b";")?;
         if !word.iter().all(is_name) {
             return None;
         }
         let end = self.at + ADMINISTRATOR.len() + length + 1;
-        let shape =
-            Shape { body: self.at, end, runs: Runs::Administrator, is_cut: false, is_doubtful: false };
-        self.phase = Phase::Between;
-        Some(Step::Event(shape))
+        Some(self.without_text(self.at, end, Runs::Administrator, false))
     }
 
     /// None: SQL stands there.
@@ -342,56 +322,51 @@ impl Scan {
             return Some(step);
         }
         let left = &bytes[self.at..];
-        let is_undecided = entry(left) == Begins::More
+        let begins = entry(left);
+        if begins == Begins::Yes {
+            self.is_begun = true;
+            return Some(self.without_text(self.at, self.at, Runs::Nothing, false));
+        }
+        let is_undecided = begins == Begins::More
             || prefix(left, ADMINISTRATOR) == Begins::More
             || (left.starts_with(ADMINISTRATOR)
                 && left.len() < BEGIN_BYTES_MAX
                 && memchr(b'\n', left).is_none());
-        if entry(left) == Begins::Yes {
-            self.is_begun = true;
-            return Some(self.nothing_behind_head(self.at, false));
-        }
         if is_undecided && end != End::Ended {
             return Some(Step::More);
         }
-        if left.is_empty() {
-            return Some(self.nothing_behind_head(self.at, true));
+        if left.trim_ascii().is_empty() {
+            return Some(self.without_text(self.at, bytes.len(), Runs::Nothing, true));
         }
-        self.phase = Phase::Body(self.body_from(self.at));
+        self.phase = Phase::Body(Body::from(self.at));
         None
     }
 
     fn body(&mut self, bytes: &[u8], end: End) -> Option<Step> {
+        let limit = self.limits.event_bytes_max;
         let Phase::Body(body) = &mut self.phase else { return None };
-        let rest = Mark { at: bytes.len(), next: bytes.len(), is_entry: false };
-        let found = match (body.look(bytes, &self.limits, end), body.doubt, end) {
-            (Some(found), ..) => Some(found),
-            (None, _, End::More) | (None, None, End::Settled) => None,
-            (None, Some(doubt), _) => Some(Found::Event(doubt)),
-            (None, None, End::Ended) => Some(Found::Event(rest)),
-        };
-        match found {
-            Some(Found::Event(mark)) => {
-                let shape = body.shape(bytes, mark);
-                if body.doubt == Some(mark) {
-                    self.doubtful = mark.at + self.limits.doubt_bytes_max;
-                }
-                self.is_begun = mark.is_entry;
-                self.phase = Phase::Between;
-                Some(Step::Event(shape))
-            }
-            Some(Found::TooLong) => {
-                self.phase = Phase::TooLong(body.clone());
-                None
-            }
-            None => Some(Step::More),
+        let found = body.mark(bytes, end);
+        // The line so far may turn out to be a banner's.
+        let undecided = body.line.max(body.at.saturating_sub(LINE_BYTES_MAX));
+        if found.map_or(undecided, |mark| mark.at) > limit {
+            self.phase = Phase::TooLong(body.clone());
+            return None;
         }
+        let mark = match found {
+            Some(mark) => mark,
+            None if end == End::Ended => Mark { at: bytes.len(), is_entry: false },
+            None => return Some(Step::More),
+        };
+        let shape = body.shape(bytes, mark);
+        self.is_begun = mark.is_entry;
+        self.phase = Phase::Between;
+        Some(Step::Event(shape))
     }
 
     /// The rest of an entry that is too long, in pieces as they come. None: all of it was given out before.
     fn too_long(&mut self, bytes: &[u8], end: End) -> Option<Step> {
         let Phase::TooLong(body) = &mut self.phase else { return None };
-        if let Some(mark) = body.look_too_long(bytes, &self.limits, end) {
+        if let Some(mark) = body.mark(bytes, end) {
             self.is_begun = mark.is_entry;
             self.phase = Phase::Between;
             return (mark.at > 0).then_some(Step::Unparsed(mark.at, Why::TooLong));
@@ -405,124 +380,74 @@ impl Scan {
         if given == 0 {
             return Some(Step::More);
         }
-        body.forget(bytes, given);
+        body.at -= given;
+        body.line = body.line.saturating_sub(given);
         Some(Step::Unparsed(given, Why::TooLong))
     }
 }
 
-/// A place where a text may end: a head or a banner begins there.
+/// A place where a text ends: a head or a banner begins there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     at: usize,
-    /// The first byte of the next line that is to be looked at.
-    next: usize,
     /// An entry begins there, for sure.
     is_entry: bool,
 }
 
-enum Found {
-    /// The text ends there.
-    Event(Mark),
-    TooLong,
-}
-
 impl Body {
-    /// The end of the text; None while it is not there.
-    fn look(&mut self, bytes: &[u8], limits: &Limits, end: End) -> Option<Found> {
-        loop {
-            let mark = self.mark(bytes, end);
-            // The line so far may turn out to be a banner's.
-            let undecided = self.line.max(self.at.saturating_sub(LINE_BYTES_MAX));
-            let place = mark.map_or(undecided, |mark| mark.at);
-            let is_too_long = place > limits.event_bytes_max;
-            match self.doubt {
-                Some(doubt) if is_too_long || place > doubt.at + limits.doubt_bytes_max => {
-                    return Some(Found::Event(doubt));
-                }
-                None if is_too_long => return Some(Found::TooLong),
-                _ => {}
-            }
-            let mark = mark?;
-            if !self.is_open(bytes, mark) {
-                return Some(Found::Event(mark));
-            }
-            self.doubt = self.doubt.or(Some(mark));
-            self.pass(mark);
-        }
+    fn from(begin: usize) -> Self {
+        Self { begin, line: begin, at: begin, is_ended: false, has_inner_end: false }
     }
 
-    /// The end of a text of which no more than that is asked.
-    fn look_too_long(&mut self, bytes: &[u8], limits: &Limits, end: End) -> Option<Mark> {
-        loop {
-            let mark = self.mark(bytes, end)?;
-            let is_doubt_over =
-                self.doubt.is_some_and(|doubt| mark.at + self.forgotten > doubt.at + limits.doubt_bytes_max);
-            if !self.is_open(bytes, mark) || is_doubt_over {
-                return Some(mark);
-            }
-            self.doubt = self.doubt.or(Some(Mark { at: mark.at + self.forgotten, ..mark }));
-            self.pass(mark);
-        }
-    }
-
-    /// The next place where the text may end; the same again until it is passed.
+    /// Where the text ends; None while that is not there.
     fn mark(&mut self, bytes: &[u8], end: End) -> Option<Mark> {
         while let Some(length) = memchr(b'\n', &bytes[self.at..]) {
-            self.at += length;
-            let next = self.at + 1;
-            let (line, left) = (&bytes[self.line..self.at], &bytes[next..]);
-            if let Some(before) = banner_in(line) {
+            let line_end = self.at + length;
+            let next = line_end + 1;
+            let (line, left) = (&bytes[self.line..line_end], &bytes[next..]);
+            if let Some(before) = banner_in(line, self.is_ended) {
                 match banner_goes_on(left) {
-                    Begins::Yes => return Some(Mark { at: self.line + before, next, is_entry: false }),
+                    Begins::Yes => return Some(Mark { at: self.line + before, is_entry: false }),
                     Begins::More if end != End::Ended => return None,
                     _ => {}
                 }
             }
-            let begins = if line.ends_with(b";") { entry(left) } else { long_form(left) };
-            match begins {
-                Begins::Yes => return Some(Mark { at: next, next, is_entry: true }),
+            let text = line.trim_ascii_end();
+            let is_ended = if text.is_empty() { self.is_ended } else { text.ends_with(b";") };
+            self.has_inner_end |= self.is_ended && !text.is_empty();
+            match if is_ended { entry(left) } else { long_form(left) } {
+                Begins::Yes => return Some(Mark { at: next, is_entry: true }),
                 Begins::More if end == End::More => return None,
                 // Nothing more comes: what is there of the next head, or nothing.
-                Begins::More if line.ends_with(b";") && (end == End::Ended || left.is_empty()) => {
-                    return Some(Mark { at: next, next, is_entry: false });
+                Begins::More if is_ended => {
+                    let is_all = left.trim_ascii_start().is_empty();
+                    return match end {
+                        End::Ended if is_all => Some(Mark { at: bytes.len(), is_entry: false }),
+                        End::Settled if !is_all => None,
+                        _ => Some(Mark { at: next, is_entry: false }),
+                    };
                 }
                 Begins::More if end == End::Settled => return None,
-                _ => self.at = next,
+                _ => {}
             }
-            self.line = next;
+            self.is_ended = is_ended;
+            (self.at, self.line) = (next, next);
         }
         self.at = bytes.len();
         None
     }
 
-    fn pass(&mut self, mark: Mark) {
-        self.at = mark.next;
-        self.line = mark.next;
-    }
-
-    fn is_open(&mut self, bytes: &[u8], mark: Mark) -> bool {
-        if let Some(text) = bytes.get(self.quoted..mark.at) {
-            self.quotes.pass(text);
-            self.quoted = mark.at;
-        }
-        self.quotes.is_open()
-    }
-
     fn shape(&self, bytes: &[u8], mark: Mark) -> Shape {
-        let runs = if mark.at == self.begin { Runs::Nothing } else { Runs::Statement };
-        let is_cut = !bytes[self.begin..mark.at].ends_with(b";\n");
-        Shape { body: self.begin, end: mark.at, runs, is_cut, is_doubtful: self.doubt.is_some() }
-    }
-
-    /// The first bytes will not be seen again.
-    fn forget(&mut self, bytes: &[u8], given: usize) {
-        if given > self.quoted {
-            self.quotes.pass(&bytes[self.quoted..given]);
-            self.quoted = given;
+        let text = &bytes[self.begin..mark.at];
+        let mut quotes = Quotes::default();
+        quotes.pass(text);
+        Shape {
+            body: self.begin,
+            end: mark.at,
+            runs: if text.is_empty() { Runs::Nothing } else { Runs::Statement },
+            is_cut: !text.trim_ascii_end().ends_with(b";"),
+            quotes,
+            has_inner_end: self.has_inner_end,
         }
-        self.quoted -= given;
-        self.at -= given;
-        self.line = self.line.saturating_sub(given);
-        self.forgotten += given;
     }
 }

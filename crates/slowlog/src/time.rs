@@ -9,20 +9,28 @@ const DAY_S: i64 = 86_400;
 pub enum LineTime {
     /// `2020-01-02T03:04:05.678901Z` or with `+01:00`: microseconds since 1970.
     Utc(u64),
-    /// `200102  3:04:05`, the server's local time in a zone that the log does not tell: microseconds since 1970 as if that was UTC.
+    /// `200102  3:04:05`, or the form above without a zone: local time in a zone that the log does not tell; microseconds since 1970 as
+    /// if that was UTC.
     Local(u64),
 }
 
 /// Reads what stands behind `# Time: `.
 pub fn parse_line(text: &[u8]) -> Option<LineTime> {
     match text {
-        [_, _, _, _, b'-', ..] => parse_iso(text).map(LineTime::Utc),
-        _ => parse_local(text).map(LineTime::Local),
+        [_, _, _, _, b'-', ..] => iso_line(text.trim_ascii_end()),
+        _ => parse_local(text.trim_ascii_end()).map(LineTime::Local),
     }
 }
 
 /// `2020-01-02T03:04:05.678901Z`
 pub fn parse_iso(text: &[u8]) -> Option<u64> {
+    match iso_line(text)? {
+        LineTime::Utc(us) => Some(us),
+        LineTime::Local(_) => None,
+    }
+}
+
+fn iso_line(text: &[u8]) -> Option<LineTime> {
     let mut left = Digits(text);
     let year = left.number(4)?;
     left.skip(b'-')?;
@@ -32,10 +40,11 @@ pub fn parse_iso(text: &[u8]) -> Option<u64> {
     left.skip(b'T').or_else(|| left.skip(b' '))?;
     let second = left.time_of_day()?;
     let micros = left.fraction()?;
-    let offset_s = left.zone()?;
+    let offset_s = if left.0.is_empty() { None } else { Some(left.zone()?) };
     let local = seconds(year, month, day, second)?;
-    let us = local.checked_sub(offset_s)?.checked_mul(1_000_000)?.checked_add(i64::from(micros))?;
-    u64::try_from(us).ok()
+    let second = local.checked_sub(offset_s.unwrap_or(0))?;
+    let us = u64::try_from(second.checked_mul(1_000_000)?.checked_add(i64::from(micros))?).ok()?;
+    Some(if offset_s.is_some() { LineTime::Utc(us) } else { LineTime::Local(us) })
 }
 
 /// `200102  3:04:05`, of Percona Server also with a fraction.
@@ -115,12 +124,6 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 pub(crate) struct Digits<'a>(pub(crate) &'a [u8]);
 
 impl Digits<'_> {
-    /// Exactly this text.
-    pub(crate) fn skip_text(&mut self, text: &[u8]) -> Option<()> {
-        self.0 = self.0.strip_prefix(text)?;
-        Some(())
-    }
-
     /// Seconds with a fraction, as microseconds.
     pub(crate) fn seconds_us(&mut self) -> Option<u64> {
         let whole = self.any()?;
@@ -224,13 +227,14 @@ mod tests {
         );
         assert_eq!(parse_line(b"200102  3:04:05"), Some(LineTime::Local(1_577_934_245_000_000)));
         assert_eq!(parse_line(b"200102 13:04:05.5"), Some(LineTime::Local(1_577_970_245_500_000)));
+        assert_eq!(parse_line(b"2020-01-02T03:04:05 "), Some(LineTime::Local(1_577_934_245_000_000)));
         for wrong in [
             "",
             "2",
             "200102",
             "200102  3:04:0",
             "201302  3:04:05",
-            "2020-01-02T03:04:05.678901",
+            "2020-01-02T03:04:05.678901+",
             "200102  3:04:05 x",
         ] {
             assert_eq!(parse_line(wrong.as_bytes()), None, "{wrong}");

@@ -2,6 +2,7 @@
 
 use crate::alone::write_rate;
 use crate::event::{Command, Dialect, Event, Rate, Rows};
+use crate::grammar::{ADMINISTRATOR, Field, USER, lines};
 use crate::head::write_use;
 use crate::time::{SECOND_US, iso, short};
 
@@ -113,7 +114,7 @@ impl Writer {
                 out.extend_from_slice(b";\n");
             }
             Command::Administrator(word) => {
-                out.extend_from_slice(crate::begin::ADMINISTRATOR);
+                out.extend_from_slice(ADMINISTRATOR);
                 name(word, out);
                 out.extend_from_slice(b";\n");
             }
@@ -139,7 +140,7 @@ impl Writer {
     }
 
     fn user(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(crate::begin::USER);
+        out.extend_from_slice(USER);
         name(entry.account, out);
         out.push(b'[');
         name(entry.user, out);
@@ -156,35 +157,29 @@ impl Writer {
 
     fn fields(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
         let seconds = |us: u64| format!("{}.{:06}", us / SECOND_US, us % SECOND_US);
-        let count = |rows: Option<u64>| rows.unwrap_or(0);
-        let (query, lock) = (seconds(entry.query_time_us), seconds(entry.lock_time_us));
-        let Rows { sent, examined, affected } = entry.rows;
-        let (sent, examined, affected) = (count(sent), count(examined), count(affected));
-        let schema = |prefix: String, suffix: &str, out: &mut Vec<u8>| {
-            out.extend_from_slice(prefix.as_bytes());
-            name(entry.schema, out);
-            out.extend_from_slice(suffix.as_bytes());
-        };
-        let text = match self.dialect {
-            Dialect::MariaDb => {
-                schema(format!("# Thread_id: {}  Schema: ", entry.connection), "  QC_hit: No\n", out);
-                format!(
-                    "# Query_time: {query}  Lock_time: {lock}  Rows_sent: {sent}  Rows_examined: {examined}\n\
-                     # Rows_affected: {affected}  Bytes_sent: 0\n"
-                )
+        for line in lines(self.dialect) {
+            for (before, field) in *line {
+                out.extend_from_slice(before);
+                out.extend_from_slice(field.name());
+                out.extend_from_slice(b": ");
+                let value = match field {
+                    Field::Schema => {
+                        name(entry.schema, out);
+                        continue;
+                    }
+                    Field::QueryTime => seconds(entry.query_time_us),
+                    Field::LockTime => seconds(entry.lock_time_us),
+                    Field::QcHit => "No".to_owned(),
+                    Field::Thread => entry.connection.to_string(),
+                    Field::RowsSent => entry.rows.sent.unwrap_or(0).to_string(),
+                    Field::RowsExamined => entry.rows.examined.unwrap_or(0).to_string(),
+                    Field::RowsAffected => entry.rows.affected.unwrap_or(0).to_string(),
+                    _ => "0".to_owned(),
+                };
+                out.extend_from_slice(value.as_bytes());
             }
-            Dialect::Percona => {
-                schema("# Schema: ".to_owned(), "  Last_errno: 0  Killed: 0\n", out);
-                format!(
-                    "# Query_time: {query}  Lock_time: {lock}  Rows_sent: {sent}  Rows_examined: {examined}  \
-                     Rows_affected: {affected}  Bytes_sent: 0\n"
-                )
-            }
-            _ => format!(
-                "# Query_time: {query}  Lock_time: {lock} Rows_sent: {sent}  Rows_examined: {examined}\n"
-            ),
-        };
-        out.extend_from_slice(text.as_bytes());
+            out.push(b'\n');
+        }
     }
 
     fn set(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {

@@ -23,7 +23,7 @@ fn line(item: &Item<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('\n', "\\n");
     match item {
         Item::Event(event) => {
-            let marks = [(event.is_cut, " cut"), (event.is_doubtful, " doubtful")];
+            let marks = [(event.is_cut, " cut"), (event.quoted > 0, " quotes")];
             let marks: String = marks.iter().filter(|(is, _)| *is).map(|(_, mark)| *mark).collect();
             let command = match event.command {
                 slowlog::Command::Statement(sql) => text(sql),
@@ -179,7 +179,7 @@ fn text_in_the_form_of_a_head_is_text() {
     let events = events_of((quoted.as_str().to_owned() + ";\n").as_bytes().splice_into(OLD).as_slice());
     assert_eq!(events.len(), 1, "{events:?}");
     assert!(events[0].ends_with(&quoted.replace('\n', "\\n")), "{events:?}");
-    assert!(events[0].contains("doubtful"));
+    assert!(events[0].contains("quotes"));
 }
 
 trait SpliceInto {
@@ -193,20 +193,33 @@ impl SpliceInto for [u8] {
 }
 
 #[test]
-fn a_quote_that_was_never_closed_costs_one_entry() {
-    let log = old("SELECT 'broken") + &old("SELECT 1") + &old("SELECT 'a', \"b\"");
-    assert_eq!(
-        events_of(log.as_bytes()),
-        [
-            "MySql55 ? /unknown doubtful: SELECT 'broken",
-            "MySql55 ? /unknown doubtful: SELECT 1",
-            "MySql55 ? /unknown doubtful: SELECT 'a', \"b\"",
-        ]
-    );
-    // Beyond the reach of the doubt, entries are as good as any.
-    let limits = Limits { doubt_bytes_max: 100, ..Limits::default() };
-    let seen = events_from(log.as_bytes(), Start::Whole, limits);
-    assert_eq!(seen[2], "MySql55 ? /unknown: SELECT 'a', \"b\"");
+fn a_broken_quote_costs_no_other_entry() {
+    let sound = old("SELECT 1") + &old("SELECT 'a', \"b\"");
+    for broken in ["SELECT 'O'Brien'", "SELECT 'a\\'", "SELECT \"", "SELECT /*", "SELECT `", "SELECT 'a\nb'c'"] {
+        // Once, twice in a row, and again after others.
+        let broken = old(broken);
+        let log = broken.clone() + &sound + &broken + &broken + &sound + &broken;
+        let seen = events_of(log.as_bytes());
+        let sqls: Vec<&str> = log.split(OLD).skip(1).map(|sql| &sql[..sql.len() - 2]).collect();
+        let wanted: Vec<String> =
+            sqls.iter().map(|sql| format!("MySql55 ? /unknown: {}", sql.replace('\n', "\\n"))).collect();
+        assert_eq!(seen, wanted);
+    }
+}
+
+#[test]
+fn logs_in_strings_are_strings() {
+    let quoted = old("SELECT 1") + &old("SELECT 2") + &old("SELECT 'a'").replace('\'', "''") + &old("SELECT 3");
+    for insert in [
+        format!("INSERT INTO note VALUES ('x;\n{quoted}')"),
+        format!("INSERT INTO note VALUES (\"x;\n{quoted}\", 'y;\n{quoted}', 5)"),
+        format!("/* x;\n{quoted} */ INSERT INTO note VALUES (5)"),
+    ] {
+        let seen = events_of((old("SELECT 1") + &old(&insert) + &old("SELECT 2")).as_bytes());
+        assert_eq!(seen.len(), 3, "{seen:?}");
+        assert_eq!(seen[1], format!("MySql55 ? /unknown quotes: {}", insert.replace('\n', "\\n")));
+        assert_eq!(seen[2], "MySql55 ? /unknown: SELECT 2");
+    }
 }
 
 #[test]
@@ -224,7 +237,7 @@ fn a_crash_within_an_entry_and_the_banner_of_the_next_start() {
         ]
     );
     let log = format!("{OLD}DELETE FROM t WHERE a = 'b{banner}{}", old("SELECT 1"));
-    assert_eq!(events_of(log.as_bytes())[0], "MySql55 ? /unknown cut doubtful: DELETE FROM t WHERE a = 'b");
+    assert_eq!(events_of(log.as_bytes())[0], "MySql55 ? /unknown cut: DELETE FROM t WHERE a = 'b");
     assert_eq!(events_of(log.as_bytes()).len(), 5);
 }
 
@@ -350,25 +363,4 @@ fn an_entry_that_lost_those_before_it_stands_alone() {
         String::from_utf8(twice).unwrap(),
         String::from_utf8(out).unwrap().replace("limit: 5", "limit: 10")
     );
-}
-
-#[test]
-fn a_new_rate_takes_the_place_of_the_old_one() {
-    // Without the line between them, the second and third line would be the head of an entry of their own.
-    let log = "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 0\nSET tim\n\
-               # User@Host: root[root] @ localhost []\n# Log_slow_rate_type: session  Log_slow_rate_limit: 10\n\
-               # Thread_id: 5  Schema: shop  QC_hit: No\nSET timestamp=1577934245;\nSELECT 2;\n";
-    let mut reader = Reader::new(Limits::default(), Start::Whole);
-    reader.feed(log.as_bytes());
-    reader.finish();
-    let Some(Item::Event(event)) = reader.next() else { panic!("an entry") };
-    assert_eq!(event.bytes, log.as_bytes());
-    let mut out = Vec::new();
-    slowlog::alone::write(&event, Some(slowlog::Rate { by: slowlog::RateBy::Session, one_in: 20 }), &mut out);
-    let mut again = Reader::new(Limits::default(), Start::Whole);
-    again.feed(&out);
-    again.finish();
-    let Some(Item::Event(seen)) = again.next() else { panic!("an entry") };
-    assert_eq!(seen.bytes.escape_ascii().to_string(), out.escape_ascii().to_string(), "one entry");
-    assert_eq!((seen.command, seen.rate.map(|rate| rate.one_in)), (event.command, Some(20)));
 }

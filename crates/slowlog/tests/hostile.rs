@@ -10,7 +10,6 @@ const LIMITS: Limits = Limits {
     event_bytes_max: 4 << 20,
     head_bytes_max: 1 << 20,
     doubt_bytes_max: 64 << 10,
-    backslash_escapes: true,
 };
 
 /// `begin`, then `repeated` until 24 MiB were fed: 6 times what an entry may have.

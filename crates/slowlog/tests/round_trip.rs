@@ -280,7 +280,7 @@ proptest! {
         }
         log.truncate(cut.index(log.len() + 1));
         let (event_bytes_max, head_bytes_max, doubt_bytes_max) = limits;
-        let limits = Limits { event_bytes_max, head_bytes_max, doubt_bytes_max, backslash_escapes: true };
+        let limits = Limits { event_bytes_max, head_bytes_max, doubt_bytes_max };
         assert_eq!(outline(&log, &pieces, start, limits), outline(&log, &[usize::MAX], start, limits), "{}", log.escape_ascii());
     }
 }

@@ -4,6 +4,7 @@
 //! a text's tokens are others, are refused: what was judged by the usual reading must not be run under another.
 
 use super::Statement;
+use crate::ok::status;
 use super::assigned::assigned_user_variables;
 use super::lexer::{Lexer, Token};
 use super::word::is;
@@ -75,22 +76,39 @@ impl ReadState {
 /// CHARACTER SET, user variables.
 pub fn read_state(sql: &[u8]) -> Option<ReadState> {
     let statement = Statement::of(sql);
-    if !statement.alone {
-        return None;
-    }
-    if statement.literal_user_variables {
+    if statement.alone && statement.literal_user_variables {
         return Some(ReadState::User(assigned_user_variables(sql, 0)));
     }
-    let mut lexer = Lexer::new(sql, 0);
-    let variables = is(lexer.next(), "SET").then(|| assignments(&mut lexer))??;
-    (!lexer.is_doubtful).then_some(ReadState::Variables(variables))
+    variables(sql, 0).filter(|(_, modes)| modes.is_none_or(|modes| modes == 0)).map(|(seen, _)| seen)
 }
 
-/// Which variables all of them set; nothing where one is not understood.
-fn assignments(lexer: &mut Lexer<'_>) -> Option<u8> {
-    let mut variables = 0;
-    while assignment(lexer, &mut variables)? {}
-    Some(variables)
+/// As above under the modes `before` (as for [`Statement::under`]), with those under which the session's next texts have their tokens:
+/// NO_BACKSLASH_ESCAPES and ANSI_QUOTES are let through. No user variables: their texts would have to be run under the same modes again.
+pub fn read_state_under(sql: &[u8], before: u16) -> Option<(ReadState, u16)> {
+    if before == 0 && let Some(state @ ReadState::User(_)) = read_state(sql) {
+        return Some((state, 0));
+    }
+    variables(sql, before).map(|(seen, modes)| (seen, modes.unwrap_or(before)))
+}
+
+/// The variables that a SET of constants sets, and the modes in its `sql_mode`.
+fn variables(sql: &[u8], before: u16) -> Option<(ReadState, Option<u16>)> {
+    if !Statement::under(sql, before).alone {
+        return None;
+    }
+    let mut lexer = Lexer::new(sql, before);
+    let mut seen = Assigned::default();
+    is(lexer.next(), "SET").then_some(())?;
+    while assignment(&mut lexer, &mut seen)? {}
+    (!lexer.is_doubtful).then_some((ReadState::Variables(seen.variables), seen.modes))
+}
+
+/// What was assigned so far.
+#[derive(Default)]
+struct Assigned {
+    /// Bits as in [`ReadState::Variables`].
+    variables: u8,
+    modes: Option<u16>,
 }
 
 /// Whether another assignment follows, by the token behind one.
@@ -103,15 +121,15 @@ fn has_more(lexer: &mut Lexer<'_>, behind: Option<Token<'_>>) -> Option<bool> {
     }
 }
 
-/// One assignment, which is added to `variables`; tells whether another follows.
-fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
+/// One assignment, which is added to `seen`; tells whether another follows.
+fn assignment(lexer: &mut Lexer<'_>, seen: &mut Assigned) -> Option<bool> {
     let mut target = lexer.next()?;
     if is(Some(target), "NAMES") || is(Some(target), "CHARSET") || is(Some(target), "CHARACTER") {
         if is(Some(target), "CHARACTER") && !is(lexer.next(), "SET") {
             return None;
         }
         name(lexer.next()?)?;
-        *variables |= ReadState::CHARACTER_SETS;
+        seen.variables |= ReadState::CHARACTER_SETS;
         let behind = lexer.next();
         if !is(behind, "COLLATE") {
             return has_more(lexer, behind);
@@ -143,20 +161,24 @@ fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
     };
     let place = READ_VARIABLES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(variable))?;
     let variable = &READ_VARIABLES[place];
-    *variables |= 1 << place;
+    seen.variables |= 1 << place;
     if !matches!(lexer.next()?, Token::Punct(b'=') | Token::Assign) {
         return None;
     }
     let value = lexer.next()?;
-    let is_sound = match value {
-        Token::Text(text) if *variable == "sql_mode" => has_usual_modes(text),
-        Token::Word(word) if *variable == "sql_mode" => {
+    if *variable == "sql_mode" {
+        seen.modes = Some(match value {
+            Token::Text(text) => modes(text.get(1..text.len().saturating_sub(1))?)?,
             // DEFAULT is whatever another server has.
-            std::str::from_utf8(word).is_ok_and(keeps_tokens)
-        }
+            Token::Word(word) | Token::Quoted(word) => modes(word)?,
+            _ => return None,
+        });
+        let behind = lexer.next();
+        return has_more(lexer, behind);
+    }
+    let is_sound = match value {
         _ if variable.starts_with('c') && is_swe7(value) => false,
-        Token::Number(_) => *variable != "sql_mode",
-        Token::Text(_) | Token::Word(_) => true,
+        Token::Number(_) | Token::Text(_) | Token::Word(_) => true,
         _ => false,
     };
     let behind = lexer.next();
@@ -181,15 +203,22 @@ fn is_swe7(value: Token<'_>) -> bool {
     }
 }
 
-/// The value of a `sql_mode`, with its quotes.
-fn has_usual_modes(text: &[u8]) -> bool {
-    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    std::str::from_utf8(inner).is_ok_and(|modes| modes.split(',').all(|mode| keeps_tokens(mode.trim())))
+/// Those of the modes in a `sql_mode` under which a text's tokens are others; nothing where one is not known.
+fn modes(value: &[u8]) -> Option<u16> {
+    std::str::from_utf8(value).ok()?.split(',').try_fold(0, |flags, mode| {
+        let is = |known: &str| mode.trim().eq_ignore_ascii_case(known);
+        match mode.trim() {
+            _ if is("NO_BACKSLASH_ESCAPES") => Some(flags | status::NO_BACKSLASH_ESCAPES),
+            _ if is("ANSI_QUOTES") => Some(flags | status::ANSI_QUOTES),
+            mode => keeps_tokens(mode).then_some(flags),
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_VARIABLES, ReadState, read_state};
+    use super::{READ_VARIABLES, ReadState, read_state, read_state_under};
+    use crate::ok::status;
 
     #[test]
     fn what_only_says_how_reads_are_meant_passes() {
@@ -259,6 +288,25 @@ mod tests {
             "SET time_zone",
         ] {
             assert!(read_state(sql.as_bytes()).is_none(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn modes_that_change_tokens_are_told() {
+        let under = |sql: &str, before| read_state_under(sql.as_bytes(), before).map(|(_, modes)| modes);
+        let (no_backslash, ansi) = (status::NO_BACKSLASH_ESCAPES, status::ANSI_QUOTES);
+        for (sql, before, after) in [
+            ("SET sql_mode='ANSI_QUOTES'", 0, Some(ansi)),
+            ("SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", 0, Some(no_backslash | ansi)),
+            ("SET sql_mode=\"\", time_zone='\\'", no_backslash | ansi, Some(0)),
+            ("SET NAMES utf8", ansi, Some(ansi)),
+            ("SET @a=1", 0, Some(0)),
+            ("SET @a=1", ansi, None),
+            ("SET sql_mode='ORACLE'", 0, None),
+            ("SET time_zone='\\'; DROP TABLE t; -- '", 0, None),
+            ("SET time_zone='\\'; DROP TABLE t; -- '", no_backslash, None),
+        ] {
+            assert_eq!(under(sql, before), after, "{sql}");
         }
     }
 

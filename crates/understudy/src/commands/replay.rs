@@ -13,7 +13,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use warmup::input;
 use warmup::replay::ending;
 use warmup::replay::figures::Figures;
-use warmup::replay::guard::Disposition;
 use warmup::replay::target::{Refused, Target};
 use warmup::replay::{self, Sessions, Settings, Speed};
 
@@ -70,6 +69,9 @@ pub struct Replay {
     /// Leave out what this account ran; may be given several times
     #[arg(long, value_name = "NAME")]
     skip_user: Vec<String>,
+    /// The sql_mode with which recorded sessions began, where it gives backslashes or quotes another meaning
+    #[arg(long, value_name = "MODES", default_value = "", value_parser = sql_mode)]
+    sql_mode: String,
     /// Use an account that may write
     #[arg(long)]
     writable_account: bool,
@@ -92,6 +94,7 @@ impl Replay {
             lag_max: self.lag_max_s.map(Duration::from_secs),
             waiting_bytes_max: (self.waiting_max_mb << 20) as usize,
             skipped_users,
+            sql_mode: self.sql_mode,
             ..Settings::default()
         };
         let address = match self.source.to_str() {
@@ -110,13 +113,7 @@ impl Replay {
         let name = source.name();
         let played = play(source, target, settings, self.writable_account)?;
         print!("{}", played.summary());
-        let has_entries = Disposition::ALL.iter().any(|verdict| played.figures.of(*verdict) > 0);
-        if !has_entries && played.figures.unparsed_bytes.load(Relaxed) > 0 {
-            return Err(Failure::Failed(format!(
-                "not one entry of a slow log was found in {name}: entries begin with lines such as `# User@Host:` and `# Query_time:`; where the \
-                 slow log is says SELECT @@datadir, @@slow_query_log_file"
-            )));
-        }
+        played.found_entries(&name)?;
         Ok(if played.figures.errors().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -133,7 +130,7 @@ pub enum Source {
 
 impl Source {
     /// For sentences.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Source::Stdin => "standard input".to_owned(),
             Source::File(path) => path.display().to_string(),
@@ -245,6 +242,18 @@ async fn tell(figures: Arc<Figures>) -> std::convert::Infallible {
 }
 
 impl Played {
+    /// An error if the source `name` has bytes, and not one entry.
+    pub fn found_entries(&self, name: &str) -> Result<(), Failure> {
+        let counts = self.figures.log().counts;
+        if counts.events > 0 || counts.unparsed_bytes == 0 {
+            return Ok(());
+        }
+        Err(Failure::Failed(format!(
+            "not one entry of a slow log was found in {name}: entries begin with lines such as `# User@Host:` and `# Query_time:`; where the \
+             slow log is says SELECT @@datadir, @@slow_query_log_file"
+        )))
+    }
+
     fn summary(&self) -> String {
         let mut lines = vec![format!(
             "{} statements in {:.1} s, {:.0} a second",
@@ -252,31 +261,16 @@ impl Played {
             self.spent.as_secs_f64(),
             self.figures.executed.load(Relaxed) as f64 / self.spent.as_secs_f64().max(0.001)
         )];
-        let left_out = [
-            (self.figures.of(Disposition::Writing), Disposition::Writing.words()),
-            (self.figures.of(Disposition::SessionOnly), Disposition::SessionOnly.words()),
-            (self.figures.of(Disposition::SkippedUser), Disposition::SkippedUser.words()),
-            (self.figures.of(Disposition::NoSql), Disposition::NoSql.words()),
-            (self.figures.of(Disposition::Uncertain), Disposition::Uncertain.words()),
-            (self.figures.late.load(Relaxed), "too late"),
-        ];
-        for (count, words) in left_out {
-            if count > 0 {
-                lines.push(format!("{count} left out: {words}"));
-            }
-        }
-        for (bytes, words) in [
-            (self.figures.unparsed_bytes.load(Relaxed), "of the log are no event"),
-            (self.figures.dropped_bytes.load(Relaxed), "were left out by the streamer"),
-        ] {
-            if bytes > 0 {
-                lines.push(format!("{bytes} bytes {words}"));
-            }
-        }
-        for (class, count) in self.figures.errors() {
-            lines.push(format!("{count} failed: {class}"));
-        }
+        lines.extend(self.figures.account());
         lines.join("\n") + "\n"
+    }
+}
+
+/// Modes that a replay may set, comma-separated.
+fn sql_mode(text: &str) -> Result<String, String> {
+    match protocol::statement::read_state_under(format!("SET sql_mode='{text}'").as_bytes(), 0) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("only modes that change what a read means, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES".into()),
     }
 }
 

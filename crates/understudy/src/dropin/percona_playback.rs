@@ -232,6 +232,7 @@ impl PerconaPlayback {
         });
         let target = Target { place, login, session_init };
         let may_write = std::env::var_os(WRITABLE_ENV).is_some();
+        let name = source.name();
         let played = replay::play(source, target, settings, may_write).map_err(|failure| match failure {
             Failure::Usage(why) => Failure::Failed(why),
             other => other,
@@ -243,6 +244,9 @@ impl PerconaPlayback {
         if is_wanted("full_report") {
             print!("{}", played.figures.detailed_report());
         }
+        // The report has its lines; what it does not count is said beside it.
+        played.figures.account().iter().for_each(|line| eprintln!("{line}"));
+        played.found_entries(&name)?;
         // The original exits with 0 regardless of failed queries.
         Ok(ExitCode::SUCCESS)
     }

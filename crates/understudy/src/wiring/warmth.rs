@@ -67,6 +67,7 @@ fn standby(seen: &Seen) -> Value {
         "errors": totals.errors,
         "dropped_bytes": totals.dropped_bytes,
         "unparsed_bytes": totals.unparsed_bytes,
+        "corrected_times": totals.corrected,
         "lag_ms": seen.lag.as_millis() as u64,
         "waiting": seen.waiting,
         "sessions": seen.sessions,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use link::LinkError;
 use session::finished::Counts as TapCounts;
-use slowlog::{Counts, Event};
+use slowlog::{Counts, Event, LogClock};
 
 use super::guard::Disposition;
 use super::running::Running;
@@ -33,11 +33,11 @@ pub struct Figures {
     pub sessions_begun: AtomicU64,
     /// Bytes of the log that the streamer did not send, as it reports.
     pub dropped_bytes: AtomicU64,
-    /// Bytes of the source that are not part of an event.
-    pub unparsed_bytes: AtomicU64,
-    /// The latest end of an event that was read; microseconds since 1970.
+    /// What the log was read as.
+    log: Mutex<Log>,
+    /// The time of the log as far as it was read; microseconds since 1970.
     read_us: AtomicU64,
-    /// The latest start of a statement that was run.
+    /// The end of the statement that was run last, on that clock.
     done_us: AtomicU64,
     quicker: AtomicU64,
     slower: AtomicU64,
@@ -51,15 +51,26 @@ pub struct Figures {
     rows_expected: AtomicU64,
     rows_differ: AtomicU64,
     errors: Mutex<BTreeMap<String, u64>>,
+    state_errors: Mutex<BTreeMap<String, u64>>,
     /// When a proxy is the source: its counters, one set for each connection to it.
     tap_counts: Mutex<Vec<Arc<TapCounts>>>,
     /// The position in the streamer's log that it reported last.
     place: Mutex<Option<String>>,
 }
 
+/// What a log was read as.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Log {
+    /// Entries, and what is none.
+    pub counts: Counts,
+    /// Entries whose times cannot be true; they count as having run when they were written.
+    pub corrected: u64,
+    /// How often the log's clock jumped: over a pause of more than an hour, or backwards.
+    pub jumps: u64,
+}
+
 impl Figures {
     pub(super) fn saw(&self, event: &Event<'_>) {
-        self.read_us.fetch_max(event.end_us, Relaxed);
         self.dropped_bytes.fetch_add(stream::dropped_bytes(event), Relaxed);
         if let Some(place) = event.field("Understudy_place").and_then(|text| std::str::from_utf8(text).ok()) {
             *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.to_owned());
@@ -68,16 +79,70 @@ impl Figures {
 
     /// Without a log: records at `now_us` a read that ended at `ended_us`.
     pub(crate) fn heard(&self, now_us: u64, ended_us: u64) {
-        self.read_us.fetch_max(now_us, Relaxed);
+        self.read_us.store(now_us, Relaxed);
         self.done(ended_us);
     }
 
-    pub(crate) fn judged(&self, verdict: Disposition) {
-        self.verdicts[verdict.index()].fetch_add(1, Relaxed);
+    /// `quoted`: so many texts in it look like entries.
+    pub(crate) fn judged(&self, verdict: Disposition, quoted: usize) {
+        self.verdicts[verdict.index()].fetch_add(1 + quoted as u64, Relaxed);
     }
 
-    pub(super) fn read(&self, counts: Counts) {
-        self.unparsed_bytes.store(counts.unparsed_bytes, Relaxed);
+    pub(super) fn read(&self, counts: Counts, clock: &LogClock) {
+        self.read_us.store(clock.now_us(), Relaxed);
+        *self.log.lock().unwrap_or_else(PoisonError::into_inner) =
+            Log { counts, corrected: clock.corrected(), jumps: clock.jumps() };
+    }
+
+    /// What the log was read as.
+    pub fn log(&self) -> Log {
+        *self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Entries that were not run because of what they are, with the reason in words. With those that were run, that failed, that came too
+    /// late and that wait, they are all entries of the log.
+    pub fn left_out(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.log().counts;
+        let verdicts = Disposition::ALL.into_iter().filter(|verdict| *verdict != Disposition::Replayed);
+        verdicts
+            .map(|verdict| (verdict.words(), self.of(verdict)))
+            .chain([("longer than an entry may be", counts.too_long), ("cut off in their head", counts.heads)])
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    /// All that came of the log so far, for a person: one line each.
+    pub fn account(&self) -> Vec<String> {
+        let (executed, late) = (self.executed.load(Relaxed), self.late.load(Relaxed));
+        let waiting = u64::try_from(self.waiting.load(Relaxed)).unwrap_or(0);
+        let (errors, left_out, log) = (self.errors(), self.left_out(), self.log());
+        let failed: u64 = errors.values().sum();
+        let others: u64 = left_out.iter().map(|(_, count)| count).sum();
+        let entries = executed + failed + late + waiting + others;
+        let mut lines = vec![format!(
+            "{entries} entries: {executed} run, {failed} failed, {} left out",
+            others + late + waiting
+        )];
+        let late = [("too late", late), ("not run before the end", waiting)];
+        for (words, count) in left_out.into_iter().chain(late.into_iter().filter(|(_, count)| *count > 0)) {
+            lines.push(format!("{count} left out: {words}"));
+        }
+        lines.extend(errors.iter().map(|(class, count)| format!("{count} failed: {class}")));
+        let state_errors = self.state_errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        lines.extend(state_errors.iter().map(|(class, count)| {
+            format!("{count} settings of sessions were refused, most likely as where they were recorded: {class}")
+        }));
+        for (count, words) in [
+            (log.counts.unparsed_bytes, "bytes of the log are no entry"),
+            (self.dropped_bytes.load(Relaxed), "bytes were left out by the streamer"),
+            (log.corrected, "entries have times that cannot be true; they count as run when they were written"),
+            (log.jumps, "times the log's clock jumps (a pause of more than an hour, or a clock that was set); nobody waits for that"),
+        ] {
+            if count > 0 {
+                lines.push(format!("{count} {words}"));
+            }
+        }
+        lines
     }
 
     pub(crate) fn executed(
@@ -111,13 +176,12 @@ impl Figures {
     }
 
     pub(crate) fn failed(&self, error: &LinkError) {
-        let class = match error {
-            // Errors are classified by number, because the server's message contains table names.
-            LinkError::Rejected { errno, .. } => format!("error {errno}"),
-            LinkError::TimedOut { .. } => "no answer in time".to_owned(),
-            other => other.to_string(),
-        };
-        *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(class).or_default() += 1;
+        count(&self.errors, error);
+    }
+
+    /// A statement that sets how a session's reads are meant was refused.
+    pub(crate) fn state_refused(&self, error: &LinkError) {
+        count(&self.state_errors, error);
     }
 
     pub(crate) fn opened(&self, connection_id: u32) {
@@ -130,16 +194,16 @@ impl Figures {
         self.running.closed(connection_id);
     }
 
-    pub(super) fn done(&self, order_us: u64) {
-        self.done_us.fetch_max(order_us, Relaxed);
+    pub(super) fn done(&self, ended_us: u64) {
+        self.done_us.store(ended_us, Relaxed);
     }
 
-    /// How far a statement that was recorded at that time is behind the newest event that was read.
-    pub(super) fn behind(&self, order_us: u64) -> Duration {
-        Duration::from_micros(self.read_us.load(Relaxed).saturating_sub(order_us))
+    /// How far a statement that ended at that time is behind the log as far as it was read.
+    pub(super) fn behind(&self, ended_us: u64) -> Duration {
+        Duration::from_micros(self.read_us.load(Relaxed).saturating_sub(ended_us))
     }
 
-    /// How far the replay is behind the newest event that was read, in recorded time; zero when no statement waits.
+    /// How far the replay is behind the log as far as it was read, in recorded time; zero when no statement waits.
     pub fn lag(&self) -> Duration {
         if self.waiting.load(Relaxed) <= 0 {
             return Duration::ZERO;
@@ -155,11 +219,6 @@ impl Figures {
     /// The position from which an interrupted stream can be resumed.
     pub fn place(&self) -> Option<String> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The latest end of an event that was read; microseconds since 1970.
-    pub(super) fn read_us(&self) -> u64 {
-        self.read_us.load(Relaxed)
     }
 
     /// Adds the counters of a proxy that is the source: it counts the reads that it does not mirror.
@@ -239,6 +298,16 @@ impl Figures {
         let _ = writeln!(text, "Other    : {other} queries\n\n");
         text
     }
+}
+
+fn count(errors: &Mutex<BTreeMap<String, u64>>, error: &LinkError) {
+    let class = match error {
+        // Errors are classified by number, because the server's message contains table names.
+        LinkError::Rejected { errno, .. } => format!("error {errno}"),
+        LinkError::TimedOut { .. } => "no answer in time".to_owned(),
+        other => other.to_string(),
+    };
+    *errors.lock().unwrap_or_else(PoisonError::into_inner).entry(class).or_default() += 1;
 }
 
 /// Its first word is SELECT, as percona-playback looks for it.

@@ -4,7 +4,7 @@
 //! and waits for no lock. That classification knows the functions that lock, sleep, write or export, and takes whatever it does not know for a
 //! write.
 
-use protocol::statement::{Pins, Statement, StatementKind, queries_without_locking, read_state};
+use protocol::statement::{Pins, Statement, StatementKind, queries_without_locking, read_state_under};
 use slowlog::{Command, Event};
 
 /// What becomes of an event.
@@ -32,7 +32,7 @@ impl Disposition {
         match self {
             Disposition::Replayed => "replayed",
             Disposition::NoSql => "without SQL",
-            Disposition::Uncertain => "cut off or doubtful",
+            Disposition::Uncertain => "cut off, or with what looks like entries in it",
             Disposition::State => "for how reads are meant",
             Disposition::SessionOnly => "session only",
             Disposition::SkippedUser => "of accounts that are left out",
@@ -57,32 +57,32 @@ impl Disposition {
     ];
 }
 
-/// Looks at one event; what `skipped` accounts ran is left out.
-pub fn judge(event: &Event<'_>, skipped: &[String]) -> Disposition {
+/// Looks at one event of a session with these modes ([`Statement::under`]); what `skipped` accounts ran is left out.
+pub fn judge(event: &Event<'_>, skipped: &[String], modes: u16) -> Disposition {
     if skipped.iter().any(|user| user.as_bytes() == event.user) {
         return Disposition::SkippedUser;
     }
     match event.command {
         Command::Administrator(_) | Command::Nothing => Disposition::NoSql,
-        Command::Statement(_) if event.is_cut || event.is_doubtful => Disposition::Uncertain,
-        Command::Statement(sql) => judge_sql(sql),
+        Command::Statement(_) if event.is_cut || event.quoted > 0 => Disposition::Uncertain,
+        Command::Statement(sql) => judge_sql(sql, modes),
     }
 }
 
 /// Looks at one text.
-pub fn judge_sql(sql: &[u8]) -> Disposition {
-    let statement = Statement::of(sql);
+pub fn judge_sql(sql: &[u8], modes: u16) -> Disposition {
+    let statement = Statement::under(sql, modes);
     match statement.kind {
         // SHOW, EXPLAIN, CHECKSUM and the like warm nothing, or everything.
         StatementKind::Read
             if statement.alone
                 && !statement.calls_stored
                 && statement.pins == Pins(0)
-                && queries_without_locking(sql, 0) =>
+                && queries_without_locking(sql, modes) =>
         {
             Disposition::Replayed
         }
-        StatementKind::SessionOnly if read_state(sql).is_some() => Disposition::State,
+        StatementKind::SessionOnly if read_state_under(sql, modes).is_some() => Disposition::State,
         StatementKind::SessionOnly
         | StatementKind::Begin
         | StatementKind::Commit
@@ -112,7 +112,7 @@ mod tests {
             "SELECT 'INSERT INTO t VALUES (1)' FROM t",
             "SELECT a FROM information_schema.tables",
         ] {
-            assert_eq!(judge_sql(sql.as_bytes()), Disposition::Replayed, "{sql}");
+            assert_eq!(judge_sql(sql.as_bytes(), 0), Disposition::Replayed, "{sql}");
         }
     }
 
@@ -127,9 +127,9 @@ mod tests {
             "SET autocommit=0",
             "SET SESSION TRANSACTION READ WRITE",
             "SET tx_read_only=0",
-            "SET sql_mode='NO_BACKSLASH_ESCAPES'",
+            "SET sql_mode='ORACLE'",
         ] {
-            assert_eq!(judge_sql(sql.as_bytes()), Disposition::SessionOnly, "{sql}");
+            assert_eq!(judge_sql(sql.as_bytes(), 0), Disposition::SessionOnly, "{sql}");
         }
     }
 
@@ -139,9 +139,10 @@ mod tests {
             "SET NAMES latin1",
             "SET time_zone='+05:00'",
             "SET SESSION sql_mode='STRICT_TRANS_TABLES'",
+            "SET sql_mode='NO_BACKSLASH_ESCAPES'",
             "SET @a = 5",
         ] {
-            assert_eq!(judge_sql(sql.as_bytes()), Disposition::State, "{sql}");
+            assert_eq!(judge_sql(sql.as_bytes(), 0), Disposition::State, "{sql}");
         }
         for sql in [
             "SET @a = (SELECT 1)",
@@ -149,7 +150,7 @@ mod tests {
             "SET @a = f()",
             "SET NAMES utf8; DROP TABLE t",
         ] {
-            assert_ne!(judge_sql(sql.as_bytes()), Disposition::State, "{sql}");
+            assert_ne!(judge_sql(sql.as_bytes(), 0), Disposition::State, "{sql}");
         }
     }
 
@@ -208,7 +209,7 @@ mod tests {
             "# nothing",
             "\u{0}\u{1}",
         ] {
-            assert_ne!(judge_sql(sql.as_bytes()), Disposition::Replayed, "{sql}");
+            assert_ne!(judge_sql(sql.as_bytes(), 0), Disposition::Replayed, "{sql}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One statement that waits to be replayed.
 
-use slowlog::Event;
+use slowlog::{Event, Times};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::state::Texts;
@@ -14,9 +14,8 @@ pub(super) struct Job {
     pub(super) sql: Box<[u8]>,
     /// The session state of its connection.
     pub(super) state: Texts,
-    /// When it began, on the time scale by which events are ordered.
-    pub(super) order_us: u64,
-    pub(super) query_time_us: u64,
+    /// When it ran, by the log's clock; known when it is its turn.
+    pub(super) times: Times,
     pub(super) rows_sent: Option<u64>,
     /// Its share of the memory limit for waiting statements.
     pub(super) permit: Option<OwnedSemaphorePermit>,
@@ -24,14 +23,13 @@ pub(super) struct Job {
 
 impl Job {
     /// `None` for an event without SQL.
-    pub(super) fn of(event: &Event<'_>, state: impl FnOnce() -> Texts) -> Option<Job> {
+    pub(super) fn of(event: &Event<'_>, state: Texts) -> Option<Job> {
         Some(Job {
             connection: event.connection.unwrap_or(0),
             schema: event.schema.name().map(Into::into),
             sql: event.sql()?.into(),
-            state: state(),
-            order_us: event.order_us(),
-            query_time_us: event.query_time_us,
+            state,
+            times: Times::default(),
             rows_sent: event.rows.sent,
             permit: None,
         })

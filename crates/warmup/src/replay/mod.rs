@@ -76,7 +76,7 @@ pub struct Settings {
     /// Statements are sorted by their start as far as they are no further apart than this, which should be the duration of the longest
     /// statement that matters. Used where the log has exact times; it delays a live stream by as much.
     pub order_window: Duration,
-    /// Statements that were recorded this much earlier than what is being read are skipped. `None`: all are run, however late.
+    /// Statements whose recorded end is this much before what is being read are skipped. `None`: all are run, however late.
     pub lag_max: Option<Duration>,
     /// The limit on the bytes of waiting statements.
     pub waiting_bytes_max: usize,
@@ -84,6 +84,8 @@ pub struct Settings {
     pub statement_max: Duration,
     /// What these accounts ran is left out.
     pub skipped_users: Vec<String>,
+    /// The `sql_mode` with which recorded sessions began, as far as texts have other tokens under it (NO_BACKSLASH_ESCAPES, ANSI_QUOTES).
+    pub sql_mode: String,
 }
 
 impl Default for Settings {
@@ -96,6 +98,7 @@ impl Default for Settings {
             waiting_bytes_max: 64 << 20,
             statement_max: Duration::from_secs(300),
             skipped_users: Vec::new(),
+            sql_mode: String::new(),
         }
     }
 }
@@ -129,9 +132,7 @@ pub async fn replay(
                 replay.reader.settle();
                 replay.take();
                 // The log's clock goes on while it is quiet.
-                replay
-                    .order
-                    .passed(replay.figures.read_us().saturating_add(replay.fed.elapsed().as_micros() as u64));
+                replay.order.quiet(replay.fed.elapsed().as_micros() as u64);
             }
         }
         replay.take();
@@ -176,7 +177,7 @@ impl Replay {
             fed: Instant::now(),
             pace: Pace::new(settings.speed),
             sessions: HashMap::new(),
-            states: States::new(),
+            states: States::new(&settings.sql_mode),
             tasks: tokio::task::JoinSet::new(),
             waiting: Arc::new(Semaphore::new(settings.waiting_bytes_max.max(1))),
             target,
@@ -190,11 +191,12 @@ impl Replay {
         while let Some(item) = self.reader.next() {
             let Item::Event(event) = item else { continue };
             self.figures.saw(&event);
-            let verdict = guard::judge(&event, &self.settings.skipped_users);
-            self.figures.judged(verdict);
             let connection = event.connection.unwrap_or(0);
+            let state = self.states.of(connection);
+            let verdict = guard::judge(&event, &self.settings.skipped_users, state.modes);
+            self.figures.judged(verdict, event.quoted);
             let job = match (verdict, event.sql()) {
-                (Disposition::Replayed, _) => Job::of(&event, || self.states.of(connection)),
+                (Disposition::Replayed, _) => Job::of(&event, state.texts),
                 (Disposition::State, Some(sql)) => {
                     self.states.said(connection, sql);
                     None
@@ -203,14 +205,15 @@ impl Replay {
             };
             self.order.push(&event, job);
         }
-        self.figures.read(self.reader.counts());
+        self.figures.read(self.reader.counts(), self.order.clock());
     }
 
     /// Gives statements to their sessions, as far as their order is certain.
     async fn run_ordered(&mut self) {
         while let Some(ordered) = self.order.next() {
             let Some(mut job) = ordered.what else { continue };
-            self.pace.wait(job.order_us).await;
+            job.times = ordered.times;
+            self.pace.wait(job.times.order_us).await;
             let bytes = job.bytes().min(self.settings.waiting_bytes_max) as u32;
             // The semaphore is never closed.
             if let Ok(permit) = Arc::clone(&self.waiting).acquire_many_owned(bytes).await {

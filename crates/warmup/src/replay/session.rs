@@ -73,7 +73,7 @@ impl Session {
 
     async fn job(&mut self, job: Job) {
         self.figures.waiting.fetch_sub(1, Relaxed);
-        let behind = self.figures.behind(job.order_us);
+        let behind = self.figures.behind(job.times.end_us);
         if self.settings.lag_max.is_some_and(|lag_max| behind > lag_max) {
             self.figures.late.fetch_add(1, Relaxed);
             return;
@@ -86,12 +86,12 @@ impl Session {
         {
             self.figures.closed(open.link.greeting.connection_id);
         }
-        let expected = Duration::from_micros(job.query_time_us);
+        let expected = Duration::from_micros(job.times.query_time_us);
         match ended {
             Ok(rows) => self.figures.executed(&job.sql, begin.elapsed(), expected, rows, job.rows_sent),
             Err(error) => self.figures.failed(&error),
         }
-        self.figures.done(job.order_us);
+        self.figures.done(job.times.end_us);
         drop(job.permit);
     }
 
@@ -101,7 +101,7 @@ impl Session {
         let figures = Arc::clone(&self.figures);
         let open = self.connected().await?;
         if !Arc::ptr_eq(&open.state, &job.state) && open.state != job.state {
-            state::apply(&mut open.link, &open.state, &job.state, limit, |error| figures.failed(error))
+            state::apply(&mut open.link, &open.state, &job.state, limit, |error| figures.state_refused(error))
                 .await?;
         }
         open.state = Arc::clone(&job.state);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Link, LinkError};
-use protocol::statement::{ReadState, assigned_user_variables, read_state};
+use protocol::statement::{ReadState, assigned_user_variables, read_state_under};
 
 use crate::recent::Recent;
 
@@ -26,40 +26,68 @@ pub(super) type Texts = Arc<Vec<Box<[u8]>>>;
 
 /// The state of each connection in the log.
 #[derive(Debug)]
-pub(super) struct States(Recent<u64, Texts>);
+pub(super) struct States {
+    known: Recent<u64, State>,
+    /// How a connection begins.
+    initial: State,
+}
+
+/// The state of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub(super) texts: Texts,
+    /// Under which its texts are read ([`protocol::statement::Statement::under`]).
+    pub(super) modes: u16,
+}
 
 impl States {
-    pub(super) fn new() -> Self {
-        Self(Recent::new(CONNECTIONS_MAX))
+    /// `sql_mode`: that with which recorded sessions began, as far as texts have other tokens under it.
+    pub(super) fn new(sql_mode: &str) -> Self {
+        let mut states = Self { known: Recent::new(CONNECTIONS_MAX), initial: State::default() };
+        if !sql_mode.is_empty() {
+            states.initial.said(format!("SET sql_mode='{sql_mode}'").as_bytes());
+        }
+        states
+    }
+
+    /// The present state of the connection.
+    pub(super) fn of(&mut self, connection: u64) -> State {
+        self.known.get(connection).unwrap_or(&mut self.initial).clone()
     }
 
     /// Records a statement of the connection.
     pub(super) fn said(&mut self, connection: u64, sql: &[u8]) {
-        if self.0.get(connection).is_none() {
-            self.0.insert(connection, Texts::default());
+        if self.known.get(connection).is_none() {
+            self.known.insert(connection, self.initial.clone());
         }
-        if let Some(texts) = self.0.get(connection) {
-            let texts = Arc::make_mut(texts);
-            // A repeated statement counts at its last position.
-            texts.retain(|known| !supersedes(sql, known));
-            if texts.len() >= TEXTS_MAX {
-                // A missing user variable affects the reads that name it; a wrong character set affects all reads.
-                let user = texts.iter().position(|text| matches!(read_state(text), Some(ReadState::User(_))));
-                texts.remove(user.unwrap_or(0));
-            }
-            texts.push(sql.into());
+        if let Some(state) = self.known.get(connection) {
+            state.said(sql);
         }
     }
+}
 
-    /// The present state of the connection.
-    pub(super) fn of(&mut self, connection: u64) -> Texts {
-        self.0.get(connection).cloned().unwrap_or_default()
+impl State {
+    fn said(&mut self, sql: &[u8]) {
+        let texts = Arc::make_mut(&mut self.texts);
+        // A repeated statement counts at its last position.
+        texts.retain(|known| !supersedes(sql, known));
+        if texts.len() >= TEXTS_MAX {
+            // A missing user variable affects the reads that name it; a wrong character set affects all reads.
+            let user = texts.iter().position(|text| matches!(changed(text), Some(ReadState::User(_))));
+            texts.remove(user.unwrap_or(0));
+        }
+        texts.push(sql.into());
+        self.modes = read_state_under(sql, self.modes).map_or(self.modes, |(_, modes)| modes);
     }
+}
+
+fn changed(sql: &[u8]) -> Option<ReadState> {
+    read_state_under(sql, 0).map(|(changed, _)| changed)
 }
 
 /// Whether `now` requires undoing something that `before` had set.
 fn supersedes(now: &[u8], before: &[u8]) -> bool {
-    let is_newer = || read_state(now)?.supersedes(&read_state(before)?).then_some(());
+    let is_newer = || changed(now)?.supersedes(&changed(before)?).then_some(());
     now == before || is_newer().is_some()
 }
 
@@ -109,18 +137,18 @@ mod tests {
 
     #[test]
     fn the_last_word_counts() {
-        let mut states = States::new();
+        let mut states = States::new("");
         for sql in ["SET @a=1", "SET @a=2", "SET @a=1"] {
             states.said(7, sql.as_bytes());
         }
-        assert_eq!(shown(&states.of(7)), ["SET @a=1"]);
-        assert!(states.of(8).is_empty());
+        assert_eq!(shown(&states.of(7).texts), ["SET @a=1"]);
+        assert!(states.of(8).texts.is_empty());
         states.said(7, b"SET NAMES latin1");
         for number in 0..100 {
             states.said(7, format!("SET @a{number}=1").as_bytes());
             states.said(7, format!("SET sql_select_limit={number}").as_bytes());
         }
-        let texts = shown(&states.of(7));
+        let texts = shown(&states.of(7).texts);
         assert_eq!(texts.len(), TEXTS_MAX);
         for text in ["SET NAMES latin1", "SET sql_select_limit=99", "SET @a99=1"] {
             assert!(texts.iter().any(|known| known == text), "{text} is gone: {texts:?}");

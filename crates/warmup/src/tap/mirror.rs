@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use link::{Link, LinkError};
+use protocol::statement::read_state;
 use session::finished::{Counts, Finished, Offered, ReadState};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
@@ -134,7 +135,7 @@ impl Session {
 
     async fn read(&mut self, read: &Finished) {
         let verdict = self.judge(read);
-        self.figures.judged(verdict);
+        self.figures.judged(verdict, 0);
         if verdict != Disposition::Replayed {
             return;
         }
@@ -173,8 +174,8 @@ impl Session {
         if self.settings.skipped_users.iter().any(|user| **user == *read.user) {
             return Disposition::SkippedUser;
         }
-        let is_state = |text: &String| judge_sql(text.as_bytes()) == Disposition::State;
-        match judge_sql(&read.sql) {
+        let is_state = |text: &String| read_state(text.as_bytes()).is_some();
+        match judge_sql(&read.sql, 0) {
             Disposition::Replayed if !read.state.statements.iter().all(is_state) => Disposition::Writing,
             verdict => verdict,
         }
@@ -188,7 +189,7 @@ impl Session {
         if !Arc::ptr_eq(&open.state, &read.state) {
             if open.state != read.state {
                 let (has, wanted) = (&open.state.statements, &read.state.statements);
-                state::apply(&mut open.link, has, wanted, limit, |error| figures.failed(error)).await?;
+                state::apply(&mut open.link, has, wanted, limit, |error| figures.state_refused(error)).await?;
             }
             open.state = Arc::clone(&read.state);
         }

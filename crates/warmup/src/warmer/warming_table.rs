@@ -11,7 +11,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::replay::figures::Figures;
-use crate::replay::guard::Disposition;
 use crate::warmth::Warmth;
 
 /// Whether a standby is warmed.
@@ -49,6 +48,8 @@ pub struct Totals {
     pub dropped_bytes: u64,
     /// Bytes that belong to no event.
     pub unparsed_bytes: u64,
+    /// Events whose times cannot be true; they count as having run when they were written.
+    pub corrected: u64,
 }
 
 /// One standby, at one moment.
@@ -85,22 +86,19 @@ struct Line {
 impl Totals {
     fn of(figures: &Figures) -> Totals {
         let (too_large, no_text) = figures.not_mirrored();
-        let left_out = Disposition::ALL
-            .into_iter()
-            .filter(|verdict| *verdict != Disposition::Replayed)
-            .map(|verdict| (verdict.words(), figures.of(verdict)))
-            .chain([
-                ("too large for the proxy to tell", too_large),
-                ("with no text that says the same", no_text),
-            ])
-            .filter(|(_, count)| *count > 0);
+        let left_out = figures.left_out().into_iter().chain([
+            ("too large for the proxy to tell", too_large),
+            ("with no text that says the same", no_text),
+        ]);
+        let log = figures.log();
         Totals {
             executed: figures.executed.load(Relaxed),
             late: figures.late.load(Relaxed),
-            left_out: left_out.collect(),
+            left_out: left_out.filter(|(_, count)| *count > 0).collect(),
             errors: figures.errors(),
             dropped_bytes: figures.dropped_bytes.load(Relaxed),
-            unparsed_bytes: figures.unparsed_bytes.load(Relaxed),
+            unparsed_bytes: log.counts.unparsed_bytes,
+            corrected: log.corrected,
         }
     }
 
@@ -109,6 +107,7 @@ impl Totals {
         self.late += other.late;
         self.dropped_bytes += other.dropped_bytes;
         self.unparsed_bytes += other.unparsed_bytes;
+        self.corrected += other.corrected;
         for (words, count) in other.left_out {
             *self.left_out.entry(words).or_default() += count;
         }

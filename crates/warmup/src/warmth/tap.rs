@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use session::finished::Finished;
-use slowlog::{Event, Item, RateBy, Reader, Sampling, Start, alone};
+use slowlog::{Event, Item, LogClock, RateBy, Reader, Sampling, Start, alone};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::window::{Limits, Window};
@@ -52,6 +52,7 @@ pub struct Tap {
 
 struct Inside {
     reader: Reader,
+    clock: LogClock,
     sampling: Option<Sampling>,
     passes_all: bool,
     skipped_users: Vec<String>,
@@ -65,7 +66,7 @@ struct Inside {
     random: u64,
     /// The highest sampling rate that the log states: it contains one statement in this many.
     source_one_in: u64,
-    /// The earliest and the latest end of a statement; microseconds since 1970.
+    /// The earliest and the latest end of a statement, by the log's clock; microseconds.
     ends_us: Option<(u64, u64)>,
     dropped_bytes: u64,
     fed: Instant,
@@ -93,6 +94,7 @@ impl Tap {
         Tap {
             inside: Arc::new(Mutex::new(Inside {
                 reader: Reader::new(slowlog::Limits::default(), Start::Whole),
+                clock: LogClock::default(),
                 sampling,
                 passes_all,
                 skipped_users,
@@ -203,19 +205,20 @@ impl Inside {
                 continue;
             };
             self.dropped_bytes += stream::dropped_bytes(&event);
+            let times = self.clock.times(&event);
             let is_kept = self.sampling.as_mut().is_some_and(|sampling| sampling.keeps(&event));
             if is_kept && !self.passes_all {
                 alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
             }
-            if guard::judge(&event, &self.skipped_users) != Disposition::Replayed {
+            if guard::judge(&event, &self.skipped_users, 0) != Disposition::Replayed {
                 continue;
             }
             let Some(sql) = event.sql() else { continue };
             let schema = event.schema.name();
             self.source_one_in = self.source_one_in.max(event.rate.map_or(1, |rate| rate.one_in));
-            if event.end_us > 0 {
-                let (from_us, to_us) = self.ends_us.unwrap_or((event.end_us, event.end_us));
-                self.ends_us = Some((from_us.min(event.end_us), to_us.max(event.end_us)));
+            if times.end_us > 0 {
+                let (from_us, to_us) = self.ends_us.unwrap_or((times.end_us, times.end_us));
+                self.ends_us = Some((from_us.min(times.end_us), to_us.max(times.end_us)));
             }
             let (accessed, read) = pages(&event);
             self.active.accessed += accessed;

@@ -209,7 +209,7 @@ mod tests {
             assert_eq!(found, maker.sums, "{form:?}");
             assert!(found.events > 300, "{form:?}");
             let counts = reader.counts();
-            assert_eq!((counts.cut, counts.doubtful, counts.unparsed_bytes), (0, 0, 0), "{form:?}");
+            assert_eq!((counts.cut, counts.quoted, counts.unparsed_bytes), (0, 0, 0), "{form:?}");
         }
     }
 }

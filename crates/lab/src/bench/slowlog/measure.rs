@@ -97,7 +97,7 @@ pub fn pass(path: &Path, depth: Depth) -> anyhow::Result<Pass> {
         bytes,
         sums: found.sums,
         reads: found.reads,
-        misunderstood: counts.cut + counts.doubtful + counts.unparsed_bytes,
+        misunderstood: counts.cut + counts.quoted + counts.unparsed_bytes,
         cpu_s,
         wall_s,
         memory_mib: memory.zip(at_an_eighth).zip(at_end).map(|((before, eighth), end)| [before, eighth, end]),

@@ -46,6 +46,12 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
             "Bytes of the stream that are no event.",
             |seen| seen.totals.unparsed_bytes,
         ),
+        (
+            "understudy_warm_corrected_times_total",
+            "counter",
+            "Events whose recorded times cannot be true.",
+            |seen| seen.totals.corrected,
+        ),
     ];
     for (name, kind, help, value) in single {
         page.family(name, kind, help);
