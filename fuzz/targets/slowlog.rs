@@ -20,13 +20,11 @@ fuzz_target!(|input: &[u8]| {
             event_bytes_max: 300,
             head_bytes_max: 250,
             doubt_bytes_max: 100,
-            backslash_escapes: true,
         },
         2 => Limits {
             event_bytes_max: 60,
             head_bytes_max: 500,
             doubt_bytes_max: 400,
-            backslash_escapes: false,
         },
         _ => Limits { doubt_bytes_max: 0, ..Limits::default() },
     };
@@ -109,7 +107,7 @@ fn one(event: &Event<'_>) -> String {
     assert!(event.head_bytes <= event.bytes.len() && event.start_us <= event.end_us);
     let _ = event.kind();
     stands_alone(event);
-    format!("{} {:?} {:?} {}", event.bytes.len(), event.command, event.schema, event.is_doubtful)
+    format!("{} {:?} {:?} {}", event.bytes.len(), event.command, event.schema, event.quoted)
 }
 
 /// Behind another: the end of a log may always be the beginning of one.
@@ -119,7 +117,7 @@ const NEXT: &[u8] = b"# User@Host: root[root] @ localhost []\n# Query_time: 0.1 
 /// What was put in makes it no other entry.
 fn stands_alone(event: &Event<'_>) {
     let name = event.schema.name().unwrap_or_default();
-    if event.is_cut || event.is_doubtful || name.contains(&b'\n') {
+    if event.is_cut || event.quoted > 0 || name.contains(&b'\n') {
         return;
     }
     let mut out = Vec::new();

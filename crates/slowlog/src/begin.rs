@@ -90,7 +90,9 @@ fn field(bytes: &[u8]) -> Begins {
 
 fn short_form(bytes: &[u8]) -> Begins {
     let begin = |bytes: &[u8], field: Field| {
-        prefix(bytes, b"# ").and(|| prefix(&bytes[2..], field.name())).and(|| prefix(&bytes[2 + field.name().len()..], b": "))
+        prefix(bytes, b"# ")
+            .and(|| prefix(&bytes[2..], field.name()))
+            .and(|| prefix(&bytes[2 + field.name().len()..], b": "))
     };
     let thread = || {
         begin(bytes, Field::Thread).and(|| match line(bytes) {

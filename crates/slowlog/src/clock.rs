@@ -54,8 +54,7 @@ impl LogClock {
         if is_timed {
             self.ended(event.connection, event.end_us);
         }
-        let near =
-            self.median_us.saturating_sub(BACK_US)..=self.median_us.saturating_add(PAUSE_US_MAX);
+        let near = self.median_us.saturating_sub(BACK_US)..=self.median_us.saturating_add(PAUSE_US_MAX);
         let is_near = is_timed && near.contains(&event.end_us);
         let is_query_time = event.query_time_us <= QUERY_US_MAX;
         self.corrected += u64::from((is_timed && !is_near) || !is_query_time);
@@ -90,9 +89,8 @@ impl LogClock {
 
     fn ended(&mut self, connection: Option<u64>, end_us: u64) {
         let number = self.entries;
-        self.ends.retain(|(known, _, seen)| {
-            (known.is_none() || *known != connection) && seen + ENTRIES > number
-        });
+        self.ends
+            .retain(|(known, _, seen)| (known.is_none() || *known != connection) && seen + ENTRIES > number);
         if self.ends.len() == CONNECTIONS {
             self.ends.remove(0);
         }

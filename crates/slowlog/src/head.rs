@@ -107,7 +107,9 @@ impl<'a> Head<'a> {
                 // A name may have blanks in it.
                 Some((before, next)) if *field == Field::Schema => {
                     let next = memmem::rfind(left, next.name())?;
-                    if memmem::find(left, b": ")? < next { return None }
+                    if memmem::find(left, b": ")? < next {
+                        return None;
+                    }
                     next.checked_sub(before.len())?
                 }
                 Some(_) => memchr(b' ', left)?,
@@ -273,8 +275,18 @@ mod tests {
 
     #[test]
     fn likely_lines_are_read_as_any_other_would_be() {
-        let values =
-            ["0", "5", "18446744073709551615", "18446744073709551616", "", "x", "1.5", "0.000187", "1.", "a b"];
+        let values = [
+            "0",
+            "5",
+            "18446744073709551615",
+            "18446744073709551616",
+            "",
+            "x",
+            "1.5",
+            "0.000187",
+            "1.",
+            "a b",
+        ];
         let mut likely = 0;
         for one in values {
             for two in values {

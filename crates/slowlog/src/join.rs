@@ -5,7 +5,7 @@
 //! is quoted ends with its `;` and end of line within the string, so that whatever closes the string stands on a further line. So a text
 //! with open quotes goes on until they are closed within an entry that has a `;` at the end of an earlier line. It ends where it seemed to
 //! if an entry comes first whose own quotes are open without such a line (a server has written it), or nothing that closes them within
-//! [`crate::Limits::doubt_bytes_max`].
+//! [`crate::Limits::doubt_bytes_max`]. Servers end each text with `;`: one without it goes on to whatever closes its quotes.
 
 use std::collections::VecDeque;
 
@@ -77,7 +77,7 @@ impl Joined {
             let Step::Event(shape) = next else { return Verdict::Alone };
             doubt.quotes.pass(&bytes[doubt.bytes..doubt.bytes + shape.end]);
             doubt.bytes += shape.end;
-            if shape.has_inner_end && !doubt.quotes.is_open() {
+            if (shape.has_inner_end || first.is_cut) && !doubt.quotes.is_open() {
                 return Verdict::With(doubt.steps);
             }
             let is_servers = shape.quotes.is_open() && !shape.has_inner_end;

@@ -139,7 +139,8 @@ impl<T> Order<T> {
     #[allow(clippy::should_implement_trait)] // it ends, and goes on when more is handed in
     pub fn next(&mut self) -> Option<Ordered<T>> {
         let first = self.held.peek()?;
-        let is_due = self.is_finished || first.times.order_us.saturating_add(self.limits.window_us) <= self.now_us;
+        let is_due =
+            self.is_finished || first.times.order_us.saturating_add(self.limits.window_us) <= self.now_us;
         let is_full = self.held.len() > self.limits.events_max || self.bytes > self.limits.bytes_max;
         if !is_due && !is_full {
             return None;

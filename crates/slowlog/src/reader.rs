@@ -25,11 +25,7 @@ pub struct Limits {
 impl Default for Limits {
     /// 64 MiB, as MySQL's max_allowed_packet; 1 MiB; 64 KiB.
     fn default() -> Self {
-        Self {
-            event_bytes_max: 64 << 20,
-            head_bytes_max: 1 << 20,
-            doubt_bytes_max: 64 << 10,
-        }
+        Self { event_bytes_max: 64 << 20, head_bytes_max: 1 << 20, doubt_bytes_max: 64 << 10 }
     }
 }
 

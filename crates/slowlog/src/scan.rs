@@ -242,7 +242,9 @@ impl Scan {
             if line.starts_with(b"#") {
                 let begins = match seen {
                     HeadLines { is_ended: true, .. } => entry(left),
-                    HeadLines { user: true, .. } | HeadLines { plain: Some(_), .. } if self.at > 0 => long_form(left),
+                    HeadLines { user: true, .. } | HeadLines { plain: Some(_), .. } if self.at > 0 => {
+                        long_form(left)
+                    }
                     _ => Begins::No,
                 };
                 match begins {

@@ -195,7 +195,9 @@ impl SpliceInto for [u8] {
 #[test]
 fn a_broken_quote_costs_no_other_entry() {
     let sound = old("SELECT 1") + &old("SELECT 'a', \"b\"");
-    for broken in ["SELECT 'O'Brien'", "SELECT 'a\\'", "SELECT \"", "SELECT /*", "SELECT `", "SELECT 'a\nb'c'"] {
+    for broken in
+        ["SELECT 'O'Brien'", "SELECT 'a\\'", "SELECT \"", "SELECT /*", "SELECT `", "SELECT 'a\nb'c'"]
+    {
         // Once, twice in a row, and again after others.
         let broken = old(broken);
         let log = broken.clone() + &sound + &broken + &broken + &sound + &broken;
@@ -209,7 +211,8 @@ fn a_broken_quote_costs_no_other_entry() {
 
 #[test]
 fn logs_in_strings_are_strings() {
-    let quoted = old("SELECT 1") + &old("SELECT 2") + &old("SELECT 'a'").replace('\'', "''") + &old("SELECT 3");
+    let quoted =
+        old("SELECT 1") + &old("SELECT 2") + &old("SELECT 'a'").replace('\'', "''") + &old("SELECT 3");
     for insert in [
         format!("INSERT INTO note VALUES ('x;\n{quoted}')"),
         format!("INSERT INTO note VALUES (\"x;\n{quoted}\", 'y;\n{quoted}', 5)"),

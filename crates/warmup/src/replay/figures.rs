@@ -83,9 +83,8 @@ impl Figures {
         self.done(ended_us);
     }
 
-    /// `quoted`: so many texts in it look like entries.
-    pub(crate) fn judged(&self, verdict: Disposition, quoted: usize) {
-        self.verdicts[verdict.index()].fetch_add(1 + quoted as u64, Relaxed);
+    pub(crate) fn judged(&self, verdict: Disposition) {
+        self.verdicts[verdict.index()].fetch_add(1, Relaxed);
     }
 
     pub(super) fn read(&self, counts: Counts, clock: &LogClock) {
@@ -106,7 +105,10 @@ impl Figures {
         let verdicts = Disposition::ALL.into_iter().filter(|verdict| *verdict != Disposition::Replayed);
         verdicts
             .map(|verdict| (verdict.words(), self.of(verdict)))
-            .chain([("longer than an entry may be", counts.too_long), ("cut off in their head", counts.heads)])
+            .chain([
+                ("longer than an entry may be", counts.too_long),
+                ("cut off in their head", counts.heads),
+            ])
             .filter(|(_, count)| *count > 0)
             .collect()
     }
@@ -130,13 +132,22 @@ impl Figures {
         lines.extend(errors.iter().map(|(class, count)| format!("{count} failed: {class}")));
         let state_errors = self.state_errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
         lines.extend(state_errors.iter().map(|(class, count)| {
-            format!("{count} settings of sessions were refused, most likely as where they were recorded: {class}")
+            format!(
+                "{count} settings of sessions were refused, most likely as where they were recorded: {class}"
+            )
         }));
         for (count, words) in [
             (log.counts.unparsed_bytes, "bytes of the log are no entry"),
+            (log.counts.quoted, "texts in strings look like entries"),
             (self.dropped_bytes.load(Relaxed), "bytes were left out by the streamer"),
-            (log.corrected, "entries have times that cannot be true; they count as run when they were written"),
-            (log.jumps, "times the log's clock jumps (a pause of more than an hour, or a clock that was set); nobody waits for that"),
+            (
+                log.corrected,
+                "entries have times that cannot be true; they count as run when they were written",
+            ),
+            (
+                log.jumps,
+                "times the log's clock jumps (a pause of more than an hour, or a clock that was set); nobody waits for that",
+            ),
         ] {
             if count > 0 {
                 lines.push(format!("{count} {words}"));

@@ -32,7 +32,7 @@ impl Disposition {
         match self {
             Disposition::Replayed => "replayed",
             Disposition::NoSql => "without SQL",
-            Disposition::Uncertain => "cut off, or with what looks like entries in it",
+            Disposition::Uncertain => "cut off, or with entries in a string",
             Disposition::State => "for how reads are meant",
             Disposition::SessionOnly => "session only",
             Disposition::SkippedUser => "of accounts that are left out",

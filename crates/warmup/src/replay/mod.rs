@@ -194,7 +194,7 @@ impl Replay {
             let connection = event.connection.unwrap_or(0);
             let state = self.states.of(connection);
             let verdict = guard::judge(&event, &self.settings.skipped_users, state.modes);
-            self.figures.judged(verdict, event.quoted);
+            self.figures.judged(verdict);
             let job = match (verdict, event.sql()) {
                 (Disposition::Replayed, _) => Job::of(&event, state.texts),
                 (Disposition::State, Some(sql)) => {

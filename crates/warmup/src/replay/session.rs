@@ -101,8 +101,10 @@ impl Session {
         let figures = Arc::clone(&self.figures);
         let open = self.connected().await?;
         if !Arc::ptr_eq(&open.state, &job.state) && open.state != job.state {
-            state::apply(&mut open.link, &open.state, &job.state, limit, |error| figures.state_refused(error))
-                .await?;
+            state::apply(&mut open.link, &open.state, &job.state, limit, |error| {
+                figures.state_refused(error)
+            })
+            .await?;
         }
         open.state = Arc::clone(&job.state);
         if let Some(schema) = &job.schema

@@ -135,7 +135,7 @@ impl Session {
 
     async fn read(&mut self, read: &Finished) {
         let verdict = self.judge(read);
-        self.figures.judged(verdict, 0);
+        self.figures.judged(verdict);
         if verdict != Disposition::Replayed {
             return;
         }
@@ -189,7 +189,8 @@ impl Session {
         if !Arc::ptr_eq(&open.state, &read.state) {
             if open.state != read.state {
                 let (has, wanted) = (&open.state.statements, &read.state.statements);
-                state::apply(&mut open.link, has, wanted, limit, |error| figures.state_refused(error)).await?;
+                state::apply(&mut open.link, has, wanted, limit, |error| figures.state_refused(error))
+                    .await?;
             }
             open.state = Arc::clone(&read.state);
         }
