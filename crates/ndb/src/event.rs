@@ -16,11 +16,11 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// From `mysql-9.7.4 ndb-9.7.4`, `mysql-5.1.35 ndb-7.0.7`, `version 5.1.16` or `5.1.16`.
+    /// From `mysql-9.7.4 ndb-9.7.4`, `mysql-5.1.35 ndb-7.0.7`, `version 5.1.16`, `Version 5.1.16 (beta)` or `5.1.16`.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let number = match text.rsplit_once("ndb-") {
             Some((_, after)) => after,
-            None => text.trim_start_matches("mysql-").trim_start_matches("version").trim_start(),
+            None => text.trim_start_matches(|char: char| !char.is_ascii_digit()),
         };
         let mut parts = number.splitn(3, '.');
         let mut next = || {

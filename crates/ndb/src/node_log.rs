@@ -92,8 +92,8 @@ fn said(text: &str) -> Option<Said> {
         return Some(Said::KeepGci(number(rest)?.0));
     }
     // `Version 5.1.16 (beta) --`, `mysql-5.1.35 ndb-7.0.7 --`, as the second line of a start.
-    if let Some(version) = text.strip_suffix(" --").and_then(Version::of) {
-        return Some(Said::Version(version));
+    if text.ends_with(" --") && (text.starts_with("Version ") || text.starts_with("mysql-")) {
+        return Some(Said::Version(Version::of(text)?));
     }
     // 9.x: `LDM instance 1: Restored T13F0 LCP 200230 rows, ...` for each fragment.
     if let Some((_, rest)) = text.split_once(": Restored T") {
