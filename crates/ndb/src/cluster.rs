@@ -131,7 +131,7 @@ impl<T> Log<T> {
 
     /// A line without a head belongs to the entry before it; old data nodes also print such lines of their own.
     fn untimed(&mut self, line: &str) {
-        self.is_timeless |= Entry::names_writer(line);
+        self.is_timeless |= Entry::has_writer(line);
         if let Some(time) = self.reached {
             self.continued += 1;
             self.keep(time, line.trim());

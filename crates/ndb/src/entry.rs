@@ -42,9 +42,12 @@ impl<'a> Entry<'a> {
         (level.split_whitespace().count() == 1).then_some(Self { time, writer, text })
     }
 
-    /// Whether a line names a writer: one without a head is then an entry without its time.
-    pub fn names_writer(line: &str) -> bool {
-        WRITERS.iter().any(|(name, _)| line.contains(name))
+    /// Whether a line that is no entry has a writer between other words: an entry whose time has another form. Not a `[ndbd]` alone, which
+    /// heads a section of config.ini.
+    pub fn has_writer(line: &str) -> bool {
+        let is_between =
+            |(before, after): (&str, &str)| !before.trim().is_empty() && !after.trim().is_empty();
+        WRITERS.iter().any(|(name, _)| line.split_once(name).is_some_and(is_between))
     }
 }
 

@@ -307,7 +307,8 @@ impl Folding {
         }
     }
 
-    /// Adds a checkpoint that was started to the nodes that are away or starting. By the order of the lines: times of whole seconds tell less.
+    /// Adds a checkpoint that was started to the nodes that are away or starting, by the order of the lines: times of whole seconds tell
+    /// less.
     fn count_checkpoint(&mut self, id: u64) {
         for at in self.newest.values() {
             if let Some(restart) = self.restarts.get_mut(*at).filter(|restart| restart.started.is_none()) {

@@ -2,10 +2,10 @@
 //!
 //! The rule is of 5.1: at each local checkpoint that starts without a node, the master's DBDIH block counts one more missed checkpoint for
 //! that node, and at the third the node's state is taken over from another node, which is a full copy (`Dbdih::setLcpActiveStatusStart`;
-//! the states `NS_ActiveMissed_1` and `_2`). Before 5.1 a restarted node copied everything, however little it had missed. The sources of 7.x set `NS_ActiveMissed_1` regardless of how many are missed. Since 7.6.4
-//! checkpoints are partial (release notes of 2018-01-31): each writes what changed and a share of the rest, and a node restores its own,
-//! however old, runs its redo log, and fetches the rows that changed since. Recordings of 9.7.4 show a restore from disk after eleven
-//! missed checkpoints.
+//! the states `NS_ActiveMissed_1` and `_2`). Before 5.1 a restarted node copied everything, however little it had missed. The sources of
+//! 7.x set `NS_ActiveMissed_1` regardless of how many are missed. Since 7.6.4 checkpoints are partial (release notes of 2018-01-31): each
+//! writes what changed and a share of the rest, and a node restores its own, however old, runs its redo log, and fetches the rows that
+//! changed since. Recordings of 9.7.4 show a restore from disk after eleven missed checkpoints.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! One restart as each version writes it, and every recording: the same is found however the input is cut into pieces, and with either line end.
+//! One restart as each version writes it, and every recording: the same is found however the input is cut into pieces, and with either
+//! line end.
 //!
 //! `field/restart_5_1.log` is a log of 5.1: a node is away for four checkpoints and takes part in the one that starts while it starts. The
 //! forms differ in what the sources of EventLogger and LogHandler, and logs in public manuals, show: the writer's name, the version's
@@ -371,6 +372,8 @@ fn times_without_a_year_are_refused_in_words() {
     let wrong = story(&system_log, Window::default()).unwrap_err();
     assert!(matches!(wrong, Wrong::NoTime(_)), "{wrong:?}");
     assert!(wrong.to_string().contains("no years"), "{wrong}");
+    let config = "[ndb_mgmd]\nHostName=127.0.0.1\n[ndbd]\nHostName=127.0.0.1\n";
+    assert_eq!(story(config, Window::default()).unwrap_err(), Wrong::NoLog("[ndb_mgmd]".into()));
 }
 
 /// As /dev/zero, or `yes`: it is refused after little, and keeps little.
