@@ -16,11 +16,11 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// From `mysql-9.7.4 ndb-9.7.4`, `mysql-5.1.35 ndb-7.0.7`, `version 5.1.16` or `5.1.16`.
+    /// From `mysql-9.7.4 ndb-9.7.4`, `mysql-5.1.35 ndb-7.0.7`, `version 5.1.16`, `Version 5.1.16 (beta)` or `5.1.16`.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let number = match text.rsplit_once("ndb-") {
             Some((_, after)) => after,
-            None => text.trim_start_matches("mysql-").trim_start_matches("version").trim_start(),
+            None => text.trim_start_matches(|char: char| !char.is_ascii_digit()),
         };
         let mut parts = number.splitn(3, '.');
         let mut next = || {
@@ -109,6 +109,9 @@ pub(crate) enum Event {
     StopAsked {
         node: Node,
     },
+    StopAborted {
+        node: Node,
+    },
     /// The process has ended; `why` is the reason of a forced shutdown.
     ProcessEnded {
         node: Node,
@@ -135,6 +138,10 @@ pub(crate) enum Event {
     NodeId {
         node: Node,
     },
+    /// A node id is given out to a program of any kind.
+    Reserved {
+        node: Node,
+    },
     ApiNode {
         node: Node,
     },
@@ -147,8 +154,13 @@ pub(crate) enum Event {
         phase: u32,
         start: Option<Start>,
     },
-    MetadataCopied {
+    Begins {
         node: Node,
+        version: Option<Version>,
+    },
+    Runs {
+        node: Node,
+        version: Option<Version>,
     },
     DataBegins {
         node: Node,
@@ -211,20 +223,23 @@ pub(crate) fn number_after<'a>(text: &'a str, label: &str) -> Option<(u64, &'a s
     number(rest.trim_start())
 }
 
+/// No node's id is above 255.
 fn node(text: &str) -> Option<(Node, &str)> {
     let (id, rest) = number(text)?;
-    Some((Node::try_from(id).ok()?, rest))
+    Some((u8::try_from(id).ok()?.into(), rest))
 }
 
 fn node_after<'a>(text: &'a str, label: &str) -> Option<(Node, &'a str)> {
-    let (id, rest) = number_after(text, label)?;
-    Some((Node::try_from(id).ok()?, rest))
+    let (_, rest) = text.split_once(label)?;
+    node(rest.trim_start())
 }
 
 /// Parses the text of an entry; `Node 49: ` at its beginning names the reporting node.
 pub(crate) fn of(text: &str) -> Option<Event> {
-    let reported =
-        text.strip_prefix("Node ").and_then(node).and_then(|(id, rest)| Some((id, rest.strip_prefix(": ")?)));
+    let reported = text
+        .strip_prefix("Node ")
+        .and_then(|rest| node(rest.trim_start()))
+        .and_then(|(id, rest)| Some((id, rest.trim_start().strip_prefix(':')?.trim_start())));
     match reported {
         Some((reporter, text)) => of_node(reporter, text),
         None => of_management(text),
@@ -232,7 +247,7 @@ pub(crate) fn of(text: &str) -> Option<Event> {
 }
 
 fn of_management(text: &str) -> Option<Event> {
-    // The line of 8.0 and later; the line of 5.1 follows below.
+    // The line of 8.0 and later; the line of 5.0 and 5.1, which names no kind of program, follows below.
     if let Some((id, rest)) = text.strip_prefix("Nodeid ").and_then(node) {
         return match rest {
             rest if rest.starts_with(" allocated for NDB") => Some(Event::NodeId { node: id }),
@@ -241,7 +256,7 @@ fn of_management(text: &str) -> Option<Event> {
         };
     }
     let (id, rest) = node_after(text, "Mgmt server state: nodeid ")?;
-    rest.starts_with(" reserved").then_some(Event::NodeId { node: id })
+    rest.starts_with(" reserved").then_some(Event::Reserved { node: id })
 }
 
 fn of_node(reporter: Node, text: &str) -> Option<Event> {
@@ -269,6 +284,9 @@ fn of_node(reporter: Node, text: &str) -> Option<Event> {
         let (id, rest) = node(rest)?;
         return Some(Event::Using { node: id, start: Start::of(rest.strip_prefix(" using ")?)? });
     }
+    if let Some(rest) = text.strip_prefix("Start initiated (") {
+        return Some(Event::Begins { node: reporter, version: Version::of(rest) });
+    }
     if let Some(rest) = text.strip_prefix("Started (") {
         return Some(Event::Started { node: reporter, version: Version::of(rest) });
     }
@@ -276,8 +294,11 @@ fn of_node(reporter: Node, text: &str) -> Option<Event> {
 }
 
 fn of_failure(reporter: Node, text: &str) -> Option<Event> {
-    if text == "Node shutdown initiated" {
+    if text == "Node shutdown initiated" || text == "Cluster shutdown initiated" {
         return Some(Event::StopAsked { node: reporter });
+    }
+    if text == "Node shutdown aborted" {
+        return Some(Event::StopAborted { node: reporter });
     }
     if text.starts_with("Node shutdown completed") {
         return Some(Event::ProcessEnded { node: reporter, why: None });
@@ -297,24 +318,17 @@ fn of_failure(reporter: Node, text: &str) -> Option<Event> {
         rest if rest.starts_with(" has failed") => Some(Event::Failed { reporter, node: id }),
         rest if rest.starts_with(" missed heartbeat") => Some(Event::Silent { node: id }),
         rest if rest.starts_with(" declared dead") => Some(Event::DeclaredDead { node: id }),
-        _ => None,
+        // `Node 2: Node 3: API version 5.1.16`, `API mysql-5.1.35 ndb-7.0.7`: what another node runs.
+        rest => Some(Event::Runs { node: id, version: Version::of(rest.strip_prefix(": API ")?) }),
     }
 }
 
 fn of_data(reporter: Node, text: &str) -> Option<Event> {
-    if let Some(rest) = text.strip_prefix("Node restart ") {
-        // The node's id is at the end; 5.1 omits it where the node itself reports.
-        let id = rest.rsplit_once("to Node ").and_then(|(_, id)| node(id)).map_or(reporter, |(id, _)| id);
-        return match rest {
-            rest if rest.starts_with("completed copy of d") => Some(Event::MetadataCopied { node: id }),
-            rest if rest.starts_with("starting to copy the fragments") => {
-                Some(Event::DataBegins { node: id })
-            }
-            rest if rest.starts_with("completed copying the fragments") => {
-                Some(Event::DataCompleted { node: id })
-            }
-            _ => None,
-        };
+    if let Some(rest) = text.strip_prefix("Node restart starting to copy the fragments to Node ") {
+        return Some(Event::DataBegins { node: node(rest)?.0 });
+    }
+    if let Some(rest) = text.strip_prefix("Node restart completed copying the fragments to Node ") {
+        return Some(Event::DataCompleted { node: node(rest)?.0 });
     }
     if let Some((id, _)) = text.strip_prefix("Node Start completed restore of LCP id: ").and_then(number) {
         return Some(Event::RestoredLcp { node: reporter, id });

@@ -1,6 +1,6 @@
 //! Reads NDB Cluster's logs and `ndbinfo.restart_info`: which node restarted when, where its data came from, and how long each part took.
 //!
-//! Text in, findings out; no I/O. The formats are those of NDB 5.1 to 9.x.
+//! Text in, findings out; no I/O. The formats are those of NDB 4.1 to 9.x.
 //!
 //! ```text
 //!   pieces --Lines--> entry::Entry --event::of--> Event --restart::Story--> Restart, Checkpoint

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Log, Window};
 use crate::entry::Writer;
-use crate::event::{Start, number, number_after};
+use crate::event::{Start, Version, number, number_after};
 use crate::restart::Restart;
 use crate::time::Moment;
 use crate::wrong::{Note, Wrong};
@@ -19,11 +19,12 @@ pub struct NodeLog(Log<Said>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Begins { node: u32 },
+    Version(Version),
     Start(Start),
     AskedGci(u64),
     Restorable(bool),
     Restored { from_lcp: u64, by_copy: u64 },
-    RestoredTable,
+    RestoredTable { rows: u64 },
     KeepGci(u64),
 }
 
@@ -34,6 +35,8 @@ pub struct OwnStart {
     pub node: u32,
     /// The time of the start's first line.
     pub began: Moment,
+    /// The version that starts.
+    pub version: Option<Version>,
     /// How it starts.
     pub start: Option<Start>,
     /// The global checkpoint up to which it has its own data; 0: it has none.
@@ -44,8 +47,10 @@ pub struct OwnStart {
     pub from_lcp: Option<u64>,
     /// Fragments copied whole from another node, the sum of all threads.
     pub by_copy: Option<u64>,
-    /// Log lines about tables or fragments whose rows the RESTORE block has read from disk.
+    /// Log lines about tables or fragments of which the RESTORE block has read rows from disk.
     pub restore_lines: u64,
+    /// Such lines with 0 rows: nothing was in its checkpoint, or nothing was taken from it.
+    pub empty_restore_lines: u64,
     /// The global checkpoint from which its redo log is run, where checkpoints continued without it.
     pub keep_gci: Option<u64>,
 }
@@ -86,10 +91,18 @@ fn said(text: &str) -> Option<Said> {
     if let Some(rest) = text.strip_prefix("GSN_START_RECREQ keepGci: ") {
         return Some(Said::KeepGci(number(rest)?.0));
     }
-    // 9.x: one line for each fragment. 5.1: lines of the RESTORE block, without a time.
-    let is_new = text.contains(": Restored T") && text.contains(" LCP ");
-    let is_old = text.strip_prefix("RESTORE table: ").is_some_and(|rest| rest.ends_with(" rows applied"));
-    (is_new || is_old).then_some(Said::RestoredTable)
+    // `Version 5.1.16 (beta) --`, `mysql-5.1.35 ndb-7.0.7 --`, as the second line of a start.
+    if text.ends_with(" --") && (text.starts_with("Version ") || text.starts_with("mysql-")) {
+        return Some(Said::Version(Version::of(text)?));
+    }
+    // 9.x: `LDM instance 1: Restored T13F0 LCP 200230 rows, ...` for each fragment.
+    if let Some((_, rest)) = text.split_once(": Restored T") {
+        return Some(Said::RestoredTable { rows: number_after(rest, " LCP ")?.0 });
+    }
+    // 5.1: `RESTORE table: 5 500000 rows applied`, without a time.
+    let (_, rest) = number(text.strip_prefix("RESTORE table: ")?)?;
+    let (rows, rest) = number(rest.trim_start())?;
+    (rest == " rows applied").then_some(Said::RestoredTable { rows })
 }
 
 impl NodeLog {
@@ -99,9 +112,9 @@ impl NodeLog {
         Self(Log::new(Writer::DataNode, said, window))
     }
 
-    /// Reads the next piece; pieces may be cut anywhere.
-    pub fn feed(&mut self, piece: &[u8]) {
-        self.0.feed(piece);
+    /// Reads the next piece; pieces may be cut anywhere. Returns whether it makes sense to read on.
+    pub fn feed(&mut self, piece: &[u8]) -> bool {
+        self.0.feed(piece)
     }
 
     /// Ends the input and returns the starts.
@@ -123,18 +136,21 @@ fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &Said) {
         starts.push(OwnStart {
             node,
             began: time,
+            version: None,
             start: None,
             asked_gci: None,
             is_restorable: None,
             from_lcp: None,
             by_copy: None,
             restore_lines: 0,
+            empty_restore_lines: 0,
             keep_gci: None,
         });
     }
     let Some(own) = starts.last_mut() else { return };
     match *said {
         Said::Begins { .. } => {}
+        Said::Version(version) => own.version = own.version.or(Some(version)),
         Said::Start(start) => own.start = Some(start),
         Said::AskedGci(gci) => own.asked_gci = Some(gci),
         Said::Restorable(is) => own.is_restorable = Some(is),
@@ -142,7 +158,8 @@ fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &Said) {
             own.from_lcp = Some(own.from_lcp.unwrap_or(0).saturating_add(from_lcp));
             own.by_copy = Some(own.by_copy.unwrap_or(0).saturating_add(by_copy));
         }
-        Said::RestoredTable => own.restore_lines += 1,
+        Said::RestoredTable { rows: 0 } => own.empty_restore_lines += 1,
+        Said::RestoredTable { .. } => own.restore_lines += 1,
         Said::KeepGci(gci) => own.keep_gci = Some(gci),
     }
 }

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cluster::Found;
 use crate::event::{Event, Node, Start, Step, Version};
 use crate::time::Moment;
-use crate::wrong::Note;
+use crate::wrong::{Note, Wrong};
+
+/// The limit of restarts in one log.
+const RESTARTS_MAX: usize = 10_000;
 
 /// All restarts and checkpoints of a cluster log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,10 +69,10 @@ pub struct Restart {
     pub handled: Option<Moment>,
     /// It was given its node id again: the process runs.
     pub node_id: Option<Moment>,
+    /// The first line of its start: the one with its node id, unless that is missing.
+    pub begun: Option<Moment>,
     /// It was included in the heartbeat protocol.
     pub heartbeat: Option<Moment>,
-    /// The last line about a copy of dictionary or distribution.
-    pub metadata: Option<Moment>,
     /// Restoring or copying the data begins.
     pub data: Option<Moment>,
     /// Fragments are restored or copied; undo of disk data and redo begin.
@@ -108,15 +111,20 @@ pub struct Restart {
     pub bytes_fetched: Option<u64>,
     /// The number of the checkpoint in which it first takes part again.
     pub own_lcp: Option<u64>,
-    /// Checkpoints started between its failure and its node id.
+    /// Checkpoints started between its failure and the first line of its start.
     pub lcps_absent: Vec<u64>,
-    /// Checkpoints started from its node id until `Started`, its own among them.
+    /// Checkpoints started from then until `Started`, its own among them.
     pub lcps_starting: Vec<u64>,
-    /// Checkpoints started since its failure without it: those before its own, or before its data was complete; all of them where the log
-    /// shows neither.
+    /// Checkpoints that the log shows to have been started without it: those while it was absent, and those before its own, or before its
+    /// data was complete.
     pub lcps_missed: usize,
+    /// At most so many were; more than `lcps_missed` where the log shows neither its own checkpoint nor when its data was complete. `None`
+    /// where the log begins after its failure, or ends while it is away.
+    pub lcps_missed_max: Option<usize>,
     /// The version that it runs.
     pub version: Option<Version>,
+    /// How many of `lcps_starting` came before its data was complete.
+    lcps_incomplete: Option<usize>,
     reporters: BTreeSet<(Node, bool)>,
 }
 
@@ -152,7 +160,7 @@ impl Restart {
 
     /// Whether the log has any line about a start.
     pub fn has_begun(&self) -> bool {
-        self.node_id.is_some() || self.heartbeat.is_some() || !self.phases.is_empty() || self.start.is_some()
+        self.begun.is_some()
     }
 
     /// Its completed parts in order. Parts that the log does not separate are one part.
@@ -160,7 +168,7 @@ impl Restart {
         let marks = [
             ("failure", self.failed),
             ("absent", self.handled),
-            ("boot", self.node_id),
+            ("boot", self.node_id.or(self.begun)),
             // In older logs the end of phase 1 shows that the node is in the cluster.
             ("metadata", self.heartbeat.or_else(|| self.phases.get(&1).copied())),
             ("restore or copy", self.data),
@@ -180,9 +188,26 @@ impl Restart {
         ended.filter(|part| !part.name.is_empty()).collect()
     }
 
+    /// Counts the checkpoints without it, once all of its lines are known.
+    fn count_missed(&mut self) {
+        let (absent, starting) = (self.lcps_absent.len(), self.lcps_starting.len());
+        let incomplete = match self.own_lcp {
+            Some(own) => Some(self.lcps_starting.iter().filter(|id| **id < own).count()),
+            None => self.lcps_incomplete,
+        };
+        let incomplete_max = match incomplete {
+            // One of them was its own: without that, it is not started.
+            None if self.started.is_some() => Some(starting.saturating_sub(1)),
+            None if self.failed_again.is_some() => Some(starting),
+            known => known,
+        };
+        self.lcps_missed = absent + incomplete.unwrap_or(0);
+        self.lcps_missed_max = incomplete_max.filter(|_| self.failed.is_some()).map(|max| absent + max);
+    }
+
     /// The last known time of it.
     pub fn last(&self) -> Option<Moment> {
-        [self.failed_again, self.started, self.handover, self.heartbeat, self.node_id, self.failed]
+        [self.failed_again, self.started, self.handover, self.heartbeat, self.begun, self.failed]
             .into_iter()
             .flatten()
             .max()
@@ -209,40 +234,29 @@ struct Folding {
     before: BTreeMap<Node, Restart>,
     checkpoints: Vec<Checkpoint>,
     api: BTreeSet<Node>,
-    version: Option<Version>,
+    /// Of all `Started` lines.
+    versions: BTreeSet<Version>,
 }
 
 impl Story {
-    pub(crate) fn of(found: Found<Event>) -> Self {
+    pub(crate) fn of(found: Found<Event>) -> Result<Self, Wrong> {
         let mut folding = Folding::default();
         for (time, event) in found.kept {
             folding.take(time, event);
+            if folding.restarts.len() > RESTARTS_MAX {
+                return Err(Wrong::TooMuch);
+            }
         }
-        let Folding { mut restarts, checkpoints, api, version, .. } = folding;
+        let Folding { mut restarts, checkpoints, api, versions, .. } = folding;
         restarts.retain(|restart| !api.contains(&restart.node) || restart.has_begun());
+        let version = versions.last().copied();
         for restart in &mut restarts {
-            count_checkpoints(restart, &checkpoints, found.last);
-            restart.version = restart.version.or(version);
+            restart.count_missed();
+            // A node whose own lines name none runs what the others run, if they all run the same.
+            restart.version = restart.version.or(version.filter(|_| versions.len() == 1));
         }
-        restarts.sort_by_key(|restart| restart.failed.or(restart.node_id).or(restart.last()));
-        Self { restarts, checkpoints, version, first: found.first, last: found.last, notes: found.notes }
-    }
-}
-
-fn count_checkpoints(restart: &mut Restart, checkpoints: &[Checkpoint], end: Moment) {
-    let Some(from) = restart.failed.or(restart.node_id) else { return };
-    let until = restart.started.or(restart.failed_again).unwrap_or(end);
-    for checkpoint in checkpoints.iter().filter(|c| c.started >= from && c.started <= until) {
-        let is_starting =
-            restart.node_id.or(restart.heartbeat).is_some_and(|begun| checkpoint.started >= begun);
-        let ids = if is_starting { &mut restart.lcps_starting } else { &mut restart.lcps_absent };
-        ids.push(checkpoint.id);
-        let has_part = match (restart.own_lcp, restart.wait_lcp) {
-            (Some(own), _) => checkpoint.id >= own,
-            (None, Some(complete)) => checkpoint.started >= complete,
-            (None, None) => false,
-        };
-        restart.lcps_missed += usize::from(!has_part);
+        restarts.sort_by_key(|restart| restart.failed.or(restart.begun).or(restart.last()));
+        Ok(Self { restarts, checkpoints, version, first: found.first, last: found.last, notes: found.notes })
     }
 }
 
@@ -256,6 +270,7 @@ impl Folding {
                 let is_known = self.checkpoints.last().is_some_and(|last| last.id == id);
                 if !is_known {
                     self.checkpoints.push(Checkpoint { id, started: time, completed: None, bytes: 0 });
+                    self.count_checkpoint(id);
                 }
             }
             Event::LcpCompleted { id } => {
@@ -271,6 +286,15 @@ impl Folding {
             Event::Failed { reporter, node } => self.failed(time, node, (reporter, false)),
             Event::Status { reporter, node, step: Step::Failed } => self.failed(time, node, (reporter, true)),
             Event::StopAsked { node } => first(&mut self.ahead(node).stop_asked, time),
+            Event::StopAborted { node } => self.ahead(node).stop_asked = None,
+            // It is a data node's if one has failed, or will report its start.
+            Event::Reserved { node } if self.begun(node).is_some() => {
+                self.of_restart(time, Event::NodeId { node });
+            }
+            Event::Reserved { node } => {
+                let ahead = self.ahead(node);
+                (ahead.node_id, ahead.begun) = (Some(time), Some(time));
+            }
             Event::Silent { node } => first(&mut self.ahead(node).silent_since, time),
             Event::DeclaredDead { node } => first(&mut self.ahead(node).declared_dead, time),
             Event::ProcessEnded { node, why } => {
@@ -280,6 +304,18 @@ impl Folding {
                 }
             }
             other => self.of_restart(time, other),
+        }
+    }
+
+    /// Adds a checkpoint that was started to the nodes that are away or starting, by the order of the lines: times of whole seconds tell
+    /// less.
+    fn count_checkpoint(&mut self, id: u64) {
+        for at in self.newest.values() {
+            if let Some(restart) = self.restarts.get_mut(*at).filter(|restart| restart.started.is_none()) {
+                let ids =
+                    if restart.has_begun() { &mut restart.lcps_starting } else { &mut restart.lcps_absent };
+                ids.push(id);
+            }
         }
     }
 
@@ -315,7 +351,9 @@ impl Folding {
             first(&mut open.failed_again, time);
         }
         let ahead = self.before.remove(&node).unwrap_or_default();
-        let restart = Restart { node, failed: Some(time), reporters: BTreeSet::from([reporter]), ..ahead };
+        // A node id from before the failure is not that of the start after it.
+        let reporters = BTreeSet::from([reporter]);
+        let restart = Restart { node, failed: Some(time), node_id: None, begun: None, reporters, ..ahead };
         self.newest.insert(node, self.restarts.len());
         self.restarts.push(restart);
     }
@@ -345,7 +383,19 @@ impl Folding {
         match event {
             Event::NodeId { node } | Event::Status { node, step: Step::NodeId, .. } => {
                 if let Some(restart) = self.open(node) {
+                    first(&mut restart.begun, time);
                     first(&mut restart.node_id, time);
+                }
+            }
+            Event::Begins { node, version } => {
+                if let Some(restart) = self.open(node) {
+                    first(&mut restart.begun, time);
+                    restart.version = version;
+                }
+            }
+            Event::Runs { node, version } => {
+                if let Some(restart) = self.begun(node).filter(|restart| restart.has_begun()) {
+                    restart.version = version.or(restart.version);
                 }
             }
             Event::FailureHandled { node } => {
@@ -360,11 +410,13 @@ impl Folding {
             }
             Event::Using { node, start } => {
                 if let Some(restart) = self.open(node) {
+                    first(&mut restart.begun, time);
                     restart.start = Some(start);
                 }
             }
             Event::Phase { node, phase, start } => {
                 if let Some(restart) = self.open(node) {
+                    first(&mut restart.begun, time);
                     restart.phases.entry(phase).or_insert(time);
                     restart.start = restart.start.or(start);
                     // Without `NR Status` lines, the end of phase 5 is the end of the checkpoint.
@@ -374,10 +426,10 @@ impl Folding {
                 }
             }
             Event::Started { node, version } => {
-                self.version = self.version.max(version);
+                self.versions.extend(version);
                 if let Some(restart) = self.begun(node).filter(|restart| restart.has_begun()) {
                     first(&mut restart.started, time);
-                    restart.version = version;
+                    restart.version = version.or(restart.version);
                 }
             }
             other => self.of_data(time, other),
@@ -385,8 +437,7 @@ impl Folding {
     }
 
     fn of_data(&mut self, time: Moment, event: Event) {
-        let (Event::MetadataCopied { node }
-        | Event::DataBegins { node }
+        let (Event::DataBegins { node }
         | Event::DataCompleted { node }
         | Event::FragmentCopied { node }
         | Event::RestoredLcp { node, .. }
@@ -399,9 +450,11 @@ impl Folding {
         };
         let Some(restart) = self.begun(node) else { return };
         match event {
-            Event::MetadataCopied { .. } => restart.metadata = Some(time),
             Event::DataBegins { .. } => first(&mut restart.data, time),
-            Event::DataCompleted { .. } => first(&mut restart.wait_lcp, time),
+            Event::DataCompleted { .. } => {
+                first(&mut restart.wait_lcp, time);
+                restart.lcps_incomplete.get_or_insert(restart.lcps_starting.len());
+            }
             Event::FragmentCopied { .. } => restart.fragments_copied += 1,
             Event::RestoredLcp { id, .. } => restart.restored_lcp = Some(id),
             Event::RestoredFragments { fragments, rows, .. } => {
@@ -428,7 +481,10 @@ impl Folding {
 fn status(restart: &mut Restart, step: Step, time: Moment) {
     let slot = match step {
         Step::Handled => &mut restart.handled,
-        Step::Heartbeat => &mut restart.heartbeat,
+        Step::Heartbeat => {
+            first(&mut restart.begun, time);
+            &mut restart.heartbeat
+        }
         Step::Restore => &mut restart.data,
         Step::Redo => &mut restart.redo,
         Step::Index => &mut restart.index,
@@ -436,6 +492,7 @@ fn status(restart: &mut Restart, step: Step, time: Moment) {
         Step::WaitLcp => {
             // The data is complete some time before, when the node has written a checkpoint for itself.
             restart.wait_lcp = None;
+            restart.lcps_incomplete = Some(restart.lcps_starting.len());
             &mut restart.wait_lcp
         }
         Step::Handover => {

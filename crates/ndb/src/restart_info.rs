@@ -9,6 +9,9 @@ use crate::wrong::Wrong;
 /// The greatest difference, in seconds, between a log's time and the table's whole seconds, which are truncated.
 const APART_S: u64 = 1;
 
+/// The limit of the rows that are kept.
+const ROWS_MAX: usize = 10_000;
+
 /// The columns with the times of the parts of a restart, in their order. `secs_for_local_recovery` contains the four after it.
 pub const TIMES: [&str; 19] = [
     "secs_to_complete_node_failure",
@@ -85,15 +88,20 @@ pub struct Table {
     columns: BTreeMap<String, usize>,
     /// For each node: its rows of completed restarts, without duplicates, and its newest row.
     rows: BTreeMap<u32, Vec<Row>>,
+    kept: usize,
     wrong: Option<Wrong>,
 }
 
 impl Table {
-    /// Reads the next piece; pieces may be cut anywhere.
-    pub fn feed(&mut self, piece: &[u8]) {
+    /// Reads the next piece; pieces may be cut anywhere. Returns whether it makes sense to read on.
+    pub fn feed(&mut self, piece: &[u8]) -> bool {
         let mut lines = std::mem::take(&mut self.lines);
-        lines.feed(piece, |at, line| self.line(at, line));
+        let is_table = lines.feed(piece, |at, line| {
+            self.line(at, line);
+            !self.columns.is_empty()
+        });
         self.lines = lines;
+        is_table && self.wrong.is_none()
     }
 
     fn line(&mut self, at: u64, line: &str) {
@@ -119,9 +127,14 @@ impl Table {
                 let rows = self.rows.entry(row.node).or_default();
                 if rows.last().is_some_and(|last| !last.is_complete()) {
                     rows.pop();
+                    self.kept -= 1;
                 }
                 if rows.last() != Some(&row) {
                     rows.push(row);
+                    self.kept += 1;
+                }
+                if self.kept > ROWS_MAX {
+                    self.wrong = Some(Wrong::TooMuch);
                 }
             }
             Err(column) => self.wrong = Some(Wrong::Row { line: at, column }),
@@ -141,7 +154,7 @@ impl Table {
             return Err(wrong);
         }
         if self.columns.is_empty() {
-            return Err(Wrong::Empty);
+            return Err(if self.lines.is_empty() { Wrong::Empty } else { Wrong::NoRestartInfo("node_id") });
         }
         Ok(self.rows.into_values().flatten().collect())
     }

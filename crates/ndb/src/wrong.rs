@@ -11,6 +11,8 @@ pub enum Wrong {
     Empty,
     /// No line looks like an entry of NDB's logs; with the beginning of the first line.
     NoLog(String),
+    /// Its entries have no time with a year, as in a system log; with the beginning of the first line.
+    NoTime(String),
     /// It is compressed, with this program.
     Compressed(&'static str),
     /// It is a data node's own log, but the cluster log was expected.
@@ -52,7 +54,13 @@ impl fmt::Display for Wrong {
             Self::Empty => write!(f, "is empty"),
             Self::NoLog(first) => write!(
                 f,
-                "is not a log of NDB Cluster: no line of it looks like `TIME [MgmtSrvr] LEVEL -- TEXT`; it begins with {first:?}"
+                "is not a log of NDB Cluster: no line looks like `TIME [MgmtSrvr] LEVEL -- TEXT` ([MgmSrvr] in older ones; [ndbd] in a data node's own); it begins \
+                 with {first:?}"
+            ),
+            Self::NoTime(first) => write!(
+                f,
+                "has entries of NDB Cluster, but not with the times of its own files, `2007-03-07 10:00:00`: a system log has no years, so no lengths can be \
+                 computed. Give the management server's ndb_NODE_cluster.log, or the node's ndb_NODE_out.log; this begins with {first:?}"
             ),
             Self::Compressed(by) => write!(f, "is compressed by {by}: unpack it first"),
             Self::IsNodeLog => write!(
@@ -62,7 +70,7 @@ impl fmt::Display for Wrong {
             Self::IsClusterLog => {
                 write!(
                     f,
-                    "is a cluster log ([MgmtSrvr]): give it with --log; --node-log takes a data node's ndb_NODE_out.log"
+                    "is a cluster log (the management server's): give it with --log; --node-log takes a data node's ndb_NODE_out.log"
                 )
             }
             Self::Cut { line } => write!(
@@ -77,7 +85,7 @@ impl fmt::Display for Wrong {
             ),
             Self::TooMuch => write!(
                 f,
-                "has more entries than can be looked at in one go: choose a part with --since and --until"
+                "has more entries than can be looked at in one go: give a part of it (--since and --until choose one of a log)"
             ),
             Self::NothingInWindow => write!(f, "has no entry between --since and --until"),
             Self::NoRestartInfo(column) => write!(
@@ -100,6 +108,10 @@ pub enum Note {
     UsedFromLine(u64),
     /// The number of lines with an earlier time than the line before, which were sorted by their time.
     LateLines(u64),
+    /// The number of lines before the first entry: its first line is cut, or belongs to an entry before it.
+    Headless(u64),
+    /// The number of messages that the management server says it could not write.
+    Lost(u64),
     /// The number of lines without a time: they belong to the entry before them.
     Continued(u64),
     /// The number of lines longer than the limit; the rest of each was left out.
@@ -115,6 +127,15 @@ impl fmt::Display for Note {
             }
             Self::LateLines(n) => {
                 write!(f, "{n} lines stand after later ones and were put where their time says")
+            }
+            Self::Headless(n) => {
+                write!(f, "{n} lines before the first whole entry were left out")
+            }
+            Self::Lost(n) => {
+                write!(
+                    f,
+                    "{n} messages are missing: the management server says that they were lost; what they told is not known"
+                )
             }
             Self::Continued(n) => {
                 write!(f, "{n} lines have no time of their own: parts of an entry of several lines")

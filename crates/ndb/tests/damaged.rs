@@ -99,7 +99,7 @@ proptest! {
     fn a_log_cut_anywhere(end in 0..RECORDED.len(), piece in 1usize..5000) {
         let text = &RECORDED.as_bytes()[..end];
         let mut pieces = ClusterLog::new(DAMAGED);
-        text.chunks(piece).for_each(|piece| pieces.feed(piece));
+        text.chunks(piece).all(|piece| pieces.feed(piece));
         let (pieces, once) = (pieces.finish(), read(text, DAMAGED));
         prop_assert_eq!(&pieces, &once);
         let whole = read(RECORDED.as_bytes(), DAMAGED).unwrap();
@@ -138,6 +138,7 @@ proptest! {
             let known = [restart.failed, restart.node_id, restart.started, restart.failed_again, restart.process_ended];
             prop_assert!(known.into_iter().flatten().all(|time| story.first <= time && time <= story.last));
             prop_assert!(restart.lcps_missed <= restart.lcps_absent.len() + restart.lcps_starting.len());
+            prop_assert!(restart.lcps_missed_max.is_none_or(|max| restart.lcps_missed <= max));
             let _ = verdict::happened(restart, None);
             let _ = verdict::predicted(restart, true).to_string();
         }

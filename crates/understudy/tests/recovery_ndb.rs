@@ -47,6 +47,35 @@ fn a_recorded_restart_is_told_with_both_verdicts() {
     assert_eq!(restart["total_us"].as_i64().unwrap() / 1000, 96_065);
 }
 
+/// A log of 5.1, whose writer is [MgmSrvr]; and the same as 5.0 would write it, without the line with the node id.
+#[test]
+fn logs_of_the_old_versions_are_told() {
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ndb/tests/field/restart_5_1.log");
+    let said = recovery(&["--log", &log.display().to_string()]).with(0);
+    for expected in [
+        "checkpoints started     4 while it was away, 1 while it started",
+        "rule of three           4 checkpoints were started without it: full copy (5.1: the rule decides)",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+    let text = std::fs::read_to_string(log).unwrap().replace("5.1.16", "5.0.51");
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains("nodeid 3 reserved")).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let old = dir.path().join("old.log");
+    std::fs::write(&old, kept.join("\r\n") + "\r\n").unwrap();
+    let said = recovery(&["--log", &old.display().to_string()]).with(0);
+    for expected in [
+        "4 while it was away, 1 while it started (its node id is not in the log: from its first line on)",
+        "what happened           full copy (NDB 5.0.51: before 5.1.0 a restarted node copies everything)",
+        "rule of three           does not apply before 5.1.0",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+    let json = recovery(&["--log", &old.display().to_string(), "--json", "-"]).json();
+    assert_eq!(json["restarts"][0]["rule_of_three"]["checkpoints_missed_max"], 4);
+    assert_eq!(json["restarts"][0]["rule_of_three"]["decides"], false);
+}
+
 #[test]
 fn the_case_of_2007_is_explained() {
     let given = ["--write-rate-bytes-s", "1048576", "--checkpoint-s", "120", "--needed-s", "162"];
@@ -75,6 +104,9 @@ fn bad_input_is_a_sentence_and_2() {
         (&["--log", "/nonexistent"][..], "cannot be read"),
         (&["--log", &file("empty", b"")], "is empty"),
         (&["--log", &file("text", b"hello\nworld\n")], "is not a log of NDB Cluster"),
+        (&["--log", "/dev/zero"], "is not a log of NDB Cluster"),
+        (&["--log", &cluster, "--node-log", "/dev/zero"], "is not a log of NDB Cluster"),
+        (&["--ndbinfo", "/dev/zero"], "is not ndbinfo.restart_info"),
         (&["--log", &own], "is a data node's own log"),
         (&["--log", &cluster, "--node-log", &cluster], "is a cluster log"),
         (&["--log", &cut], "--allow-damaged"),

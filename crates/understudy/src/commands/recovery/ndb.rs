@@ -36,7 +36,7 @@ Exit codes: 0 done; 1 ndb_mgm or the server failed; 2 wrong usage, or an input t
 #[command(after_help = MORE)]
 #[command(group = ArgGroup::new("work").args(["log", "ndbinfo", "enable_logging", "dump_7099", "write_rate_bytes_s"]).multiple(true).required(true))]
 pub struct Ndb {
-    /// The management server's cluster log (ndb_NODE_cluster.log), of 5.1 to 9.x
+    /// The management server's cluster log (ndb_NODE_cluster.log), of 4.1 to 9.x
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// A data node's own log (ndb_NODE_out.log); may be given several times
@@ -190,7 +190,7 @@ fn own_starts(path: &Path, window: Window) -> Result<Vec<OwnStart>, Failure> {
     let own = log.finish().map_err(|wrong| in_file(path, &wrong))?;
     for note in &own.notes {
         // Data nodes print lines without a time; nobody has to be told.
-        if !matches!(note, ndb::Note::Continued(_)) {
+        if !matches!(note, ndb::Note::Continued(_) | ndb::Note::Headless(_)) {
             eprintln!("{}: {note}", path.display());
         }
     }
@@ -201,7 +201,8 @@ fn in_file(path: &Path, wrong: &Wrong) -> Failure {
     Failure::usage(format!("{} {wrong}", path.display()))
 }
 
-fn each_piece(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+/// Reads until the end, or until `each` returns that more would not help.
+fn each_piece(path: &Path, mut each: impl FnMut(&[u8]) -> bool) -> Result<(), Failure> {
     let cannot = |e: std::io::Error| Failure::usage(format!("{} cannot be read: {e}", path.display()));
     let mut file: Box<dyn Read> = if path.as_os_str() == "-" {
         if std::io::stdin().is_terminal() {
@@ -215,7 +216,8 @@ fn each_piece(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
     loop {
         match file.read(&mut piece) {
             Ok(0) => return Ok(()),
-            Ok(n) => each(piece.get(..n).unwrap_or_default()),
+            Ok(n) if each(piece.get(..n).unwrap_or_default()) => {}
+            Ok(_) => return Ok(()),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(cannot(e)),
         }

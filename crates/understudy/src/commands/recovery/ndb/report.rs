@@ -76,7 +76,7 @@ fn overview(out: &mut String, story: &Story, found: &Findings) {
             restart.node.to_string(),
             restart.failed.map_or_else(|| "-".to_owned(), |time| time.to_string()),
             or_dash(restart.total_us()),
-            predicted.missed.to_string(),
+            predicted.count(),
             predicted.source.to_string(),
             format!("{}{broken_off}", happened.source),
         ]);
@@ -134,10 +134,14 @@ fn indented(out: &mut String, table: &Table) {
 
 fn verdicts(out: &mut String, restart: &Restart, story: &Story, found: &Findings) {
     let own = restart.own_lcp.map_or_else(String::new, |id| format!("; its own is {id}"));
+    let away = restart.failed.map_or("not known".to_owned(), |_| restart.lcps_absent.len().to_string());
+    let from = match (restart.node_id, restart.begun) {
+        (None, Some(_)) => " (its node id is not in the log: from its first line on)",
+        _ => "",
+    };
     let _ = writeln!(
         out,
-        "  checkpoints started     {} while it was away, {} while it started{own}",
-        restart.lcps_absent.len(),
+        "  checkpoints started     {away} while it was away, {} while it started{from}{own}",
         restart.lcps_starting.len()
     );
     let happened = verdict::happened(restart, own_of(restart, found));
