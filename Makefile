@@ -35,8 +35,9 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), and drivers of other languages; kept in bench/runs
+nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
+	cargo test --locked -p slowlog --test forms -- --ignored
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \
 	  target/release/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \
