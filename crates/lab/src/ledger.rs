@@ -21,6 +21,9 @@ pub enum Client {
     Naive,
     /// Reconnects and repeats the transaction until it knows the outcome.
     Retrying,
+    /// sysbench's stand-in: writes no row into the ledger, and ends with its first error; only what failed is in its history.
+    #[value(skip)]
+    Sysbench,
     /// Writes single rows and reads them back; not part of the load, so that no latency figure includes it.
     #[value(skip)]
     Probe,
@@ -32,6 +35,7 @@ impl Client {
         match self {
             Self::Naive => "naive",
             Self::Retrying => "retrying",
+            Self::Sysbench => "sysbench",
             Self::Probe => "probe",
         }
     }

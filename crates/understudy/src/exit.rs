@@ -36,7 +36,7 @@ pub type CommandResult = Result<ExitCode, Failure>;
 impl Failure {
     /// 1, with the chain of reasons in one line.
     pub fn failed(error: &anyhow::Error) -> Self {
-        Self::Failed(format!("{error:#}"))
+        Self::Failed(reasons(error))
     }
 
     /// The same, with what it means before it.
@@ -87,7 +87,44 @@ impl Failure {
     }
 }
 
+/// The chain of reasons in one line, each once: some libraries say in an error's own text what its source says, too.
+fn reasons(error: &anyhow::Error) -> String {
+    let texts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let mut own: Vec<&str> = Vec::new();
+    for (at, text) in texts.iter().enumerate() {
+        // The last one has no source: nothing ends with it.
+        let source = texts.get(at + 1).map_or("\0", String::as_str);
+        let rest = text.trim_end_matches('\'').strip_suffix(source);
+        own.push(rest.map_or(text.as_str(), |rest| rest.trim_end_matches([':', ' ', '`'])));
+    }
+    own.dedup();
+    own.join(": ")
+}
+
 /// An error for programs, the same from every command: one line, in place of the JSON that was asked for.
 pub fn json_error(code: &str, exit_code: u8, message: &str) -> String {
     json!({ "error": { "code": code, "exit_code": exit_code, "message": message } }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn each_reason_is_said_once() {
+        let refused = mysql_async::Error::from(Error::from(ErrorKind::ConnectionRefused));
+        let error = anyhow::Error::new(refused).context("cannot log in to 127.0.0.1:1");
+        assert_eq!(
+            reasons(&error),
+            "cannot log in to 127.0.0.1:1: Input/output error: connection refused",
+            "not {error:#}"
+        );
+        let denied = mysql_async::ServerError { code: 1045, message: "no".into(), state: "28000".into() };
+        let error = anyhow::Error::new(mysql_async::Error::from(denied)).context("cannot log in");
+        assert_eq!(reasons(&error), "cannot log in: Server error: ERROR 1045 (28000): no", "not {error:#}");
+        let error = anyhow::anyhow!("the disk is full").context("it was not written");
+        assert_eq!(reasons(&error), "it was not written: the disk is full");
+    }
 }

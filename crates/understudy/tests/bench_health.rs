@@ -179,9 +179,9 @@ fn the_files_are_those_of_multi_mechanize() {
     let table = std::fs::read_to_string(dir.path().join("table.txt")).unwrap();
     assert!(table.contains("ListenOverflows +") && table.contains("2 x 3 threads"), "{table}");
 
-    // The series holds every transaction, and the quantiles are in order.
+    // The series holds every answer, and the quantiles are in order.
     let series = measured["intervals"].as_array().unwrap();
-    let in_series: u64 = series.iter().map(|interval| interval["transactions"].as_u64().unwrap()).sum();
+    let in_series: u64 = series.iter().map(|interval| interval["answers"].as_u64().unwrap()).sum();
     assert_eq!((in_series, series.len()), (count, 5));
     let quantiles = ["p50_s", "p80_s", "p90_s", "p95_s", "p99_s", "p999_s", "max_s"];
     let values: Vec<f64> = quantiles.iter().map(|name| measured[*name].as_f64().unwrap()).collect();

@@ -20,6 +20,25 @@ fn understudy(words: &[&str]) -> Output {
     Command::new(BIN).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
+#[test]
+fn the_lab_says_first_that_it_may_not_make_namespaces() {
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-all", BIN]);
+        command
+    } else {
+        Command::new(BIN)
+    };
+    let ran = command.args(["lab", "vip"]).stdin(Stdio::null()).output().unwrap();
+    let said = text(&ran.stderr);
+    assert_eq!((ran.status.code(), text(&ran.stdout)), (Some(1), String::new()), "{said}");
+    // Nothing before it: no cluster was started.
+    assert!(
+        said.starts_with("an address that moves needs network namespaces: run `understudy lab vip` as root"),
+        "{said}"
+    );
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

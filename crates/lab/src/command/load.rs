@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::output::print_line;
 use crate::figures::{self, ms};
 use crate::ledger::{Client, CommitResult, Op};
 use crate::load::arrivals::Arrivals;
@@ -82,7 +83,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         patience: Duration::from_secs(60),
         probe: args.probe.then_some(op_first + PROBE_FROM),
         pinned: 0,
-        tell: Some(Arc::new(|line| println!("{line}"))),
+        tell: Some(Arc::new(print_line)),
     })
     .await?;
     tokio::time::sleep(Duration::from_secs_f64(args.time)).await;
@@ -99,7 +100,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         let mut at = |q| figures::quantile(&mut latency, q).map_or(0.0, ms);
         let (p50, p95, max) = (at(0.5), at(0.95), at(1.0));
         let errors = figures::errors_by_code(&ops, client, Duration::ZERO);
-        println!(
+        print_line(&format!(
             "{}: {} transactions, {} acknowledged, errors {errors:?}; response {p50:.2} ms (50%), {p95:.2} ms (95%), \
              {max:.2} ms (worst); longest gap between commits {:.0} ms at {:.1} s",
             client.name(),
@@ -107,9 +108,12 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
             ok.len(),
             ms(gap.length()),
             gap.from.as_secs_f64(),
-        );
+        ));
         if let Some(trouble) = ops.iter().flat_map(|op| &op.troubles).next() {
-            println!("  the first error: {} during {}: {}", trouble.code, trouble.during, trouble.message);
+            print_line(&format!(
+                "  the first error: {} during {}: {}",
+                trouble.code, trouble.during, trouble.message
+            ));
         }
         all.push(serde_json::json!({
             "client": client, "transactions": ops.len(), "acknowledged": ok.len(), "errors_by_code": errors,
@@ -117,10 +121,10 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         }));
     }
     if let Some(probe) = &run.probe {
-        println!(
+        print_line(&format!(
             "probe: {} reads of its own writes, {} stale, errors {:?}",
             probe.reads, probe.stale_reads, probe.errors_by_code
-        );
+        ));
     }
     if let Some(path) = &args.json {
         super::output::write_json(path, &serde_json::json!({ "clients": all, "probe": run.probe }))?;

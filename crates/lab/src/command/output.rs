@@ -1,5 +1,6 @@
-//! Shared by the lab's commands: writing requested files, parsing numbers.
+//! Shared by the lab's commands: printing, writing requested files, parsing numbers.
 
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
@@ -15,6 +16,17 @@ pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Writes `json`, indented.
 pub fn write_json(path: &Path, json: &serde_json::Value) -> anyhow::Result<()> {
     write_text(path, &format!("{json:#}\n"))
+}
+
+/// The exit code of a program that SIGPIPE has ended, as shells tell it.
+const NOBODY_READS: i32 = 141;
+
+/// Prints a line of a load. When nobody reads any more (`| head`), the program ends: a load has nothing to clean up. It is not left to SIGPIPE,
+/// which a server that closes a connection would raise, too.
+pub fn print_line(line: &str) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(NOBODY_READS);
+    }
 }
 
 /// Prints a report's table, and writes what was asked for: its figures as JSON to a file, and both to a directory.

@@ -8,7 +8,10 @@
 //! - `retrying` repeats the whole transaction under the same ledger key, with a growing pause, on a new connection unless the
 //!   server itself reported a rollback, until it knows the outcome or its time limit ends. When a COMMIT got no clear response, it first
 //!   checks whether the ledger has its key, as a careful application would.
-//! - Both wait at most `patience` for one transaction; a thread has one transaction at a time.
+//! - `sysbench` does as sysbench itself: it repeats a transaction after the errors that sysbench ignores by default, at once and on
+//!   the same connection; any other error is for the load's owner, who ends the load. It leaves nothing in the ledger, and its history has
+//!   only what failed, so that it can run without end.
+//! - All wait at most `patience` for one transaction; a thread has one transaction at a time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +20,7 @@ use std::time::Duration;
 use mysql_async::Error;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::arrivals::Schedule;
@@ -30,6 +33,9 @@ use crate::ledger::{Client, CommitResult, Op, Trouble};
 const QUEUE_MAX: usize = 100_000;
 /// First and longest pause between two attempts of the retrying client.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// Errors after which sysbench repeats a transaction, by default: 1213 deadlock, 1020 row changed, 1205 lock wait timeout.
+const IGNORED_BY_SYSBENCH: [&str; 3] = ["1213", "1020", "1205"];
 
 /// Settings of a pool.
 pub(super) struct Setting {
@@ -44,6 +50,8 @@ pub(super) struct Setting {
     pub op_first: u64,
     pub op_step: u64,
     pub began: Instant,
+    /// Told when a transaction has failed, or its outcome is unknown.
+    pub failed: Arc<Notify>,
 }
 
 /// Counters since the start; `queue` and `running` are current values.
@@ -168,11 +176,19 @@ impl Pool {
                 self.counters.ok.fetch_add(1, Relaxed);
                 let us = op.latency().as_micros() as u64;
                 self.response_us.lock().unwrap_or_else(PoisonError::into_inner).push(us);
+                if self.set.client != Client::Sysbench {
+                    self.keep(op);
+                }
             }
             CommitResult::Failed | CommitResult::Unknown => {
                 self.counters.errors.fetch_add(1, Relaxed);
+                self.keep(op);
+                self.set.failed.notify_one();
             }
         }
+    }
+
+    fn keep(&self, op: Op) {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).push(op);
     }
 
@@ -184,17 +200,9 @@ impl Pool {
             during: "queue",
             message: "no thread took it up before the load ended, or the queue was full".into(),
         };
-        self.counters.errors.fetch_add(1, Relaxed);
-        self.history.lock().unwrap_or_else(PoisonError::into_inner).push(Op {
-            id: job.id,
-            client: self.set.client,
-            due: job.due,
-            sent: at,
-            done: at,
-            outcome: CommitResult::Failed,
-            attempts: 0,
-            troubles: vec![trouble],
-        });
+        let (id, client, due) = (job.id, self.set.client, job.due);
+        let (outcome, troubles) = (CommitResult::Failed, vec![trouble]);
+        self.write_down(Op { id, client, due, sent: at, done: at, outcome, attempts: 0, troubles });
     }
 
     /// The history so far; transactions still in the queue are recorded as never sent. For the end of the load.
@@ -268,11 +276,15 @@ impl<'a> Draft<'a> {
                 Ok(Err(error)) => error,
                 Err(_) => session::timed_out(self.pool.set.patience),
             };
+            if self.is_ignored(&error) {
+                continue;
+            }
             let rolled_back = self.note(&error);
-            if self.pool.set.client == Client::Naive || !rolled_back {
+            let gives_up = self.pool.set.client != Client::Retrying;
+            if gives_up || !rolled_back {
                 *session = None;
             }
-            if self.pool.set.client == Client::Naive || Instant::now() + pause >= deadline {
+            if gives_up || Instant::now() + pause >= deadline {
                 return;
             }
             tokio::time::sleep(pause).await;
@@ -300,8 +312,20 @@ impl<'a> Draft<'a> {
                 return Ok(());
             }
         }
-        let transaction = Transaction::draw(rng, deal, self.op.id, set.client.name(), self.op.attempts);
+        let mut transaction = Transaction::draw(rng, deal, self.op.id, set.client.name(), self.op.attempts);
+        if set.client == Client::Sysbench {
+            transaction.steps.retain(|step| step.shape != Shape::Ledger);
+            if self.op.attempts > 1 {
+                open.roll_back().await?;
+            }
+        }
         open.run(&transaction, self).await
+    }
+
+    /// Whether sysbench would repeat the transaction. The next attempt rolls it back: 1205 leaves it open.
+    fn is_ignored(&self, error: &Error) -> bool {
+        let (code, ..) = session::tell(error);
+        self.pool.set.client == Client::Sysbench && IGNORED_BY_SYSBENCH.contains(&code.as_str())
     }
 
     /// Records an error and updates the outcome. Returns true when the server itself reported a rollback.

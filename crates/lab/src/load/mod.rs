@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -98,6 +98,7 @@ pub struct Load {
     probe: Option<tokio::task::JoinHandle<ProbeReport>>,
     pinned: Option<tokio::task::JoinHandle<PinnedReport>>,
     stop: watch::Sender<Stage>,
+    failed: Arc<Notify>,
 }
 
 /// The phase of a load; each phase includes the ones before.
@@ -144,6 +145,7 @@ impl Load {
         };
 
         let (stop, signal) = watch::channel(Stage::Running);
+        let failed = Arc::new(Notify::new());
         let began = Instant::now();
         let mut tasks = JoinSet::new();
         let mut pools = Vec::new();
@@ -161,6 +163,7 @@ impl Load {
                 op_first: plan.op_first + index as u64,
                 op_step: plan.clients.len() as u64,
                 began,
+                failed: Arc::clone(&failed),
             }));
             // Far from the seeds of the threads and of the next repetition, which differ from `seed` by small numbers.
             let schedule =
@@ -178,7 +181,7 @@ impl Load {
         }
         let probe = probe.map(|probe| tokio::spawn(probe.run(began, signal.clone())));
         let pinned = pinned.map(|pinned| tokio::spawn(pinned.run(began, signal.clone())));
-        Ok(Self { began, pools, tasks, probe, pinned, stop })
+        Ok(Self { began, pools, tasks, probe, pinned, stop, failed })
     }
 
     /// Time zero of every `Duration` in the history.
@@ -194,6 +197,11 @@ impl Load {
     /// Transactions of `client` that failed so far.
     pub fn errors(&self, client: Client) -> u64 {
         self.pools.iter().filter(|pool| pool.client() == client).map(|pool| pool.errors()).sum()
+    }
+
+    /// Completes when a transaction has failed, also when one failed before.
+    pub async fn failed(&self) {
+        self.failed.notified().await;
     }
 
     /// Stops new arrivals; waits at most `drain` for the due ones, then gives up the rest (outcome unknown or failed).

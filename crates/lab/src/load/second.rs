@@ -48,7 +48,7 @@ impl Figures {
     }
 }
 
-/// Reports the lines of one client until the load drains. The lines of other clients than the naive one are prefixed with the client's name.
+/// Reports the lines of one client until the load drains. The lines of the retrying client are prefixed with its name.
 pub(super) async fn report_each(pool: Arc<Pool>, tell: Tell, mut signal: watch::Receiver<Stage>) {
     let mut before = (0, 0, 0);
     let mut since = pool.began();
@@ -80,7 +80,7 @@ pub(super) async fn report_each(pool: Arc<Pool>, tell: Tell, mut signal: watch::
         before = now;
         for line in figures.lines() {
             match pool.client() {
-                Client::Naive => tell(&line),
+                Client::Naive | Client::Sysbench => tell(&line),
                 other => tell(&format!("{} {line}", other.name())),
             }
         }

@@ -177,6 +177,11 @@ impl Session {
         }
     }
 
+    /// Ends the open transaction, if there is one.
+    pub async fn roll_back(&mut self) -> Result<(), Error> {
+        self.conn.query_drop("ROLLBACK").await
+    }
+
     /// Whether the ledger has `op`, as this connection sees it, in its own transaction.
     pub async fn ledger_holds(&mut self, op: u64) -> Result<bool, Error> {
         let found: Option<u64> =

@@ -7,7 +7,7 @@ use super::table::{self, figure};
 use crate::report::escape;
 
 const WIDTH: f64 = 960.0;
-const LEFT: f64 = 340.0;
+const LEFT: f64 = 360.0;
 const RIGHT: f64 = 90.0;
 const BAR: f64 = 22.0;
 const STEP: f64 = 34.0;
@@ -52,7 +52,7 @@ pub fn page(report: &Report) -> String {
     for (name, colour) in PHASES {
         put(&mut out, format_args!("<b style=\"color:{colour}\">■</b> {name} &#160; "));
     }
-    out += "</p><h2>The figures, and the seed's</h2><div class=\"figures\"><pre style=\"padding:.8rem\">";
+    out += "</p><h2>The figures, and the seed's</h2><div class=\"figures\"><pre style=\"padding:.8rem;font-size:.75rem\">";
     out += &escape(&table::draw(report));
     out += "</pre></div>";
     put(

@@ -44,6 +44,7 @@ use anyhow::Context;
 pub use galera::{ADVISED_EVS, GaleraWord};
 pub use guard::{Interrupted, guard};
 pub use kind::ClusterKind;
+pub use network::may_make_namespaces;
 pub use plan::{Form, StagePlan};
 pub use replication::ReplicationWord;
 pub use report::{NodeReport, Word};

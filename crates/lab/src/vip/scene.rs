@@ -24,7 +24,7 @@ use crate::failover::case::Writers;
 use crate::failover::understudy::{ConfigInputs, Knobs, program};
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
-use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, tools};
+use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, may_make_namespaces, tools};
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
@@ -79,6 +79,11 @@ impl Scene {
     /// # Errors
     /// Without root (no namespaces), or without keepalived.
     pub async fn up(plan: &VipPlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
+        if !may_make_namespaces() {
+            bail!(
+                "an address that moves needs network namespaces: run `understudy lab vip` as root (in a container, one that may add network namespaces)"
+            );
+        }
         let keepalived = tools::need("keepalived", "keepalived")?;
         let stage = Stage::up_telling(
             StagePlan {
@@ -91,9 +96,6 @@ impl Scene {
             tell,
         )
         .await?;
-        if !stage.is_namespaced() {
-            bail!("an address that moves needs network namespaces: run `understudy lab vip` as root");
-        }
         let IpAddr::V4(host) = stage.host_address() else { bail!("the stage has no IPv4 address") };
         let [a, b, c, _] = host.octets();
         let (v4, v6) = (IpAddr::V4(Ipv4Addr::new(a, b, c, VIP)), IpAddr::V6(stage.address_v6(VIP)));

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::result::{Case, Sample};
-use crate::report::escape;
+use crate::report::{axis_top, escape};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 74.0;
@@ -88,9 +88,9 @@ pub fn svg(lines: &[Line], run_s: f64) -> String {
     let run_s = lines.iter().map(last).fold(run_s, f64::max).max(1e-3);
     let rates: Vec<Vec<(f64, f64)>> = lines.iter().map(|line| rates(&line.case.samples, run_s)).collect();
     let most = rates.iter().flatten().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let upper = Panel { top: TOP, most: nice(most), run_s };
+    let upper = Panel { top: TOP, most: axis_top(most), run_s };
     let most = lines.iter().map(|line| line.case.disk_reads as f64).fold(0.0, f64::max);
-    let lower = Panel { top: TOP + PANEL + GAP, most: nice(most), run_s };
+    let lower = Panel { top: TOP + PANEL + GAP, most: axis_top(most), run_s };
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"reads from disk over time\">"
     );
@@ -176,15 +176,6 @@ pub fn number(value: f64) -> String {
     out
 }
 
-/// The next higher round number, a quarter of which is round, too.
-fn nice(most: f64) -> f64 {
-    let most = most.max(4.0);
-    let power = 10_f64.powf(most.log10().floor());
-    let step =
-        [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0].into_iter().find(|step| step * power >= most);
-    step.unwrap_or(10.0) * power
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +221,5 @@ mod tests {
     #[test]
     fn numbers_are_read_easily() {
         assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(number), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([3.0, 17.0, 943.0].map(|most| format!("{:.0}", nice(most))), ["4", "20", "1000"]);
     }
 }

@@ -8,6 +8,7 @@ mod masterha;
 mod mysql_slowlogd;
 mod percona_playback;
 mod pyclustercheck;
+mod sysbench;
 mod sysconfig;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ pub fn run() -> Option<ExitCode> {
         "pyclustercheck" => Some(pyclustercheck::run()),
         "mysql_slowlogd" => Some(mysql_slowlogd::run()),
         "percona-playback" => Some(percona_playback::run()),
+        "sysbench" => Some(sysbench::run()),
         MYQ_STATUS => Some(myq::run(std::env::args_os())),
         _ => {
             if std::env::args_os().nth(1).is_some_and(|first| first == MYQ_STATUS) {

@@ -1,9 +1,14 @@
 //! `mysql_slowlogd`: Groupon's server that streams slow logs, with its options, port and routes.
 //!
 //! Without `-x` the program goes to the background, as the original does: it starts itself again in a new session, and exits with 0 once
-//! that process listens, or with 1 if it cannot. Source: the tool as described in seed-tools.md, section 5.
+//! that process listens, or with 1 if it cannot. The process in the background keeps nothing of its caller: not the directory, and no
+//! descriptor, so that a pipe that the caller reads ends, and a lock that it holds is its own. What it logs is then lost; `-x` shows it.
+//! Source: the tool as described in seed-tools.md, section 5.
 
+use std::fmt::Display;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -61,9 +66,11 @@ pub fn run() -> ExitCode {
 
 fn serve(file: PathBuf, port: u16, is_background: bool) -> CommandResult {
     foreground::log();
+    // Before the directory changes.
+    let file = std::path::absolute(file).map_err(|e| failed("where the slow log is cannot be told", e))?;
     if is_background {
-        rustix::process::setsid()
-            .map_err(|e| Failure::Failed(format!("no session of its own can be had: {e}")))?;
+        rustix::process::setsid().map_err(|e| failed("no session of its own can be had", e))?;
+        std::env::set_current_dir("/").map_err(|e| failed("the directory / cannot be entered", e))?;
     }
     let settings = Settings { log: file, behind_bytes_max: BEHIND_BYTES_MAX };
     tracing::warn!(
@@ -74,11 +81,39 @@ fn serve(file: PathBuf, port: u16, is_background: bool) -> CommandResult {
     slowlog::serve(settings, door, |_| {
         println!("{}", if is_background { LISTENS.to_owned() } else { format!("listening on port {port}") });
         let _ = std::io::stdout().flush();
+        if is_background && let Err(error) = drop_standard_streams() {
+            tracing::error!("standard output and standard error stay those of the caller: {error}");
+        }
     })
 }
 
+fn failed(what: &str, error: impl Display) -> Failure {
+    Failure::Failed(format!("{what}: {error}"))
+}
+
+fn drop_standard_streams() -> std::io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+/// Has all descriptors behind the standard streams closed when this program starts another.
+fn keep_descriptors_here() -> std::io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let number: Option<RawFd> = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(number) = number.filter(|&number| number > 2) {
+            // SAFETY: only a flag of the descriptor changes, and nothing is read, written or closed by it. One that is not open is refused (EBADF).
+            #[allow(unsafe_code)]
+            let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+            rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
+        }
+    }
+    Ok(())
+}
+
 fn to_background() -> CommandResult {
-    let failed = |what: &str, e: std::io::Error| Failure::Failed(format!("{what}: {e}"));
+    keep_descriptors_here().map_err(|e| failed("the caller's descriptors cannot be kept back", e))?;
     let program = std::env::current_exe().map_err(|e| failed("where this program is cannot be told", e))?;
     let mut arguments = std::env::args_os();
     let mut command = Command::new(program);

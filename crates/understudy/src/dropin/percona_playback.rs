@@ -8,12 +8,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use link::{Endpoint, Login, Secret};
+use link::{Endpoint, LinkError, Login, Secret};
+use protocol::errno::{BAD_DB_ERROR, DBACCESS_DENIED_ERROR};
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings, Speed};
 
 use crate::commands::replay::{self, Source};
 use crate::exit::{CommandResult, Failure};
+use crate::runtime;
 
 /// The original's exit code for unknown options.
 const WRONG_OPTION: u8 = 255;
@@ -63,9 +65,9 @@ struct PerconaPlayback {
     /// Its password; better in UNDERSTUDY_PASSWORD, where `ps` does not show it
     #[arg(long, value_name = "PASSWORD", env = "UNDERSTUDY_PASSWORD", hide_env_values = true)]
     mysql_password: Option<String>,
-    /// The schema that sessions begin in
-    #[arg(long, value_name = "NAME", default_value = "test")]
-    mysql_schema: String,
+    /// The schema that sessions begin in [default: test, where it is there and the account may use it; otherwise none]
+    #[arg(long, value_name = "NAME")]
+    mysql_schema: Option<String>,
     /// Taken, without effect: a statement that failed is not sent again
     #[arg(long, value_name = "N")]
     mysql_max_retries: Option<u64>,
@@ -199,7 +201,7 @@ impl PerconaPlayback {
         let secret =
             self.mysql_password.filter(|text| !text.is_empty()).map_or(Secret::None, Secret::Password);
         let mut login = Login::new(self.mysql_username, secret);
-        login.database = Some(self.mysql_schema.into_bytes());
+        login.database = Some(self.mysql_schema.as_deref().unwrap_or("test").into());
         let threads = self
             .thread_pool_threads_count
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
@@ -230,13 +232,19 @@ impl PerconaPlayback {
             }
             !is_fake
         });
-        let target = Target { place, login, session_init };
+        let mut target = Target { place, login, session_init };
+        if self.mysql_schema.is_none() && !may_use_schema(&target)? {
+            eprintln!("Schema test is not there or not this account's: sessions begin without one.");
+            target.login.database = None;
+        }
         let may_write = std::env::var_os(WRITABLE_ENV).is_some();
         let name = source.name();
         let played = replay::play(source, target, settings, may_write).map_err(|failure| match failure {
             Failure::Usage(why) => Failure::Failed(why),
             other => other,
         })?;
+        // A reader that has enough, as in `| head`, ends it.
+        sigpipe::reset();
         let is_wanted = |report: &str| !self.disable_reporting_plugin.iter().any(|name| name == report);
         if is_wanted("simple_report") {
             print!("{}", played.figures.report());
@@ -250,6 +258,14 @@ impl PerconaPlayback {
         // The original exits with 0 regardless of failed queries.
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Whether the server lets the account begin in its schema. Any other refusal is for the replay to tell.
+fn may_use_schema(target: &Target) -> Result<bool, Failure> {
+    runtime::run(async {
+        let tried = target.connect().await;
+        Ok(!matches!(tried, Err(LinkError::Rejected { errno: DBACCESS_DENIED_ERROR | BAD_DB_ERROR, .. })))
+    })
 }
 
 #[cfg(test)]

@@ -90,6 +90,12 @@ fn answers_each_client(server: &Server, command: &mut Command, port: u16) {
             assert_eq!(say(local(port), words), UP, "{:?}", String::from_utf8_lossy(words));
         }
     }
+    // More at once than xinetd's default takes in a second, above which it would close the port for 10 s.
+    std::thread::scope(|scope| {
+        let crowd: Vec<_> =
+            (0..120).map(|_| scope.spawn(|| say(local(port), b"GET / HTTP/1.0\r\n\r\n"))).collect();
+        assert!(crowd.into_iter().all(|client| client.join().unwrap() == UP));
+    });
     // More than the program reads before it answers: the answer comes through all the same.
     assert_eq!(say(local(port), &b"x".repeat(60_000)), UP);
     server.sql("SET GLOBAL wsrep_desync = ON");

@@ -261,4 +261,44 @@ fn no_session_costs_another_one_its_reads() {
         assert_eq!(left_out.sum::<usize>(), entries - wanted, "{said}");
         assert!(!said.contains("too late") && said.contains("times the log's clock jumps"), "{said}");
     }
+
+#[test]
+fn the_documented_account_replays_where_everybody_may_use_schema_test() {
+    let (active, log) = logging();
+    let standby = Server::start(&["--log-output=TABLE", "--general-log=1"]);
+    prepare(&[&active, &standby]);
+    active.sql("USE shop; SELECT a FROM t WHERE id = 8");
+    // What mariadb-install-db runs, where nobody gives it --skip-test-db.
+    standby.sql("USE mysql; SET @had_db_table = 0, @had_user_table = 0; SOURCE /usr/share/mysql/mysql_test_db.sql; FLUSH PRIVILEGES");
+    assert!(
+        standby.sql("SHOW GRANTS FOR PUBLIC").contains(r"test\\_%"),
+        "the rights of a default installation"
+    );
+    let port = standby.address().port().to_string();
+    let run = |name: &str, args: &[&str]| {
+        let ran = called(name).args(args).env("UNDERSTUDY_PASSWORD", "secret").output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+        (ran.status.success(), said)
+    };
+    let replay = ["replay", &log, "--host", "127.0.0.1", "--port", &port, "--user", "warm"];
+    let playback =
+        ["--mysql-host=127.0.0.1", "--mysql-port", &port, "--mysql-username=warm", "--query-log-file", &log];
+    for (name, args) in [("understudy", &replay[..]), ("percona-playback", &playback)] {
+        standby.sql("TRUNCATE TABLE mysql.general_log");
+        let (is_done, said) = run(name, args);
+        let heard = standby
+            .sql("SELECT COUNT(*) FROM mysql.general_log WHERE argument = 'SELECT a FROM t WHERE id = 8'");
+        assert!(is_done && heard == "1", "{name}: {said}");
+        assert!(!said.contains("Schema test"), "it is there, and this account's: {said}");
+    }
+    standby.sql("GRANT INSERT ON shop.* TO PUBLIC");
+    let (is_done, said) = run("understudy", &replay);
+    assert!(
+        !is_done && said.contains("may do more than read: INSERT ON `shop`.* TO PUBLIC. Take that away"),
+        "{said}"
+    );
+    // What it advises.
+    standby.sql("REVOKE INSERT ON `shop`.* FROM PUBLIC");
+    let (is_done, said) = run("understudy", &replay);
+    assert!(is_done, "{said}");
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use fixture::Server;
@@ -117,7 +118,7 @@ fn the_seeds_own_command_line_warms_a_standby() {
             .success()
     });
     let pipe = format!(
-        "wget -q -O - {url} | percona-playback --mysql-host 127.0.0.1 --mysql-port {} --mysql-username warm --mysql-schema shop \
+        "wget -q -O - {url} | percona-playback --mysql-host 127.0.0.1 --mysql-port {} --mysql-username warm \
          --query-log-stdin --dispatcher-plugin thread-pool --thread-pool-threads-count 100 --session-init-query \"set innodb_fake_changes=1\"",
         standby.address().port()
     );
@@ -161,6 +162,7 @@ fn the_seeds_own_command_line_warms_a_standby() {
     assert!(ended.status.success() && out.contains("A total of 0 queries had errors."), "{out}{err}");
     assert_eq!(replayed(), all, "{out}{err}");
     assert!(err.contains("Sessions are READ ONLY in its place."), "{err}");
+    assert!(err.contains("Schema test is not there or not this account's"), "{err}");
     // The client that wrote them asked for its schema, too.
     let executed =
         out.split_once("Executed ").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or_default();
@@ -168,4 +170,80 @@ fn the_seeds_own_command_line_warms_a_standby() {
     assert!(executed.parse::<u32>().is_ok_and(|count| count >= 500), "{out}");
     assert!(out.contains(&selects) && out.ends_with("Other    : 0 queries\n\n\n"), "{out}");
     assert_eq!(checksum(&standby), before);
+}
+
+/// The process in the background with this port in its command line.
+fn in_the_background(port: &str) -> u32 {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let found = ids.find(|id| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        line.starts_with(b"mysql_slowlogd\0")
+            && line.split(|byte| *byte == 0).any(|word| word == port.as_bytes())
+    });
+    found.expect("a process in the background")
+}
+
+#[test]
+fn mysql_slowlogd_in_the_background_keeps_nothing_of_its_caller() {
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_understudy"), directory.path().join("mysql_slowlogd"))
+        .unwrap();
+    fs::write(directory.path().join("slow.log"), "").unwrap();
+    let port = fixture::free_port().to_string();
+    // The log's name is relative; the script holds a lock by a descriptor with one digit, and a file by one with two.
+    let script = format!(
+        "exec 9>lock 42>other; flock 9; PATH=.:$PATH; mysql_slowlogd -f slow.log -p {port} 2>&1 | cat; echo ${{PIPESTATUS[0]}}"
+    );
+    let mut caller = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(directory.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = caller.stdout.take().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut text = String::new();
+        said.read_to_string(&mut text).unwrap();
+        text
+    });
+    let begin = std::time::Instant::now();
+    while !reading.is_finished() && begin.elapsed() < super::DEADLINE {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let is_returned = reading.is_finished();
+    let id = in_the_background(&port);
+    let link = |name: &str| fs::read_link(format!("/proc/{id}/{name}")).unwrap();
+    let files: Vec<_> = fs::read_dir(format!("/proc/{id}/fd"))
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .collect();
+    let (home, standard) = (link("cwd"), ["fd/0", "fd/1", "fd/2"].map(link));
+    let is_its_own = session_of(id) == id;
+    let streamed = Command::new("curl")
+        .args(["-s", "-o", "/dev/null", "-w", "%{http_code}", &format!("http://127.0.0.1:{port}/metrics")])
+        .output()
+        .unwrap();
+    assert!(Command::new("kill").arg(id.to_string()).status().unwrap().success());
+    let text = reading.join().unwrap();
+    caller.wait().unwrap();
+    assert!(is_returned, "the pipe goes on: {files:?}");
+    assert!(text.ends_with("\n0\n") && text.contains("answers everybody"), "{text}");
+    assert_eq!(home, Path::new("/"));
+    assert!(standard.iter().all(|file| file == Path::new("/dev/null")), "{standard:?}");
+    let log = directory.path().join("slow.log");
+    let is_the_callers = |file: &PathBuf| {
+        file.to_string_lossy().starts_with("pipe:") || (file.starts_with(directory.path()) && *file != log)
+    };
+    assert!(!files.iter().any(is_the_callers), "{files:?}");
+    assert!(is_its_own, "a session of its own");
+    assert_eq!(streamed.stdout, b"200");
+}
+
+/// The sixth field of /proc/ID/stat, behind a name that has no blanks.
+fn session_of(id: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    stat.split(' ').nth(5).unwrap().parse().unwrap()
 }

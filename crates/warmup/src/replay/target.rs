@@ -39,6 +39,10 @@ const HARMLESS: &[&str] = &[
     "REPLICATION SLAVE",
 ];
 
+/// What mariadb-install-db gives to every account: schemas for trying things out. It is taken to be harmless, since whatever is in them is
+/// anybody's to change, and the statements and sessions of a replay only read.
+const FOR_EVERYBODY: [&str; 2] = [" ON `test`.* TO PUBLIC", r" ON `test\_%`.* TO PUBLIC"];
+
 /// Why nothing is replayed there.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
@@ -52,8 +56,8 @@ pub enum Refused {
     },
     /// The account may write.
     #[error(
-        "the account {user} on {address} may do more than read: {rights}. Replay with an account that has SELECT and nothing else \
-         (CREATE USER warm ...; GRANT SELECT ON shop.* TO warm), or allow this one (--writable-account): statements are filtered, and sessions \
+        "the account {user} on {address} may do more than read: {rights}. Take that away (REVOKE ... ON ... FROM ...), replay with an \
+         account that has SELECT and nothing else (CREATE USER warm ...; GRANT SELECT ON shop.* TO warm), or allow this one (--writable-account): statements are filtered, and sessions \
          are read only, all the same"
     )]
     Writable {
@@ -61,7 +65,7 @@ pub enum Refused {
         address: String,
         /// Which account.
         user: String,
-        /// What it may.
+        /// What it may, with the object and who has the right.
         rights: String,
     },
 }
@@ -107,17 +111,15 @@ impl Target {
         let mut link = self.connect().await.map_err(refused)?;
         let grants = link.query("SHOW GRANTS", CONNECT_MAX).await.map_err(refused)?;
         link.quit();
-        let mut rights: Vec<String> =
-            (0..grants.len()).filter_map(|row| grants.text(row, 0)).flat_map(dangerous).collect();
-        rights.sort();
-        rights.dedup();
+        let rights: Vec<String> =
+            (0..grants.len()).filter_map(|row| grants.text(row, 0)).filter_map(dangerous).collect();
         if rights.is_empty() || may_be_writable {
             return Ok(());
         }
         Err(Refused::Writable {
             address: self.address(),
             user: self.login.user.clone(),
-            rights: rights.join(", "),
+            rights: rights.join("; "),
         })
     }
 
@@ -141,24 +143,27 @@ pub(crate) fn use_schema(schema: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What a line of SHOW GRANTS allows beyond reading.
-fn dangerous(grant: &str) -> Vec<String> {
+/// What a line of SHOW GRANTS allows beyond reading, on what, and to whom: `INSERT ON `shop`.* TO PUBLIC`.
+fn dangerous(grant: &str) -> Option<String> {
     let Some(rest) = grant.strip_prefix("GRANT ") else {
         // "SET DEFAULT ROLE ..." says which of the roles it is; each has a line of its own.
-        return if grant.starts_with("SET DEFAULT ROLE ") { Vec::new() } else { vec![grant.to_owned()] };
+        return (!grant.starts_with("SET DEFAULT ROLE ")).then(|| grant.to_owned());
     };
-    let Some((rights, _)) = rest.split_once(" ON ") else {
-        // A role: the lines that follow are what it gives, where it is the account's default.
-        return Vec::new();
-    };
-    let mut dangerous: Vec<String> = split_rights(rights)
+    // Without " ON " it is a role: the lines that follow are what it gives, where it is the account's default.
+    let (rights, object) = rest.split_once(" ON ")?;
+    if FOR_EVERYBODY.iter().any(|usual| grant.ends_with(usual)) {
+        return None;
+    }
+    let mut dangerous: Vec<&str> = split_rights(rights)
         .filter(|right| !HARMLESS.contains(&right.split(" (").next().unwrap_or(right)))
-        .map(str::to_owned)
         .collect();
     if rest.ends_with(" WITH GRANT OPTION") {
-        dangerous.push("GRANT OPTION".to_owned());
+        dangerous.push("GRANT OPTION");
     }
-    dangerous
+    // What may follow the account's name has its password's hash.
+    let ends = [" IDENTIFIED ", " REQUIRE ", " WITH "].iter().filter_map(|word| object.find(word));
+    let object = &object[..ends.min().unwrap_or(object.len())];
+    (!dangerous.is_empty()).then(|| format!("{} ON {object}", dangerous.join(", ")))
 }
 
 /// `SELECT, INSERT (a, b), UPDATE`: commas within parentheses part columns.
@@ -188,8 +193,10 @@ mod tests {
             "GRANT SELECT (a, b), PROCESS, BINLOG MONITOR ON *.* TO `warm`@`%`",
             "GRANT `reader` TO `warm`@`%`",
             "SET DEFAULT ROLE `reader` FOR `warm`@`%`",
+            "GRANT SELECT, INSERT, CREATE, DELETE HISTORY ON `test`.* TO PUBLIC",
+            r"GRANT SELECT, INSERT, CREATE, DELETE HISTORY ON `test\_%`.* TO PUBLIC",
         ] {
-            assert_eq!(dangerous(grant), Vec::<String>::new(), "{grant}");
+            assert_eq!(dangerous(grant), None, "{grant}");
         }
     }
 
@@ -198,16 +205,31 @@ mod tests {
         for (grant, right) in [
             (
                 "GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost` WITH GRANT OPTION",
-                "ALL PRIVILEGES,GRANT OPTION",
+                "ALL PRIVILEGES, GRANT OPTION ON *.* TO `root`@`localhost`",
             ),
-            ("GRANT SELECT, INSERT ON `shop`.* TO `app`@`%`", "INSERT"),
-            ("GRANT SELECT (a, b), UPDATE (a, b) ON `shop`.`t` TO `app`@`%`", "UPDATE (a, b)"),
-            ("GRANT FILE ON *.* TO `app`@`%`", "FILE"),
-            ("GRANT EXECUTE ON PROCEDURE `shop`.`p` TO `app`@`%`", "EXECUTE"),
-            ("GRANT READ_ONLY ADMIN ON *.* TO `app`@`%`", "READ_ONLY ADMIN"),
+            (
+                "GRANT FILE ON *.* TO `app`@`%` IDENTIFIED BY PASSWORD '*0' REQUIRE SSL WITH GRANT OPTION",
+                "FILE, GRANT OPTION ON *.* TO `app`@`%`",
+            ),
+            ("GRANT SELECT, INSERT ON `shop`.* TO `app`@`%`", "INSERT ON `shop`.* TO `app`@`%`"),
+            (
+                "GRANT SELECT (a, b), UPDATE (a, b) ON `shop`.`t` TO `app`@`%`",
+                "UPDATE (a, b) ON `shop`.`t` TO `app`@`%`",
+            ),
+            (
+                "GRANT EXECUTE ON PROCEDURE `shop`.`p` TO `app`@`%`",
+                "EXECUTE ON PROCEDURE `shop`.`p` TO `app`@`%`",
+            ),
+            ("GRANT READ_ONLY ADMIN ON *.* TO `app`@`%`", "READ_ONLY ADMIN ON *.* TO `app`@`%`"),
+            ("GRANT INSERT ON `shop`.* TO PUBLIC", "INSERT ON `shop`.* TO PUBLIC"),
+            (
+                "GRANT INSERT ON `test`.* TO PUBLIC WITH GRANT OPTION",
+                "INSERT, GRANT OPTION ON `test`.* TO PUBLIC",
+            ),
+            ("GRANT INSERT ON `test`.* TO `warm`@`%`", "INSERT ON `test`.* TO `warm`@`%`"),
             ("something new", "something new"),
         ] {
-            assert_eq!(dangerous(grant).join(","), right, "{grant}");
+            assert_eq!(dangerous(grant).as_deref(), Some(right), "{grant}");
         }
     }
 }

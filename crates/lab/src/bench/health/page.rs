@@ -81,7 +81,7 @@ fn section(out: &mut String, load: &Loaded) {
         .enumerate()
         .map(|(index, name)| format!("<span class=\"l{}\">&#9473; {}</span>", index % 4, escape(name)))
         .collect();
-    figure(out, "Throughput, transactions a second", &plot::throughput(&lines), &key.join(""));
+    figure(out, "Throughput, answers a second", &plot::throughput(&lines), &key.join(""));
     let worst = worst(load);
     for line in &lines {
         let name = escape(line.name);

@@ -7,8 +7,10 @@
 
 use std::fmt::Write;
 
-use super::record::{GRID_COLUMNS, GRID_DECADES, Record, grid_rows};
-use crate::report::escape;
+use hdrhistogram::Histogram;
+
+use super::record::{GRID_COLUMNS, GRID_DECADES, Interval, Record, grid_rows};
+use crate::report::{axis_top, escape};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 250.0;
@@ -105,13 +107,13 @@ fn seconds(out: &mut String, run_s: f64) {
     );
 }
 
-/// (middle of the interval as a part of the run, its width in s, its index) of each interval with transactions.
-fn intervals(record: &Record, run_s: f64) -> impl Iterator<Item = (f64, f64, usize)> {
+/// (middle of the interval as a part of the run, its width in s, the interval).
+fn intervals(record: &Record, run_s: f64) -> impl Iterator<Item = (f64, f64, &Interval)> {
     let wide = record.interval.as_secs_f64();
     record.intervals.iter().enumerate().filter_map(move |(index, interval)| {
         let from = wide * index as f64;
         let long = wide.min(run_s - from);
-        (long > 0.0 && !interval.times_us.is_empty()).then_some(((from + long / 2.0) / run_s, long, index))
+        (long > 0.0).then_some(((from + long / 2.0) / run_s, long, interval))
     })
 }
 
@@ -130,17 +132,17 @@ fn dot(out: &mut String, class: &str, px: f64, py: f64) {
     put(out, format_args!("<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.4\"/>", x(px), y(py)));
 }
 
-/// Transactions a second over time, one line for each contestant.
+/// Answers a second over time, one line for each contestant.
 pub fn throughput(lines: &[Line]) -> String {
     let run_s = run_s(lines);
     let flow = |line: &Line| -> Vec<(f64, f64)> {
         intervals(line.record, run_s)
-            .map(|(at, long, index)| (at, line.record.intervals[index].times_us.len() as f64 / long))
+            .map(|(at, long, interval)| (at, interval.answers as f64 / long))
             .collect()
     };
     let flows: Vec<_> = lines.iter().map(flow).collect();
     let most = flows.iter().flatten().map(|(_, per_s)| *per_s).fold(1.0, f64::max);
-    let top = nice(most);
+    let top = axis_top(most);
     let mut out = begin("throughput");
     seconds(&mut out, run_s);
     for quarter in 0..=4 {
@@ -152,13 +154,6 @@ pub fn throughput(lines: &[Line]) -> String {
         polyline(&mut out, &format!("l{}", index % 4), &points);
     }
     out + "</svg>"
-}
-
-/// The next higher round number.
-fn nice(most: f64) -> f64 {
-    let power = 10_f64.powf(most.max(1e-9).log10().floor());
-    let step = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().find(|step| step * power >= most);
-    step.unwrap_or(10.0) * power
 }
 
 fn run_s(lines: &[Line]) -> f64 {
@@ -241,16 +236,16 @@ pub fn response_times_intervals(line: &Line, worst: &[(String, f64)]) -> String 
     seconds(&mut out, line.run_s());
     log_ticks(&mut out);
     past(&mut out, worst);
-    let series = |value: &dyn Fn(usize) -> f64| -> Vec<(f64, f64)> {
+    let series = |value: fn(&Histogram<u64>) -> f64| -> Vec<(f64, f64)> {
         intervals(line.record, line.run_s())
-            .map(|(at, _, index)| (at, log_part(value(index) / 1e6)))
+            .filter(|(.., interval)| !interval.times_us.is_empty())
+            .map(|(at, _, interval)| (at, log_part(value(&interval.times_us) / 1e6)))
             .collect()
     };
-    let times = |index: usize| &line.record.intervals[index].times_us;
-    polyline(&mut out, "l0", &series(&|index| times(index).mean()));
-    polyline(&mut out, "l1", &series(&|index| times(index).value_at_quantile(0.8) as f64));
-    polyline(&mut out, "l2", &series(&|index| times(index).value_at_quantile(0.9) as f64));
-    for (at, part) in series(&|index| times(index).max() as f64) {
+    polyline(&mut out, "l0", &series(Histogram::mean));
+    polyline(&mut out, "l1", &series(|times| times.value_at_quantile(0.8) as f64));
+    polyline(&mut out, "l2", &series(|times| times.value_at_quantile(0.9) as f64));
+    for (at, part) in series(|times| times.max() as f64) {
         dot(&mut out, "c3", at, part);
     }
     out + "</svg>"
@@ -299,8 +294,17 @@ mod tests {
     }
 
     #[test]
-    fn scales_end_at_round_numbers() {
-        let tops = [1.0, 41_234.0, 9_900.0, 151.0].map(|most| format!("{:.0}", nice(most)));
-        assert_eq!(tops, ["1", "50000", "10000", "200"]);
+    fn refused_connections_are_no_throughput() {
+        let mut record = Record::new(Duration::from_secs(2), Duration::from_secs(1), 0).unwrap();
+        let refused = AnswerClass::Transport(super::super::answer::Trouble::Refused);
+        for n in 0..2000 {
+            let outcome = if n < 1000 && n % 20 == 0 { AnswerClass::Good } else { refused };
+            record.add(Duration::from_millis(n), 0, 0, Duration::from_micros(20), outcome);
+        }
+        let svg = throughput(&[Line { name: "x", record: &record }]);
+        // 50 answers in the first second, of 60 at the top, and none in the second.
+        assert!(svg.contains(">60</text>") && !svg.contains("000"), "{svg}");
+        let (top, zero) = (format!(",{:.1} ", y(50.0 / 60.0)), format!(",{:.1}\"", y(0.0)));
+        assert!(svg.contains(&top) && svg.contains(&zero), "{svg}");
     }
 }

@@ -43,7 +43,9 @@ impl Row {
 /// One interval of the series.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Response times, µs.
+    /// Transactions with a valid response.
+    pub answers: u64,
+    /// Response times of all but failed connections, µs.
     pub times_us: Histogram<u64>,
 }
 
@@ -52,13 +54,13 @@ pub struct Interval {
 pub struct Record {
     /// Outcomes.
     pub counts: Counts,
-    /// Response times of all transactions, µs.
+    /// Response times of all but failed connections, µs: a refusal, which takes 20 µs, is no response.
     pub times_us: Histogram<u64>,
     /// The same by interval.
     pub intervals: Vec<Interval>,
     /// The width of an interval.
     pub interval: Duration,
-    /// Number of transactions in each cell, row by row; each row is a range of response times, the lowest first.
+    /// Number of transactions with a response time in each cell, row by row; each row is a range of response times, the lowest first.
     pub grid: Vec<u32>,
     /// Ordinary rows for results.csv, in the order in which they ended.
     ordinary: Vec<Row>,
@@ -104,18 +106,22 @@ impl Record {
         self.counts.add(outcome);
         let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let value = u64::from(took_us).max(1);
-        // The histogram resizes itself, and 32 bits of microseconds are within its range.
-        let _ = self.times_us.record(value);
         let number = (elapsed.as_nanos() / self.interval.as_nanos().max(1)) as usize;
         // The last transactions end a little after the run's end: they count for the last interval.
         let last = self.run.as_nanos().div_ceil(self.interval.as_nanos().max(1)) as usize;
         let number = number.min(last.saturating_sub(1));
         while self.intervals.len() <= number {
-            self.intervals.push(Interval { times_us: self.empty.clone() });
+            self.intervals.push(Interval { answers: 0, times_us: self.empty.clone() });
         }
-        let _ = self.intervals[number].times_us.record(value);
-        let place = self.place(elapsed, took);
-        self.grid[place] = self.grid[place].saturating_add(1);
+        let interval = &mut self.intervals[number];
+        interval.answers += u64::from(outcome.is_answer());
+        if !matches!(outcome, AnswerClass::Transport(_)) {
+            // The histograms resize themselves, and 32 bits of microseconds are within their range.
+            let _ = self.times_us.record(value);
+            let _ = interval.times_us.record(value);
+            let place = self.place(elapsed, took);
+            self.grid[place] = self.grid[place].saturating_add(1);
+        }
         if self.rows_max > 0 {
             let elapsed_ms = u32::try_from(elapsed.as_millis()).unwrap_or(u32::MAX);
             self.keep(Row { elapsed_ms, epoch_s, group, outcome, took_us });
@@ -210,6 +216,20 @@ mod tests {
         assert_eq!(record.intervals.len(), 10);
         assert_eq!(record.intervals.iter().map(|i| i.times_us.len()).sum::<u64>(), 10_000);
         assert!((record.max_s() - 0.2).abs() < 0.001 && (record.percentile_s(50.0) - 0.001).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_refused_connection_is_neither_an_answer_nor_a_response_time() {
+        let mut record = Record::new(Duration::from_secs(1), Duration::from_secs(1), 0).unwrap();
+        let refused = AnswerClass::Transport(super::super::answer::Trouble::Refused);
+        for n in 0..1000 {
+            let (took_us, outcome) = if n % 100 == 0 { (9000, AnswerClass::Good) } else { (20, refused) };
+            record.add(Duration::from_millis(n), 0, 0, Duration::from_micros(took_us), outcome);
+        }
+        record.add(Duration::from_millis(999), 0, 0, Duration::from_secs(10), AnswerClass::Timeout);
+        assert_eq!((record.counts.answers(), record.counts.transport), (10, 990));
+        assert_eq!((record.intervals[0].answers, record.intervals[0].times_us.len()), (10, 11));
+        assert!((record.percentile_s(50.0) - 0.009).abs() < 1e-4 && record.max_s() > 9.9);
     }
 
     #[test]

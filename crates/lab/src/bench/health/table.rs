@@ -10,6 +10,8 @@ use super::{Judgement, Loaded, Measured, Report};
 /// Formats a time: `0.21 ms`, `34 ms`, `1.24 s`.
 pub fn time(s: f64) -> String {
     match s {
+        // None was measured: the shortest is 1 µs.
+        s if s <= 0.0 => "-".to_owned(),
         s if s < 0.009_95 => format!("{:.2} ms", s * 1e3),
         s if s < 0.0995 => format!("{:.1} ms", s * 1e3),
         s if s < 0.9995 => format!("{:.0} ms", s * 1e3),
@@ -187,7 +189,7 @@ pub fn means(report: &Report) -> String {
     format!(
         "answers/s: 200 or 503; per CPU s: the same for each second of the server's processor time; busy: the part of the time in which the \
          server used its processor; in flight: requests from connecting until the answer was read, on average and at most (of bursts: \
-         connections that stood at once); wrong: wrong bytes or another status. {cores}; contestants take turns of {} s.\n",
+         connections that stood at once); times: of all but failed connections; wrong: wrong bytes or another status. {cores}; contestants take turns of {} s.\n",
         super::TURN.as_secs_f64()
     )
 }

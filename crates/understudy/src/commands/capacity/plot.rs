@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use lab::report::escape;
+use lab::report::{axis_top, escape};
 use measure::capacity::reading::Reading;
 use measure::capacity::result::{Record, rates};
 
@@ -19,7 +19,7 @@ const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c1e21;--paper:#fff;--grid:#d8dbe0;--queue:#b3541e;--applied:#1f6fb2;--came:#5b8c3e;--held:#f1e4d6}\
 @media(prefers-color-scheme:dark){:root{--ink:#e4e6ea;--paper:#16181c;--grid:#3a3e45;--queue:#e28b52;--applied:#63aee8;--came:#93c572;--held:#33291f}}\
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}\
-pre{overflow-x:auto}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .name{font-weight:600}\
+pre{white-space:pre-wrap;overflow-wrap:anywhere}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .name{font-weight:600}\
 .grid{stroke:var(--grid)}.held{fill:var(--held)}polyline{fill:none;stroke-width:1.8}\
 .queue{stroke:var(--queue)}.applied{stroke:var(--applied)}.came{stroke:var(--came);stroke-dasharray:5 3}";
 
@@ -97,8 +97,8 @@ pub fn svg(record: &Record) -> String {
     };
     let (applied, came) = (rate(|reading| Some(reading.node.applied)), rate(Reading::committed_elsewhere));
     let most = applied.iter().chain(&came).map(|(_, rate)| *rate).fold(1.0, f64::max);
-    let upper = Panel { top: TOP, most: nice(record.queue_max() as f64), end_s };
-    let lower = Panel { top: TOP + PANEL + GAP, most: nice(most), end_s };
+    let upper = Panel { top: TOP, most: axis_top(record.queue_max() as f64), end_s };
+    let lower = Panel { top: TOP + PANEL + GAP, most: axis_top(most), end_s };
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"queue and rates over time\">"
     );
@@ -158,17 +158,6 @@ fn seconds(out: &mut String, panel: &Panel) {
     );
 }
 
-/// The next round figure at or above `value`.
-fn nice(value: f64) -> f64 {
-    let value = value.max(1.0);
-    let unit = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 4.0, 5.0, 8.0]
-        .into_iter()
-        .map(|step| step * unit)
-        .find(|round| *round >= value)
-        .unwrap_or(unit * 10.0)
-}
-
 /// A whole figure with commas between thousands.
 pub fn thousands(value: f64) -> String {
     lab::warm::plot::number(value)
@@ -196,11 +185,5 @@ mod tests {
         assert_eq!(page.matches("<polyline").count(), 3);
         assert_eq!(page.matches("class=\"held\"").count(), 2);
         assert!(svg(&Record::default()).ends_with("</svg>"), "nothing was read");
-    }
-
-    #[test]
-    fn scales_are_round() {
-        let scales = [0.0, 4.2, 349_812.0, 9_100.0].map(|value| thousands(nice(value)));
-        assert_eq!(scales, ["1", "5", "400,000", "10,000"]);
     }
 }

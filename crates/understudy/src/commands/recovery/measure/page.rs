@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use lab::report::escape;
+use lab::report::{axis_top, escape};
 
 use super::drive::Measured;
 
@@ -21,7 +21,7 @@ const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c1e21;--paper:#fff;--grid:#d8dbe0;--behind:#b3541e;--queue:#1f6fb2;--even:#f0ece4;--net:#dcebdf;--away:#e6e8ec}\
 @media(prefers-color-scheme:dark){:root{--ink:#e4e6ea;--paper:#16181c;--grid:#3a3e45;--behind:#e28b52;--queue:#63aee8;--even:#26241f;--net:#203327;--away:#24272c}}\
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}\
-pre{white-space:pre-wrap}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .name{font-weight:600}\
+pre{white-space:pre-wrap;overflow-wrap:anywhere}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .name{font-weight:600}\
 .grid{stroke:var(--grid)}.even{fill:var(--even)}.net{fill:var(--net)}.away{fill:var(--away)}polyline{fill:none;stroke-width:1.8}\
 .behind{stroke:var(--behind)}.queue{stroke:var(--queue)}";
 
@@ -116,10 +116,10 @@ fn svg(measured: &Measured) -> String {
             (reading.at.as_secs_f64(), reading.committed.saturating_sub(own) as f64)
         })
         .collect();
-    let most = behind.iter().map(|(_, value)| *value).fold(4.0, f64::max);
-    let upper = Panel { top: TOP, most, end_s };
-    let queue = readings.iter().map(|reading| reading.queue).max().unwrap_or(0).max(4) as f64;
-    let lower = Panel { top: TOP + PANEL + GAP, most: queue, end_s };
+    let most = behind.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let upper = Panel { top: TOP, most: axis_top(most), end_s };
+    let queue = readings.iter().map(|reading| reading.queue).max().unwrap_or(0) as f64;
+    let lower = Panel { top: TOP + PANEL + GAP, most: axis_top(queue), end_s };
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"the node's lag and queue over time\">"
     );
@@ -162,7 +162,8 @@ fn svg(measured: &Measured) -> String {
 /// The time below the lower panel, from the order to stop.
 fn seconds(out: &mut String, panel: &Panel) {
     let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0];
-    let step = steps.into_iter().find(|step| panel.end_s / step <= 14.0).unwrap_or(panel.end_s / 10.0);
+    let hours = || (panel.end_s / 14.0 / 3600.0).ceil() * 3600.0;
+    let step = steps.into_iter().find(|step| panel.end_s / step <= 14.0).unwrap_or_else(hours);
     let bottom = panel.top + PANEL;
     for number in 0..=((panel.end_s / step) as u32) {
         let at_s = f64::from(number) * step;
