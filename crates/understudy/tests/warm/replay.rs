@@ -261,6 +261,7 @@ fn no_session_costs_another_one_its_reads() {
         assert_eq!(left_out.sum::<usize>(), entries - wanted, "{said}");
         assert!(!said.contains("too late") && said.contains("times the log's clock jumps"), "{said}");
     }
+}
 
 #[test]
 fn the_documented_account_replays_where_everybody_may_use_schema_test() {
