@@ -414,10 +414,11 @@ impl fmt::Display for Outage {
             write!(f, "outage {} s, {errors}: ", self.seconds)?;
             write!(f, "{} s reported without a commit", self.zero_lines)?;
             if self.restarts > 0 {
-                let (n, s) = (self.restarts, if self.restarts == 1 { "" } else { "s" });
+                let times =
+                    if self.restarts == 1 { "once".to_owned() } else { format!("{} times", self.restarts) };
                 write!(
                     f,
-                    ", {n} restart{s} of sysbench (the second it cut off and the loop's sleep, 2 s each unless its mark says)"
+                    ", sysbench failed {times} (each time the second that this cut off, and 1 s for the loop's sleep, unless a mark says how long)"
                 )?;
             }
             if let Some(good) = self.last_good_s {
