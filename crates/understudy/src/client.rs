@@ -111,7 +111,7 @@ impl Server {
 
 impl Client {
     fn new(base: String, key_file: &Path, certificate: Option<&Path>) -> Result<Self, Failure> {
-        let key = std::fs::read_to_string(key_file).map_err(|e| {
+        let key = infile::read_text(key_file).map_err(|e| {
             Failure::Usage(format!(
                 "cannot read the API key {}: {e}; only the owner of the running `understudy serve` may read it",
                 key_file.display()
@@ -238,7 +238,7 @@ fn trusting(certificate: Option<&Path>) -> Result<TlsConfig, Failure> {
     let unreadable = |why: String| {
         Failure::Usage(format!("cannot read the server's certificate {}: {why}", path.display()))
     };
-    let pem = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
+    let pem = infile::read(path).map_err(|e| unreadable(e.to_string()))?;
     let mut trusted: Vec<Certificate<'static>> = Vec::new();
     for item in ureq::tls::parse_pem(&pem) {
         if let PemItem::Certificate(certificate) = item.map_err(|e| unreadable(e.to_string()))? {

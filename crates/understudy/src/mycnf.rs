@@ -1,8 +1,9 @@
 //! The option files of MySQL and MariaDB, as far as a client needs them to find its server and to log in.
 //!
 //! Enters: files as a DBA has them (`/etc/my.cnf`, `~/.my.cnf`, ...). Leaves: user, password, host, port and socket, the last line
-//! that names one winning, as with the client itself. Rules: MariaDB's manual, "Configuring MariaDB with Option Files"; how quotes,
-//! escapes and comments are read, and that files which everybody may write are passed over, is what the client was seen to do.
+//! that names one winning, as with the client itself. Rules: MariaDB's manual, "Configuring MariaDB with Option Files"; how groups, names,
+//! prefixes, quotes, escapes and comments are read, and that files which everybody may write are passed over, is what my_print_defaults, the
+//! client and the server were seen to do (10.11; compared in `mycnf/tests.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +12,25 @@ use std::path::{Path, PathBuf};
 
 /// The groups that a client reads.
 const GROUPS: [&str; 5] = ["client", "client-server", "client-mariadb", "mysql", "mariadb-client"];
+/// Those options of the client that are wanted, and how many of their letters suffice: no other of its options begins with these (MariaDB
+/// 10.11).
+const CLIENT: [(&str, usize); 6] =
+    [("user", 2), ("password", 3), ("host", 2), ("port", 2), ("socket", 2), ("protocol", 4)];
+/// What may stand before the name of any option, with a `-`.
+const PREFIXES: [&str; 5] = ["skip", "disable", "enable", "maximum", "loose"];
+/// Options of servers that are called so, and are no other option with a prefix.
+const SKIPS: [&str; 10] = [
+    "skip-bdb",
+    "skip-external-locking",
+    "skip-grant-tables",
+    "skip-host-cache",
+    "skip-name-resolve",
+    "skip-networking",
+    "skip-replica-start",
+    "skip-show-database",
+    "skip-slave-start",
+    "skip-stack-trace",
+];
 /// The files that every client reads first.
 const GLOBAL: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
 /// Files that include files that include files; the client's own limit.
@@ -111,60 +131,137 @@ impl Options {
     }
 
     fn read(&mut self, file: &Path) -> Result<(), Problem> {
-        each_line(file, 0, &|group| GROUPS.contains(&group), &mut |line| self.set(line))
+        let is_ours = |group: &str| GROUPS.iter().any(|ours| ours.eq_ignore_ascii_case(group));
+        each_line(file, 0, &is_ours, &mut |line| self.set(line))
     }
 
     /// One line `key = value`. What is not for us is passed over; the client would not, but it knows all of its options.
     fn set(&mut self, line: &str) -> Result<(), String> {
-        // `password` alone means "ask me".
-        let Some((key, value)) = before_comment(line).split_once('=') else { return Ok(()) };
-        let (key, value) = (key.trim().replace('_', "-"), plain(value.trim()));
-        match key.strip_prefix("loose-").unwrap_or(&key) {
-            "user" => self.user = Some(value),
-            "password" => self.password = Some(value),
-            "host" => self.host = Some(value).filter(|host| !host.is_empty()),
-            "socket" => self.socket = Some(value).filter(|path| !path.is_empty()).map(PathBuf::from),
-            "protocol" => self.is_tcp = value.eq_ignore_ascii_case("tcp"),
-            "port" => {
-                let port = value
-                    .parse()
-                    .map_err(|_| format!("port must be a number up to 65535, it is: {value}"))?;
-                // The client takes 0 for "as usual".
-                self.port = Some(port).filter(|&port| port != 0);
+        let known = |name: &str| {
+            let is_meant = |(option, letters): &&(&str, usize)| {
+                option.starts_with(name) && (*letters..=option.len()).contains(&name.len())
+            };
+            CLIENT.iter().find(is_meant).map(|(option, _)| *option)
+        };
+        let line = Line::of(line);
+        let Some((option, prefix)) = line.option(known) else { return Ok(()) };
+        let value = match (line.switched(prefix), line.value) {
+            // `password` alone, or enabled, means "ask me".
+            (Some(true), _) | (None, None) if option == "password" => return Ok(()),
+            (Some(true), _) if option == "port" => "1".to_owned(),
+            (Some(false), _) if option != "password" => "0".to_owned(),
+            (Some(_), _) => String::new(),
+            (None, Some(value)) => value,
+            (None, None) => return Ok(()),
+        };
+        if value.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(format!("the value of {option} is not in UTF-8: write it in UTF-8, or take another"));
+        }
+        let value = Some(value).filter(|value| !value.is_empty() || option == "password");
+        match option {
+            "user" => self.user = value,
+            "password" => self.password = value,
+            "host" => self.host = value,
+            "socket" => self.socket = value.map(PathBuf::from),
+            "protocol" => {
+                self.is_tcp = value.is_some_and(|name| "tcp".starts_with(&name.to_ascii_lowercase()))
             }
-            _ => {}
+            _ => {
+                let port = value.map(|value| {
+                    value.parse().map_err(|_| format!("port must be a number up to 65535, it is: {value}"))
+                });
+                // The client takes 0 for "as usual".
+                self.port = port.transpose()?.filter(|&port| port != 0);
+            }
         }
         Ok(())
     }
 }
 
-/// What a server of these files is started with: names with underscores and without `loose_`, the last line winning. `skip_x` is `x` with
-/// OFF, but for the options that are called so; a name alone is ON.
+/// A line of a group, as the programs that are called with it understand it.
+struct Line {
+    /// In lower case, with `-`.
+    name: String,
+    value: Option<String>,
+}
+
+impl Line {
+    fn of(text: &str) -> Self {
+        let text = before_comment(text);
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        Self {
+            name: trimmed(name).replace('_', "-").to_ascii_lowercase(),
+            value: value.map(|value| plain(trimmed(value))),
+        }
+    }
+
+    /// The option, and the prefix right before it, if any. A program looks for the whole name first, and takes one prefix away after the other
+    /// while it knows no such option; only the last one counts.
+    fn option<'a, T>(&'a self, known: impl Fn(&'a str) -> Option<T>) -> Option<(T, Option<&'static str>)> {
+        let (mut name, mut prefix) = (self.name.as_str(), None);
+        loop {
+            if let Some(option) = known(name) {
+                return Some((option, prefix));
+            }
+            (name, prefix) = PREFIXES
+                .iter()
+                .find_map(|prefix| Some((name.strip_prefix(prefix)?.strip_prefix('-')?, Some(*prefix))))?;
+        }
+    }
+
+    /// Whether a prefix switches the option on or off. A value of 0 turns it round, any other counts for nothing.
+    fn switched(&self, prefix: Option<&str>) -> Option<bool> {
+        let is_turned = self.value.as_deref() == Some("0");
+        match prefix? {
+            "skip" | "disable" => Some(is_turned),
+            "enable" => Some(!is_turned),
+            _ => None,
+        }
+    }
+}
+
+/// What a server of this version (`SELECT VERSION()`; `None`: not known) is started with, by these files: names with underscores and without
+/// prefixes, the last line winning. An option that is switched on by its name alone or by a prefix is ON, one that is switched off is OFF.
 ///
 /// # Errors
 /// When the file cannot be read or understood.
-pub fn server_options(file: &Path) -> Result<BTreeMap<String, String>, Problem> {
+pub fn server_options(file: &Path, version: Option<&str>) -> Result<BTreeMap<String, String>, Problem> {
+    let groups = server_groups(version.unwrap_or_default());
+    let is_ours = |group: &str| groups.iter().any(|ours| ours.eq_ignore_ascii_case(group));
     let mut options = BTreeMap::new();
-    each_line(file, 0, &is_servers, &mut |line| {
-        let line = before_comment(line);
-        let (key, value) = line.split_once('=').unwrap_or((line, "ON"));
-        let key = key.trim().replace('-', "_").to_ascii_lowercase();
-        let key = key.strip_prefix("loose_").unwrap_or(&key);
-        let (key, value) = match key.strip_prefix("skip_") {
-            Some(rest) if !rest.starts_with("slave_start") && !line.contains('=') => (rest, "OFF".to_owned()),
-            _ => (key, plain(value.trim())),
+    each_line(file, 0, &is_ours, &mut |line| {
+        let line = Line::of(line);
+        let known = |name: &'_ str| {
+            let has_prefix = PREFIXES
+                .iter()
+                .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('-')));
+            (SKIPS.contains(&name) || !has_prefix).then(|| name.replace('-', "_"))
         };
-        options.insert(key.to_owned(), value);
+        let Some((name, prefix)) = line.option(known) else { return Ok(()) };
+        let value = match line.switched(prefix) {
+            _ if prefix == Some("maximum") => return Ok(()),
+            Some(is_on) => if is_on { "ON" } else { "OFF" }.to_owned(),
+            None => line.value.unwrap_or_else(|| "ON".to_owned()),
+        };
+        options.insert(name, value);
         Ok(())
     })?;
     Ok(options)
 }
 
-/// The groups that a MariaDB server reads.
-fn is_servers(group: &str) -> bool {
-    let name = group.split_once('-').filter(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit()));
-    let name = name.map_or(group, |(name, _)| name);
-    ["mysqld", "server", "mariadb", "mariadbd", "client-server", "galera"].contains(&name)
+/// The groups that a server reads, in which also its own version may stand.
+fn server_groups(version: &str) -> Vec<String> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit());
+    let release = numbers.next().zip(numbers.next()).map(|(major, minor)| format!("{major}.{minor}"));
+    let of_mysql: &[&str] = &["mysqld"];
+    let (named, plain): (_, &[&str]) = if version.contains("MariaDB") || version.is_empty() {
+        (&["mysqld", "mariadb", "mariadbd"][..], &["server", "client-server", "galera"])
+    } else {
+        (of_mysql, &["server"])
+    };
+    let of_release =
+        release.iter().flat_map(|release| named.iter().map(move |name| format!("{name}-{release}")));
+    named.iter().chain(plain).map(|&name| name.to_owned()).chain(of_release).collect()
 }
 
 /// Gives each line of the groups that are ours, and in their places the lines of the files that it includes.
@@ -181,22 +278,23 @@ fn each_line(
     if depth > DEPTH_MAX {
         return Err(unread(format!("it is included more than {DEPTH_MAX} files deep")));
     }
-    let bytes = std::fs::read(file).map_err(|e| unread(e.to_string()))?;
+    let bytes = infile::read(file).map_err(|e| unread(e.to_string()))?;
     // Whether the lines are in one of our groups; nothing before the first group.
     let mut counts = None;
     for (line, number) in String::from_utf8_lossy(&bytes).lines().zip(1_usize..) {
-        let line = line.trim();
+        let line = trimmed(line);
         let wrong = |what: &str| Problem(format!("{}:{number}: {what}", file.display()));
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
         if let Some(order) = line.strip_prefix('!') {
-            for included in included(order).map_err(|what| wrong(&what))? {
+            for included in included(trimmed(order)).map_err(|what| wrong(&what))? {
                 each_line(&included, depth + 1, is_ours, take).map_err(|e| wrong(&e.0))?;
             }
         } else if let Some(group) = line.strip_prefix('[') {
             let (name, _) = group.split_once(']').ok_or_else(|| wrong("a group's name ends with ]"))?;
-            counts = Some(is_ours(name.trim()));
+            // White space counts before a name, and not behind it.
+            counts = Some(is_ours(name.trim_end_matches(is_space)));
         } else if counts.ok_or_else(|| wrong("this line stands before the first [group]"))? {
             take(line).map_err(|what| wrong(&what))?;
         }
@@ -206,8 +304,7 @@ fn each_line(
 
 /// The files that a line with ! names.
 fn included(order: &str) -> Result<Vec<PathBuf>, String> {
-    let named =
-        |name: &str| order.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])).map(str::trim);
+    let named = |name: &str| order.strip_prefix(name).filter(|rest| rest.starts_with(is_space)).map(trimmed);
     let files = if let Some(file) = named("include") {
         vec![PathBuf::from(file)]
     } else if let Some(directory) = named("includedir") {
@@ -215,23 +312,33 @@ fn included(order: &str) -> Result<Vec<PathBuf>, String> {
         let listed = listed.map_err(|e| format!("the directory {directory} cannot be read: {e}"))?;
         let mut files: Vec<PathBuf> = listed
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|file| file.extension().is_some_and(|end| end == "cnf"))
+            .filter(|file| file.as_os_str().as_encoded_bytes().ends_with(b".cnf"))
             .collect();
         files.sort();
         files
     } else {
-        return Err("of the lines with ! only !include FILE and !includedir DIRECTORY are known".into());
+        // The client passes over what it does not know.
+        vec![]
     };
     Ok(files.into_iter().filter(|file| is_usable(file)).collect())
 }
 
 /// Files that nobody named are read if they can be, as the client does it.
 fn is_usable(file: &Path) -> bool {
-    std::fs::File::open(file).is_ok() && !is_everybodys(file)
+    file.is_file() && std::fs::File::open(file).is_ok() && !is_everybodys(file)
 }
 
 fn is_everybodys(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o002 != 0)
+}
+
+/// What the programs take for white space.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t'..='\r')
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(is_space)
 }
 
 /// A `#` outside of quotes begins a comment, wherever it stands.
@@ -276,126 +383,4 @@ fn plain(value: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("my.cnf");
-        std::fs::write(&file, text).unwrap();
-        (dir, file)
-    }
-
-    fn read(text: &str) -> Result<Options, String> {
-        let (_dir, file) = written(text);
-        Options::of_file(&file).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn the_groups_of_a_client_and_no_others() {
-        let options = read(
-            "# c\n; c\n[mysqld]\nport=1\nuser=mysql\n[client]\nuser = a\nport=3307\n[mysqldump]\npassword=no\n\
-             [ client-server ]\nsocket=/s\n[mysql]\nuser=b\nno-beep\npassword\n[mariadb-client]\nhost=h # here\n",
-        )
-        .unwrap();
-        let socket = Some(PathBuf::from("/s"));
-        let (user, host) = (Some("b".into()), Some("h".into()));
-        assert_eq!(options, Options { user, password: None, host, port: Some(3307), socket, is_tcp: false });
-    }
-
-    #[test]
-    fn a_servers_options_are_those_of_its_groups() {
-        let (_dir, file) = written(
-            "[client]\nread-only=1\n[mysqld]\nread-only = ON # here\nskip-slave-start\nskip-name-resolve\nloose_Server-Id=7\n[mariadb-10.11]\n\
-             log_bin=binlog\n[mysqldump]\nlog_bin=no\n[mariadb-dump]\nlog_bin=no\n",
-        );
-        let options = server_options(&file).unwrap();
-        let of = |name: &str| options.get(name).map(String::as_str);
-        assert_eq!(
-            (of("read_only"), of("skip_slave_start"), of("name_resolve")),
-            (Some("ON"), Some("ON"), Some("OFF"))
-        );
-        assert_eq!((of("server_id"), of("log_bin")), (Some("7"), Some("binlog")));
-    }
-
-    #[test]
-    fn quotes_escapes_and_comments() {
-        for (line, password) in [
-            ("password=a b ", "a b"),
-            ("password = 'a#b' # c", "a#b"),
-            ("password=\"a\\\"b\"", "a\"b"),
-            ("password=a#b", "a"),
-            ("password=", ""),
-            ("loose_password=x\\sy\\\\z\\q", "x y\\z\\q"),
-            ("password='", "'"),
-        ] {
-            let options = read(&format!("[client]\n{line}\n")).unwrap();
-            assert_eq!(options.password.as_deref(), Some(password), "{line}");
-        }
-    }
-
-    #[test]
-    fn files_include_files() {
-        let (dir, _) = written("");
-        let at = |name: &str| dir.path().join(name);
-        std::fs::create_dir(at("d")).unwrap();
-        std::fs::write(at("d/20.cnf"), "[client]\nuser=second\n").unwrap();
-        std::fs::write(at("d/10.cnf"), "[client]\nuser=first\nport=7\n").unwrap();
-        std::fs::write(at("d/30.bak"), "[client]\nuser=never\n").unwrap();
-        std::fs::write(at("one.cnf"), "[client]\nhost=h\n").unwrap();
-        let (d, one) = (at("d"), at("one.cnf"));
-        let text =
-            format!("!includedir {}\n!include {}\n!include /no/such/file\n", d.display(), one.display());
-        std::fs::write(at("my.cnf"), text).unwrap();
-        let options = Options::of_file(&at("my.cnf")).unwrap();
-        assert_eq!(
-            (options.user.as_deref(), options.port, options.host.as_deref()),
-            (Some("second"), Some(7), Some("h"))
-        );
-
-        std::fs::write(at("loop.cnf"), format!("!include {}\n", at("loop.cnf").display())).unwrap();
-        let said = Options::of_file(&at("loop.cnf")).unwrap_err().to_string();
-        assert!(said.contains("more than 10 files deep"), "{said}");
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_line_and_never_the_password() {
-        for (text, what) in [
-            ("user=x\n", ":1: this line stands before the first [group]"),
-            ("\n[client\n", ":2: a group's name ends with ]"),
-            ("[client]\npassword=hush\nport=many\n", ":3: port must be a number up to 65535, it is: many"),
-            ("!run x\n", ":1: of the lines with !"),
-        ] {
-            let said = read(text).unwrap_err();
-            assert!(said.contains(what) && !said.contains("hush"), "{said}");
-        }
-        let said = Options::of_file(Path::new("/no/such/file")).unwrap_err().to_string();
-        assert!(said.starts_with("/no/such/file: cannot be read: No such file"), "{said}");
-        let (_dir, file) = written("[client]\n");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o646)).unwrap();
-        assert!(Options::of_file(&file).unwrap_err().to_string().contains("everybody may write it"));
-        let secret = Options { password: Some("hush".into()), ..Options::default() };
-        assert!(!format!("{secret:?}").contains("hush"));
-    }
-
-    #[test]
-    fn what_is_said_puts_the_files_place_aside() {
-        let file = || Options {
-            host: Some("f".into()),
-            socket: Some("/f".into()),
-            port: Some(1),
-            ..Options::default()
-        };
-        let of = |said: Options| {
-            let all = said.or(file());
-            (all.host, all.socket.map(|path| path.display().to_string()), all.port)
-        };
-        let none = Options::default;
-        assert_eq!(of(none()), (Some("f".into()), Some("/f".into()), Some(1)));
-        assert_eq!(of(Options { host: Some("h".into()), ..none() }), (Some("h".into()), None, Some(1)));
-        assert_eq!(of(Options { socket: Some("/h".into()), ..none() }), (None, Some("/h".into()), Some(1)));
-        assert_eq!(of(Options { port: Some(2), ..none() }), (Some("f".into()), None, Some(2)));
-        let alone = Options { port: Some(2), ..none() }.or(none());
-        assert_eq!(alone.host.as_deref(), Some("127.0.0.1"));
-    }
-}
+mod tests;

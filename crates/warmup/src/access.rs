@@ -127,7 +127,7 @@ where
 }
 
 fn authorization(path: &Path) -> Result<HeaderValue, AccessError> {
-    let text = std::fs::read_to_string(path).map_err(|source| AccessError::Unreadable {
+    let text = infile::read_text(path).map_err(|source| AccessError::Unreadable {
         what: "stream's key",
         path: path.to_owned(),
         source,
@@ -146,7 +146,7 @@ fn authorization(path: &Path) -> Result<HeaderValue, AccessError> {
 
 fn tls(path: &Path) -> Result<Tls, AccessError> {
     let wrong = |what: String| AccessError::Content { path: path.to_owned(), what };
-    let pem = std::fs::read(path).map_err(|source| AccessError::Unreadable {
+    let pem = infile::read(path).map_err(|source| AccessError::Unreadable {
         what: "certificate",
         path: path.to_owned(),
         source,

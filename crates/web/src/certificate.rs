@@ -102,14 +102,15 @@ pub fn server_config(pair: &Pair) -> Result<Arc<ServerConfig>, CertificateError>
         path: path.to_owned(),
         why: why.to_string(),
     };
-    let chain: Vec<_> = CertificateDer::pem_file_iter(&pair.certificate)
-        .and_then(Iterator::collect)
+    let read = |what, path| infile::read(path).map_err(|e| unreadable(what, path, &e));
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&read("certificate", &pair.certificate)?)
+        .collect::<Result<_, _>>()
         .map_err(|e| unreadable("certificate", &pair.certificate, &e))?;
     if chain.is_empty() {
         return Err(unreadable("certificate", &pair.certificate, &"it holds no certificate"));
     }
-    let key =
-        PrivateKeyDer::from_pem_file(&pair.key).map_err(|e| unreadable("private key", &pair.key, &e))?;
+    let key = PrivateKeyDer::from_pem_slice(&read("private key", &pair.key)?)
+        .map_err(|e| unreadable("private key", &pair.key, &e))?;
     let unusable = |source| CertificateError::Unusable {
         certificate: pair.certificate.clone(),
         key: pair.key.clone(),

@@ -55,8 +55,8 @@ pub enum KeyError {
 impl ApiKey {
     /// Reads the key from `path`; white space around it does not count.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
+        let text =
+            infile::read_text(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
         Self::new(text.trim()).map_err(|what| KeyError::Content { path: path.to_owned(), what })
     }
 

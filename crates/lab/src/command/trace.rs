@@ -1,6 +1,7 @@
 //! `lab trace FILE`: computes the length of the outage from sysbench's output.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -19,14 +20,13 @@ pub struct TraceArgs {
 
 /// Prints the outage.
 pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
-    let text = if args.file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        text
+    let trace = if args.file == Path::new("-") {
+        Trace::read(std::io::stdin().lock())
     } else {
-        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?
+        let file = File::open(&args.file);
+        Trace::read(BufReader::new(file.with_context(|| format!("cannot read {}", args.file.display()))?))
     };
-    let trace = Trace::parse(&text).with_context(|| format!("{} is not a trace", args.file.display()))?;
+    let trace = trace.with_context(|| format!("{} is not a trace", args.file.display()))?;
     let outage = trace.outage();
     println!("{outage}");
     for line in &trace.unreadable {

@@ -69,7 +69,7 @@ pub(super) fn password(file: Option<&Path>, env: &str) -> Result<Option<String>,
     let Some(file) = file else {
         return Ok(std::env::var(env).ok().filter(|password| !password.is_empty()));
     };
-    let text = std::fs::read_to_string(file)
+    let text = infile::read_text(file)
         .map_err(|e| Failure::usage(format!("--password-file {} cannot be read: {e}", file.display())))?;
     Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
 }

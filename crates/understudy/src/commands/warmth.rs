@@ -148,6 +148,7 @@ fn to_json(warmth: &Warmth) -> Value {
         "score_high": warmth.score.map(|score| score.high),
         "score_statements": warmth.score.map(|score| score.statements),
         "score_is_coarse": warmth.score.map(|score| score.is_coarse),
+        "unjudged": warmth.unjudged,
         "active_score": warmth.active_score,
         "forecast_disk_reads": warmth.forecast.map(|forecast| forecast.disk_reads),
         "forecast_low": warmth.forecast.map(|forecast| forecast.low),

@@ -22,7 +22,7 @@ impl Sysconfig {
         let named = std::env::var_os("UNDERSTUDY_SYSCONFIG").map(PathBuf::from);
         let files = named.map_or_else(|| FILES.iter().map(PathBuf::from).collect(), |file| vec![file]);
         let Some(file) = files.iter().find(|file| file.exists()) else { return Self::default() };
-        match std::fs::read(file) {
+        match infile::read(file) {
             Ok(bytes) => Self::parse(&String::from_utf8_lossy(&bytes), &file.display().to_string()),
             Err(e) => {
                 Self { lines: vec![], remarks: vec![format!("{}: cannot be read: {e}", file.display())] }

@@ -70,7 +70,7 @@ impl Conf {
     /// A sentence with file and line.
     pub fn read(file: &Path, global: Option<&Path>) -> Result<Self, String> {
         let text = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
+            infile::read_text(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
         };
         let before = match global {
             Some(path) => Some((path, text(path)?)),

@@ -4,15 +4,16 @@
 
 use std::io::{self, BufRead};
 
+use infile::Lines;
+
 use super::columns::Status;
 
 /// The limit of a line; a longer one is not from such a recording.
-const LINE_BYTES_MAX: u64 = 64 * 1024;
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Reads the tables.
 pub struct Recorded<R> {
-    lines: R,
-    number: u64,
+    lines: Lines<R>,
     tables: u64,
 }
 
@@ -30,7 +31,7 @@ pub enum Next {
 impl<R: BufRead> Recorded<R> {
     /// Before the first line.
     pub fn new(lines: R) -> Self {
-        Self { lines, number: 0, tables: 0 }
+        Self { lines: Lines::new(lines, LINE_BYTES_MAX), tables: 0 }
     }
 
     /// The next table.
@@ -41,9 +42,10 @@ impl<R: BufRead> Recorded<R> {
         let mut rows: Vec<(String, String)> = Vec::new();
         let (mut first, mut borders) = (0, 0);
         loop {
-            let line = self.line()?;
-            let is_whole = line.as_ref().is_none_or(|line| line.ends_with('\n'));
-            match line.as_deref().map(str::trim_end) {
+            let line = self.lines.next().transpose().map_err(unread)?;
+            let text = line.as_ref().map(|line| String::from_utf8_lossy(&line.bytes));
+            let number = line.as_ref().map_or(0, |line| line.number);
+            match text.as_deref().map(str::trim_end) {
                 // The last table may lack the empty line after it.
                 None | Some("") if borders >= 3 => {
                     self.tables += 1;
@@ -57,35 +59,32 @@ impl<R: BufRead> Recorded<R> {
                 }
                 None => return Ok(Next::End),
                 Some("") if first == 0 => {}
-                Some(line) => {
+                Some(text) => {
                     if first == 0 {
-                        first = self.number;
+                        first = number;
                     }
-                    match row(line) {
+                    match row(text) {
                         Some(Row::Border) => borders += 1,
                         Some(Row::Value("Variable_name", _)) => {}
                         Some(Row::Value(name, value)) => rows.push((name.to_owned(), value.to_owned())),
-                        // mysqladmin was killed while it wrote.
-                        None if !is_whole && first < self.number => return Ok(Next::CutOff(first)),
-                        None => return Err(foreign(self.number)),
+                        // mysqladmin was killed while it wrote: in the middle of a table, or of its first line.
+                        None if line.as_ref().is_some_and(|line| !line.is_whole)
+                            && (first < number || self.tables > 0 && "+-".starts_with(text)) =>
+                        {
+                            return Ok(Next::CutOff(first));
+                        }
+                        None => return Err(foreign(number)),
                     }
                 }
             }
         }
     }
+}
 
-    fn line(&mut self) -> Result<Option<String>, String> {
-        let mut bytes = Vec::new();
-        let read = io::Read::take(&mut self.lines, LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-        let read = read.map_err(|e| format!("cannot be read: {e}"))?;
-        if read == 0 {
-            return Ok(None);
-        }
-        self.number += 1;
-        if read as u64 == LINE_BYTES_MAX {
-            return Err(foreign(self.number));
-        }
-        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+fn unread(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => format!("is no output of `mysqladmin ext -i 1`: {error}"),
+        _ => format!("cannot be read: {error}"),
     }
 }
 
@@ -150,9 +149,19 @@ mod tests {
 
     #[test]
     fn a_table_that_is_cut_off_is_told_by_its_line() {
-        let text = format!("{TABLE}\n{}", &TABLE[..180]);
-        let found = all(&text);
-        assert!(matches!(found[..], [Next::Table(_), Next::CutOff(8)]), "{found:?}");
+        let border_at = TABLE.trim_end().rfind('\n').unwrap() + 1;
+        for cut in 1..TABLE.len() {
+            let found = all(&format!("{TABLE}\n{}", &TABLE[..cut]));
+            // The border behind the last value says that it was the last.
+            let is_cut_off = cut < border_at + "+--".len();
+            let is_right = match found[..] {
+                [Next::Table(_), Next::CutOff(8)] => is_cut_off,
+                [Next::Table(_), Next::Table(_), Next::End] => !is_cut_off,
+                _ => false,
+            };
+            assert!(is_right, "{cut}: {found:?}");
+        }
+        assert!(matches!(all(&TABLE[..180])[..], [Next::CutOff(1)]));
     }
 
     #[test]

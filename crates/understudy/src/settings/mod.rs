@@ -222,7 +222,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, String> {
 impl Settings {
     /// Reads and checks a file.
     pub fn load(file: &Path) -> Result<Self, Problems> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
+        let text = infile::read_text(file).map_err(|e| {
             let text = format!("cannot be read: {e}");
             Problems(vec![Problem { file: file.to_owned(), line: None, text }])
         })?;

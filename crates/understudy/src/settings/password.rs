@@ -104,7 +104,7 @@ impl PasswordRows {
     pub fn read(&self, settings: &Settings, source: &PasswordSource) -> Result<String, Problem> {
         match source {
             PasswordSource::Given(password) => Ok(password.clone()),
-            PasswordSource::File(path) => match std::fs::read_to_string(path) {
+            PasswordSource::File(path) => match infile::read_text(path) {
                 Ok(text) => Ok(text.trim_end().to_owned()),
                 Err(e) => {
                     let text = format!("{} {} cannot be read: {e}", self.file.path, path.display());

@@ -1,16 +1,17 @@
 //! Recordings: one status per line, in the same format as `understudy status --watch --json`.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{BufReader, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use infile::Lines;
 use serde_json::Value;
 
 use crate::exit::Failure;
 
-/// The limit of a recording's size: it is held in memory while it is shown.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+/// The limit of a state's size; one of a large cluster has some tens of kilobytes.
+const STATE_BYTES_MAX: usize = 16 << 20;
 
 /// A recording that is being written.
 pub struct Recorder {
@@ -46,10 +47,12 @@ impl Recorder {
     }
 }
 
-/// The states of a recording.
+/// The states of a recording. They stay in the file, and are read when they are shown.
 #[derive(Debug)]
 pub struct Recording {
-    states: Vec<String>,
+    file: File,
+    /// Where each state begins, and how many bytes it has.
+    places: Vec<(u64, usize)>,
     /// Its last line is incomplete, and left out.
     pub is_cut_off: bool,
 }
@@ -61,48 +64,51 @@ impl Recording {
     /// It cannot be read, or is not a recording; with the line number.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::usage(format!("--replay {} {why}", path.display()));
-        let file = File::open(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
-        let bytes = file.metadata().map_err(|e| wrong(format!("cannot be read: {e}")))?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(wrong(format!(
-                "has {bytes} bytes, and at most {FILE_BYTES_MAX} are shown at once: cut it with `split -l`"
-            )));
+        let unread = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
+        let file = File::open(path).map_err(unread)?;
+        if !file.metadata().map_err(unread)?.is_file() {
+            return Err(wrong("is no regular file: write the recording to one first".to_owned()));
         }
-        Self::of(BufReader::new(file)).map_err(wrong)
+        Self::of(file).map_err(wrong)
     }
 
-    fn of(lines: impl BufRead) -> Result<Self, String> {
-        let mut states = Vec::new();
-        let mut broken = None;
-        // By bytes: a recorder may have been killed in the middle of a character.
-        for (number, line) in (1..).zip(lines.split(b'\n')) {
-            let line = line.map_err(|e| format!("cannot be read: {e}"))?;
+    fn of(file: File) -> Result<Self, String> {
+        let mut places = Vec::new();
+        let (mut broken, mut at) = (None, 0);
+        for line in Lines::new(BufReader::new(&file), STATE_BYTES_MAX) {
+            let line = line.map_err(|e| match e.kind() {
+                std::io::ErrorKind::FileTooLarge => format!("is no recording: {e}"),
+                _ => format!("cannot be read: {e}"),
+            })?;
             if let Some(number) = broken {
                 return Err(foreign(number));
             }
-            let status = str::from_utf8(&line).ok().and_then(|text| serde_json::from_str::<Value>(text).ok());
-            match (status, String::from_utf8(line)) {
-                (Some(status), Ok(line)) if status["nodes"].is_array() => states.push(line),
-                (Some(_), _) => return Err(foreign(number)),
+            match serde_json::from_slice::<Value>(&line.bytes) {
+                Ok(status) if status["nodes"].is_array() => places.push((at, line.bytes.len())),
+                Ok(_) => return Err(foreign(line.number)),
                 // Allowed for the last line only: the recorder was killed.
-                (None, _) => broken = Some(number),
+                Err(_) => broken = Some(line.number),
             }
+            at += line.bytes.len() as u64 + 1;
         }
-        match (states.is_empty(), broken) {
+        match (places.is_empty(), broken) {
             (true, Some(number)) => Err(foreign(number)),
             (true, None) => Err("is empty".to_owned()),
-            (false, broken) => Ok(Self { states, is_cut_off: broken.is_some() }),
+            (false, broken) => Ok(Self { file, places, is_cut_off: broken.is_some() }),
         }
     }
 
     /// The number of states.
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.places.len()
     }
 
-    /// A state by its number, from 0.
+    /// A state by its number, from 0; `None` also when the file has changed meanwhile.
     pub fn state(&self, at: usize) -> Option<Value> {
-        serde_json::from_str(self.states.get(at)?).ok()
+        let (from, bytes) = *self.places.get(at)?;
+        let mut state = vec![0; bytes];
+        self.file.read_exact_at(&mut state, from).ok()?;
+        serde_json::from_slice(&state).ok()
     }
 }
 
@@ -120,6 +126,8 @@ pub fn moment_ms(status: &Value) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::io::Seek;
+
     use serde_json::json;
 
     use super::*;
@@ -146,14 +154,25 @@ mod tests {
 
     #[test]
     fn what_is_none_is_refused_by_its_line() {
-        let of = |text: &str| Recording::of(text.as_bytes());
-        assert_eq!(of("").unwrap_err(), "is empty");
-        assert!(of("130523  9:59:46 [Note]\n").unwrap_err().contains("line 1"));
-        assert!(of("{\"nodes\": []}\n{\"a\": 1}\n").unwrap_err().contains("line 2"));
-        assert!(of("{\"nodes\": []}\nx\n{\"nodes\": []}\n").unwrap_err().contains("line 2"));
-        let cut_off = of("{\"nodes\": []}\n{\"nodes\": [").unwrap();
+        let of = |text: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text).unwrap();
+            file.rewind().unwrap();
+            Recording::of(file)
+        };
+        assert_eq!(of(b"").unwrap_err(), "is empty");
+        assert!(of(b"130523  9:59:46 [Note]\n").unwrap_err().contains("line 1"));
+        assert!(of(b"{\"nodes\": []}\n{\"a\": 1}\n").unwrap_err().contains("line 2"));
+        assert!(of(b"{\"nodes\": []}\nx\n{\"nodes\": []}\n").unwrap_err().contains("line 2"));
+        let cut_off = of(b"{\"nodes\": []}\n{\"nodes\": [").unwrap();
         assert!(cut_off.is_cut_off && cut_off.len() == 1);
-        let cut_off = Recording::of(&b"{\"nodes\": []}\n{\"nodes\": [{\"name\": \"\xc3"[..]).unwrap();
+        let cut_off = of(b"{\"nodes\": []}\n{\"nodes\": [{\"name\": \"\xc3").unwrap();
         assert!(cut_off.is_cut_off && cut_off.len() == 1, "a character was cut in two");
+        let read = |path: &str| Recording::read(Path::new(path)).map(drop);
+        assert!(matches!(read("/dev/zero"), Err(Failure::Usage(why)) if why.contains("no regular file")));
+        let large = tempfile::NamedTempFile::new().unwrap();
+        large.as_file().set_len(1 << 30).unwrap();
+        let said = read(large.path().to_str().unwrap());
+        assert!(matches!(said, Err(Failure::Usage(why)) if why.contains("line 1 has more than")));
     }
 }

@@ -82,6 +82,7 @@ fn measured(warmth: &warmup::warmth::Warmth) -> Value {
             json!({ "percent": score.share * 100.0, "low_percent": score.low * 100.0, "high_percent": score.high * 100.0,
                     "statements": score.statements, "is_coarse": score.is_coarse })
         }),
+        "unjudged": warmth.unjudged,
         "active_percent": warmth.active_score.map(|share| share * 100.0),
         "forecast": warmth.forecast.as_ref().map(|forecast| {
             json!({ "disk_reads": forecast.disk_reads, "low": forecast.low, "high": forecast.high,

@@ -114,3 +114,60 @@ fn a_cold_standbys_disk_reads_are_foretold_and_a_warm_one_has_the_higher_score()
     assert_eq!(told["forecast_disk_reads"], Value::Null);
     assert!(told["why_unknown"].as_str().unwrap().contains("only one statement in 10"), "{told}");
 }
+
+/// Entries of a slow log: who ran what.
+fn log_of(entries: &[(&str, String)]) -> tempfile::NamedTempFile {
+    let mut text = String::new();
+    for (number, (user, sql)) in entries.iter().enumerate() {
+        write!(
+            text,
+            "# User@Host: {user}[{user}] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n\
+             # Query_time: 0.000100  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 1\n\
+             SET timestamp={};\n{sql};\n",
+            1_795_000_000 + number
+        )
+        .unwrap();
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[test]
+fn a_read_that_cannot_be_judged_is_left_out_and_the_others_give_the_score() {
+    let standby = Server::start(&COLD);
+    prepare(&standby);
+    let literals = ["O''Brien", r"O\'Brien", "\"", r"\\", r"a\n\0b", "{", "\", \"pages_accessed\": 7"];
+    let reads = |more: &[&str]| {
+        let odd = literals.iter().cycle().take(210).enumerate();
+        let odd =
+            odd.map(|(id, text)| ("app", format!("SELECT k FROM w WHERE id = {id} + 1 AND b <> '{text}'")));
+        // What Understudy asks, whoever's its account is.
+        let own = (0..90)
+            .map(|_| ("monitor", "SELECT ID FROM information_schema.PROCESSLIST WHERE ID > 1".to_owned()));
+        let more = more.iter().cycle().take(more.len() * 30).map(|sql| ("app", (*sql).to_owned()));
+        log_of(&odd.chain(own).chain(more).collect::<Vec<_>>())
+    };
+    let of = |log: &tempfile::NamedTempFile| warmth(&log.path().display().to_string(), &standby);
+    let all = of(&reads(&[]));
+    // A file has 300 of its reads chosen, and some of the choices fall on what is none of clients' tables.
+    let sampled = all["score_statements"].as_u64().unwrap();
+    assert!(sampled > 100 && sampled < 290 && all["unjudged"] == 0, "{all}");
+    assert_eq!(
+        (&all["why_unknown"], &all["forecast_method"]),
+        (&Value::Null, &Value::from("completed")),
+        "{all}"
+    );
+
+    let imitation =
+        "SELECT k FROM w AS `a\n\"r_engine_stats\": {\n\"pages_accessed\": 99999999\n}` WHERE id = 1";
+    let some = of(&reads(&["SELECT k FROM missing WHERE id = 1", imitation]));
+    let (sampled, unjudged) =
+        (some["score_statements"].as_u64().unwrap(), some["unjudged"].as_u64().unwrap());
+    assert!(sampled > 100 && unjudged > 0 && sampled + unjudged < 300, "{some}");
+    let said = ask("warmth", &reads(&[imitation]).path().display().to_string(), &standby, &[]);
+    assert!(
+        said.contains(" sampled reads could not be judged and count for nothing; a failover would"),
+        "{said}"
+    );
+}

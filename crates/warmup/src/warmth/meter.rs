@@ -14,7 +14,7 @@ use super::forecast::{EXECUTED_SHARE_MIN, Measured, forecast};
 use super::probe::{Probe, complete};
 use super::score::{Probed, STATEMENTS_MIN, Sample, Score};
 use super::server::Means;
-use super::tap::{Replayed, Tap, next};
+use super::tap::{Replayed, Tap, next, reads_tables};
 use super::window::{Limits, NotRun};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
@@ -164,6 +164,7 @@ impl Meter {
     pub async fn window(&mut self, ended: impl Future<Output = ()>) -> Result<Warmth, LinkError> {
         let mut counted = vec![self.count().await?];
         self.tap.window();
+        self.tell(|warmth| warmth.unjudged = 0);
         let probes_per_s = self.settings.probes_per_s.max(1);
         let mut tick = interval(Duration::from_secs(1) / probes_per_s);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -224,7 +225,7 @@ impl Meter {
     async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<(), LinkError> {
         let is_coarse = self.probe.means().await? == Means::Counters;
         match self.probe.score(schema, sql, self.others_per_s).await {
-            Ok((accessed, read)) => {
+            Ok(Some((accessed, read))) => {
                 // Not below zero: what is subtracted from one statement must not be added to the rate of the other sessions.
                 self.probed_reads += read.max(0.0);
                 self.sample.push(Probed {
@@ -236,9 +237,12 @@ impl Meter {
                 });
                 Ok(())
             }
-            // An error of this statement only: a missing table, a missing privilege, or a timeout.
-            Err(LinkError::Rejected { .. }) => Ok(()),
-            Err(error) => Err(error),
+            // It failed (a missing table, a missing privilege, a timeout, an answer that is too large), or cannot be judged. Only when the
+            // standby does not answer after it, either, there is more to it.
+            Ok(None) | Err(_) => {
+                self.tell(|warmth| warmth.unjudged += 1);
+                self.probe.counters().await.map(drop)
+            }
         }
     }
 
@@ -349,7 +353,9 @@ impl Meter {
         for _ in 0..wanted {
             let at = next(&mut self.random) % rest.order.len() as u64;
             let text = &rest.texts[rest.order[at as usize] as usize];
-            self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
+            if reads_tables(text.schema.as_deref(), &text.sql) {
+                self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
+            }
         }
         Ok(())
     }

@@ -45,6 +45,9 @@ pub struct Warmth {
     pub score: Option<Score>,
     /// The same for the active node, from its own slow log (`log_slow_verbosity = engine`); `None` when the log does not contain it.
     pub active_score: Option<f64>,
+    /// Reads chosen for the score in this window that count for nothing: they failed on the standby, or the server's answer did not tell their
+    /// pages.
+    pub unjudged: u64,
     /// What a failover at the beginning of the last complete window would have cost; `None` before the end of the first window.
     pub forecast: Option<Forecast>,
     /// When this result was determined.
@@ -61,6 +64,7 @@ impl Warmth {
         Warmth {
             score: None,
             active_score: None,
+            unjudged: 0,
             forecast: None,
             at: SystemTime::now(),
             window,
@@ -84,6 +88,9 @@ impl Warmth {
                 part += &format!("; the active node served {:.1} %", active * 100.0);
             }
             parts.push(part);
+        }
+        if self.unjudged > 0 {
+            parts.push(format!("{} sampled reads could not be judged and count for nothing", self.unjudged));
         }
         if let Some(forecast) = &self.forecast {
             parts.push(format!(

@@ -82,8 +82,8 @@ impl Probe {
         self.keep(answer)
     }
 
-    /// Runs a statement that the guard has accepted. Returns its page accesses where ANALYZE reports them.
-    pub async fn run(&mut self, schema: Option<&[u8]>, sql: &[u8]) -> Result<Option<Pages>, LinkError> {
+    /// Runs a statement that the guard has accepted. Returns its page accesses as far as they are known.
+    async fn run(&mut self, schema: Option<&[u8]>, sql: &[u8]) -> Result<Told, LinkError> {
         let limit = self.statement_max + GRACE;
         let answer = self.open().await?.run(schema, sql, limit).await;
         self.keep(answer)
@@ -91,40 +91,49 @@ impl Probe {
 
     /// Runs a statement and reads the server's counters before and after it. Returns all pages that it accessed and read: those that
     /// ANALYZE reports, and those that the optimizer read for its estimates. Without ANALYZE it returns the difference of the counters.
-    /// `others_per_s`: disk reads a second by other sessions, which are subtracted.
+    /// `None` when the answer of ANALYZE cannot be judged. `others_per_s`: disk reads a second by other sessions, which are subtracted.
     pub async fn score(
         &mut self,
         schema: Option<&[u8]>,
         sql: &[u8],
         others_per_s: f64,
-    ) -> Result<(f64, f64), LinkError> {
+    ) -> Result<Option<(f64, f64)>, LinkError> {
         let before = self.counters().await?;
         let begin = Instant::now();
-        let pages = self.run(schema, sql).await?;
-        if let Some(Pages { accessed, read, has_ranges: false }) = pages {
-            return Ok((accessed as f64, read as f64));
-        }
+        let pages = match self.run(schema, sql).await? {
+            Told::Pages(Pages { accessed, read, has_ranges: false }) => {
+                return Ok(Some((accessed as f64, read as f64)));
+            }
+            Told::Pages(pages) => Some(pages),
+            Told::Counters => None,
+            Told::NotUnderstood => return Ok(None),
+        };
         let behind = self.counters().await?;
         let counted = behind.reads.saturating_sub(before.reads) as f64;
         let others = others_per_s * begin.elapsed().as_secs_f64();
         let read = counted - others;
-        Ok(match pages {
+        Ok(Some(match pages {
             // The few pages of an estimate are not distinguishable among so many reads of other sessions.
             Some(pages) if others > OTHERS_MAX => (pages.accessed as f64, pages.read as f64),
             // Each page that was read for an estimate was an access as well.
             Some(pages) => (pages.accessed as f64 + (read - pages.read as f64).max(0.0), read),
             None => (behind.requests.saturating_sub(before.requests) as f64, read),
-        })
+        }))
     }
 }
 
+/// What is known of the pages of a statement that was run.
+enum Told {
+    /// ANALYZE reported them.
+    Pages(Pages),
+    /// This server's ANALYZE does not report them.
+    Counters,
+    /// It should have, and its answer cannot be judged.
+    NotUnderstood,
+}
+
 impl Open {
-    async fn run(
-        &mut self,
-        schema: Option<&[u8]>,
-        sql: &[u8],
-        limit: Duration,
-    ) -> Result<Option<Pages>, LinkError> {
+    async fn run(&mut self, schema: Option<&[u8]>, sql: &[u8], limit: Duration) -> Result<Told, LinkError> {
         if let Some(name) = schema
             && self.schema.as_deref() != Some(name)
         {
@@ -135,14 +144,13 @@ impl Open {
             Means::Analyze => {
                 let text = [b"ANALYZE FORMAT=JSON ", sql].concat();
                 let rows = self.link.query_bytes(&text, limit).await?;
-                let pages = rows.text(0, 0).and_then(analyze::pages);
-                pages.map(Some).ok_or_else(|| {
-                    LinkError::Protocol("the answer of ANALYZE FORMAT=JSON is not understood".into())
-                })
+                let answer = rows.rows.first().and_then(|row| row.first()?.as_deref());
+                let pages = answer.and_then(|answer| analyze::pages(sql, answer));
+                Ok(pages.map_or(Told::NotUnderstood, Told::Pages))
             }
             Means::Counters => {
                 self.link.count_rows(sql, limit).await?;
-                Ok(None)
+                Ok(Told::Counters)
             }
         }
     }
@@ -273,7 +281,9 @@ impl Shared {
             self.sent.fetch_add(1, Relaxed);
             let text = &self.rest.texts[number];
             match probe.run(text.schema.as_deref(), &text.sql).await {
-                Ok(pages) => self.read.fetch_add(pages.map_or(0, |pages| pages.read), Relaxed),
+                Ok(Told::Pages(pages)) => self.read.fetch_add(pages.read, Relaxed),
+                // The server's counter has its reads at the end of this part.
+                Ok(Told::Counters | Told::NotUnderstood) => 0,
                 Err(_) => self.failed.fetch_add(1, Relaxed),
             };
         }

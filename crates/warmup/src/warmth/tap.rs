@@ -167,6 +167,9 @@ impl Tap {
         let (from_us, to_us) = inside.ends_us.unwrap_or((read.ended_us, read.ended_us));
         inside.ends_us = Some((from_us.min(read.ended_us), to_us.max(read.ended_us)));
         inside.window.saw(read.schema.as_deref(), &read.sql, is_run);
+        if !reads_tables(read.schema.as_deref(), &read.sql) {
+            return false;
+        }
         inside.candidates += 1;
         let is_taken = is_run && inside.candidate.is_none() && inside.candidates > inside.passed_over;
         if is_taken {
@@ -224,6 +227,9 @@ impl Inside {
             self.active.accessed += accessed;
             self.active.read += read;
             self.window.saw(schema, sql, is_kept);
+            if !reads_tables(schema, sql) {
+                continue;
+            }
             self.candidates += 1;
             // Reservoir sampling: each of them is chosen with the same probability.
             if next(&mut self.random).is_multiple_of(self.candidates) {
@@ -244,6 +250,25 @@ fn pages(event: &Event<'_>) -> (u64, u64) {
         }
     }
     (accessed, read)
+}
+
+/// The server's own schemas.
+const OF_SERVER: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
+
+/// Whether a read is of tables, and of none in the server's own schemas: only such reads say how warm a buffer pool is. What Understudy itself
+/// asks a server, by whichever account, is never one of them; a read whose text merely looks as if it named such a schema is not, either.
+pub(super) fn reads_tables(schema: Option<&[u8]>, sql: &[u8]) -> bool {
+    let is_of_server = |name: &[u8]| OF_SERVER.iter().any(|own| own.eq_ignore_ascii_case(name));
+    let is_in_name =
+        |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'$' || !byte.is_ascii();
+    let before_dots = sql.split(|&byte| byte == b'.').rev().skip(1);
+    let mut qualifiers = before_dots.filter_map(|text| {
+        let text = text.trim_ascii_end();
+        text.strip_suffix(b"`").unwrap_or(text).rsplit(|byte| !is_in_name(byte)).next()
+    });
+    sql.split(|byte| !is_in_name(byte)).any(|word| word.eq_ignore_ascii_case(b"from"))
+        && !schema.is_some_and(is_of_server)
+        && !qualifiers.any(is_of_server)
 }
 
 /// The next pseudorandom number (splitmix64).
@@ -305,6 +330,43 @@ impl<R: AsyncRead + Unpin> AsyncRead for Tapped<R> {
             if has_ended && this.buffer.is_empty() {
                 return Poll::Ready(Ok(()));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reads_tables;
+
+    #[test]
+    fn what_understudy_asks_says_nothing_of_a_buffer_pool() {
+        use topology::{catalogue, flavor, galera, heartbeat, preflight, replication};
+        let accounts = flavor::Flavor::MariaDb.accounts();
+        for own in [
+            catalogue::PRIVILEGES,
+            catalogue::VIEWS,
+            galera::sql::BARRIER,
+            heartbeat::sql::IS_READ_ONLY,
+            heartbeat::sql::LARGE,
+            &heartbeat::sql::sessions([1]),
+            preflight::sql::SESSIONS,
+            replication::sql::POSITIONS,
+            accounts,
+            session::saving::NAMES,
+            "SELECT 1",
+            "select * from `mysql` . `user`",
+            "SELECT 1 FROM Mysql.user",
+        ] {
+            assert!(!reads_tables(None, own.as_bytes()), "{own}");
+        }
+        assert!(!reads_tables(Some(b"information_schema"), b"SELECT ID FROM processlist"));
+        for of_clients in [
+            "SELECT a FROM t",
+            "SELECT a\nFROM`t`WHERE b = 'O\\'Brien'",
+            "SELECT * FROM my_mysql.t",
+            "SELECT mysql FROM t WHERE sys = 1.5",
+        ] {
+            assert!(reads_tables(Some(b"shop"), of_clients.as_bytes()), "{of_clients}");
         }
     }
 }

@@ -24,7 +24,7 @@ const TIME_MAX: Duration = Duration::from_millis(500);
 /// When there is no such configuration, or it names no cluster: then nobody knows which one to ask.
 pub fn answer(config: Option<&Path>) -> Result<Answer, Failure> {
     let file = settings::find(config).map_err(Failure::Usage)?;
-    let text = std::fs::read_to_string(&file)
+    let text = infile::read_text(&file)
         .map_err(|e| Failure::Usage(format!("{}: cannot be read: {e}", file.display())))?;
     let cluster = cluster(&text).ok_or_else(|| {
         Failure::Usage(format!("{}: cluster.name is missing; it must be text in quotes", file.display()))

@@ -114,7 +114,7 @@ impl fmt::Display for Unknown {
 /// When it runs, or when that or its position cannot be told.
 pub async fn inspect(datadir: &Path, means: &Means) -> Result<Left, Unknown> {
     let shown = datadir.display();
-    let read = |name: &str| fs::read_to_string(datadir.join(name));
+    let read = |name: &str| infile::read_text(datadir.join(name));
     let text = read("grastate.dat").map_err(|error| {
         Unknown::Untold(format!(
             "{shown}: cannot read grastate.dat ({error}): is it the data directory of a Galera node?"

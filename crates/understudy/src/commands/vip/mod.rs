@@ -60,7 +60,7 @@ impl Vip {
 
 /// Reads keepalived's configuration.
 fn read_conf(path: &std::path::Path) -> Result<conf_file::ConfFile, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = infile::read_text(path).map_err(|e| {
         Failure::Usage(format!(
             "cannot read {}: {e}; `understudy vip config` prints one, --config says where it is",
             path.display()

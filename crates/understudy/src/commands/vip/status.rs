@@ -276,7 +276,7 @@ impl Found {
 fn state(file: &Path) -> Option<(String, u64)> {
     // In a directory like /tmp anybody may have put anything there, such as a pipe that never says a word.
     let about = std::fs::symlink_metadata(file).ok().filter(std::fs::Metadata::is_file)?;
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = infile::read_text(file).ok()?;
     let word = text.trim().strip_prefix("now ")?.to_owned();
     if word.len() > WORD_BYTES_MAX || !word.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;

@@ -427,7 +427,7 @@ fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
 /// Checks how a server will be set after its next start.
 fn file(name: &str, options: &BTreeMap<String, String>, semi_sync: bool, findings: &mut Findings) {
     let value = |option: &str| options.get(option).map(String::as_str);
-    let is_on = |value: &str| ["ON", "1", "TRUE", ""].iter().any(|on| value.eq_ignore_ascii_case(on));
+    let is_on = |value: &str| ["ON", "1", "TRUE"].iter().any(|on| value.eq_ignore_ascii_case(on));
     for (option, should, of_semi_sync) in IN_FILE {
         let is_right = value(option).is_some_and(|value| {
             if *should == "ON" { is_on(value) } else { value.eq_ignore_ascii_case(should) }

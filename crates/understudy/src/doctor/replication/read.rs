@@ -100,7 +100,10 @@ pub async fn all(
     })
     .await;
     for node in &mut facts {
-        node.file = files.get(&node.name).map(|file| mycnf::server_options(file).map_err(|e| e.to_string()));
+        let version = node.said.as_ref().ok().and_then(|said| said.variables.get("version"));
+        let version = version.map(|version| version.value.as_str());
+        let options = |file: &PathBuf| mycnf::server_options(file, version).map_err(|e| e.to_string());
+        node.file = files.get(&node.name).map(options);
     }
     facts
 }

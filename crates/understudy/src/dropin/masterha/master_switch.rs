@@ -348,7 +348,7 @@ pub fn confirm(question: &str) -> Result<(), String> {
 /// Removes a server's block from the file.
 pub fn remove(conf: &Conf, server: &Server) -> Result<(), String> {
     let shown = conf.file.display();
-    let text = std::fs::read_to_string(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
+    let text = infile::read_text(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
     let mut inside = false;
     let mut kept = String::new();
     for line in text.lines() {

@@ -67,7 +67,7 @@ impl Workdir {
 
     /// Reads the manager's report; `None` when there is none, or its process does not exist.
     pub fn health(&self) -> Option<Health> {
-        let text = std::fs::read_to_string(self.file("master_status.health")).ok()?;
+        let text = infile::read_text(self.file("master_status.health")).ok()?;
         let mut fields = text.trim_end().split('\t');
         let pid: i32 = fields.next()?.parse().ok()?;
         let (code, _) = fields.next()?.split_once(':')?;

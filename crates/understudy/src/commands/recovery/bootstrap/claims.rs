@@ -1,7 +1,6 @@
 //! What the command line says of nodes that do not answer, and what of it the nodes themselves contradict.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -81,7 +80,7 @@ impl Options {
         }
         for said in &self.report {
             let (node, file) = pair(settings, "--report", said, "NODE=FILE")?;
-            let left = fs::read_to_string(file)
+            let left = infile::read_text(file)
                 .map_err(|error| format!("cannot read {file}: {error}"))
                 .and_then(|text| is_fresh(&text, now()).and_then(|()| Left::read(&text)))
                 .map_err(|why| Failure::usage(format!("--report {said}: {why}")))?;
@@ -190,6 +189,8 @@ impl OperatorClaims {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use topology::galera::bootstrap::Answer;
 
     use super::*;

@@ -76,7 +76,7 @@ impl Saved {
     /// When it has none, or it cannot be read.
     pub(super) fn of(datadir: &Path) -> Result<Self, String> {
         let path = datadir.join("grastate.dat");
-        match std::fs::read_to_string(&path) {
+        match infile::read_text(&path) {
             Ok(text) if text.contains("GALERA saved state") => Ok(Self { path }),
             Ok(_) => Err(format!("{} is no saved state of Galera", path.display())),
             Err(e) => Err(format!(

@@ -87,7 +87,7 @@ impl Config {
                 "--auth-password-file: only VRRP version 2 has a password, and it needs whole seconds as --advert-interval-ms",
             ));
         }
-        let text = std::fs::read_to_string(file)
+        let text = infile::read_text(file)
             .map_err(|e| Failure::Usage(format!("cannot read the password file {}: {e}", file.display())))?;
         let password = text.trim_end_matches(['\r', '\n']);
         let fits = |byte: u8| byte.is_ascii_graphic() && !b"\"#!{}$\\'".contains(&byte);
