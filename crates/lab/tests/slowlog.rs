@@ -31,7 +31,7 @@ struct Seen {
     kind: Option<StatementKind>,
     end_us: u64,
     query_time_us: u64,
-    is_doubtful: bool,
+    quotes_log: bool,
     /// The procedure that executed it.
     routine: String,
 }
@@ -68,7 +68,7 @@ fn keep(reader: &mut Reader, all: &mut Vec<Seen>) {
             kind: event.kind(),
             end_us: event.end_us,
             query_time_us: event.query_time_us,
-            is_doubtful: event.is_doubtful,
+            quotes_log: event.quoted > 0,
             routine: String::from_utf8_lossy(event.field("Stored_routine").unwrap_or_default()).into_owned(),
         });
     }
@@ -243,7 +243,7 @@ fn compare(own: &[Seen], verbosity: &str) {
                 if sql.starts_with(b"SELECT  NAME_CONST") { "sbtest.twice" } else { "" },
                 "{shown}"
             );
-            assert_eq!(entry.is_doubtful, sql == QUOTED.as_bytes(), "{shown}");
+            assert_eq!(entry.quotes_log, sql == QUOTED.as_bytes(), "{shown}");
             let has_own_time =
                 sql == b"SELECT NOW()" || sql == b"SET timestamp = 1" || sql == b"SET timestamp = DEFAULT";
             assert_eq!(entry.end_us == 1_000_000, has_own_time, "{shown}");
