@@ -93,8 +93,8 @@ pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
     if !conf.unknown.is_empty() {
         return Err(conf.unknown.join("; "));
     }
-    for doubled in &conf.doubled {
-        log.warning(doubled);
+    for odd in &conf.odd {
+        log.warning(odd);
     }
     log.info(&format!("Reading server configuration from {}..", file.display()));
     Ok(conf)
