@@ -67,3 +67,19 @@ fn limited<T>(
     let ended = runtime.block_on(async { tokio::time::timeout(within, run).await });
     ended.unwrap_or_else(|_| Err(format!("{script} did not end within {} s", within.as_secs())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_end_or_says_too_much_is_ended() {
+        let short = Duration::from_millis(50);
+        assert_eq!(run("sleep", &["60".into()], &[], short).unwrap_err(), "sleep did not end within 0 s");
+        assert!(printed("sleep 60", short, 10).unwrap_err().contains("did not end"));
+        let within = Duration::from_secs(20);
+        assert_eq!(printed("printf 'a\\nb'; exit 3", within, 3), Ok(b"a\nb".to_vec()));
+        assert!(printed("yes", within, 100).unwrap_err().contains("prints more than 100 bytes"));
+        assert!(printed("/no/such", within, 100).unwrap_err().contains("cannot be run: exit status: 127"));
+    }
+}
