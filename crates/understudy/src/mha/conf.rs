@@ -598,6 +598,23 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_is_odd_is_told() {
+        let text =
+            "[server default]\ncandidate_master=1\nno_master=1\n[server1]\nhostname=10.0.0.1 # first\n";
+        assert_eq!(
+            read(text).err().unwrap(),
+            "/etc/app1.cnf:4: the hostname of [server1] is \"10.0.0.1 # first\", which is no host: a comment behind a value begins with a \
+             blank, a ; and a blank"
+        );
+        let conf = read(&text.replace('#', ";")).unwrap();
+        assert!(!conf.servers[0].is_on("candidate_master") && !conf.servers[0].is_on("no_master"));
+        let odd = "/etc/app1.cnf:2: candidate_master in [server default] does nothing: MHA reads it in a [serverN] only";
+        assert_eq!((conf.odd.len(), conf.odd[0].as_str()), (2, odd));
+        let endless = Conf::read(Path::new("/dev/zero"), None).err().unwrap();
+        assert_eq!(endless, "/dev/zero is above 1 MiB, and no configuration of MHA's");
+    }
+
+    #[test]
     fn blocks_are_named_as_with_mha() {
         let hosts = |text: &str| -> Vec<String> {
             read(text).unwrap().servers.iter().map(|server| server.host().to_owned()).collect()

@@ -6,4 +6,4 @@ pub mod moved;
 #[cfg(test)]
 mod net;
 pub mod shell;
-mod tiny;
+pub mod tiny;

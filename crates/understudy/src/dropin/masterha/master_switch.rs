@@ -20,6 +20,7 @@ use super::site::{self, For, Site, ask};
 use super::workdir::Workdir;
 use super::{Failed, ToolResult, dead};
 use crate::mha::conf::{Conf, Server};
+use crate::mha::tiny::{self, Line};
 
 use Takes::{Nothing, Value as Text};
 
@@ -158,7 +159,7 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     if options.number("interactive", 1)? != 0 {
         confirm(&format!("Starting master switch from {} to {}? (yes/NO): ", orig.shown(), new.shown()))?;
     }
-    let site = site.to_move(conf)?;
+    let site = site.into_moving(conf)?;
     all_are_well(conf, &site)?;
     log.info("** Phase 1: Configuration Check Phase completed.");
     log.info("");
@@ -383,16 +384,16 @@ pub fn confirm(question: &str) -> Result<(), String> {
 /// Removes a server's block from the file.
 pub fn remove(conf: &Conf, server: &Server) -> Result<(), String> {
     let shown = conf.file.display();
-    let text = std::fs::read_to_string(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
+    let text = std::fs::read(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
     let mut inside = false;
-    let mut kept = String::new();
-    for line in text.lines() {
-        if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            inside = name.trim() == server.block;
+    let mut kept = Vec::new();
+    // Comments may be in any encoding, and stay as they are.
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        if let Some((_, Some(Line::Block(name)))) = tiny::lines(line).next() {
+            inside = name == server.block.as_bytes();
         }
         if !inside {
-            kept += line;
-            kept.push('\n');
+            kept.extend_from_slice(line);
         }
     }
     std::fs::write(&conf.file, kept).map_err(|e| format!("{shown} cannot be written: {e}"))

@@ -100,7 +100,7 @@ impl Site {
     }
 
     /// The same site after it was looked at, to move the primary.
-    pub fn to_move(self, conf: &Conf) -> Result<Self, String> {
+    pub fn into_moving(self, conf: &Conf) -> Result<Self, String> {
         let by = match self.by {
             By::Own(looking) => {
                 drop(looking);
