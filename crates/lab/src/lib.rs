@@ -12,6 +12,7 @@ pub mod fault;
 pub mod figures;
 pub mod ledger;
 pub mod load;
+pub mod peer;
 pub mod recovery;
 pub mod report;
 pub mod stage;

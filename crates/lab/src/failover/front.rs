@@ -19,6 +19,7 @@ use super::result::Who;
 use super::understudy::{Api, ConfigInputs, Knobs, Ordered, program};
 use crate::figures::ms;
 use crate::load::session::Target;
+use crate::peer;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
 use crate::stage::{ClusterKind, Stage};
@@ -158,10 +159,9 @@ impl Front {
             .with_context(|| format!("cannot write {}", config.display()))?;
         let mut front =
             Self::of(cluster, &listen, nodes, writers, ProxyKind::Haproxy(Runtime { socket }, follows))?;
-        let mut command = Command::new("haproxy");
+        let mut command = Command::new(peer::find("haproxy")?);
         command.args(["-db", "-f"]).arg(&config);
-        let started = front.run(&command, &dir.join("haproxy.log"));
-        started.context("cannot start HAProxy: is the package haproxy installed?")?;
+        front.run(&command, &dir.join("haproxy.log")).context("cannot start HAProxy")?;
         Ok(front)
     }
 

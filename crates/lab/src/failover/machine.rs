@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::process::Command;
 
 use super::result::Machine;
+use crate::peer;
 
 /// Reads /proc and gets each program's version. What cannot be read is left out.
 pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
@@ -45,6 +46,7 @@ fn memory_kib(name: &str) -> Option<u64> {
 
 /// The version that the program prints.
 async fn version(program: &str, args: &[&str]) -> Option<String> {
+    let program = if peer::is_peer(program) { peer::find(program).ok()? } else { program.into() };
     let run = Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let out = tokio::time::timeout(Duration::from_secs(5), run).await.ok()?.ok()?;
     let text =

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::second::Tell;
 use super::session::Target;
+use crate::peer;
 use crate::stage::process::{Owned, ProcessParent};
 use crate::trace::{Trace, restart_mark};
 
@@ -96,9 +97,9 @@ impl SysbenchPlan {
 
 /// Starts a sysbench that dies with this program, however that ends.
 fn start(process_parent: &ProcessParent, args: &[String]) -> anyhow::Result<Owned> {
-    let mut command = std::process::Command::new("sysbench");
+    let mut command = std::process::Command::new(peer::find("sysbench")?);
     command.args(args);
-    process_parent.spawn_piped(&command).context("cannot start sysbench: is the package installed?")
+    process_parent.spawn_piped(&command).context("cannot start sysbench")
 }
 
 /// The running loop. Dropping it kills sysbench.

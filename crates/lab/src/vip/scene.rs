@@ -22,9 +22,10 @@ use super::observer::{Holders, Observer, What};
 use super::{Families, PRIORITIES, VipPlan};
 use crate::failover::case::Writers;
 use crate::failover::understudy::{ConfigInputs, Knobs, program};
+use crate::peer;
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
-use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, may_make_namespaces, tools};
+use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, may_make_namespaces};
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
@@ -84,7 +85,7 @@ impl Scene {
                 "an address that moves needs network namespaces: run `understudy lab vip` as root (in a container, one that may add network namespaces)"
             );
         }
-        let keepalived = tools::need("keepalived", "keepalived")?;
+        let keepalived = peer::find("keepalived")?;
         let stage = Stage::up_telling(
             StagePlan {
                 name: format!("vip{}", std::process::id()),

@@ -1,27 +1,80 @@
-//! Reads an MHA configuration, a global file and one of an application, like Config::Tiny and MHA.
+//! Reads an MHA configuration, a global file and one of an application, with the values that MHA::Config 0.58 gives each server.
 //!
 //! ```text
-//!   /etc/masterha_default.cnf  [server default]  ─┐
-//!   app1.cnf                   [server default]  ─┴─> applies to every server; the application's values take precedence
-//!                              [server1] ...          hostname, port, and this server's other values
-//!                              [binlog1] ...          binlog servers: recognised, and not used
+//!   /etc/masterha_default.cnf  [server default]   its other blocks are ignored
+//!   app1.cnf                   [server default]   a value here is taken instead of the one above
+//!   init_conf_load_script      key=value          its output, instead of both
+//!   app1.cnf                   [server1] ...      hostname, and this server's other values, instead of all
+//!                              [binlog1] ...      binlog servers: recognised, and not used
 //! ```
 //!
-//! Invariants: every key that is stored is known to MHA; a value is printed only by code that knows it is not a password.
+//! At each of these steps MHA removes one pair of quotes from every value. Invariants: every key that is stored is known to MHA; a value is
+//! printed only by code that knows it is not a password.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use super::keys::becomes;
+use super::keys::{KEYS, becomes};
+use super::{shell, tiny};
 
 /// The path of MHA's global file.
 pub const GLOBAL: &str = "/etc/masterha_default.cnf";
 const DEFAULTS: &str = "server default";
+/// The size of a file above which it is no configuration, in bytes.
+const PRINTED_BYTES_MAX: u64 = 1 << 20;
+/// The time limit of init_conf_load_script.
+const LOADS_WITHIN: Duration = Duration::from_secs(30);
 
-/// A value, with its file and line.
+/// Keys that MHA reads in a server's own block only.
+const OWN: &[&str] = &[
+    "hostname",
+    "ip",
+    "ssh_host",
+    "ssh_options",
+    "node_label",
+    "candidate_master",
+    "no_master",
+    "ignore_fail",
+    "skip_init_ssh_check",
+];
+/// What MHA takes for a key that is set nowhere.
+const UNSET: &[(&str, &str)] = &[
+    ("password", ""),
+    ("candidate_master", "0"),
+    ("no_master", "0"),
+    ("ignore_fail", "0"),
+    ("skip_init_ssh_check", "0"),
+    ("disable_log_bin", "0"),
+    ("handle_raw_binlog", "1"),
+    ("check_repl_delay", "1"),
+    ("check_repl_filter", "1"),
+    ("latest_priority", "1"),
+    ("multi_tier_slave", "0"),
+    ("skip_reset_slave", "0"),
+    ("use_gtid_auto_pos", "1"),
+    ("ping_type", "SELECT"),
+    ("ping_interval", "3"),
+];
+/// What it takes for one that is set nowhere, or is empty or 0 in `[server default]`.
+const UNSET_OR_EMPTY: &[(&str, &str)] = &[
+    ("port", "3306"),
+    ("user", "root"),
+    ("log_level", "info"),
+    ("ssh_port", "22"),
+    ("ssh_connection_timeout", "5"),
+    ("master_binlog_dir", "/var/lib/mysql,/var/log/mysql"),
+    ("manager_workdir", "/var/tmp"),
+    ("remote_workdir", "/var/tmp"),
+];
+
+/// A value as it is written, with its file and line.
 #[derive(Clone)]
 struct Given {
     value: String,
@@ -29,28 +82,30 @@ struct Given {
 }
 
 type Block = BTreeMap<String, Given>;
+type Values = BTreeMap<&'static str, String>;
 
 /// The parsed configuration.
 pub struct Conf {
     /// The application's file.
     pub file: PathBuf,
-    /// In the order of their numbers.
+    /// In the order of their numbers; at least one.
     pub servers: Vec<Server>,
-    defaults: Block,
     /// Names of the blocks of binlog servers.
     pub binlog_servers: Vec<String>,
     /// Keys that MHA does not know: one sentence with the line for each. They are left out; MHA itself stops at the first.
     pub unknown: Vec<String>,
-    /// Blocks that occur twice: one sentence with the line for each.
-    pub doubled: Vec<String>,
+    /// What MHA reads otherwise than a reader may think: one sentence for each.
+    pub odd: Vec<String>,
+    /// Every key that is set anywhere, with the first place where it is set.
+    pub places: BTreeMap<String, String>,
 }
 
 /// One `[serverN]`.
 pub struct Server {
     /// `server1`.
     pub block: String,
-    own: Block,
-    defaults: Block,
+    values: Values,
+    ip: OnceCell<String>,
 }
 
 impl fmt::Debug for Server {
@@ -63,73 +118,108 @@ impl fmt::Debug for Server {
 }
 
 impl Conf {
-    /// Reads the global file and the application's, whose values take precedence. `global`: `None` means MHA's own path, where the file
-    /// need not exist.
+    /// Reads the global file and the application's, and runs init_conf_load_script. `global`: `None` means MHA's own path. Like MHA, goes on
+    /// without a global file that does not exist.
     ///
     /// # Errors
     /// A sentence with file and line.
     pub fn read(file: &Path, global: Option<&Path>) -> Result<Self, String> {
-        let text = |path: &Path| {
-            infile::read_text(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
-        };
-        let before = match global {
-            Some(path) => Some((path, text(path)?)),
-            None if Path::new(GLOBAL).exists() => Some((Path::new(GLOBAL), text(Path::new(GLOBAL))?)),
-            None => None,
-        };
-        Self::parse(file, &text(file)?, before.as_ref().map(|(path, text)| (*path, text.as_str())))
+        let path = global.unwrap_or(Path::new(GLOBAL));
+        let before = if path.is_file() { Some((path, bytes_of(path)?)) } else { None };
+        let bytes = before.as_ref().map(|(path, bytes)| (*path, bytes.as_slice()));
+        let mut conf = Self::parse(file, &bytes_of(file)?, bytes)?;
+        if let (Some(path), None) = (global, before) {
+            conf.odd.push(format!("{} is no file: MHA goes on without a global file, too", path.display()));
+        }
+        Ok(conf)
     }
 
-    fn parse(file: &Path, text: &str, global: Option<(&Path, &str)>) -> Result<Self, String> {
-        let mut defaults = Block::new();
-        let (mut unknown, mut doubled) = (Vec::new(), Vec::new());
+    fn parse(file: &Path, text: &[u8], global: Option<(&Path, &[u8])>) -> Result<Self, String> {
+        let (mut unknown, mut odd) = (Vec::new(), Vec::new());
+        let mut places = BTreeMap::new();
+        let mut note = |block: &Block| {
+            for (key, given) in block {
+                places.entry(key.clone()).or_insert_with(|| given.place.clone());
+            }
+        };
+        let mut defaults = Values::new();
         if let Some((path, text)) = global {
-            for (name, line, block) in blocks(path, text, &mut unknown)? {
-                if name != DEFAULTS {
-                    let at = format!("{}:{line}", path.display());
-                    return Err(format!("{at}: a global file has [{DEFAULTS}] only, and this is [{name}]"));
-                }
-                defaults.extend(block);
+            let block = default_block(&blocks(path, text, |name| name == DEFAULTS, &mut unknown)?);
+            note(&block);
+            defaults = values(DEFAULTS, &block, &defaults)?;
+        }
+        let all = blocks(file, text, |_| true, &mut unknown)?;
+        let block = default_block(&all);
+        note(&block);
+        for key in ["candidate_master", "no_master", "ignore_fail"] {
+            if let Some(given) = block.get(key) {
+                let at = &given.place;
+                odd.push(format!(
+                    "{at}: {key} in [{DEFAULTS}] does nothing: MHA reads it in a [serverN] only"
+                ));
             }
         }
-        let all = blocks(file, text, &mut unknown)?;
-        for (_, _, block) in all.iter().filter(|(name, ..)| name == DEFAULTS) {
-            defaults.extend(block.clone());
+        defaults = values(DEFAULTS, &block, &defaults)?;
+        if let Some(script) = defaults.get("init_conf_load_script").filter(|script| is_true(script)) {
+            let block = loaded(script, &mut unknown)?;
+            note(&block);
+            defaults = values(script, &block, &defaults)?;
         }
-        let mut numbered: BTreeMap<(u32, String), (usize, Block)> = BTreeMap::new();
+        let mut servers: BTreeMap<String, (usize, Block)> = BTreeMap::new();
         let mut binlog_servers = Vec::new();
         for (name, line, block) in all.into_iter().filter(|(name, ..)| name != DEFAULTS) {
-            if number_of(&name, "binlog").is_some() {
+            let at = format!("{}:{line}", file.display());
+            if begins(&name, "binlog") {
+                if block.contains_key("hostname") {
+                    check_host(&block, &at, &name)?;
+                }
+                values(&name, &block, &defaults)?;
                 binlog_servers.push(name);
                 continue;
             }
-            let at = format!("{}:{line}", file.display());
-            let Some(number) = number_of(&name, "server") else {
+            if !begins(&name, "server") {
                 return Err(format!(
                     "{at}: [{name}] is no block of MHA's: they are [{DEFAULTS}], [serverN] and [binlogN]"
                 ));
-            };
-            match numbered.entry((number, name)) {
+            }
+            match servers.entry(name) {
                 Entry::Vacant(vacant) => drop(vacant.insert((line, block))),
                 Entry::Occupied(mut first) => {
-                    doubled.push(twice(&at, first.key().1.as_str(), first.get(), &block));
+                    odd.push(twice(&at, first.key(), first.get(), &block));
                     first.get_mut().1.extend(block);
                 }
             }
         }
-        let mut servers = Vec::new();
-        for ((_, name), (line, block)) in numbered {
-            let server = Server { block: name, own: block, defaults: defaults.clone() };
-            if server.get("hostname").is_none() {
-                return Err(format!("{}:{line}: [{}] has no hostname", file.display(), server.block));
+        let mut ordered: Vec<(String, (usize, Block))> = servers.into_iter().collect();
+        // By number where all have one, else by name.
+        if ordered.iter().all(|(name, _)| number(name).is_some()) {
+            ordered.sort_by(|(one, _), (other, _)| {
+                number(one).partial_cmp(&number(other)).unwrap_or(std::cmp::Ordering::Equal)
+            });
+        }
+        let mut servers: Vec<Server> = Vec::new();
+        for (name, (line, block)) in ordered {
+            let at = format!("{}:{line}", file.display());
+            note(&block);
+            check_host(&block, &at, &name)?;
+            let server =
+                Server { values: values(&name, &block, &defaults)?, block: name, ip: OnceCell::new() };
+            server.port().map_err(|why| format!("{at}: {why}"))?;
+            let is_same = |other: &&Server| other.port() == server.port() && other.ip() == server.ip();
+            if let Some(other) = servers.iter().find(is_same) {
+                return Err(format!(
+                    "{at}: [{}] and [{}] are both {}",
+                    other.block,
+                    server.block,
+                    server.shown()
+                ));
             }
-            server.port()?;
             servers.push(server);
         }
         if servers.is_empty() {
             return Err(format!("{}: there is no server: write [server1] with its hostname", file.display()));
         }
-        Ok(Self { file: file.to_owned(), servers, defaults, binlog_servers, unknown, doubled })
+        Ok(Self { file: file.to_owned(), servers, binlog_servers, unknown, odd, places })
     }
 
     /// MHA's name of the application: the file's name without `.cnf`.
@@ -137,9 +227,9 @@ impl Conf {
         self.file.file_stem().map_or_else(|| "app".into(), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// A value of `[server default]`; an empty one counts as missing.
+    /// A value that is the application's and no server's: MHA takes it from the first server.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.defaults.get(key).map(|entry| entry.value.as_str()).filter(|value| !value.is_empty())
+        self.servers[0].get(key)
     }
 
     /// The server with this name or address; `port` when several are on one host.
@@ -149,51 +239,42 @@ impl Conf {
             named && port.is_none_or(|port| server.port() == Ok(port))
         })
     }
-
-    /// Every key that is set anywhere, with the first place where it is set.
-    pub fn keys(&self) -> BTreeMap<&str, &str> {
-        let mut keys = BTreeMap::new();
-        let blocks = std::iter::once(&self.defaults).chain(self.servers.iter().map(|server| &server.own));
-        for (key, entry) in blocks.flatten() {
-            keys.entry(key.as_str()).or_insert(entry.place.as_str());
-        }
-        keys
-    }
 }
 
 impl Server {
-    /// Its own value, or the one of `[server default]`; an empty one counts as missing.
+    /// MHA's value of this key, if it has one.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+
+    /// The same; an empty one, and 0, count as missing, as where MHA looks whether something is set.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let entry = self.own.get(key).or_else(|| self.defaults.get(key))?;
-        Some(entry.value.as_str()).filter(|value| !value.is_empty())
+        self.value(key).filter(|value| is_true(value))
     }
 
     /// Its host name in the file.
     pub fn host(&self) -> &str {
-        self.get("hostname").unwrap_or_default()
+        self.value("hostname").unwrap_or_default()
     }
 
-    /// Its port; 3306 by default.
+    /// Its port.
     ///
     /// # Errors
     /// The value is not a port.
     pub fn port(&self) -> Result<u16, String> {
-        let Some(text) = self.get("port") else { return Ok(3306) };
-        text.parse().map_err(|_| format!("[{}]: port is {text:?}, which is no port", self.block))
+        let text = self.value("port").unwrap_or_default();
+        text.parse()
+            .map_err(|_| format!("[{}]: port is {text:?}, which is no port{}", self.block, behind(text)))
     }
 
     /// A switch: any value but 0 is on.
     pub fn is_on(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| value != "0")
+        self.get(key).is_some()
     }
 
-    /// Its address, determined like MHA: `ip`, else what the host name resolves to, else the name itself.
-    pub fn ip(&self) -> String {
-        if let Some(ip) = self.get("ip") {
-            return ip.to_owned();
-        }
-        let found = (self.host(), 0).to_socket_addrs().ok().and_then(|mut all| all.next());
-        found.map_or_else(|| self.host().to_owned(), |address| address.ip().to_string())
+    /// Its address, determined like MHA: `ip`, else what the host name resolves to; the name itself where that fails, in which case MHA ends.
+    pub fn ip(&self) -> &str {
+        self.ip.get_or_init(|| self.get("ip").map_or_else(|| resolved(self.host()), str::to_owned))
     }
 
     /// `host:port` for Understudy, with `ip` instead of the name where the file has one.
@@ -210,22 +291,170 @@ impl Server {
 
     /// MHA's account for administration.
     pub fn user(&self) -> &str {
-        self.get("user").unwrap_or("root")
+        self.value("user").filter(|user| !user.is_empty()).unwrap_or("root")
+    }
+
+    /// The account for `ssh`, which scripts are told.
+    pub fn ssh_user(&self) -> &str {
+        self.value("ssh_user").unwrap_or_default()
     }
 
     /// Its password.
     pub fn password(&self) -> &str {
-        self.get("password").unwrap_or_default()
+        self.value("password").unwrap_or_default()
     }
 }
 
-/// The number in `server12` or `server_db12`, by which the blocks are sorted; blocks without a number come last. `None` for other names.
-fn number_of(name: &str, kind: &str) -> Option<u32> {
-    let rest =
-        name.strip_prefix(kind).filter(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))?;
-    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+/// Refuses a host that MHA cannot find; it looks for the name as it is written, with quotes.
+fn check_host(block: &Block, at: &str, name: &str) -> Result<(), String> {
+    let written = |key: &str| block.get(key).map(|given| given.value.as_str()).filter(|value| is_true(value));
+    let Some(host) = written("hostname").filter(|host| !unquoted(host).is_empty()) else {
+        return Err(format!("{at}: [{name}] has no hostname"));
+    };
+    let is_odd = |c: char| c.is_whitespace() || "\"'#;,/".contains(c);
+    if written("ip").is_none() && host.contains(is_odd) {
+        return Err(format!("{at}: the hostname of [{name}] is {host:?}, which is no host{}", behind(host)));
+    }
+    Ok(())
+}
+
+/// A hint about a comment that has become part of a value.
+fn behind(value: &str) -> &'static str {
+    if value.contains(['#', ';']) {
+        ": a comment behind a value begins with a blank, a ; and a blank"
+    } else {
+        ""
+    }
+}
+
+/// What a name resolves to, else the name.
+pub fn resolved(host: &str) -> String {
+    let found = (host, 0).to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.map_or_else(|| host.to_owned(), |address| address.ip().to_string())
+}
+
+/// The name of the account that runs this; nothing where the system does not know it.
+fn login() -> String {
+    static NAME: OnceLock<String> = OnceLock::new();
+    let asked = || Command::new("id").arg("-un").stdin(Stdio::null()).output().map(|said| said.stdout);
+    let name = NAME.get_or_init(|| String::from_utf8(asked().unwrap_or_default()).unwrap_or_default());
+    name.trim().to_owned()
+}
+
+/// Whether Perl takes this text for true.
+fn is_true(text: &str) -> bool {
+    !text.is_empty() && text != "0"
+}
+
+/// Whether a block's name is `server` or `binlog` with something directly behind it.
+fn begins(name: &str, kind: &str) -> bool {
+    name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
+}
+
+/// The number in `server12` or `server_db12`.
+fn number(name: &str) -> Option<f64> {
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    Some(digits[..end].parse().unwrap_or(u32::MAX))
+    digits[..end].parse().ok()
+}
+
+/// The content of a file, or of what stands for one.
+fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    infile::read(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
+}
+
+/// All `[server default]` of a file, the later value of each key.
+fn default_block(all: &[(String, usize, Block)]) -> Block {
+    all.iter().filter(|(name, ..)| name == DEFAULTS).flat_map(|(_, _, block)| block.clone()).collect()
+}
+
+/// One of MHA's steps: the values of a block, and for keys that it does not have, those of the step before.
+fn values(name: &str, block: &Block, before: &Values) -> Result<Values, String> {
+    let mut all = Values::new();
+    let of = |table: &[(&str, &str)], key: &str| {
+        table.iter().find(|(known, _)| *known == key).map(|(_, value)| (*value).to_owned())
+    };
+    for (key, _) in KEYS {
+        let inherited = || {
+            let before = before.get(key).filter(|_| !OWN.contains(key)).cloned();
+            let unset = if *key == "ssh_user" { Some(login()) } else { of(UNSET_OR_EMPTY, key) };
+            match unset {
+                Some(value) => Some(before.filter(|before| is_true(before)).unwrap_or(value)),
+                None => before.or_else(|| of(UNSET, key)),
+            }
+        };
+        let Some(mut value) = block.get(*key).map(|given| given.value.clone()).or_else(inherited) else {
+            continue;
+        };
+        match *key {
+            "ping_type" => value = value.to_ascii_uppercase(),
+            "ssh_options" => value.retain(|c| !"\"'".contains(c)),
+            "master_binlog_dir" => value.retain(|c| !c.is_ascii_whitespace() && c != '\x0b'),
+            _ => {}
+        }
+        let is_valid = match *key {
+            "ping_type" => ["CONNECT", "SELECT", "INSERT"].contains(&value.as_str()),
+            "ping_interval" | "ssh_connection_timeout" => {
+                value.bytes().all(|b| b.is_ascii_digit()) && value.bytes().any(|b| b != b'0')
+            }
+            _ => true,
+        };
+        if !is_valid {
+            let at = block.get(*key).map_or_else(|| format!("[{name}]"), |given| given.place.clone());
+            let allowed =
+                if *key == "ping_type" { "CONNECT, SELECT or INSERT" } else { "a number of seconds above 0" };
+            return Err(format!("{at}: {key} is {value:?}, and must be {allowed}{}", behind(&value)));
+        }
+        all.insert(key, unquoted(&value).to_owned());
+    }
+    if let Some(host) = all.get("hostname").filter(|_| !all.contains_key("ssh_host")).cloned() {
+        all.insert("ssh_host", host);
+    }
+    Ok(all)
+}
+
+/// Without the quote at its end and the one at its beginning; what does not end with a quote stays as it is.
+fn unquoted(value: &str) -> &str {
+    let quotes = ['"', '\''];
+    value.strip_suffix(quotes).map_or(value, |body| body.strip_prefix(quotes).unwrap_or(body))
+}
+
+/// What init_conf_load_script prints. Of a line `key=a=b` MHA takes `a`, and blanks belong to the value; its exit code does not count.
+fn loaded(script: &str, unknown: &mut Vec<String>) -> Result<Block, String> {
+    let printed = shell::printed(script, LOADS_WITHIN, PRINTED_BYTES_MAX)
+        .map_err(|why| format!("init_conf_load_script: {why}"))?;
+    let mut block = Block::new();
+    for (number, line) in printed.strip_suffix(b"\n").unwrap_or(&printed).split(|b| *b == b'\n').enumerate() {
+        if printed.is_empty() {
+            break;
+        }
+        let place = format!("init_conf_load_script, line {}", number + 1);
+        let mut fields = line.split(|b| *b == b'=');
+        let key = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
+        if becomes(&key).is_none() {
+            unknown.push(format!("{place}: MHA has no key {key}{}", near(&key)));
+            continue;
+        }
+        // Without a `=` the key counts as unset.
+        let Some(value) = fields.next() else {
+            block.remove(&key);
+            continue;
+        };
+        block.insert(key.clone(), Given { value: text_of(&key, value, &place)?, place });
+    }
+    Ok(block)
+}
+
+/// A value as text.
+fn text_of(key: &str, value: &[u8], place: &str) -> Result<String, String> {
+    match std::str::from_utf8(value) {
+        Ok(text) => Ok(text.to_owned()),
+        // It is only shown.
+        Err(_) if key == "node_label" => Ok(String::from_utf8_lossy(value).into_owned()),
+        Err(_) => {
+            Err(format!("{place}: the value of {key} is not in UTF-8: write the file in UTF-8 (`iconv`)"))
+        }
+    }
 }
 
 /// The sentence about a block that occurs twice. MHA silently takes both for one server, with the later value of each key.
@@ -242,31 +471,40 @@ fn twice(at: &str, name: &str, (line, first): &(usize, Block), second: &Block) -
     )
 }
 
-/// The blocks of a file, each with its line. Keys that MHA does not know are left out and added to `unknown`.
-fn blocks(path: &Path, text: &str, unknown: &mut Vec<String>) -> Result<Vec<(String, usize, Block)>, String> {
+/// The blocks of a file that are wanted, each with its line. Keys that MHA does not know are left out and added to `unknown`.
+fn blocks(
+    path: &Path,
+    text: &[u8],
+    is_wanted: impl Fn(&str) -> bool,
+    unknown: &mut Vec<String>,
+) -> Result<Vec<(String, usize, Block)>, String> {
     let mut all: Vec<(String, usize, Block)> = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let (at, line) = (format!("{}:{}", path.display(), number + 1), line.trim());
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            all.push((name.trim().to_owned(), number + 1, Block::new()));
-            continue;
-        }
-        let Some((key, value)) = line.split_once('=') else {
-            return Err(format!("{at}: this is neither [a block] nor key=value"));
+    for (number, line) in tiny::lines(text) {
+        let at = format!("{}:{number}", path.display());
+        let (key, value) = match line {
+            Some(tiny::Line::Block(name)) => {
+                all.push((String::from_utf8_lossy(name).into_owned(), number, Block::new()));
+                continue;
+            }
+            Some(tiny::Line::Value { key, value }) => (String::from_utf8_lossy(key), value),
+            None => return Err(format!("{at}: this is neither [a block] nor key=value")),
         };
-        let key = key.trim();
-        if becomes(key).is_none() {
-            unknown.push(format!("{at}: MHA has no key {key}{}", near(key)));
+        let Some((name, _, block)) = all.last_mut() else {
+            if is_wanted("") {
+                return Err(format!("{at}: {key} stands before the first [block]"));
+            }
+            continue;
+        };
+        if !is_wanted(name) {
             continue;
         }
-        let Some((_, _, block)) = all.last_mut() else {
-            return Err(format!("{at}: {key} stands before the first [block]"));
-        };
-        block.insert(key.to_owned(), Given { value: value.trim().to_owned(), place: at });
+        if becomes(&key).is_none() {
+            unknown.push(format!("{at}: MHA has no key {key}{}", near(&key)));
+            continue;
+        }
+        block.insert(key.to_string(), Given { value: text_of(&key, value, &at)?, place: at });
     }
+    all.retain(|(name, ..)| is_wanted(name));
     Ok(all)
 }
 
@@ -287,11 +525,9 @@ pub(super) mod tests {
         [server1]\nhostname=10.11.0.106\n[binlog1]\nhostname=binlogs\n";
 
     pub fn read(text: &str) -> Result<Conf, String> {
-        Conf::parse(
-            Path::new("/etc/app1.cnf"),
-            text,
-            Some((Path::new("/etc/g.cnf"), "[server default]\nuser=g\nport=3306\n")),
-        )
+        let global: &[u8] =
+            b"[server default]\nuser=g\nport=3306\n[server7]\nhostname=ignored\nneither=known\n";
+        Conf::parse(Path::new("/etc/app1.cnf"), text.as_bytes(), Some((Path::new("/etc/g.cnf"), global)))
     }
 
     #[test]
@@ -341,7 +577,7 @@ pub(super) mod tests {
         let hosts: Vec<_> = conf.servers.iter().map(Server::host).collect();
         assert_eq!((hosts, conf.servers[0].is_on("no_master")), (vec!["b", "c"], true));
         assert_eq!(
-            conf.doubled,
+            conf.odd,
             [
                 "/etc/app1.cnf:6: [server1] stands in line 1 already. Both are one server, with the later value of each key, so that a \
                  is no server here: give one of them another number"
@@ -350,9 +586,30 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_is_odd_is_told() {
+        let text =
+            "[server default]\ncandidate_master=1\nno_master=1\n[server1]\nhostname=10.0.0.1 # first\n";
+        assert_eq!(
+            read(text).err().unwrap(),
+            "/etc/app1.cnf:4: the hostname of [server1] is \"10.0.0.1 # first\", which is no host: a comment behind a value begins with a \
+             blank, a ; and a blank"
+        );
+        let conf = read(&text.replace('#', ";")).unwrap();
+        assert!(!conf.servers[0].is_on("candidate_master") && !conf.servers[0].is_on("no_master"));
+        let odd = "/etc/app1.cnf:2: candidate_master in [server default] does nothing: MHA reads it in a [serverN] only";
+        assert_eq!((conf.odd.len(), conf.odd[0].as_str()), (2, odd));
+        let endless = Conf::read(Path::new("/dev/zero"), None).err().unwrap();
+        assert!(endless.starts_with("/dev/zero cannot be read: it has more than 4 MiB"), "{endless}");
+    }
+
+    #[test]
     fn blocks_are_named_as_with_mha() {
-        let conf =
-            read("[server_b10]\nhostname=a\n[server_b9]\nhostname=b\n[serverx]\nhostname=c\n").unwrap();
-        assert_eq!(conf.servers.iter().map(Server::host).collect::<Vec<_>>(), ["b", "a", "c"]);
+        let hosts = |text: &str| -> Vec<String> {
+            read(text).unwrap().servers.iter().map(|server| server.host().to_owned()).collect()
+        };
+        let numbered = "[server_b10]\nhostname=a\n[server_b9]\nhostname=b\n";
+        assert_eq!(hosts(numbered), ["b", "a"]);
+        // One without a number, and all are in the order of their names.
+        assert_eq!(hosts(&format!("[serverx]\nhostname=c\n{numbered}")), ["a", "b", "c"]);
     }
 }

@@ -3,3 +3,7 @@
 pub mod conf;
 mod keys;
 pub mod moved;
+#[cfg(test)]
+mod net;
+pub mod shell;
+pub mod tiny;

@@ -25,7 +25,7 @@ pub fn configuration(conf: &Conf) -> String {
     monitor(&mut text, conf);
     replication(&mut text, conf);
     text += "[listen]\nmysql = \"0.0.0.0:6033\"     # applications connect here instead of to the primary's address\nhttp  = \"127.0.0.1:6080\"\n";
-    if let Some(workdir) = conf.get("manager_workdir") {
+    if let Some(workdir) = written(conf, "manager_workdir") {
         let _ = write!(
             text,
             "\n[state]\ndir = {}\n",
@@ -40,7 +40,7 @@ pub fn configuration(conf: &Conf) -> String {
 /// sentence each.
 pub fn doubts(conf: &Conf) -> Vec<String> {
     let mut all: Vec<String> = conf.unknown.iter().map(|why| format!("{why}; it is left out")).collect();
-    all.extend(conf.doubled.iter().cloned());
+    all.extend(conf.odd.iter().cloned());
     let first = &conf.servers[0];
     for key in ["repl_user", "repl_password"].into_iter().filter(|key| first.get(key).is_none()) {
         let file = conf.file.display();
@@ -56,6 +56,11 @@ pub fn doubts(conf: &Conf) -> Vec<String> {
 pub fn node_name(conf: &Conf, server: &Server) -> String {
     let is_twin = conf.servers.iter().filter(|other| other.host() == server.host()).count() > 1;
     name(if is_twin { &server.block } else { server.host() })
+}
+
+/// A value that stands in the file, and is not only MHA's default.
+fn written<'a>(conf: &'a Conf, key: &str) -> Option<&'a str> {
+    conf.places.get(key).and_then(|_| conf.get(key))
 }
 
 fn node(text: &mut String, conf: &Conf, server: &Server) {
@@ -93,12 +98,12 @@ fn monitor(text: &mut String, conf: &Conf) {
             other.block
         );
     }
-    match conf.get("ping_interval").and_then(|seconds| seconds.parse::<u64>().ok()) {
-        Some(seconds) if seconds > 0 => {
+    match written(conf, "ping_interval").and_then(|seconds| seconds.parse::<u64>().ok()) {
+        Some(seconds) => {
             let _ = write!(
                 text,
                 "interval_ms = {}      # ping_interval = {seconds} s. 200 is the default: a primary that is silent is lost after three of them\n\n",
-                (seconds * 1000).min(60_000)
+                seconds.saturating_mul(1000).min(60_000)
             );
         }
         _ => *text += "\n",
@@ -127,7 +132,7 @@ fn replication(text: &mut String, conf: &Conf) {
 /// The keys that have no counterpart.
 fn nothing(text: &mut String, conf: &Conf) {
     let mut lines = String::new();
-    for (key, place) in conf.keys() {
+    for (key, place) in &conf.places {
         if let Some(Becomes::Nothing(why)) = becomes(key) {
             let _ = writeln!(lines, "#   {key} ({place}): {why}");
         }

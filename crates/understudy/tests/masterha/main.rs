@@ -81,19 +81,21 @@ impl Site {
         }
         let at = site.dir.path().display();
         let mut conf = format!(
-            "[server default]\nuser={MONITOR_USER}\npassword={PASSWORD}\nrepl_user=replication\nrepl_password=replication\n\
+            "# Unsere Datenb\u{e4}nke\n[server default]\nuser='{MONITOR_USER}'\npassword=\"{PASSWORD}\"\nrepl_user=replication\nrepl_password=replication\n\
              manager_workdir={at}/work\nping_interval=1\nssh_user=root\nmaster_ip_failover_script={at}/failover\n\
-             master_ip_online_change_script={at}/online_change\nreport_script={at}/report\n"
+             master_ip_online_change_script=\"{at}/online_change\" ; ours\nreport_script={at}/report\nshutdown_script=\"\"\n"
         );
         for (number, node) in site.scene.stage.nodes().iter().enumerate() {
             conf += &format!(
-                "\n[server{}]\nhostname={}\nport={}\n",
+                "\n[server{}]\nhostname={} ; db\nport={}\n",
                 number + 1,
                 node.address.ip(),
                 node.address.port()
             );
         }
-        std::fs::write(site.conf(), conf).unwrap();
+        // As an editor of that time wrote it.
+        let latin1: Vec<u8> = conf.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+        std::fs::write(site.conf(), latin1).unwrap();
         site
     }
 
@@ -218,6 +220,9 @@ async fn through_serve(site: &Site, serving: &Serving) {
         " - [info] * Phase 1: Configuration Check Phase..\n",
         " - [info] * Phase 2: Rejecting updates Phase..\n",
         &format!(" - [info] {db1}({db1}:3306) (current master)\n"),
+        &format!(
+            "All other slaves should start replication from here. Statement should be: CHANGE MASTER TO MASTER_HOST='{db2}', MASTER_PORT=3306, "
+        ),
         &format!("Switching master to {db2}({db2}:3306) completed successfully.\n"),
     ] {
         assert!(said.contains(line), "{line}: {said}");
@@ -243,6 +248,9 @@ async fn through_serve(site: &Site, serving: &Serving) {
     assert!(again.contains("is the current master already"), "{again}");
     let said = site.mha("masterha_check_repl", &[]).with(0);
     assert!(said.contains("\nMySQL Replication Health is OK.\n"), "{said}");
+    let status =
+        format!("failover --command=status --ssh_user=root --orig_master_host={db2} --orig_master_ip={db2}");
+    assert!(site.called().starts_with(&status));
     let wrong = site.mha("masterha_master_switch", &[SEED[0], "--new_master_host=10.9.9.9", SEED[2]]).with(1);
     assert!(wrong.contains("does not exist in"), "{wrong}");
     let wrong = site.mha("masterha_master_switch", &["--what"]).with(1);
@@ -304,19 +312,72 @@ async fn by_itself(site: &Site) {
     let said = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[2], "--check_only"]).with(0);
     assert!(said.contains("No running Understudy serves these servers"), "{said}");
     assert_eq!(site.called(), "");
+    promised(site, &new).await;
     // A script that fails stops it before anything is changed; one that ends with 10 only warns.
     site.script_that_ends("online_change", 3);
     let said = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[1], SEED[2]]).with(1);
-    assert!(said.contains("online_change failed: exit status: 3"), "{said}");
+    assert!(said.contains("online_change ended with return code 3:0"), "{said}");
     site.is_primary("db2", &["db1", "db3"]).await;
     assert_eq!(site.called().lines().count(), 1);
     site.script_that_ends("online_change", 10);
     let said = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[1], SEED[2]]).with(0);
     assert!(said.contains("completed successfully."), "{said}");
-    assert_eq!(said.matches("ended with exit code 10. Proceeding.").count(), 2, "{said}");
+    assert_eq!(said.matches("ended with return code 10:0. Proceeding.").count(), 2, "{said}");
     site.is_primary("db3", &["db1", "db2"]).await;
     assert_eq!(site.called().lines().count(), 2);
     site.mha("masterha_check_repl", &[]).with(0);
+}
+
+/// What a check does not promise, since it would not come true: nothing is called, and nothing changed. The primary is db2.
+async fn promised(site: &Site, new: &str) {
+    let conf = std::fs::read(site.conf()).unwrap();
+    let with = |from: &str, to: &str| {
+        let text = String::from_utf8_lossy(&conf).replace(from, to);
+        std::fs::write(site.conf(), text).unwrap();
+        let said = site.mha("masterha_check_repl", &[]).with(1);
+        assert!(said.contains("\nMySQL Replication Health is NOT OK!\n"), "{said}");
+        said
+    };
+    let began = Instant::now();
+    let said = with(PASSWORD, "another");
+    let took = began.elapsed();
+    assert!(said.contains(":1045:Access denied") && said.contains("the account is refused"), "{said}");
+    assert!(took.as_secs_f64() < 1.0, "{took:?}");
+    let said = with("/failover", "/no-such-script");
+    assert!(said.contains("/no-such-script ended with return code 127:0: there is no such script"), "{said}");
+    std::fs::write(site.conf(), conf).unwrap();
+    assert_eq!(site.called(), "");
+    site.script_that_ends("failover", 10);
+    let said = site.mha("masterha_check_repl", &[]).with(1);
+    assert!(said.contains("/failover ended with return code 10:0"), "{said}");
+    site.script("failover");
+    site.called();
+
+    for statement in ["STOP SLAVE", "RESET SLAVE ALL"] {
+        site.scene.stage.run_in("db1", statement).await.unwrap();
+    }
+    for more in [&[SEED[0], new, SEED[2], "--check_only"][..], &[SEED[0], new, SEED[1], SEED[2]]] {
+        let said = site.mha("masterha_master_switch", more).with(1);
+        assert!(said.contains("is alive, but does not work as a slave!"), "{said}");
+    }
+    assert_eq!(site.called(), "");
+    follow(site, "db1", "db2").await;
+}
+
+/// Makes a server a replica, as an operator does.
+async fn follow(site: &Site, replica: &str, primary: &str) {
+    let change = format!(
+        "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_USER = 'replication', MASTER_PASSWORD = 'replication', \
+         MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
+        site.ip(primary)
+    );
+    for statement in [&change, "START SLAVE"] {
+        site.scene.stage.run_in(replica, statement).await.unwrap();
+    }
+    until("all follow again", || {
+        (run(&mut site.command("masterha_check_repl", &[])).code == 0).then_some(())
+    });
+    site.called();
 }
 
 /// A manager in the background that is told to end.
@@ -350,8 +411,8 @@ async fn stopped(site: &Site) {
 
 /// A manager in the background, and kill -9 of the master. Gives the new one.
 async fn managed(site: &Site) -> String {
-    site.script_that_ends("failover", 10);
     let (mut manager, db3) = site.manager("db3");
+    site.script_that_ends("failover", 10);
     let began = site.scene.stage.fault("db3", Fault::Kill).await.unwrap();
     let output = tokio::task::spawn_blocking(move || {
         let ended = until("the manager ends", || manager.try_wait().unwrap());
@@ -364,7 +425,7 @@ async fn managed(site: &Site) -> String {
     assert!(ended.success() && !said.contains(PASSWORD), "{said}");
     for line in [
         "* Phase 2: Dead Master Shutdown Phase..",
-        "failover ended with exit code 10. Proceeding.",
+        "failover ended with return code 10:0. Proceeding.",
         "Master failover to ",
         " completed successfully.",
     ] {
@@ -383,7 +444,7 @@ async fn managed(site: &Site) -> String {
         format!(
             "failover --command=stop --orig_master_host={db3} --orig_master_ip={db3} --orig_master_port=3306\n"
         ),
-        format!("failover --command=start --orig_master_host={db3}"),
+        format!("failover --command=start --ssh_user=root --orig_master_host={db3}"),
         format!("report --orig_master_host={db3} --new_master_host={}", site.ip(&after)),
     ] {
         assert!(called.contains(&call), "{call}: {called}");
@@ -401,17 +462,8 @@ async fn dead(site: &Site, before: &str) {
     assert!(said.contains("MySQL Replication Health is NOT OK!"), "{said}");
     assert!(!said.contains("dry_run"), "a word of ours, which nobody here has set: {said}");
     assert_eq!(site.scene.stage.run_in("db3", "SHOW SLAVE STATUS").await.unwrap(), Vec::<Vec<String>>::new());
-    let change = format!(
-        "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_USER = 'replication', MASTER_PASSWORD = 'replication', \
-         MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
-        site.ip(before)
-    );
-    for statement in [&change, "START SLAVE"] {
-        site.scene.stage.run_in("db3", statement).await.unwrap();
-    }
-    until("all follow again", || {
-        (run(&mut site.command("masterha_check_repl", &[])).code == 0).then_some(())
-    });
+    site.script("failover");
+    follow(site, "db3", before).await;
     let host = format!("--dead_master_host={}", site.ip(before));
     let order = ["--master_state=dead", &host, "--interactive=0", "--ignore_last_failover"];
     let alive = site.mha("masterha_master_switch", &order).with(1);
@@ -419,6 +471,18 @@ async fn dead(site: &Site, before: &str) {
     site.scene.stage.fault(before, Fault::Kill).await.unwrap();
     let early = site.mha("masterha_master_switch", &order[..3]).with(1);
     assert!(early.contains("too early to do failover again"), "{early}");
+    // A script that fails ends a failover, as with MHA, and nobody is promoted.
+    site.script_that_ends("failover", 1);
+    let said = site.mha("masterha_master_switch", &order).with(1);
+    assert!(
+        said.contains("failover ended with return code 1:0. As with MHA the failover ends here"),
+        "{said}"
+    );
+    assert!(site.dir.path().join("work/app1.failover.error").exists());
+    for node in ["db1", "db2", "db3"].into_iter().filter(|node| *node != before) {
+        assert_eq!(site.scene.value(node, "read_only").await, "1", "{node}");
+    }
+    site.script("failover");
     let said = site.mha("masterha_master_switch", &order).with(0);
     assert!(said.contains("Master failover to ") && said.contains("completed successfully."), "{said}");
     let writable: Vec<String> = {

@@ -14,6 +14,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::answer::{AnswerClass, Expect, Seen, see};
 use crate::failover::front::free_address;
+use crate::peer;
 use crate::stage::process::{Owned, ProcessParent};
 
 /// The body that pyclustercheck sends when it cannot query its database.
@@ -99,8 +100,8 @@ impl Contestant {
         let address = free_address()?;
         let mut refusing = None;
         let (program, args) = match who {
-            Who::Nginx => ("nginx".to_owned(), nginx(&dir, address, connections + CONNECTIONS_SPARE)?),
-            Who::Haproxy => ("haproxy".to_owned(), haproxy(&dir, address, connections + CONNECTIONS_SPARE)?),
+            Who::Nginx => (found("nginx")?, nginx(&dir, address, connections + CONNECTIONS_SPARE)?),
+            Who::Haproxy => (found("haproxy")?, haproxy(&dir, address, connections + CONNECTIONS_SPARE)?),
             Who::Understudy | Who::Through(_) => {
                 let socket = TcpSocket::new_v4()?;
                 socket.bind(([127, 0, 0, 1], 0).into()).context("no free port")?;
@@ -182,6 +183,11 @@ pub fn spawn(
         said = said.replace(&dir.display().to_string(), "DIR");
     }
     Ok((process_parent.spawn(&command, Some(log))?, said))
+}
+
+/// The path of a peer.
+fn found(program: &str) -> anyhow::Result<String> {
+    Ok(peer::find(program)?.to_string_lossy().into_owned())
 }
 
 /// The path of this executable: the measured program is the one that a user starts.

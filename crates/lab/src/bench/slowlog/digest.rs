@@ -7,6 +7,8 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
+use crate::peer;
+
 /// Cost of one run of pt-query-digest.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Digested {
@@ -35,7 +37,8 @@ pub async fn run(slice: &Path, no_report: bool) -> anyhow::Result<Option<Digeste
     }
     let bytes = std::fs::metadata(slice).with_context(|| format!("cannot read {}", slice.display()))?.len();
     let (begin, before) = (Instant::now(), children_cpu_s());
-    let ran = Command::new("pt-query-digest")
+    let Ok(program) = peer::find("pt-query-digest") else { return Ok(None) };
+    let ran = Command::new(program)
         .args(&args)
         .arg(slice)
         .stdin(Stdio::null())
@@ -43,11 +46,8 @@ pub async fn run(slice: &Path, no_report: bool) -> anyhow::Result<Option<Digeste
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .output()
-        .await;
-    let ran = match ran {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        ran => ran.context("cannot run pt-query-digest")?,
-    };
+        .await
+        .context("cannot run pt-query-digest")?;
     if !ran.status.success() {
         let said = String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or_default().to_owned();
         bail!("pt-query-digest ended with {}: {said}", ran.status);

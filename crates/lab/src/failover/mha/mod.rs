@@ -23,11 +23,16 @@ use tokio::time::Instant;
 use self::files::Server;
 use super::understudy::Ordered;
 use crate::figures::ms;
+use crate::peer;
 use crate::stage::account::APP_USER;
 use crate::stage::process::{MARK, Owned, ProcessParent};
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use crate::stage::{ClusterKind, Stage};
 
+/// MHA's programs.
+const MANAGER: &str = "masterha_manager";
+const STATUS: &str = "masterha_check_status";
+const SWITCH: &str = "masterha_master_switch";
 /// Limit from the manager's start until it pings; it checks every host first.
 const WATCHES_WITHIN: Duration = Duration::from_secs(60);
 /// Limit of one switchover or one failover.
@@ -58,9 +63,8 @@ impl Mha {
     /// # Errors
     /// When MHA is not installed or a file cannot be written.
     pub fn set(stage: &Stage, dir: &Path, haproxy_socket: &Path) -> anyhow::Result<Self> {
-        let version = Command::new("masterha_manager").arg("--version").stdin(Stdio::null()).output();
-        if version.is_err() {
-            bail!("MHA is not installed: apt-get install mha4mysql-manager mha4mysql-node");
+        for program in [MANAGER, STATUS, SWITCH] {
+            peer::find(program)?;
         }
         let servers =
             stage.nodes().iter().map(|node| server(stage, node)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -81,31 +85,31 @@ impl Mha {
     }
 
     /// A command line for one of MHA's programs, with its configuration.
-    fn command(&self, program: &str) -> Command {
+    fn command(&self, program: &str) -> anyhow::Result<Command> {
         let mut path = self.dir.join("bin").into_os_string();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
-        let mut command = Command::new(program);
+        let mut command = Command::new(peer::find(program)?);
         command.arg(format!("--conf={}", self.dir.join("app1.cnf").display()));
         command.env("PATH", path).env("PERL5LIB", self.dir.join("lib"));
         command.env("PERL5OPT", format!("-M{}", files::MODULE));
         // No option files and known hosts of this user; dates in one language.
         command.env("HOME", &self.dir).env("LC_ALL", "C").env(MARK, &self.mark);
         command.stdin(Stdio::null()).current_dir(&self.dir);
-        command
+        Ok(command)
     }
 
     /// Starts the manager and waits until it monitors the master.
     pub async fn watch(&self, process_parent: &ProcessParent) -> anyhow::Result<()> {
         let log = self.dir.join("mha-manager.log");
-        let mut command = self.command("masterha_manager");
+        let mut command = self.command(MANAGER)?;
         // The files of the last failover would stop this manager from acting.
         command.args(["--ignore_last_failover"]);
         let mut manager = process_parent.spawn(&command, Some(&log))?;
         let deadline = Instant::now() + WATCHES_WITHIN;
         loop {
-            let mut status = tokio::process::Command::from(self.command("masterha_check_status"));
-            let status = status.kill_on_drop(true).output().await.context("masterha_check_status")?;
+            let mut status = tokio::process::Command::from(self.command(STATUS)?);
+            let status = status.kill_on_drop(true).output().await.context(STATUS)?;
             if status.status.success() {
                 break;
             }
@@ -151,7 +155,7 @@ impl Mha {
     pub async fn switch(&self, from: &str) -> anyhow::Result<Ordered> {
         let to =
             self.servers.iter().find(|server| server.name != from).context("there is no other server")?;
-        let mut command = self.command("masterha_master_switch");
+        let mut command = self.command(SWITCH)?;
         command.args(["--master_state=alive", &format!("--new_master_host={}", to.ip)]);
         command.args(["--orig_master_is_new_slave", "--interactive=0"]);
         let log = self.dir.join("mha-switch.log");

@@ -8,9 +8,10 @@ use super::ToolResult;
 use super::log::Log;
 use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
-use super::site::{For, Site};
+use super::scripts;
+use super::site::{self, For, Site};
 use super::workdir::Workdir;
-use crate::mha::conf::Conf;
+use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
 
@@ -41,9 +42,7 @@ const OLD_S: u64 = 10;
 
 /// Prints `MySQL Replication Health is OK.`, or `NOT OK!`.
 pub fn repl(log: &Log, options: &Options) -> ToolResult {
-    let conf = read_conf(log, options)?;
-    let site = Site::find(&conf, options, log, For::Look)?;
-    let wrong = health(log, &conf, options, &site)?;
+    let wrong = looked(log, options).unwrap_or_else(|why| vec![why]);
     for why in &wrong {
         log.error(why);
     }
@@ -51,10 +50,27 @@ pub fn repl(log: &Log, options: &Options) -> ToolResult {
     Ok(u8::from(!wrong.is_empty()))
 }
 
-/// The problems found, one sentence each.
-fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<String>, String> {
+/// The problems found; the scripts are asked when there is none with the servers, as in MHA.
+fn looked(log: &Log, options: &Options) -> Result<Vec<String>, String> {
+    let conf = read_conf(log, options)?;
+    site::log_in(&conf, conf.servers.iter())?;
+    let site = Site::find(&conf, options, log, For::Look)?;
+    let (master, wrong) = health(log, &conf, options, &site)?;
+    if let Some(master) = master.filter(|_| wrong.is_empty()) {
+        scripts::check(log, master)?;
+    }
+    Ok(wrong)
+}
+
+/// The master, and the problems with the servers, one sentence each.
+fn health<'a>(
+    log: &Log,
+    conf: &'a Conf,
+    options: &Options,
+    site: &Site,
+) -> Result<(Option<&'a Server>, Vec<String>), String> {
     let is_well = |status: &Value| {
-        let others = |server: &&crate::mha::conf::Server| status["writer"] != site.name(server);
+        let others = |server: &&Server| status["writer"] != site.name(server);
         let primary = site.primary(conf, status);
         primary.is_some_and(|primary| {
             status["gate"] == "open"
@@ -65,7 +81,7 @@ fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<
     let mut wrong = Vec::new();
     let Some(primary) = site.primary(conf, &status) else {
         let why = status["hold_because"].as_str().unwrap_or("nothing is known of it").to_owned();
-        return Ok(vec![format!("There is no current master: {why}")]);
+        return Ok((None, vec![format!("There is no current master: {why}")]));
     };
     if status["gate"] != "open" {
         wrong.push(status["hold_because"].as_str().unwrap_or("statements wait").to_owned());
@@ -77,13 +93,13 @@ fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<
         let node = site.node(&status, server);
         let lag = node["facts"]["channels"][0]["lag_s"].as_u64().unwrap_or(0);
         if !site.follows(&status, server, primary) {
-            let why = node["reason"].as_str().unwrap_or("it does not answer");
+            let why = site.not_following(&status, server, primary);
             wrong.push(format!("{}: {why}", server.shown()));
         } else if lag > most {
             wrong.push(format!("{} is {lag} seconds behind the master", server.shown()));
         }
     }
-    Ok(wrong)
+    Ok((Some(primary), wrong))
 }
 
 /// Prints the manager's state from its status file; without one, the state of a running `understudy serve` that manages these servers.

@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use super::ToolResult;
 use super::log::Log;
-use super::master_switch::{KNOWN_WITHIN, chosen, confirm, followers, remove};
+use super::master_switch::{KNOWN_WITHIN, chosen, confirm, followers, remove, start_from};
 use super::options::Options;
 use super::scripts::{self, Call, FAILOVER};
-use super::site::{For, Site};
+use super::site::{self, For, Site};
 use super::workdir::Workdir;
 use crate::mha::conf::{Conf, Server};
 
@@ -31,6 +31,10 @@ const PROMOTION: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// The exit code for a failover after which some replicas do not follow.
 const PARTIALLY: u8 = 10;
+/// The manager's text about one that can take over.
+const BY_ORDER: &str = "order the switchover";
+/// The manager's text when none can.
+const NOBODY: &str = "no server can take over";
 /// The manager's text about a candidate that cannot be proven to have everything.
 const BY_FORCE: &str = " takes over only by an order with force";
 
@@ -50,6 +54,7 @@ pub fn run(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     if options.number("interactive", 1)? != 0 {
         confirm(&format!("Master {} is dead. Proceed? (yes/NO): ", dead.shown()))?;
     }
+    site::log_in(conf, conf.servers.iter().filter(|server| server.block != dead.block))?;
     let site = Site::find(conf, options, log, For::Replace(dead))?;
     fail_over(log, conf, options, &site, dead)
 }
@@ -75,9 +80,10 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
     }
     log.info("Dead Servers:");
     log.info(&format!("  {}", dead.shown()));
+    let named = heir(conf, options, site, dead)?;
     log.info("** Phase 1: Configuration Check Phase completed.");
     let app = conf.app();
-    match recover(log, conf, site, options, dead) {
+    match recover(log, conf, site, options, (dead, named)) {
         Ok((new, is_late)) => {
             let end =
                 if is_late { "done, but recovery of some slaves failed." } else { "completed successfully." };
@@ -90,7 +96,7 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
             log.info("");
             log.info(&format!("{subject}\n\nMaster {} is down!\n\n{text}", dead.shown()));
             let replicas: Vec<&str> = others(conf, dead, new).iter().map(|server| server.host()).collect();
-            let about = (dead.host(), Some(new.host()));
+            let about = (dead, Some(new));
             scripts::report(log, conf, about, &replicas.join(","), &subject, &text);
             if options.has("remove_dead_master_conf") || options.has("remove_orig_master_conf") {
                 remove(conf, dead)?;
@@ -101,9 +107,39 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
         Err(why) => {
             workdir.write("failover.error", &format!("{why}\n"))?;
             let subject = format!("{app}: MySQL Master failover {} failed", dead.shown());
-            scripts::report(log, conf, (dead.host(), None), "", &subject, &why);
+            scripts::report(log, conf, (dead, None), "", &subject, &why);
             Err(why.into())
         }
+    }
+}
+
+/// The new master that is ordered, if one is. Nothing has been done yet, and nothing is when nobody can take over.
+fn heir<'a>(
+    conf: &'a Conf,
+    options: &Options,
+    site: &Site,
+    dead: &'a Server,
+) -> Result<Option<&'a Server>, String> {
+    let others: Vec<&Server> = conf.servers.iter().filter(|server| server.block != dead.block).collect();
+    let named = match options.get("new_master_host") {
+        Some(_) => Some(chosen(conf, options, &others, dead)?),
+        None => None,
+    };
+    let is_judged = |status: &Value| {
+        let why = status["hold_because"].as_str().unwrap_or_default();
+        let is_over = site.primary(conf, status).is_some_and(|primary| primary.block != dead.block);
+        is_over || why.contains(BY_ORDER) || why.contains(BY_FORCE)
+    };
+    let status = site.wait(KNOWN_WITHIN, is_judged).unwrap_or_else(|status| status);
+    if let Some(named) = named.filter(|named| !site.is_alive(&status, named)) {
+        return Err(format!("{} is not alive, and can not be new master", named.shown()));
+    }
+    if !others.iter().any(|server| site.is_alive(&status, server)) {
+        return Err("There is no alive slave. We can't do failover".into());
+    }
+    match status["hold_because"].as_str().filter(|why| why.contains(NOBODY)) {
+        Some(why) => Err(format!("{why}. No script was called")),
+        None => Ok(named),
     }
 }
 
@@ -113,7 +149,7 @@ fn recover<'a>(
     conf: &'a Conf,
     site: &Site,
     options: &Options,
-    dead: &'a Server,
+    (dead, named): (&'a Server, Option<&'a Server>),
 ) -> Result<(&'a Server, bool), String> {
     log.info("");
     log.info("* Phase 2: Dead Master Shutdown Phase..");
@@ -121,21 +157,30 @@ fn recover<'a>(
     log.info("Forcing shutdown so that applications never connect to the current master..");
     let is_reachable = options.get("ssh_reachable") == Some("1");
     let command = if is_reachable { "stopssh" } else { "stop" };
-    scripts::call(log, conf, Call { key: FAILOVER, command, orig: dead, new: None, more: Vec::new() })?;
-    scripts::shutdown(log, dead)?;
+    log.info("Executing master IP deactivation script:");
+    scripts::call(log, Call { key: FAILOVER, command, orig: dead, new: None, more: Vec::new() })
+        .and_then(|()| scripts::shutdown(log, dead, is_reachable))
+        .map_err(|why| {
+            let file = conf.file.display();
+            format!(
+                "{why}. As with MHA the failover ends here: clients may still reach the dead master. Put the script right, or take it out of {file}, \
+                 and order the failover with --ignore_last_failover"
+            )
+        })?;
     log.info("* Phase 2: Dead Master Shutdown Phase completed.");
     log.info("");
     log.info("* Phase 3: Master Recovery Phase..");
     log.info("");
     log.info("* Phase 3.1: Getting Latest Slaves Phase..");
     log.info("");
-    let new = promoted(log, conf, site, options, dead)?;
+    let new = promoted(log, conf, site, (dead, named))?;
+    start_from(log, site, new);
     log.info("Executing master IP activate script:");
-    scripts::call(
-        log,
-        conf,
-        Call { key: FAILOVER, command: "start", orig: dead, new: Some(new), more: Vec::new() },
-    )?;
+    let start = Call { key: FAILOVER, command: "start", orig: dead, new: Some(new), more: Vec::new() };
+    let started = scripts::call(log, start);
+    if let Err(why) = &started {
+        log.error(&format!("Failed to activate master IP address for {}: {why}", new.shown()));
+    }
     log.info("* Phase 3: Master Recovery Phase completed.");
     log.info("");
     log.info("* Phase 4: Slaves Recovery Phase..");
@@ -147,7 +192,11 @@ fn recover<'a>(
     log.info("* Phase 5: New master cleanup phase..");
     log.info("");
     log.info(&format!("  {}: Resetting slave info succeeded.", new.host()));
-    Ok((new, is_late))
+    // The new master is writable by then, so that the others follow it in any case.
+    let shown = new.shown();
+    started.map(|()| (new, is_late)).map_err(|why| {
+        format!("{why}. {shown} is the master, and writable, and clients may not reach it: do by hand what the script does")
+    })
 }
 
 /// Promotes the new master, or finds the one that a running Understudy has already promoted.
@@ -155,8 +204,7 @@ fn promoted<'a>(
     log: &Log,
     conf: &'a Conf,
     site: &Site,
-    options: &Options,
-    dead: &'a Server,
+    (dead, named): (&'a Server, Option<&'a Server>),
 ) -> Result<&'a Server, String> {
     let is_over = |status: &Value| {
         let primary = site.primary(conf, status).filter(|primary| primary.block != dead.block)?;
@@ -169,11 +217,6 @@ fn promoted<'a>(
     }
     log.info("* Phase 3.3: Determining New Master Phase..");
     log.info("");
-    let others: Vec<&Server> = conf.servers.iter().filter(|server| server.block != dead.block).collect();
-    let named = match options.get("new_master_host") {
-        Some(_) => Some(chosen(conf, options, &others, dead)?),
-        None => None,
-    };
     log.info("* Phase 3.3: New Master Recovery Phase..");
     log.info("");
     let until = Instant::now() + KNOWN_WITHIN;

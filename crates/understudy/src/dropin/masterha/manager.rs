@@ -19,9 +19,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::log::Log;
 use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
-use super::site::{For, Site};
+use super::site::{self, For, Site};
 use super::workdir::Workdir;
-use super::{Failed, ToolResult, dead};
+use super::{Failed, ToolResult, dead, scripts};
 use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
@@ -98,6 +98,7 @@ fn watch_until_dead<'a>(
     workdir: &Workdir,
     ended: &Ended,
 ) -> Result<Option<(Site, &'a Server)>, Failed> {
+    site::log_in(conf, conf.servers.iter())?;
     let site = Site::find(conf, options, log, For::Move)?;
     let is_open = |status: &Value| status["gate"] == "open" && site.primary(conf, status).is_some();
     let status = site.wait(KNOWN_WITHIN, is_open).map_err(|status| {
@@ -107,6 +108,7 @@ fn watch_until_dead<'a>(
     let mut master = site.primary(conf, &status).ok_or("There is no master to watch".to_owned())?;
     log.info(&format!("Dead Servers:\nAlive Servers:\n{}", alive(conf, &site, &status)));
     log.info(&format!("Current Alive Master: {}", master.shown()));
+    scripts::check(log, master)?;
     log.info(&format!("Starting ping health check on {}..", master.shown()));
     log.info("Ping(SELECT) succeeded, waiting until MySQL doesn't respond..");
     let mut touched: Option<Instant> = None;

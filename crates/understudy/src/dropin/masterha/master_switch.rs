@@ -16,10 +16,11 @@ use serde_json::Value;
 use super::log::Log;
 use super::options::{Options, Takes};
 use super::scripts::{self, Call, ONLINE_CHANGE};
-use super::site::{For, Site, ask};
+use super::site::{self, For, Site, ask};
 use super::workdir::Workdir;
 use super::{Failed, ToolResult, dead};
 use crate::mha::conf::{Conf, Server};
+use crate::mha::tiny::{self, Line};
 
 use Takes::{Nothing, Value as Text};
 
@@ -62,6 +63,8 @@ const UPDATES: &str =
     "AND INFO RLIKE '^[[:space:]]*(INSERT|UPDATE|DELETE|REPLACE|LOAD|ALTER|CREATE|DROP|TRUNCATE|CALL)'";
 /// How long to wait until the state of the servers is known.
 pub const KNOWN_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait until it is known of every replica that it follows the master.
+const KNOWN_FOLLOWING_WITHIN: Duration = Duration::from_secs(2);
 /// How long to wait until the replicas follow the new master.
 pub const FOLLOW_WITHIN: Duration = Duration::from_secs(30);
 /// The exit code when some replicas do not follow.
@@ -93,8 +96,8 @@ pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
     if !conf.unknown.is_empty() {
         return Err(conf.unknown.join("; "));
     }
-    for doubled in &conf.doubled {
-        log.warning(doubled);
+    for odd in &conf.odd {
+        log.warning(odd);
     }
     log.info(&format!("Reading server configuration from {}..", file.display()));
     Ok(conf)
@@ -109,12 +112,10 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     log.info("");
     log.info("* Phase 1: Configuration Check Phase..");
     log.info("");
-    let whatfor = if options.has("check_only") { For::Look } else { For::Move };
-    let site = Site::find(conf, options, log, whatfor)?;
-    let everybody = |status: &Value| {
-        status["gate"] == "open" && conf.servers.iter().all(|server| site.is_alive(status, server))
-    };
-    let status = site.wait(KNOWN_WITHIN, everybody).map_err(|status| not_well(conf, &site, &status))?;
+    site::log_in(conf, conf.servers.iter())?;
+    // Until all is checked nothing is changed; a manager that may move things makes a replica of a server that follows nobody.
+    let site = Site::find(conf, options, log, For::Look)?;
+    let status = all_are_well(conf, &site)?;
     let Some(orig) = site.primary(conf, &status) else {
         return Err("the current master is none of these servers".to_owned().into());
     };
@@ -124,12 +125,21 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     for server in &others {
         log.info(&format!("  {}", server.shown()));
     }
+    let all = |status: &Value| others.iter().all(|server| site.follows(status, server, orig));
+    let status = site.wait(KNOWN_FOLLOWING_WITHIN, all).or_else(|status| {
+        let wrong = others.iter().find(|server| !site.follows(&status, server, orig));
+        wrong.map_or(Ok(status.clone()), |server| {
+            Err(format!("{} {}", server.shown(), site.not_following(&status, server, orig)))
+        })
+    })?;
     let new = chosen(conf, options, &others, orig)?;
     if new.block == orig.block {
         log.info(&format!("{} is the current master already: nothing is done.", orig.shown()));
         return Ok(0);
     }
     check(&site, &status, options, orig, new, &others)?;
+    let budget = Duration::from_secs(options.number("running_seconds_limit", 10)?.max(1));
+    site.refusal(new, budget)?;
     tree(log, orig, new, &others);
     for (option, why) in [
         ("flush_tables", "tables are not flushed: no global read lock is taken"),
@@ -149,31 +159,31 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     if options.number("interactive", 1)? != 0 {
         confirm(&format!("Starting master switch from {} to {}? (yes/NO): ", orig.shown(), new.shown()))?;
     }
+    let site = site.into_moving(conf)?;
+    all_are_well(conf, &site)?;
     log.info("** Phase 1: Configuration Check Phase completed.");
     log.info("");
-    let replaced = rotate(log, conf, options, &site, orig, new);
-    replaced.map_err(|why| Failed { code: 1, why })?;
+    rotate(log, options, &site, orig, new, budget)?;
     finish(log, conf, options, &site, orig, new)
 }
 
 fn rotate(
     log: &Log,
-    conf: &Conf,
     options: &Options,
     site: &Site,
     orig: &Server,
     new: &Server,
+    budget: Duration,
 ) -> Result<(), String> {
     log.info("* Phase 2: Rejecting updates Phase..");
     log.info("");
     let script = |command, orig, new| {
         let is_slave = options.has("orig_master_is_new_slave");
         let more = if is_slave { vec!["--orig_master_is_new_slave".to_owned()] } else { Vec::new() };
-        scripts::call(log, conf, Call { key: ONLINE_CHANGE, command, orig, new: Some(new), more })
+        scripts::call(log, Call { key: ONLINE_CHANGE, command, orig, new: Some(new), more })
     };
     log.info("Executing master ip online change script to disable write on the current master:");
     script("stop", orig, new)?;
-    let budget = Duration::from_secs(options.number("running_seconds_limit", 10)?.max(1));
     match site.switchover(Some(new), budget, false) {
         Ok(sentence) => log.info(&sentence),
         Err(why) => {
@@ -184,6 +194,7 @@ fn rotate(
         }
     }
     log.info(&format!("{} is writable, {} is read only.", new.shown(), orig.shown()));
+    start_from(log, site, new);
     log.info("Executing master ip online change script to allow write on the new master:");
     script("start", orig, new)
 }
@@ -213,6 +224,23 @@ fn finish(log: &Log, conf: &Conf, options: &Options, site: &Site, orig: &Server,
     Ok(0)
 }
 
+/// Tells how a server that is not managed here is made to follow the new master: from its GTID position, which it has itself.
+pub fn start_from(log: &Log, site: &Site, new: &Server) {
+    let status = site.status().unwrap_or(Value::Null);
+    let is_mysql = !site.node(&status, new)["facts"]["server_uuid"].is_null();
+    let position = if is_mysql { "MASTER_AUTO_POSITION=1" } else { "MASTER_USE_GTID=slave_pos" };
+    let host = if new.host() == new.ip() {
+        new.host().to_owned()
+    } else {
+        format!("{} or {}", new.host(), new.ip())
+    };
+    log.info(&format!(
+        " All other slaves should start replication from here. Statement should be: CHANGE MASTER TO MASTER_HOST='{host}', MASTER_PORT={}, {position}, MASTER_USER='{}', MASTER_PASSWORD='xxx';",
+        new.port().unwrap_or(3306),
+        new.get("repl_user").unwrap_or("repl_user")
+    ));
+}
+
 /// Waits until all follow `new`. `true`: some do not.
 pub fn followers(log: &Log, site: &Site, others: &[&Server], new: &Server) -> bool {
     let all = |status: &Value| others.iter().all(|server| site.follows(status, server, new));
@@ -232,6 +260,14 @@ pub fn followers(log: &Log, site: &Site, others: &[&Server], new: &Server) -> bo
         log.info("All new slave servers switched successfully.");
     }
     is_late
+}
+
+/// Waits until all servers answer, and statements flow.
+fn all_are_well(conf: &Conf, site: &Site) -> Result<Value, Failed> {
+    let everybody = |status: &Value| {
+        status["gate"] == "open" && conf.servers.iter().all(|server| site.is_alive(status, server))
+    };
+    site.wait(KNOWN_WITHIN, everybody).map_err(|status| not_well(conf, site, &status))
 }
 
 /// The reason why a switch is not possible.
@@ -348,16 +384,16 @@ pub fn confirm(question: &str) -> Result<(), String> {
 /// Removes a server's block from the file.
 pub fn remove(conf: &Conf, server: &Server) -> Result<(), String> {
     let shown = conf.file.display();
-    let text = infile::read_text(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
+    let text = infile::read(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
     let mut inside = false;
-    let mut kept = String::new();
-    for line in text.lines() {
-        if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            inside = name.trim() == server.block;
+    let mut kept = Vec::new();
+    // Comments may be in any encoding, and stay as they are.
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        if let Some((_, Some(Line::Block(name)))) = tiny::lines(line).next() {
+            inside = name == server.block.as_bytes();
         }
         if !inside {
-            kept += line;
-            kept.push('\n');
+            kept.extend_from_slice(line);
         }
     }
     std::fs::write(&conf.file, kept).map_err(|e| format!("{shown} cannot be written: {e}"))

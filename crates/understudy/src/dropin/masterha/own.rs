@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manager::Handles;
+use manager::{DEADLINE_ORDERED, Handles, PreflightWish};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
+use topology::NodeId;
 use topology::fact::Fact;
 use topology::order::Order;
 use topology::replication::FailoverPolicy;
@@ -95,11 +96,32 @@ impl Own {
         let _ = self.runtime.block_on(async { tokio::time::timeout(within, view.changed()).await });
     }
 
+    /// What the checks before a switchover find, in the form of the API.
+    pub fn before_switchover(&self, to: &str, budget: Duration) -> Value {
+        let Some(handles) = &self.handles else { return Value::Null };
+        let view = Arc::clone(&handles.view.borrow());
+        let wish = PreflightWish {
+            view: &view,
+            to: self.node(to),
+            budget,
+            immovable: &[],
+            stopped: &[],
+            sessions: 0,
+            warm: None,
+            within: DEADLINE_ORDERED,
+        };
+        json!(self.runtime.block_on(handles.preflight.look(wish)))
+    }
+
+    fn node(&self, name: &str) -> Option<NodeId> {
+        let place = self.names.iter().position(|known| known == name)?;
+        u8::try_from(place).ok().map(NodeId)
+    }
+
     /// Moves the primary.
     pub fn switchover(&self, to: Option<&str>, budget: Duration, force: bool) -> Result<String, String> {
         let Some(handles) = &self.handles else { return Err("it has ended".into()) };
-        let place = to.and_then(|to| self.names.iter().position(|name| name == to));
-        let to = place.and_then(|place| u8::try_from(place).ok()).map(topology::NodeId);
+        let to = to.and_then(|to| self.node(to));
         let reply = self.runtime.block_on(handles.orders.order(Order::Switchover { to, budget, force }));
         reply.map(|done| done.sentence).map_err(|refused| refused.sentence)
     }

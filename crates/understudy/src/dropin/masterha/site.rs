@@ -8,8 +8,10 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use link::{Link, Login, Secret};
+use link::{Link, LinkError, Login, Secret};
+use protocol::errno;
 use serde_json::Value;
+use tokio::task::JoinSet;
 use topology::kind::Kind;
 use topology::replication::Manager;
 
@@ -17,6 +19,7 @@ use super::log::Log;
 use super::options::Options;
 use super::own::{Own, Purpose};
 use crate::client::{self, Client, body};
+use crate::commands::drain::escaped;
 use crate::exit::Failure;
 use crate::mha::conf::{Conf, Server};
 use crate::settings::{self, Settings};
@@ -25,6 +28,20 @@ use crate::settings::{self, Settings};
 const LOOK: Duration = Duration::from_millis(50);
 /// The time limit of one statement, and of connecting.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// How long a server may take to answer a login that is only tried. One that does not answer is dealt with later.
+const TRIED_WITHIN: Duration = Duration::from_millis(800);
+/// Errors at a login by which the server refuses the account, as in MHA's list of errors of a server that lives; and the two that newer servers
+/// have for the same.
+const REFUSED: [u16; 8] = [
+    1043,
+    errno::DBACCESS_DENIED_ERROR,
+    errno::ACCESS_DENIED_ERROR,
+    1129, // the host is blocked
+    1130, // the host is not allowed
+    1251, // another way to authenticate is needed
+    1275, // the same, of very old passwords
+    1698, // the account has no password: it is for the system's own user
+];
 
 pub struct Site {
     by: By,
@@ -82,6 +99,18 @@ impl Site {
         Ok(Self { by: By::Own(Box::new(own)), names })
     }
 
+    /// The same site after it was looked at, to move the primary.
+    pub fn into_moving(self, conf: &Conf) -> Result<Self, String> {
+        let by = match self.by {
+            By::Own(looking) => {
+                drop(looking);
+                By::Own(Box::new(Own::start(conf, Purpose::Move)?))
+            }
+            serve @ By::Serve(_) => serve,
+        };
+        Ok(Self { by, names: self.names })
+    }
+
     /// The current status.
     pub fn status(&self) -> Result<Value, String> {
         match &self.by {
@@ -130,6 +159,29 @@ impl Site {
         }
     }
 
+    /// Why a switchover from a master that lives would be refused, as far as it is known without trying.
+    pub fn refusal(&self, to: &Server, budget: Duration) -> Result<(), String> {
+        let name = self.name(to);
+        let report = match &self.by {
+            By::Own(own) => own.before_switchover(name, budget),
+            By::Serve(client) => {
+                let path = format!("preflight?to={}&budget_ms={}", escaped(name), budget.as_millis());
+                client.get(&path).map_err(message)?.data
+            }
+        };
+        let rows = report["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let told = |row: &Value, cell: &str| row[cell].as_str().unwrap_or_default().to_owned();
+        let failing = rows.iter().filter(|row| row["verdict"] == "fails");
+        let why: Vec<String> = failing
+            .map(|row| format!("{} {} ({})", told(row, "node"), told(row, "sentence"), told(row, "remedy")))
+            .collect();
+        if why.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{} can not be new master: {}", to.shown(), why.join("; ")))
+        }
+    }
+
     /// The running server that serves these servers and decides about them, if any; logs nothing.
     pub fn running(conf: &Conf, options: &Options) -> Option<(Self, Value)> {
         let named =
@@ -171,6 +223,27 @@ impl Site {
     /// The primary.
     pub fn primary<'a>(&self, conf: &'a Conf, status: &Value) -> Option<&'a Server> {
         self.server(conf, status["writer"].as_str()?)
+    }
+
+    /// Why it does not.
+    pub fn not_following(&self, status: &Value, server: &Server, primary: &Server) -> String {
+        let node = self.node(status, server);
+        let address = self.node(status, primary)["address"].as_str().unwrap_or_default();
+        let reason = node["reason"].as_str().unwrap_or("it does not answer");
+        match node["facts"]["channels"].as_array().map(Vec::as_slice) {
+            _ if !self.is_alive(status, server) => reason.to_owned(),
+            Some([]) => "is alive, but does not work as a slave!".to_owned(),
+            Some([one]) if one["source"] != address => {
+                format!(
+                    "replicates from {}, but real master is {}!",
+                    one["source"].as_str().unwrap_or("?"),
+                    primary.shown()
+                )
+            }
+            Some([one]) if one["io_running"] != true => format!("Slave IO thread is not running: {reason}"),
+            Some([one]) if one["sql_running"] != true => format!("Slave SQL thread is not running: {reason}"),
+            _ => reason.to_owned(),
+        }
     }
 
     /// Whether it replicates from `primary` only, with both threads running.
@@ -215,13 +288,56 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || all(one).iter().any(|address| all(other).contains(address))
 }
 
-/// Runs one query on a server with MHA's account; returns the first column of each row.
-pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
+/// MHA's account on a server.
+fn account(server: &Server) -> Login {
     let secret = match server.password() {
         "" => Secret::None,
         password => Secret::Password(password.to_owned()),
     };
-    let login = Login::new(server.user(), secret);
+    Login::new(server.user(), secret)
+}
+
+/// Tries MHA's account on all these servers at once, as MHA does before anything else.
+///
+/// # Errors
+/// A server refuses it. One that does not answer is no error here.
+pub fn log_in<'a>(conf: &Conf, servers: impl Iterator<Item = &'a Server>) -> Result<(), String> {
+    let runtime = crate::runtime::start().map_err(message)?;
+    let mut tasks = JoinSet::new();
+    for server in servers {
+        let (address, login, shown) = (server.address(), account(server), server.shown());
+        let connect = async move {
+            let link = Link::connect(&address, &login, TRIED_WITHIN).await?;
+            link.quit();
+            Ok(())
+        };
+        tasks.spawn_on(async move { (shown, connect.await) }, runtime.handle());
+    }
+    let refused = runtime.block_on(async {
+        while let Some(done) = tasks.join_next().await {
+            let Ok((shown, Err(error))) = done else { continue };
+            match error {
+                LinkError::Rejected { errno, message, .. } if REFUSED.contains(&errno) => {
+                    return Some(format!("Got MySQL error when connecting {shown} :{errno}:{message}"));
+                }
+                LinkError::Plugin(_) => return Some(format!("{shown}: {error}")),
+                _ => {}
+            }
+        }
+        None
+    });
+    runtime.shutdown_background();
+    let file = conf.file.display();
+    refused.map_or(Ok(()), |why| {
+        Err(format!(
+            "{why}, but this is not a MySQL crash: the account is refused. Look at user and password in {file}, and at the server's accounts"
+        ))
+    })
+}
+
+/// Runs one query on a server with MHA's account; returns the first column of each row.
+pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
+    let login = account(server);
     let runtime = crate::runtime::start().map_err(message)?;
     runtime.block_on(async {
         let mut link = Link::connect(&server.address(), &login, DEADLINE).await.map_err(|e| e.to_string())?;
