@@ -58,7 +58,7 @@ pub(crate) fn long_form(bytes: &[u8]) -> Begins {
 }
 
 fn is_time(line: &[u8]) -> bool {
-    time::parse_line(&line[TIME.len()..]).is_some()
+    line.strip_prefix(TIME).is_some_and(|time| time::parse_line(time).is_some())
 }
 
 fn user(bytes: &[u8]) -> Begins {
@@ -69,7 +69,7 @@ fn user(bytes: &[u8]) -> Begins {
 }
 
 fn user_line(text: &[u8], rest: &[u8]) -> Begins {
-    match user_host(&text[USER.len()..]) {
+    match text.strip_prefix(USER).and_then(user_host) {
         Some(_) => field(rest),
         None => Begins::No,
     }

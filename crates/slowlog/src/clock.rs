@@ -4,19 +4,21 @@
 //! such as 18446744073709.55 s. So the log's clock is the median of the ends that the connections seen last reported, and an entry far from
 //! it counts as having ended when it was written. If the clock itself jumps (those sessions are the majority, the server's clock was set,
 //! nobody asked for an hour, logs stand one behind another), the times behind the jump are moved, so that they go on where those before it
-//! ended: what comes from [`LogClock`] is fit for orders, lags and pauses, and may differ from the calendar.
+//! ended. So the differences between times that come from [`LogClock`] can be trusted, and the times themselves may not be the calendar's.
 
 use crate::event::{Clock, Event};
 use crate::time::SECOND_US;
 
 /// The number of connections whose median is the clock.
 const CONNECTIONS: usize = 5;
-/// A connection that logged nothing among so many entries no longer counts.
+/// A connection whose ends did not change among so many entries does not count.
 const ENTRIES: u64 = 64;
 /// How far an end may be before the clock: entries are written nearly in the order of their ends, some to the second.
 const BACK_US: u64 = 10 * SECOND_US;
 /// The longest pause of a log that counts as one.
 const PAUSE_US_MAX: u64 = 3_600 * SECOND_US;
+/// The year 9999; what is beyond that is no time.
+const TIME_US_MAX: u64 = 253_402_300_799 * SECOND_US;
 /// A statement that took longer than 30 days took an unknown time.
 const QUERY_US_MAX: u64 = 30 * 86_400 * SECOND_US;
 
@@ -34,8 +36,7 @@ pub struct Times {
 /// The clock of one log.
 #[derive(Clone, Debug, Default)]
 pub struct LogClock {
-    /// The last end of each connection that was seen last, and the number of its entry.
-    ends: Vec<(Option<u64>, u64, u64)>,
+    ends: Vec<Seen>,
     entries: u64,
     /// The median of the ends, as the log tells them.
     median_us: u64,
@@ -46,18 +47,28 @@ pub struct LogClock {
     jumps: u64,
 }
 
+/// A connection that was seen last.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    connection: Option<u64>,
+    end_us: u64,
+    /// The number of the entry with which that end came.
+    changed: u64,
+}
+
 impl LogClock {
     /// The times of the next entry.
     pub fn times(&mut self, event: &Event<'_>) -> Times {
         self.entries += 1;
-        let is_timed = event.clock != Clock::None;
+        let is_timed = event.clock != Clock::None && event.end_us <= TIME_US_MAX;
         if is_timed {
             self.ended(event.connection, event.end_us);
         }
         let near = self.median_us.saturating_sub(BACK_US)..=self.median_us.saturating_add(PAUSE_US_MAX);
         let is_near = is_timed && near.contains(&event.end_us);
         let is_query_time = event.query_time_us <= QUERY_US_MAX;
-        self.corrected += u64::from((is_timed && !is_near) || !is_query_time);
+        let has_time = event.clock != Clock::None;
+        self.corrected += u64::from((has_time && !is_near) || !is_query_time);
         let query_time_us = if is_query_time { event.query_time_us } else { 0 };
         if !is_near {
             return Times { order_us: self.latest_us, end_us: self.latest_us, query_time_us };
@@ -89,24 +100,39 @@ impl LogClock {
 
     fn ended(&mut self, connection: Option<u64>, end_us: u64) {
         let number = self.entries;
-        self.ends
-            .retain(|(known, _, seen)| (known.is_none() || *known != connection) && seen + ENTRIES > number);
-        if self.ends.len() == CONNECTIONS {
-            self.ends.remove(0);
+        match self.ends.iter_mut().find(|seen| seen.connection.is_some() && seen.connection == connection) {
+            // A time that stands still is a second of a log, or a client's own.
+            Some(seen) if seen.end_us == end_us => {}
+            Some(seen) => (seen.end_us, seen.changed) = (end_us, number),
+            None => {
+                if self.ends.len() == CONNECTIONS {
+                    let oldest = self.ends.iter().enumerate().min_by_key(|(_, seen)| seen.changed);
+                    oldest.map(|(place, _)| place).map(|place| self.ends.swap_remove(place));
+                }
+                self.ends.push(Seen { connection, end_us, changed: number });
+            }
         }
-        self.ends.push((connection, end_us, number));
-        let mut sorted = [u64::MAX; CONNECTIONS];
-        for (place, (_, end_us, _)) in sorted.iter_mut().zip(&self.ends) {
-            *place = *end_us;
+        let mut moving = [0; CONNECTIONS];
+        let mut count = 0;
+        for seen in self.ends.iter().filter(|seen| seen.changed + ENTRIES > number) {
+            moving[count] = seen.end_us;
+            count += 1;
         }
-        sorted.sort_unstable();
-        let before_us = std::mem::replace(&mut self.median_us, sorted[(self.ends.len() - 1) / 2]);
+        moving[..count].sort_unstable();
+        let before_us = self.median_us;
+        // Of two in the middle, the one that was it before.
+        let middle =
+            [count.saturating_sub(1) / 2, count / 2].map(|place| moving[place.min(count.saturating_sub(1))]);
+        self.median_us = match count {
+            0 => before_us,
+            _ if middle[0].abs_diff(before_us) <= middle[1].abs_diff(before_us) => middle[0],
+            _ => middle[1],
+        };
         let is_jump = self.median_us > before_us.saturating_add(PAUSE_US_MAX)
             || self.median_us.saturating_add(BACK_US) < before_us;
         if before_us > 0 && is_jump {
             self.jumps += 1;
-            let by_us = (before_us.cast_signed()).saturating_sub(self.median_us.cast_signed());
-            self.shift_us = self.shift_us.saturating_add(by_us);
+            self.shift_us += before_us.cast_signed() - self.median_us.cast_signed();
         }
     }
 }

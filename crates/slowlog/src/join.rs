@@ -1,11 +1,12 @@
 //! Decides whether a head within open quotes is the next entry's, or a part of a string.
 //!
 //! Servers log statements with syntax errors, too: `SELECT 'O'Brien'` seems to open a string that goes on for hundreds of entries. And an
-//! application may store a log in a table: then entries stand within a string. Which of the two it is, the entries behind show. One that
-//! is quoted ends with its `;` and end of line within the string, so that whatever closes the string stands on a further line. So a text
-//! with open quotes goes on until they are closed within an entry that has a `;` at the end of an earlier line. It ends where it seemed to
-//! if an entry comes first whose own quotes are open without such a line (a server has written it), or nothing that closes them within
-//! [`crate::Limits::doubt_bytes_max`]. Servers end each text with `;`: one without it goes on to whatever closes its quotes.
+//! application may store a log in a table: then whole entries stand within a string. The entries behind show which of the two it is. A log
+//! that was quoted has no quote of that kind in it that is not doubled or escaped, and it ends with a `;` and an end of line, so that the
+//! quote that closes the string stands behind such a line. Where a quote closes the string elsewhere, or none does within
+//! [`crate::Limits::doubt_bytes_max`], the text was broken and ends where it seemed to.
+//!
+//! A text that stops without `;` goes on to whatever closes its quotes: servers end each text with one.
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,11 @@ impl Joined {
         Self { scan, doubt_bytes_max, ahead: VecDeque::new(), ahead_bytes: 0, doubt: None }
     }
 
+    /// Entries that were too long.
+    pub(crate) fn too_long(&self) -> u64 {
+        self.scan.too_long
+    }
+
     /// What these bytes begin with, and how many entries its strings seem to contain.
     pub(crate) fn step(&mut self, bytes: &[u8], end: End) -> (Step, usize) {
         loop {
@@ -72,17 +78,27 @@ impl Joined {
             Some(Step::Event(shape)) if shape.quotes.is_open() => shape,
             Some(_) => return Verdict::Alone,
         };
+        let is_in_line = first.is_cut && matches!(self.ahead.get(1), Some(Step::Event(_)));
         let mut doubt = self.doubt.unwrap_or(Doubt { quotes: first.quotes, steps: 1, bytes: first.end });
         while let Some(next) = self.ahead.get(doubt.steps) {
-            let Step::Event(shape) = next else { return Verdict::Alone };
-            doubt.quotes.pass(&bytes[doubt.bytes..doubt.bytes + shape.end]);
-            doubt.bytes += shape.end;
-            if (shape.has_inner_end || first.is_cut) && !doubt.quotes.is_open() {
-                return Verdict::With(doubt.steps);
-            }
-            let is_servers = shape.quotes.is_open() && !shape.has_inner_end;
-            if is_servers || doubt.bytes - first.end > self.doubt_bytes_max {
+            let text = &bytes[doubt.bytes..doubt.bytes + length(*next)];
+            doubt.bytes += text.len();
+            if doubt.bytes - first.end > self.doubt_bytes_max {
                 return Verdict::Alone;
+            }
+            let inner_end = match next {
+                Step::Event(Shape { inner_end: Some(end), .. }) if !is_in_line => *end,
+                _ if is_in_line => 0,
+                _ => text.len(),
+            };
+            let closed = doubt.quotes.closed();
+            doubt.quotes.pass(&text[..inner_end]);
+            if doubt.quotes.closed() > closed {
+                return Verdict::Alone;
+            }
+            doubt.quotes.pass(&text[inner_end..]);
+            if !doubt.quotes.is_open() {
+                return Verdict::With(doubt.steps);
             }
             doubt.steps += 1;
         }
@@ -97,8 +113,9 @@ impl Joined {
         self.ahead_bytes -= length(given);
         for next in self.ahead.drain(..more) {
             self.ahead_bytes -= length(next);
-            if let (Step::Event(first), Step::Event(last)) = (&mut given, next) {
-                *first = Shape { end: first.end + last.end, is_cut: last.is_cut, ..*first };
+            if let Step::Event(first) = &mut given {
+                first.end += length(next);
+                first.is_cut = matches!(next, Step::Event(last) if last.is_cut);
             }
         }
         given

@@ -8,6 +8,8 @@ pub(crate) struct Quotes {
     open: Option<Open>,
     /// Within `/*! ... */` or `/*M! ... */`, which is code.
     is_executable: bool,
+    /// How many were closed so far.
+    closed: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,11 @@ impl Quotes {
     /// Whether the next line begins in a string, a quoted name or a comment in `/* */`.
     pub(crate) fn is_open(self) -> bool {
         self.open.is_some()
+    }
+
+    /// How many quotes and comments were closed so far.
+    pub(crate) fn closed(self) -> usize {
+        self.closed
     }
 
     /// Goes on with whole lines. A backslash in a string is taken for an escape. Where it is none (NO_BACKSLASH_ESCAPES), a string may
@@ -38,6 +45,7 @@ impl Quotes {
             };
             let Some(rest) = closed else { return };
             (self.open, left) = (None, rest);
+            self.closed += 1;
         }
     }
 
@@ -65,18 +73,18 @@ impl Quotes {
     }
 }
 
-/// What stands behind the end of a string or name in these quotes. A doubled quote ends it, and begins the next.
+/// What stands behind the end of a string or name in these quotes, within which they are doubled or, in a string, escaped.
 fn behind_quote(text: &[u8], quote: u8) -> Option<&[u8]> {
-    if quote == b'`' {
-        return memchr(quote, text).map(|end| &text[end + 1..]);
-    }
     let mut left = text;
     loop {
-        let at = memchr2(quote, b'\\', left)?;
-        if left[at] == quote {
-            return Some(&left[at + 1..]);
-        }
-        left = left.get(at + 2..)?;
+        let at = if quote == b'`' { memchr(quote, left)? } else { memchr2(quote, b'\\', left)? };
+        let rest = &left[at + 1..];
+        left = match rest.split_first() {
+            Some((_, behind)) if left[at] == b'\\' => behind,
+            Some((next, behind)) if *next == quote => behind,
+            None if left[at] == b'\\' => return None,
+            _ => return Some(rest),
+        };
     }
 }
 

@@ -170,7 +170,7 @@ impl Reader {
 
     /// What was given out.
     pub fn counts(&self) -> Counts {
-        self.counts
+        Counts { too_long: self.joined.too_long(), ..self.counts }
     }
 
     /// The offset of the first byte that was not returned: a reader that begins there ([`Start::Whole`]) finds the next item. It does not
@@ -228,7 +228,7 @@ impl Reader {
         let is_new = u64::from(before != Some(why) && bytes > 0);
         match why {
             Why::Before => self.counts.before_bytes += bytes,
-            Why::TooLong => self.counts.too_long += is_new,
+            Why::TooLong => {}
             Why::Cut => self.counts.heads += is_new,
             Why::Stray => self.counts.unparsed += is_new,
         }

@@ -3,7 +3,7 @@
 //! Enters: the bytes from the first of the current item on, again with each new piece, and whether more will come. Leaves: a [`Step`]. An
 //! entry ends here at the first head behind its text, whether that stands within a string or not: [`crate::join::Joined`] decides about that.
 //! Invariants: what is found does not depend on how the log was cut into pieces (only the borders of what is unparsed do); no byte is
-//! looked at again when a piece comes, except up to [`BEGIN_BYTES_MAX`] where a head may begin.
+//! looked at again when a piece comes, except a line of a head, and up to [`BEGIN_BYTES_MAX`] where a head may begin.
 //!
 //! ```text
 //!             head                     SET timestamp=N;                   a head
@@ -78,8 +78,8 @@ pub(crate) struct Shape {
     pub(crate) is_cut: bool,
     /// What is open behind its text.
     pub(crate) quotes: Quotes,
-    /// A line of its text ends with `;`, and is not the last one.
-    pub(crate) has_inner_end: bool,
+    /// Behind the first line of its text that ends with `;`, if others follow.
+    pub(crate) inner_end: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,8 +112,8 @@ struct Body {
     at: usize,
     /// The last line that is not blank ends with `;`.
     is_ended: bool,
-    /// So does a line before that one.
-    has_inner_end: bool,
+    /// Behind the first line that does.
+    first_end: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -126,11 +126,13 @@ pub(crate) struct Scan {
     is_begun: bool,
     /// No entry was seen since reading began in the middle of a log.
     is_lost: bool,
+    /// Entries that were too long.
+    pub(crate) too_long: u64,
 }
 
 impl Scan {
     pub(crate) fn new(limits: Limits, is_lost: bool) -> Self {
-        Self { limits, phase: Phase::Between, at: 0, is_begun: false, is_lost }
+        Self { limits, phase: Phase::Between, at: 0, is_begun: false, is_lost, too_long: 0 }
     }
 
     /// What these bytes begin with. After anything but [`Step::More`] the next call begins behind what was found.
@@ -228,11 +230,14 @@ impl Scan {
             let left = &bytes[self.at..];
             let length = memchr(b'\n', left);
             if self.at + length.unwrap_or(left.len()) > self.limits.head_bytes_max {
-                self.phase = match seen.plain {
+                match seen.plain {
                     // A long text without a SET line.
-                    Some(plain) => Phase::Body(Body::from(plain)),
-                    None => Phase::TooLong(Body::from(self.at)),
-                };
+                    Some(plain) => self.phase = Phase::Body(Body::from(plain)),
+                    None => {
+                        self.phase = Phase::TooLong(Body::from(self.at));
+                        self.too_long += 1;
+                    }
+                }
                 return None;
             }
             let Some(length) = length else {
@@ -253,7 +258,7 @@ impl Scan {
                     Begins::No => {}
                 }
                 seen.user |= memchr::memmem::find(line, USER).is_some();
-                if let Some(step) = self.administrator(bytes) {
+                if let Some(step) = self.administrator(bytes, end) {
                     return Some(step);
                 }
             } else if set_line(line).is_some() {
@@ -270,10 +275,16 @@ impl Scan {
     }
 
     fn head_without_end(&mut self, bytes: &[u8], end: End, mut seen: HeadLines) -> Option<Step> {
+        let last = &bytes[self.at..];
+        if end == End::Settled && seen.is_ended && last.is_empty() {
+            return self.no_set_line(seen);
+        }
         if end != End::Ended {
             return Some(Step::More);
         }
-        let last = &bytes[self.at..];
+        if let Some(step) = self.administrator(bytes, end) {
+            return Some(step);
+        }
         let is_of_head = last.starts_with(b"#") || set_line(last).is_some() || use_line(last).is_some();
         if seen.plain.is_none() && last.ends_with(b";") && !is_of_head {
             // The last line of a log without an end of line.
@@ -302,25 +313,25 @@ impl Scan {
 
     fn without_text(&mut self, body: usize, end: usize, runs: Runs, is_cut: bool) -> Step {
         self.phase = Phase::Between;
-        Step::Event(Shape { body, end, runs, is_cut, quotes: Quotes::default(), has_inner_end: false })
+        Step::Event(Shape { body, end, runs, is_cut, quotes: Quotes::default(), inner_end: None })
     }
 
     /// A whole `# administrator command: X;` at `self.at`.
-    fn administrator(&mut self, bytes: &[u8]) -> Option<Step> {
+    fn administrator(&mut self, bytes: &[u8], end: End) -> Option<Step> {
         let name = bytes[self.at..].strip_prefix(ADMINISTRATOR)?;
-        let length = memchr(b'\n', name)?;
+        let length = memchr(b'\n', name).or((end == End::Ended).then_some(name.len()))?;
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-".contains(byte);
         let word = name[..length].trim_ascii_end().strip_suffix(b";")?;
         if !word.iter().all(is_name) {
             return None;
         }
-        let end = self.at + ADMINISTRATOR.len() + length + 1;
+        let end = bytes.len().min(self.at + ADMINISTRATOR.len() + length + 1);
         Some(self.without_text(self.at, end, Runs::Administrator, false))
     }
 
     /// None: SQL stands there.
     fn behind_set_line(&mut self, bytes: &[u8], end: End) -> Option<Step> {
-        if let Some(step) = self.administrator(bytes) {
+        if let Some(step) = self.administrator(bytes, end) {
             return Some(step);
         }
         let left = &bytes[self.at..];
@@ -334,10 +345,11 @@ impl Scan {
             || (left.starts_with(ADMINISTRATOR)
                 && left.len() < BEGIN_BYTES_MAX
                 && memchr(b'\n', left).is_none());
-        if is_undecided && end != End::Ended {
+        let is_blank = left.len() < BEGIN_BYTES_MAX && left.trim_ascii().is_empty();
+        if (is_undecided || is_blank) && end != End::Ended {
             return Some(Step::More);
         }
-        if left.trim_ascii().is_empty() {
+        if is_blank {
             return Some(self.without_text(self.at, bytes.len(), Runs::Nothing, true));
         }
         self.phase = Phase::Body(Body::from(self.at));
@@ -352,6 +364,7 @@ impl Scan {
         let undecided = body.line.max(body.at.saturating_sub(LINE_BYTES_MAX));
         if found.map_or(undecided, |mark| mark.at) > limit {
             self.phase = Phase::TooLong(body.clone());
+            self.too_long += 1;
             return None;
         }
         let mark = match found {
@@ -398,7 +411,7 @@ struct Mark {
 
 impl Body {
     fn from(begin: usize) -> Self {
-        Self { begin, line: begin, at: begin, is_ended: false, has_inner_end: false }
+        Self { begin, line: begin, at: begin, is_ended: false, first_end: None }
     }
 
     /// Where the text ends; None while that is not there.
@@ -416,7 +429,7 @@ impl Body {
             }
             let text = line.trim_ascii_end();
             let is_ended = if text.is_empty() { self.is_ended } else { text.ends_with(b";") };
-            self.has_inner_end |= self.is_ended && !text.is_empty();
+            self.first_end = self.first_end.or(is_ended.then_some(next));
             match if is_ended { entry(left) } else { long_form(left) } {
                 Begins::Yes => return Some(Mark { at: next, is_entry: true }),
                 Begins::More if end == End::More => return None,
@@ -446,10 +459,12 @@ impl Body {
         Shape {
             body: self.begin,
             end: mark.at,
-            runs: if text.is_empty() { Runs::Nothing } else { Runs::Statement },
+            runs: if text.trim_ascii().is_empty() { Runs::Nothing } else { Runs::Statement },
             is_cut: !text.trim_ascii_end().ends_with(b";"),
             quotes,
-            has_inner_end: self.has_inner_end,
+            inner_end: self
+                .first_end
+                .filter(|end| !bytes[(*end).min(mark.at)..mark.at].trim_ascii().is_empty()),
         }
     }
 }

@@ -222,7 +222,16 @@ fn logs_in_strings_are_strings() {
         assert_eq!(seen.len(), 3, "{seen:?}");
         assert_eq!(seen[1], format!("MySql55 ? /unknown quotes: {}", insert.replace('\n', "\\n")));
         assert_eq!(seen[2], "MySql55 ? /unknown: SELECT 2");
+        // As the last of a log without an end of line.
+        let log = old("SELECT 1") + old(&insert).trim_end();
+        assert_eq!(events_of(log.as_bytes()).len(), 2, "{log}");
     }
+    // Only a comment's apostrophe closes what another text opened.
+    let log = old("SELECT 'O'Brien'")
+        + &old("SELECT 1").repeat(50)
+        + &old("-- it's the report;\nSELECT 2")
+        + &old("SELECT 3");
+    assert_eq!(events_of(log.as_bytes()).len(), 53);
 }
 
 #[test]

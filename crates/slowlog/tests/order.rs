@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use slowlog::{
-    Command, Dialect, Entry, Item, Limits, Order, OrderLimits, Ordered, RateBy, Reader, Rows, Sampling, Start, Writer,
-    alone,
+    Command, Dialect, Entry, Item, Limits, Order, OrderLimits, Ordered, RateBy, Reader, Rows, Sampling,
+    Start, Writer, alone,
 };
 
 const NOW_US: u64 = 1_577_934_245_000_000;
@@ -144,9 +144,15 @@ proptest! {
 #[test]
 fn whatever_times_single_sessions_have_the_log_goes_on() {
     // Each: the share of entries of other times, in percent, the sessions that have them, and how far off they are, in seconds.
-    for (percent, sessions, off_s) in
-        [(1, 1, 900_000_000), (50, 1, 900_000_000), (50, 1, -900_000_000), (90, 1, 900_000_000), (90, 9, 900_000_000), (100, 1, -7_200)]
-    {
+    for (percent, sessions, off_s) in [
+        (1, 1, 900_000_000),
+        (50, 1, i64::MAX / 2_000_000),
+        (50, 1, 900_000_000),
+        (50, 1, -900_000_000),
+        (90, 1, 900_000_000),
+        (90, 9, 900_000_000),
+        (100, 1, -7_200),
+    ] {
         let mut writer = Writer::new(Dialect::MySql57);
         let (mut log, mut random) = (Vec::new(), 5_u64);
         for number in 0..3_000 {
@@ -239,4 +245,31 @@ fn sampled(log: &[u8], by: RateBy, one_in: u64) -> Vec<u8> {
         }
     }
     out
+}
+
+#[test]
+fn a_time_that_stands_still_does_not_stop_a_log_of_two_connections() {
+    for still_us in [NOW_US - 900_000_000 * SECOND_US, NOW_US + 900_000_000 * SECOND_US] {
+        let mut writer = Writer::new(Dialect::MariaDb);
+        let mut log = Vec::new();
+        for number in 0..2_000 {
+            // The client with a time of its own is the first, and runs as many as the other.
+            let (end_us, connection) =
+                if number % 2 == 0 { (still_us, 9) } else { (NOW_US + number * 100_000, 1) };
+            writer.write(&entry(end_us, 100, connection, b"SELECT 1"), &mut log);
+        }
+        let mut reader = Reader::new(Limits::default(), Start::Whole);
+        reader.feed(&log);
+        let mut order = Order::new(OrderLimits { window_us: SECOND_US, ..OrderLimits::default() });
+        let mut held_max = 0;
+        while let Some(item) = reader.next() {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            order.push(&event, ());
+            while let Some(next) = order.next() {
+                assert!(order.clock().now_us() - next.times.end_us <= 11 * SECOND_US, "{next:?}");
+            }
+            held_max = held_max.max(order.held().0);
+        }
+        assert!(held_max < 300, "{held_max} are held back");
+    }
 }

@@ -4,10 +4,10 @@
 //! a text's tokens are others, are refused: what was judged by the usual reading must not be run under another.
 
 use super::Statement;
+use crate::ok::status;
 use super::assigned::assigned_user_variables;
 use super::lexer::{Lexer, Token};
 use super::word::is;
-use crate::ok::status;
 
 /// The variables, in lower case.
 pub const READ_VARIABLES: [&str; 7] = [
@@ -76,41 +76,53 @@ impl ReadState {
 /// CHARACTER SET, user variables.
 pub fn read_state(sql: &[u8]) -> Option<ReadState> {
     let statement = Statement::of(sql);
-    if statement.alone && statement.literal_user_variables {
-        return Some(ReadState::User(assigned_user_variables(sql, 0)));
-    }
-    variables(sql, 0).filter(|(_, modes)| modes.is_none_or(|modes| modes == 0)).map(|(seen, _)| seen)
-}
-
-/// As above under the modes `before` (as for [`Statement::under`]), with those under which the session's next texts have their tokens:
-/// NO_BACKSLASH_ESCAPES and ANSI_QUOTES are let through. No user variables: their texts would have to be run under the same modes again.
-pub fn read_state_under(sql: &[u8], before: u16) -> Option<(ReadState, u16)> {
-    if before == 0
-        && let Some(state @ ReadState::User(_)) = read_state(sql)
-    {
-        return Some((state, 0));
-    }
-    variables(sql, before).map(|(seen, modes)| (seen, modes.unwrap_or(before)))
-}
-
-/// The variables that a SET of constants sets, and the modes in its `sql_mode`.
-fn variables(sql: &[u8], before: u16) -> Option<(ReadState, Option<u16>)> {
-    if !Statement::under(sql, before).alone {
+    if !statement.alone {
         return None;
     }
-    let mut lexer = Lexer::new(sql, before);
-    let mut seen = Assigned::default();
-    is(lexer.next(), "SET").then_some(())?;
-    while assignment(&mut lexer, &mut seen)? {}
-    (!lexer.is_doubtful).then_some((ReadState::Variables(seen.variables), seen.modes))
+    if statement.literal_user_variables {
+        return Some(ReadState::User(assigned_user_variables(sql, 0)));
+    }
+    let mut lexer = Lexer::new(sql, 0);
+    let variables = is(lexer.next(), "SET").then(|| assignments(&mut lexer))??;
+    (!lexer.is_doubtful).then_some(ReadState::Variables(variables))
 }
 
-/// What was assigned so far.
-#[derive(Default)]
-struct Assigned {
-    /// Bits as in [`ReadState::Variables`].
-    variables: u8,
-    modes: Option<u16>,
+/// The modes that `sql` sets, when it is `SET [SESSION] sql_mode = ` constant and nothing else: those under which a text has its usual tokens,
+/// and in flags ([`Statement::under`]) those that give backslashes and double quotes another meaning. `before`: the flags under which it ran.
+pub fn assigned_sql_mode(sql: &[u8], before: u16) -> Option<(String, u16)> {
+    let mut lexer = Lexer::new(sql, before);
+    let mut next = || lexer.next();
+    let mut target = Some(next()).filter(|first| is(*first, "SET")).and_then(|_| next())?;
+    if is(Some(target), "SESSION") || is(Some(target), "LOCAL") {
+        target = next()?;
+    }
+    let (Token::Word(name) | Token::SystemVariable(name)) = target else { return None };
+    let Token::Punct(b'=') = next()? else { return None };
+    let value = match next()? {
+        Token::Text(text) => text.get(1..text.len().saturating_sub(1))?,
+        Token::Word(word) | Token::Quoted(word) => word,
+        _ => return None,
+    };
+    if !name.eq_ignore_ascii_case(b"sql_mode") || next().is_some() || lexer.is_doubtful {
+        return None;
+    }
+    let (mut usual, mut flags) = (Vec::new(), 0);
+    for mode in std::str::from_utf8(value).ok()?.split(',').map(str::trim) {
+        match mode.to_ascii_uppercase().as_str() {
+            "NO_BACKSLASH_ESCAPES" => flags |= status::NO_BACKSLASH_ESCAPES,
+            "ANSI_QUOTES" => flags |= status::ANSI_QUOTES,
+            _ if keeps_tokens(mode) => usual.push(mode),
+            _ => return None,
+        }
+    }
+    Some((usual.join(","), flags))
+}
+
+/// Which variables all of them set; nothing where one is not understood.
+fn assignments(lexer: &mut Lexer<'_>) -> Option<u8> {
+    let mut variables = 0;
+    while assignment(lexer, &mut variables)? {}
+    Some(variables)
 }
 
 /// Whether another assignment follows, by the token behind one.
@@ -123,15 +135,15 @@ fn has_more(lexer: &mut Lexer<'_>, behind: Option<Token<'_>>) -> Option<bool> {
     }
 }
 
-/// One assignment, which is added to `seen`; tells whether another follows.
-fn assignment(lexer: &mut Lexer<'_>, seen: &mut Assigned) -> Option<bool> {
+/// One assignment, which is added to `variables`; tells whether another follows.
+fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
     let mut target = lexer.next()?;
     if is(Some(target), "NAMES") || is(Some(target), "CHARSET") || is(Some(target), "CHARACTER") {
         if is(Some(target), "CHARACTER") && !is(lexer.next(), "SET") {
             return None;
         }
         name(lexer.next()?)?;
-        seen.variables |= ReadState::CHARACTER_SETS;
+        *variables |= ReadState::CHARACTER_SETS;
         let behind = lexer.next();
         if !is(behind, "COLLATE") {
             return has_more(lexer, behind);
@@ -163,24 +175,20 @@ fn assignment(lexer: &mut Lexer<'_>, seen: &mut Assigned) -> Option<bool> {
     };
     let place = READ_VARIABLES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(variable))?;
     let variable = &READ_VARIABLES[place];
-    seen.variables |= 1 << place;
+    *variables |= 1 << place;
     if !matches!(lexer.next()?, Token::Punct(b'=') | Token::Assign) {
         return None;
     }
     let value = lexer.next()?;
-    if *variable == "sql_mode" {
-        seen.modes = Some(match value {
-            Token::Text(text) => modes(text.get(1..text.len().saturating_sub(1))?)?,
-            // DEFAULT is whatever another server has.
-            Token::Word(word) | Token::Quoted(word) => modes(word)?,
-            _ => return None,
-        });
-        let behind = lexer.next();
-        return has_more(lexer, behind);
-    }
     let is_sound = match value {
+        Token::Text(text) if *variable == "sql_mode" => has_usual_modes(text),
+        Token::Word(word) if *variable == "sql_mode" => {
+            // DEFAULT is whatever another server has.
+            std::str::from_utf8(word).is_ok_and(keeps_tokens)
+        }
         _ if variable.starts_with('c') && is_swe7(value) => false,
-        Token::Number(_) | Token::Text(_) | Token::Word(_) => true,
+        Token::Number(_) => *variable != "sql_mode",
+        Token::Text(_) | Token::Word(_) => true,
         _ => false,
     };
     let behind = lexer.next();
@@ -205,21 +213,15 @@ fn is_swe7(value: Token<'_>) -> bool {
     }
 }
 
-/// Those of the modes in a `sql_mode` under which a text's tokens are others; nothing where one is not known.
-fn modes(value: &[u8]) -> Option<u16> {
-    std::str::from_utf8(value).ok()?.split(',').try_fold(0, |flags, mode| {
-        let is = |known: &str| mode.trim().eq_ignore_ascii_case(known);
-        match mode.trim() {
-            _ if is("NO_BACKSLASH_ESCAPES") => Some(flags | status::NO_BACKSLASH_ESCAPES),
-            _ if is("ANSI_QUOTES") => Some(flags | status::ANSI_QUOTES),
-            mode => keeps_tokens(mode).then_some(flags),
-        }
-    })
+/// The value of a `sql_mode`, with its quotes.
+fn has_usual_modes(text: &[u8]) -> bool {
+    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    std::str::from_utf8(inner).is_ok_and(|modes| modes.split(',').all(|mode| keeps_tokens(mode.trim())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_VARIABLES, ReadState, read_state, read_state_under};
+    use super::{READ_VARIABLES, ReadState, assigned_sql_mode, read_state};
     use crate::ok::status;
 
     #[test]
@@ -295,24 +297,20 @@ mod tests {
 
     #[test]
     fn modes_that_change_tokens_are_told() {
-        let under = |sql: &str, before| read_state_under(sql.as_bytes(), before).map(|(_, modes)| modes);
         let (no_backslash, ansi) = (status::NO_BACKSLASH_ESCAPES, status::ANSI_QUOTES);
         for (sql, before, after) in [
-            ("SET sql_mode='ANSI_QUOTES'", 0, Some(ansi)),
-            (
-                "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES'",
-                0,
-                Some(no_backslash | ansi),
-            ),
-            ("SET sql_mode=\"\", time_zone='\\'", no_backslash | ansi, Some(0)),
-            ("SET NAMES utf8", ansi, Some(ansi)),
-            ("SET @a=1", 0, Some(0)),
-            ("SET @a=1", ansi, None),
+            ("SET sql_mode='ANSI_QUOTES'", 0, Some(("", ansi))),
+            ("SET SESSION sql_mode='STRICT_TRANS_TABLES,no_backslash_escapes, ANSI_QUOTES'", 0, Some(("STRICT_TRANS_TABLES", no_backslash | ansi))),
+            ("set @@sql_mode=\"\"", ansi, Some(("", 0))),
             ("SET sql_mode='ORACLE'", 0, None),
-            ("SET time_zone='\\'; DROP TABLE t; -- '", 0, Some(0)),
-            ("SET time_zone='\\'; DROP TABLE t; -- '", no_backslash, None),
+            ("SET sql_mode='ANSI_QUOTES', time_zone='+00:00'", 0, None),
+            ("SET GLOBAL sql_mode='ANSI_QUOTES'", 0, None),
+            ("SET sql_mode='\\', @@tx_read_only=0 -- '", 0, None),
+            ("SET sql_mode='\\', @@tx_read_only=0 -- '", no_backslash, None),
+            ("SET NAMES utf8", 0, None),
         ] {
-            assert_eq!(under(sql, before), after, "{sql}");
+            let seen = assigned_sql_mode(sql.as_bytes(), before);
+            assert_eq!(seen.as_ref().map(|(usual, flags)| (usual.as_str(), *flags)), after, "{sql}");
         }
     }
 

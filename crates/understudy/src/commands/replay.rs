@@ -245,7 +245,7 @@ impl Played {
     /// An error if the source `name` has bytes, and not one entry.
     pub fn found_entries(&self, name: &str) -> Result<(), Failure> {
         let counts = self.figures.log().counts;
-        if counts.events > 0 || counts.unparsed_bytes == 0 {
+        if counts.events + counts.too_long + counts.heads > 0 || counts.unparsed_bytes == 0 {
             return Ok(());
         }
         Err(Failure::Failed(format!(
@@ -268,7 +268,7 @@ impl Played {
 
 /// Modes that a replay may set, comma-separated.
 fn sql_mode(text: &str) -> Result<String, String> {
-    match protocol::statement::read_state_under(format!("SET sql_mode='{text}'").as_bytes(), 0) {
+    match protocol::statement::assigned_sql_mode(format!("SET sql_mode='{text}'").as_bytes(), 0) {
         Some(_) => Ok(text.to_owned()),
         None => {
             Err("only modes that change what a read means, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES".into())

@@ -27,7 +27,7 @@ use super::{shell, tiny};
 /// The path of MHA's global file.
 pub const GLOBAL: &str = "/etc/masterha_default.cnf";
 const DEFAULTS: &str = "server default";
-/// The size of a file above which it is no configuration, in bytes.
+/// How much init_conf_load_script may print, in bytes.
 const PRINTED_BYTES_MAX: u64 = 1 << 20;
 /// The time limit of init_conf_load_script.
 const LOADS_WITHIN: Duration = Duration::from_secs(30);

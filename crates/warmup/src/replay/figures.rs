@@ -37,7 +37,7 @@ pub struct Figures {
     log: Mutex<Log>,
     /// The time of the log as far as it was read; microseconds since 1970.
     read_us: AtomicU64,
-    /// The end of the statement that was run last, on that clock.
+    /// The latest end of a statement that was run, on that clock.
     done_us: AtomicU64,
     quicker: AtomicU64,
     slower: AtomicU64,
@@ -63,7 +63,7 @@ pub struct Figures {
 pub struct Log {
     /// Entries, and what is none.
     pub counts: Counts,
-    /// Entries whose times cannot be true; they count as having run when they were written.
+    /// Entries whose times are far from the log's clock; they count as having run when they were written.
     pub corrected: u64,
     /// How often the log's clock jumped: over a pause of more than an hour, or backwards.
     pub jumps: u64,
@@ -116,16 +116,16 @@ impl Figures {
     /// All that came of the log so far, for a person: one line each.
     pub fn account(&self) -> Vec<String> {
         let (executed, late) = (self.executed.load(Relaxed), self.late.load(Relaxed));
-        let waiting = u64::try_from(self.waiting.load(Relaxed)).unwrap_or(0);
         let (errors, left_out, log) = (self.errors(), self.left_out(), self.log());
         let failed: u64 = errors.values().sum();
+        let rest = self.of(Disposition::Replayed).saturating_sub(executed + failed + late);
         let others: u64 = left_out.iter().map(|(_, count)| count).sum();
-        let entries = executed + failed + late + waiting + others;
+        let entries = executed + failed + late + rest + others;
         let mut lines = vec![format!(
             "{entries} entries: {executed} run, {failed} failed, {} left out",
-            others + late + waiting
+            others + late + rest
         )];
-        let late = [("too late", late), ("not run before the end", waiting)];
+        let late = [("too late", late), ("not run before the end", rest)];
         for (words, count) in left_out.into_iter().chain(late.into_iter().filter(|(_, count)| *count > 0)) {
             lines.push(format!("{count} left out: {words}"));
         }
@@ -142,7 +142,7 @@ impl Figures {
             (self.dropped_bytes.load(Relaxed), "bytes were left out by the streamer"),
             (
                 log.corrected,
-                "entries have times that cannot be true; they count as run when they were written",
+                "entries have times far from the log's clock; they count as run when they were written",
             ),
             (
                 log.jumps,
@@ -206,7 +206,7 @@ impl Figures {
     }
 
     pub(super) fn done(&self, ended_us: u64) {
-        self.done_us.store(ended_us, Relaxed);
+        self.done_us.fetch_max(ended_us, Relaxed);
     }
 
     /// How far a statement that ended at that time is behind the log as far as it was read.

@@ -4,7 +4,7 @@
 //! and waits for no lock. That classification knows the functions that lock, sleep, write or export, and takes whatever it does not know for a
 //! write.
 
-use protocol::statement::{Pins, Statement, StatementKind, queries_without_locking, read_state_under};
+use protocol::statement::{Pins, Statement, StatementKind, assigned_sql_mode, queries_without_locking, read_state};
 use slowlog::{Command, Event};
 
 /// What becomes of an event.
@@ -82,7 +82,7 @@ pub fn judge_sql(sql: &[u8], modes: u16) -> Disposition {
         {
             Disposition::Replayed
         }
-        StatementKind::SessionOnly if read_state_under(sql, modes).is_some() => Disposition::State,
+        StatementKind::SessionOnly if is_state(sql, modes) => Disposition::State,
         StatementKind::SessionOnly
         | StatementKind::Begin
         | StatementKind::Commit
@@ -94,6 +94,12 @@ pub fn judge_sql(sql: &[u8], modes: u16) -> Disposition {
         }
         _ => Disposition::Writing,
     }
+}
+
+/// It is run later, under the usual modes: under others it must mean the same.
+fn is_state(sql: &[u8], modes: u16) -> bool {
+    let means_the_same = modes == 0 || !sql.iter().any(|byte| b"\\\"".contains(byte));
+    assigned_sql_mode(sql, modes).is_some() || (means_the_same && read_state(sql).is_some())
 }
 
 #[cfg(test)]
@@ -151,6 +157,21 @@ mod tests {
             "SET NAMES utf8; DROP TABLE t",
         ] {
             assert_ne!(judge_sql(sql.as_bytes(), 0), Disposition::State, "{sql}");
+        }
+    }
+
+    #[test]
+    fn under_other_modes_texts_are_read_as_they_are_run() {
+        use protocol::ok::status::NO_BACKSLASH_ESCAPES as BARE;
+        for (sql, usual, bare) in [
+            (r"SELECT '\', 'a'", Disposition::Writing, Disposition::Replayed),
+            (r"SELECT '\', ', SLEEP(1000) -- '", Disposition::Writing, Disposition::Replayed),
+            (r"SELECT '\', SLEEP(1000) -- '", Disposition::Replayed, Disposition::Writing),
+            (r"SET @a = '\', @@session.tx_read_only=0 -- '", Disposition::State, Disposition::SessionOnly),
+            ("SET @a = 5", Disposition::State, Disposition::State),
+            ("SET sql_mode = ''", Disposition::State, Disposition::State),
+        ] {
+            assert_eq!((judge_sql(sql.as_bytes(), 0), judge_sql(sql.as_bytes(), BARE)), (usual, bare), "{sql}");
         }
     }
 

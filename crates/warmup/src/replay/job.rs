@@ -3,7 +3,7 @@
 use slowlog::{Event, Times};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::state::Texts;
+use super::state::{State, Texts};
 
 /// A statement of the log.
 pub(super) struct Job {
@@ -14,6 +14,8 @@ pub(super) struct Job {
     pub(super) sql: Box<[u8]>,
     /// The session state of its connection.
     pub(super) state: Texts,
+    /// The modes under which it was judged, and has to be run.
+    pub(super) modes: u16,
     /// When it ran, by the log's clock; known when it is its turn.
     pub(super) times: Times,
     pub(super) rows_sent: Option<u64>,
@@ -23,12 +25,13 @@ pub(super) struct Job {
 
 impl Job {
     /// `None` for an event without SQL.
-    pub(super) fn of(event: &Event<'_>, state: Texts) -> Option<Job> {
+    pub(super) fn of(event: &Event<'_>, state: State) -> Option<Job> {
         Some(Job {
             connection: event.connection.unwrap_or(0),
             schema: event.schema.name().map(Into::into),
             sql: event.sql()?.into(),
-            state,
+            state: state.texts,
+            modes: state.modes,
             times: Times::default(),
             rows_sent: event.rows.sent,
             permit: None,

@@ -196,7 +196,7 @@ impl Replay {
             let verdict = guard::judge(&event, &self.settings.skipped_users, state.modes);
             self.figures.judged(verdict);
             let job = match (verdict, event.sql()) {
-                (Disposition::Replayed, _) => Job::of(&event, state.texts),
+                (Disposition::Replayed, _) => Job::of(&event, state),
                 (Disposition::State, Some(sql)) => {
                     self.states.said(connection, sql);
                     None

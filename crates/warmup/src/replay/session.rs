@@ -82,9 +82,8 @@ impl Session {
         let ended = self.attempt(&job).await;
         if let Err(error) = &ended
             && !matches!(error, LinkError::Rejected { .. })
-            && let Some(open) = self.open.take()
         {
-            self.figures.closed(open.link.greeting.connection_id);
+            self.close();
         }
         let expected = Duration::from_micros(job.times.query_time_us);
         match ended {
@@ -113,7 +112,23 @@ impl Session {
             open.link.count_rows(&use_schema(schema), limit).await?;
             open.schema = Some(schema.clone());
         }
-        open.link.count_rows(&job.sql, limit).await
+        if job.modes == 0 {
+            return open.link.count_rows(&job.sql, limit).await;
+        }
+        open.link.query(&state::with_modes(job.modes), limit).await?;
+        let ran = open.link.count_rows(&job.sql, limit).await;
+        if let Err(error) = open.link.query(state::USUAL_MODES, limit).await {
+            // Nothing else may run under these modes.
+            self.close();
+            return Err(error);
+        }
+        ran
+    }
+
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.figures.closed(open.link.greeting.connection_id);
+        }
     }
 
     async fn connected(&mut self) -> Result<&mut Open, LinkError> {

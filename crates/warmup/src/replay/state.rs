@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Link, LinkError};
-use protocol::statement::{ReadState, assigned_user_variables, read_state_under};
+use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
+use protocol::statement::{ReadState, assigned_sql_mode, assigned_user_variables, read_state};
 
 use crate::recent::Recent;
 
@@ -35,8 +36,9 @@ pub(super) struct States {
 /// The state of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
+    /// To be run under the usual modes.
     pub(super) texts: Texts,
-    /// Under which its texts are read ([`protocol::statement::Statement::under`]).
+    /// The modes that give backslashes and quotes another meaning ([`protocol::statement::Statement::under`]).
     pub(super) modes: u16,
 }
 
@@ -68,26 +70,41 @@ impl States {
 
 impl State {
     fn said(&mut self, sql: &[u8]) {
+        let usual;
+        let sql = match assigned_sql_mode(sql, self.modes) {
+            Some((modes, flags)) => {
+                self.modes = flags;
+                usual = format!("SET sql_mode='{modes}'");
+                usual.as_bytes()
+            }
+            None => sql,
+        };
         let texts = Arc::make_mut(&mut self.texts);
         // A repeated statement counts at its last position.
         texts.retain(|known| !supersedes(sql, known));
         if texts.len() >= TEXTS_MAX {
             // A missing user variable affects the reads that name it; a wrong character set affects all reads.
-            let user = texts.iter().position(|text| matches!(changed(text), Some(ReadState::User(_))));
+            let user = texts.iter().position(|text| matches!(read_state(text), Some(ReadState::User(_))));
             texts.remove(user.unwrap_or(0));
         }
         texts.push(sql.into());
-        self.modes = read_state_under(sql, self.modes).map_or(self.modes, |(_, modes)| modes);
     }
 }
 
-fn changed(sql: &[u8]) -> Option<ReadState> {
-    read_state_under(sql, 0).map(|(changed, _)| changed)
+/// Gives a session these modes as well, for one statement. `sql_mode` is changed in texts that mean the same under all of them.
+pub(super) fn with_modes(modes: u16) -> String {
+    let names = [(NO_BACKSLASH_ESCAPES, ",NO_BACKSLASH_ESCAPES"), (ANSI_QUOTES, ",ANSI_QUOTES")];
+    let names: String = names.iter().filter(|(flag, _)| modes & flag != 0).map(|(_, name)| *name).collect();
+    format!("SET sql_mode=CONCAT(@@sql_mode,'{names}')")
 }
+
+/// Takes them away again.
+pub(super) const USUAL_MODES: &str =
+    "SET sql_mode=REPLACE(REPLACE(@@sql_mode,'NO_BACKSLASH_ESCAPES',''),'ANSI_QUOTES','')";
 
 /// Whether `now` requires undoing something that `before` had set.
 fn supersedes(now: &[u8], before: &[u8]) -> bool {
-    let is_newer = || changed(now)?.supersedes(&changed(before)?).then_some(());
+    let is_newer = || read_state(now)?.supersedes(&read_state(before)?).then_some(());
     now == before || is_newer().is_some()
 }
 

@@ -21,7 +21,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// The second guard. The server itself then refuses to write (1792), also in functions that a SELECT calls.
 pub const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 
-/// Statements are judged as texts under no particular `sql_mode` (one that gives backslashes and quotes another meaning makes other statements of them), and
+/// Statements are judged as texts under the usual `sql_mode`, or run under what they were judged by (one that gives backslashes and quotes another meaning makes other statements of them), and
 /// each is a transaction of its own, whatever the server has set for all sessions: one that stayed open would keep its locks.
 const AS_JUDGED: &str = "SET SESSION sql_mode = '', autocommit = 1";
 

@@ -48,7 +48,7 @@ pub struct Totals {
     pub dropped_bytes: u64,
     /// Bytes that belong to no event.
     pub unparsed_bytes: u64,
-    /// Events whose times cannot be true; they count as having run when they were written.
+    /// Events whose times are far from the log's clock; they count as having run when they were written.
     pub corrected: u64,
 }
 

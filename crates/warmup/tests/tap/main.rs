@@ -84,7 +84,7 @@ async fn rows_on_twin(scene: &Scene, bytes: &[u8]) -> Vec<Vec<Vec<Value>>> {
         let answer = session.query(&sql).await;
         let text = String::from_utf8_lossy(&sql);
         assert!(answer.error().is_none(), "{text}: {answer:?}");
-        match judge_sql(&sql) {
+        match judge_sql(&sql, 0) {
             Disposition::Replayed => answers.push(answer.rows().to_vec()),
             verdict => assert_eq!(verdict, Disposition::State, "{text}"),
         }
