@@ -38,7 +38,8 @@ fn read(log: &[u8], piece_bytes: usize, start: Start, limits: Limits) -> Vec<(u6
     let mut reader = Reader::new(limits, start);
     let mut sampling = Sampling::new(RateBy::Event, 2);
     let mut order = Order::new(OrderLimits { window_us: 1_000, events_max: 3, bytes_max: 1_000 });
-    let mut found = Found { items: Vec::new(), at: 0, ordered: 0, why: None };
+    let has_usual_limits = limits.head_bytes_max == Limits::default().head_bytes_max;
+    let mut found = Found { items: Vec::new(), at: 0, ordered: 0, why: None, has_usual_limits };
     for piece in log.chunks(piece_bytes) {
         reader.feed(piece);
         found.take(&mut reader, log, &mut sampling, &mut order);
@@ -60,6 +61,8 @@ struct Found {
     at: usize,
     ordered: u64,
     why: Option<Why>,
+    /// Where a head ends without a SET line depends on the limits.
+    has_usual_limits: bool,
 }
 
 impl Found {
@@ -72,7 +75,7 @@ impl Found {
             self.at += bytes.len();
             let why = match item {
                 Item::Event(event) => {
-                    self.items.push((event.offset, one(&event)));
+                    self.items.push((event.offset, one(&event, self.has_usual_limits)));
                     order.push(&event, event.offset);
                     let _ = sampling.keeps(&event);
                     None
@@ -97,7 +100,7 @@ impl Found {
     }
 }
 
-fn one(event: &Event<'_>) -> String {
+fn one(event: &Event<'_>, has_usual_limits: bool) -> String {
     for part in [event.user, event.account, event.host, event.address, event.sql().unwrap_or_default()] {
         assert!(part.is_empty() || lies_within(part, event.bytes));
     }
@@ -106,7 +109,9 @@ fn one(event: &Event<'_>) -> String {
     }
     assert!(event.head_bytes <= event.bytes.len() && event.start_us <= event.end_us);
     let _ = event.kind();
-    stands_alone(event);
+    if has_usual_limits {
+        stands_alone(event);
+    }
     format!("{} {:?} {:?} {}", event.bytes.len(), event.command, event.schema, event.quoted)
 }
 

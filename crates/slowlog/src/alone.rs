@@ -4,11 +4,11 @@
 //! Values that a reader otherwise takes from earlier entries are written into the entry: its time, its `use`, and, if entries were sampled,
 //! the number of entries that it represents, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N` in the format of Percona Server.
 
-use memchr::memchr;
+use memchr::memmem;
 
 use crate::event::{Event, Rate, RateBy};
 use crate::fields::Fields;
-use crate::grammar::{RATE, USER};
+use crate::grammar::{Field, RATE, USER};
 use crate::head::write_use;
 use crate::time;
 
@@ -20,30 +20,22 @@ pub fn write(event: &Event<'_>, rate: Option<Rate>, out: &mut Vec<u8>) {
 /// As above, with further lines for the head: each is `# Name: value` and its end of line.
 pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out: &mut Vec<u8>) {
     let (head, body) = event.bytes.split_at(event.head_bytes.min(event.bytes.len()));
+    // Without the blank lines before it.
+    let head = head.trim_ascii_start();
     if head.starts_with(USER) && event.end_us > 0 {
         // MariaDB and MySQL before 5.7 write the server's local time, and no entry contains the time zone: this is UTC.
         out.extend_from_slice(format!("# Time: {}\n", time::short(event.end_us)).as_bytes());
     }
     let mut has_use = event.schema.name().is_none();
-    let mut has_notes = rate.is_none() && notes.is_empty();
-    let mut has_rate = false;
-    let mut left = head;
-    while !left.is_empty() {
-        let end = memchr(b'\n', left).map_or(left.len(), |end| end + 1);
-        let (line, rest) = left.split_at(end);
-        left = rest;
+    let lines = || head.split_inclusive(|byte| *byte == b'\n');
+    // Lines that a new one separated could look like the head of another entry: it takes an old one's place, or stands behind a line with
+    // which an entry begins.
+    let mut has_rate = rate.is_none() || lines().any(is_rate);
+    let mut has_notes = false;
+    for line in lines() {
         if rate.is_some() && is_rate(line) {
-            // In its place: lines that it separated could look like the head of another entry.
             write_rate(rate, out);
-            has_rate = true;
             continue;
-        }
-        if !line.starts_with(b"#") && !has_notes {
-            if !has_rate {
-                write_rate(rate, out);
-            }
-            out.extend_from_slice(notes);
-            has_notes = true;
         }
         has_use |= line.starts_with(b"use ");
         if line.starts_with(b"SET ") && !has_use {
@@ -51,18 +43,25 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
             has_use = true;
         }
         out.extend_from_slice(line);
-    }
-    if !has_notes {
-        if !has_rate {
-            write_rate(rate, out);
+        if memmem::find(line, USER).is_some() || line.starts_with(b"# Query_time: ") {
+            if !std::mem::replace(&mut has_rate, true) {
+                write_rate(rate, out);
+            }
+            if !std::mem::replace(&mut has_notes, true) {
+                out.extend_from_slice(notes);
+            }
         }
-        out.extend_from_slice(notes);
     }
     out.extend_from_slice(body);
+    if !out.ends_with(b"\n") {
+        // The last of a log.
+        out.push(b'\n');
+    }
 }
 
 fn is_rate(line: &[u8]) -> bool {
-    line.starts_with(b"# Log_slow_rate_")
+    let begins = |name: &[u8]| line.starts_with(&[b"# ", name, b": "].concat());
+    (begins(Field::RateType.name()) || begins(Field::RateLimit.name()))
         && Fields::new(line).all(|(key, _)| key.starts_with(b"Log_slow_rate_"))
 }
 

@@ -87,6 +87,8 @@ impl Joined {
                 return Verdict::Alone;
             }
             let inner_end = match next {
+                // How much of it there is depends on the pieces.
+                Step::Unparsed(..) => return Verdict::Alone,
                 Step::Event(Shape { inner_end: Some(end), .. }) if !is_in_line => *end,
                 _ if is_in_line => 0,
                 _ => text.len(),

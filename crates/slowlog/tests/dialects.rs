@@ -361,8 +361,8 @@ fn an_entry_that_lost_those_before_it_stands_alone() {
     assert_eq!(
         String::from_utf8(out.clone()).unwrap(),
         "# Time: 200102  3:04:05\n# User@Host: root[root] @ localhost []  Id: 4\n\
-         # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 0\n\
-         # Log_slow_rate_type: query  Log_slow_rate_limit: 5\nuse shop;\nSET timestamp=1577934245;\nSELECT 2;\n"
+         # Log_slow_rate_type: query  Log_slow_rate_limit: 5\n\
+         # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 0\nuse shop;\nSET timestamp=1577934245;\nSELECT 2;\n"
     );
     // Again: nothing is put in twice, and the rate is the new one.
     let mut again = Reader::new(Limits::default(), Start::Whole);

@@ -4,10 +4,10 @@
 //! a text's tokens are others, are refused: what was judged by the usual reading must not be run under another.
 
 use super::Statement;
-use crate::ok::status;
 use super::assigned::assigned_user_variables;
 use super::lexer::{Lexer, Token};
 use super::word::is;
+use crate::ok::status;
 
 /// The variables, in lower case.
 pub const READ_VARIABLES: [&str; 7] = [
@@ -300,7 +300,11 @@ mod tests {
         let (no_backslash, ansi) = (status::NO_BACKSLASH_ESCAPES, status::ANSI_QUOTES);
         for (sql, before, after) in [
             ("SET sql_mode='ANSI_QUOTES'", 0, Some(("", ansi))),
-            ("SET SESSION sql_mode='STRICT_TRANS_TABLES,no_backslash_escapes, ANSI_QUOTES'", 0, Some(("STRICT_TRANS_TABLES", no_backslash | ansi))),
+            (
+                "SET SESSION sql_mode='STRICT_TRANS_TABLES,no_backslash_escapes, ANSI_QUOTES'",
+                0,
+                Some(("STRICT_TRANS_TABLES", no_backslash | ansi)),
+            ),
             ("set @@sql_mode=\"\"", ansi, Some(("", 0))),
             ("SET sql_mode='ORACLE'", 0, None),
             ("SET sql_mode='ANSI_QUOTES', time_zone='+00:00'", 0, None),

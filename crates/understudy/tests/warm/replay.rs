@@ -218,14 +218,18 @@ fn no_session_costs_another_one_its_reads() {
     let standby = Server::start(&["--log-output=TABLE", "--general-log=1"]);
     prepare(&[&active, &standby]);
     let reads = |from: u32, others: &str| {
-        let reads: Vec<String> = (from..from + 30).map(|id| format!("SELECT a FROM t WHERE id = {id}")).collect();
+        let reads: Vec<String> =
+            (from..from + 30).map(|id| format!("SELECT a FROM t WHERE id = {id}")).collect();
         send(&active, &(others.to_owned() + &reads.join("; ")));
     };
     reads(0, "");
     // Of another decade, of the last one, and of both by turns.
     reads(30, "SET timestamp = 2000000000; ");
     reads(60, "SET timestamp = 1000000000; ");
-    send(&active, "SET timestamp = 2000000000; SELECT 1; SET timestamp = 1; SELECT 2; SET timestamp = DEFAULT; SELECT 3");
+    send(
+        &active,
+        "SET timestamp = 2000000000; SELECT 1; SET timestamp = 1; SELECT 2; SET timestamp = DEFAULT; SELECT 3",
+    );
     // A syntax error, which a server logs as well: alone, and twice in a row.
     send(&active, "SELECT a FROM t WHERE id = 0 AND 'O'Brien'<>''");
     reads(90, "");
@@ -257,7 +261,8 @@ fn no_session_costs_another_one_its_reads() {
         let wanted = heard.lines().filter(|line| line.to_ascii_uppercase().starts_with("SELECT ")).count();
         let sum = format!("{entries} entries: {wanted} run, 0 failed, {} left out", entries - wanted);
         assert!(said.contains(&sum), "{sum}: {said}");
-        let left_out = said.lines().filter_map(|line| line.split_once(" left out: ")?.0.parse::<usize>().ok());
+        let left_out =
+            said.lines().filter_map(|line| line.split_once(" left out: ")?.0.parse::<usize>().ok());
         assert_eq!(left_out.sum::<usize>(), entries - wanted, "{said}");
         assert!(!said.contains("too late") && said.contains("times the log's clock jumps"), "{said}");
     }

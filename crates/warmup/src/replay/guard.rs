@@ -4,7 +4,9 @@
 //! and waits for no lock. That classification knows the functions that lock, sleep, write or export, and takes whatever it does not know for a
 //! write.
 
-use protocol::statement::{Pins, Statement, StatementKind, assigned_sql_mode, queries_without_locking, read_state};
+use protocol::statement::{
+    Pins, Statement, StatementKind, assigned_sql_mode, queries_without_locking, read_state,
+};
 use slowlog::{Command, Event};
 
 /// What becomes of an event.
@@ -171,7 +173,11 @@ mod tests {
             ("SET @a = 5", Disposition::State, Disposition::State),
             ("SET sql_mode = ''", Disposition::State, Disposition::State),
         ] {
-            assert_eq!((judge_sql(sql.as_bytes(), 0), judge_sql(sql.as_bytes(), BARE)), (usual, bare), "{sql}");
+            assert_eq!(
+                (judge_sql(sql.as_bytes(), 0), judge_sql(sql.as_bytes(), BARE)),
+                (usual, bare),
+                "{sql}"
+            );
         }
     }
 
