@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use crate::event::{Event, Rate, RateBy};
 use crate::fields::Fields;
-use crate::grammar::{Field, RATE, USER};
+use crate::grammar::{QUERY, RATE, USER};
 use crate::head::write_use;
 use crate::time;
 
@@ -43,7 +43,7 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
             has_use = true;
         }
         out.extend_from_slice(line);
-        if memmem::find(line, USER).is_some() || line.starts_with(b"# Query_time: ") {
+        if memmem::find(line, USER).is_some() || line.starts_with(QUERY[0].0) {
             if !std::mem::replace(&mut has_rate, true) {
                 write_rate(rate, out);
             }
@@ -60,9 +60,7 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
 }
 
 fn is_rate(line: &[u8]) -> bool {
-    let begins = |name: &[u8]| line.starts_with(&[b"# ", name, b": "].concat());
-    (begins(Field::RateType.name()) || begins(Field::RateLimit.name()))
-        && Fields::new(line).all(|(key, _)| key.starts_with(b"Log_slow_rate_"))
+    line.starts_with(RATE[0].0) && Fields::new(line).all(|(key, _)| key.starts_with(b"Log_slow_rate_"))
 }
 
 pub(crate) fn write_rate(rate: Option<Rate>, out: &mut Vec<u8>) {
@@ -71,8 +69,8 @@ pub(crate) fn write_rate(rate: Option<Rate>, out: &mut Vec<u8>) {
         RateBy::Event => "query",
         RateBy::Session => "session",
     };
-    for ((before, field), value) in RATE.iter().zip([by, &rate.one_in.to_string()]) {
-        out.extend_from_slice(&[before, field.name(), b": ", value.as_bytes()].concat());
+    for ((before, _), value) in RATE.iter().zip([by, &rate.one_in.to_string()]) {
+        out.extend_from_slice(&[before, value.as_bytes()].concat());
     }
     out.push(b'\n');
 }

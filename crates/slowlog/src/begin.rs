@@ -11,7 +11,7 @@
 
 use memchr::{memchr, memmem};
 
-use crate::grammar::{Field, TIME, USER};
+use crate::grammar::{QUERY, THREAD, TIME, USER};
 use crate::head::{is_query_time, user_host};
 use crate::time;
 
@@ -89,21 +89,16 @@ fn field(bytes: &[u8]) -> Begins {
 }
 
 fn short_form(bytes: &[u8]) -> Begins {
-    let begin = |bytes: &[u8], field: Field| {
-        prefix(bytes, b"# ")
-            .and(|| prefix(&bytes[2..], field.name()))
-            .and(|| prefix(&bytes[2 + field.name().len()..], b": "))
-    };
-    let thread = || {
-        begin(bytes, Field::Thread).and(|| match line(bytes) {
-            Ok((text, rest)) if memmem::find(text, b" Schema: ").is_some() => begin(rest, Field::QueryTime),
+    let query = |bytes| {
+        prefix(bytes, QUERY[0].0).and(|| match line(bytes) {
+            Ok((text, _)) if is_query_time(text) => Begins::Yes,
             Ok(_) => Begins::No,
             Err(undecided) => undecided,
         })
     };
-    let query = |bytes| {
-        begin(bytes, Field::QueryTime).and(|| match line(bytes) {
-            Ok((text, _)) if is_query_time(text) => Begins::Yes,
+    let thread = || {
+        prefix(bytes, THREAD[0].0).and(|| match line(bytes) {
+            Ok((text, rest)) if memmem::find(text, b" Schema: ").is_some() => prefix(rest, QUERY[0].0),
             Ok(_) => Begins::No,
             Err(undecided) => undecided,
         })
@@ -115,7 +110,7 @@ fn short_form(bytes: &[u8]) -> Begins {
             Err(undecided) => undecided,
         })
     };
-    thread().or(|| query(bytes)).or(time)
+    query(bytes).or(thread).or(time)
 }
 
 impl Begins {

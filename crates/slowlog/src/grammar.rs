@@ -30,81 +30,62 @@ pub(crate) enum Field {
     RateLimit,
 }
 
-/// Their names, in the order of [`Field`].
-const NAMES: [&[u8]; 15] = [
-    b"Thread_id",
-    b"Schema",
-    b"Query_time",
-    b"Lock_time",
-    b"Rows_sent",
-    b"Rows_examined",
-    b"Rows_affected",
-    b"Bytes_sent",
-    b"QC_hit",
-    b"Last_errno",
-    b"Killed",
-    b"Start",
-    b"End",
-    b"Log_slow_rate_type",
-    b"Log_slow_rate_limit",
-];
-
-const ALL: [Field; 15] = [
-    Field::Thread,
-    Field::Schema,
-    Field::QueryTime,
-    Field::LockTime,
-    Field::RowsSent,
-    Field::RowsExamined,
-    Field::RowsAffected,
-    Field::BytesSent,
-    Field::QcHit,
-    Field::LastErrno,
-    Field::Killed,
-    Field::Start,
-    Field::End,
-    Field::RateType,
-    Field::RateLimit,
+/// Their names.
+const NAMES: [(&[u8], Field); 15] = [
+    (b"Thread_id", Field::Thread),
+    (b"Schema", Field::Schema),
+    (b"Query_time", Field::QueryTime),
+    (b"Lock_time", Field::LockTime),
+    (b"Rows_sent", Field::RowsSent),
+    (b"Rows_examined", Field::RowsExamined),
+    (b"Rows_affected", Field::RowsAffected),
+    (b"Bytes_sent", Field::BytesSent),
+    (b"QC_hit", Field::QcHit),
+    (b"Last_errno", Field::LastErrno),
+    (b"Killed", Field::Killed),
+    (b"Start", Field::Start),
+    (b"End", Field::End),
+    (b"Log_slow_rate_type", Field::RateType),
+    (b"Log_slow_rate_limit", Field::RateLimit),
 ];
 
 impl Field {
-    pub(crate) fn name(self) -> &'static [u8] {
-        NAMES[self as usize]
-    }
-
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
-        ALL.into_iter().find(|field| field.name() == name)
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, field)| *field)
     }
 }
 
-/// A line of fields: what stands before each name, and the field. `: ` stands behind a name.
+/// A line of fields as a server writes it: what stands before each value, and whose value it is.
 pub(crate) type Line = &'static [(&'static [u8], Field)];
 
-const THREAD: Line = &[(b"# ", Field::Thread), (b"  ", Field::Schema), (b"  ", Field::QcHit)];
-const QUERY: Line = &[
-    (b"# ", Field::QueryTime),
-    (b"  ", Field::LockTime),
-    (b"  ", Field::RowsSent),
-    (b"  ", Field::RowsExamined),
+pub(crate) const THREAD: Line =
+    &[(b"# Thread_id: ", Field::Thread), (b"  Schema: ", Field::Schema), (b"  QC_hit: ", Field::QcHit)];
+pub(crate) const QUERY: Line = &[
+    (b"# Query_time: ", Field::QueryTime),
+    (b"  Lock_time: ", Field::LockTime),
+    (b"  Rows_sent: ", Field::RowsSent),
+    (b"  Rows_examined: ", Field::RowsExamined),
 ];
 /// MySQL has one blank in the middle.
 const QUERY_OF_MYSQL: Line = &[
-    (b"# ", Field::QueryTime),
-    (b"  ", Field::LockTime),
-    (b" ", Field::RowsSent),
-    (b"  ", Field::RowsExamined),
+    (b"# Query_time: ", Field::QueryTime),
+    (b"  Lock_time: ", Field::LockTime),
+    (b" Rows_sent: ", Field::RowsSent),
+    (b"  Rows_examined: ", Field::RowsExamined),
 ];
-const ROWS: Line = &[(b"# ", Field::RowsAffected), (b"  ", Field::BytesSent)];
-const SCHEMA_OF_PERCONA: Line = &[(b"# ", Field::Schema), (b"  ", Field::LastErrno), (b"  ", Field::Killed)];
+const ROWS: Line = &[(b"# Rows_affected: ", Field::RowsAffected), (b"  Bytes_sent: ", Field::BytesSent)];
+const SCHEMA_OF_PERCONA: Line =
+    &[(b"# Schema: ", Field::Schema), (b"  Last_errno: ", Field::LastErrno), (b"  Killed: ", Field::Killed)];
 const QUERY_OF_PERCONA: Line = &[
-    (b"# ", Field::QueryTime),
-    (b"  ", Field::LockTime),
-    (b"  ", Field::RowsSent),
-    (b"  ", Field::RowsExamined),
-    (b"  ", Field::RowsAffected),
-    (b"  ", Field::BytesSent),
+    (b"# Query_time: ", Field::QueryTime),
+    (b"  Lock_time: ", Field::LockTime),
+    (b"  Rows_sent: ", Field::RowsSent),
+    (b"  Rows_examined: ", Field::RowsExamined),
+    (b"  Rows_affected: ", Field::RowsAffected),
+    (b"  Bytes_sent: ", Field::BytesSent),
 ];
-pub(crate) const RATE: Line = &[(b"# ", Field::RateType), (b"  ", Field::RateLimit)];
+pub(crate) const RATE: Line =
+    &[(b"# Log_slow_rate_type: ", Field::RateType), (b"  Log_slow_rate_limit: ", Field::RateLimit)];
 
 /// The lines that a server of this dialect writes behind `# User@Host: `.
 pub(crate) fn lines(dialect: Dialect) -> &'static [Line] {
@@ -118,8 +99,9 @@ pub(crate) fn lines(dialect: Dialect) -> &'static [Line] {
 /// The forms that a line with this byte behind `# ` most likely has.
 pub(crate) fn likely(first: u8) -> &'static [Line] {
     match first {
-        b'Q' => &[QUERY, QUERY_OF_MYSQL],
+        b'Q' => &[QUERY, QUERY_OF_MYSQL, QUERY_OF_PERCONA],
         b'T' => &[THREAD],
+        b'S' => &[SCHEMA_OF_PERCONA],
         b'R' => &[ROWS],
         _ => &[],
     }

@@ -76,11 +76,7 @@ impl<'a> Head<'a> {
         } else if self.likely(line).is_some() {
             // Taken.
         } else if line.starts_with(b"#") {
-            for (key, value) in Fields::new(line) {
-                if let Some(field) = Field::of(key) {
-                    self.take(field, value);
-                }
-            }
+            self.fields(line);
         } else if let Some(set) = set_line(line) {
             self.set = Some(set);
         } else if let Some(name) = use_line(line) {
@@ -88,39 +84,39 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Lines that nearly all entries have, as servers write them; None: this is none of them. Whatever this takes, [`Fields`] would give in
-    /// the same way.
+    fn fields(&mut self, line: &'a [u8]) {
+        for (key, value) in Fields::new(line) {
+            if let Some(field) = Field::of(key) {
+                self.take(field, value);
+            }
+        }
+    }
+
+    /// Lines as servers write them; None: this is none of them. Whatever this takes, [`Head::fields`] takes in the same way.
     fn likely(&mut self, line: &'a [u8]) -> Option<()> {
-        grammar::likely(*line.get(2)?).iter().find_map(|form| {
-            let mut seen = *self;
-            seen.form(form, line)?;
-            *self = seen;
-            Some(())
-        })
+        grammar::likely(*line.get(2)?).iter().find_map(|form| self.form(form, line))
     }
 
     fn form(&mut self, form: Line, line: &'a [u8]) -> Option<()> {
         let mut left = line;
-        for (number, (before, field)) in form.iter().enumerate() {
-            left = left.strip_prefix(*before)?.strip_prefix(field.name())?.strip_prefix(b": ")?;
-            let length = match form.get(number + 1) {
+        let mut form = form.iter().peekable();
+        while let Some((before, field)) = form.next() {
+            left = left.strip_prefix(*before)?;
+            let length = match form.peek() {
                 // A name may have blanks in it.
-                Some((before, next)) if *field == Field::Schema => {
-                    let next = memmem::rfind(left, next.name())?;
-                    if memmem::find(left, b": ")? < next {
-                        return None;
-                    }
-                    next.checked_sub(before.len())?
-                }
+                Some((next, _)) if *field == Field::Schema => memmem::rfind(left, next)?,
                 Some(_) => memchr(b' ', left)?,
-                None if memchr(b' ', left).is_some() => return None,
                 None => left.len(),
             };
             let (value, rest) = left.split_at(length);
+            let has_other = *field == Field::Schema && memchr(b':', value).is_some();
+            if has_other || (form.peek().is_none() && memchr(b' ', value).is_some()) {
+                return None;
+            }
             self.take(*field, value.trim_ascii_end());
             left = rest;
         }
-        left.is_empty().then_some(())
+        Some(())
     }
 
     fn take(&mut self, field: Field, value: &'a [u8]) {
@@ -305,12 +301,11 @@ mod tests {
                     format!("# Rows_affected: {one}  Bytes_sent: {two}  Tmp_tables: 1"),
                 ] {
                     let (mut quick, mut slow) = (Head::default(), Head::default());
-                    if quick.likely(line.as_bytes()).is_some() {
-                        for (key, value) in Fields::new(line.as_bytes()) {
-                            Field::of(key).into_iter().for_each(|field| slow.take(field, value));
-                        }
-                        likely += 1;
+                    match quick.likely(line.as_bytes()) {
+                        Some(()) => likely += 1,
+                        None => quick.fields(line.as_bytes()),
                     }
+                    slow.fields(line.as_bytes());
                     assert_eq!(quick, slow, "{line}");
                 }
             }

@@ -160,8 +160,6 @@ impl Writer {
         for line in lines(self.dialect) {
             for (before, field) in *line {
                 out.extend_from_slice(before);
-                out.extend_from_slice(field.name());
-                out.extend_from_slice(b": ");
                 let value = match field {
                     Field::Schema => {
                         name(entry.schema, out);
