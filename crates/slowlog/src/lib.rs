@@ -17,7 +17,7 @@
 //! # Where an entry ends
 //! The format does not contain the length of a statement, so an entry ends where the head of the next one begins, and the text of a
 //! statement may contain something that looks like a head. Outside of quotes and comments a line that looks like a head is one. Within open
-//! quotes the entries behind it decide ([`join`]): a statement with a broken quote ends there, and a string that contains a log goes on.
+//! quotes the entries behind it decide (`join.rs`): a statement with a broken quote ends there, and a string that contains a log goes on.
 //! One case cannot be recognised: a text of several statements, one of which is a comment in the form of a head. SQL from a log therefore
 //! deserves no more trust than the clients that sent it.
 
