@@ -72,7 +72,9 @@ fn find_in(program: &str, dirs: impl Iterator<Item = PathBuf>) -> anyhow::Result
     for path in dirs.map(|dir| dir.join(program)).filter(|path| path.is_file()) {
         let said =
             if is_this_program(&path) { "Understudy itself".to_owned() } else { version(&path, first.asked) };
-        if forms.iter().any(|peer| said.starts_with(peer.says)) && !said.contains("Understudy") {
+        if forms.iter().any(|peer| said.starts_with(peer.says))
+            && !said.to_ascii_lowercase().contains("understudy")
+        {
             return Ok(path);
         }
         others.push(format!(

@@ -252,6 +252,10 @@ impl Story {
         let version = versions.last().copied();
         for restart in &mut restarts {
             restart.count_missed();
+            if found.notes.iter().any(|note| matches!(note, Note::Lost(_))) {
+                // Checkpoints may be among what was lost.
+                restart.lcps_missed_max = None;
+            }
             // A node whose own lines name none runs what the others run, if they all run the same.
             restart.version = restart.version.or(version.filter(|_| versions.len() == 1));
         }

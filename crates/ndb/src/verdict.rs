@@ -108,8 +108,7 @@ fn source(restart: &Restart, own: Option<&OwnStart>) -> (Source, String) {
     let rule = Rule::of(version);
     if let (Rule::AlwaysCopies, Some(version)) = (rule, version) {
         // Fragments are copied to a single node only, not at the start of a whole cluster.
-        let is_one_node = restart.start.is_some() || restart.data.is_some() || restart.fragments_copied > 0;
-        return if is_one_node {
+        return if is_one_node(restart) {
             (
                 Source::FullCopy,
                 format!("NDB {version}: before {LOCAL_DATA} a restarted node copies everything"),
@@ -164,13 +163,19 @@ fn source(restart: &Restart, own: Option<&OwnStart>) -> (Source, String) {
     (Source::NotKnown, because.to_owned())
 }
 
+/// It was not the start of a whole cluster.
+fn is_one_node(restart: &Restart) -> bool {
+    restart.start.is_some() || restart.data.is_some() || restart.fragments_copied > 0
+}
+
 /// What the rule of three checkpoints predicts. `has_checkpoints`: whether the log shows any checkpoints at all.
 pub fn predicted(restart: &Restart, has_checkpoints: bool) -> Predicted {
     let (missed, missed_max) = (restart.lcps_missed, restart.lcps_missed_max);
     let rule = Rule::of(restart.version);
     let source = match restart.start {
         Some(Start::SystemRestart | Start::Initial) => Source::WholeCluster,
-        _ if rule == Rule::AlwaysCopies => Source::FullCopy,
+        _ if rule == Rule::AlwaysCopies && is_one_node(restart) => Source::FullCopy,
+        _ if rule == Rule::AlwaysCopies => Source::NotKnown,
         _ if !has_checkpoints => Source::NotKnown,
         _ if missed >= RULE_MISSED => Source::FullCopy,
         _ if missed_max.is_some_and(|max| max < RULE_MISSED) => Source::Disk,

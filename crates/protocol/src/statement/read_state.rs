@@ -91,19 +91,19 @@ pub fn read_state(sql: &[u8]) -> Option<ReadState> {
 /// and in flags ([`Statement::under`]) those that give backslashes and double quotes another meaning. `before`: the flags under which it ran.
 pub fn assigned_sql_mode(sql: &[u8], before: u16) -> Option<(String, u16)> {
     let mut lexer = Lexer::new(sql, before);
-    let mut next = || lexer.next();
-    let mut target = Some(next()).filter(|first| is(*first, "SET")).and_then(|_| next())?;
-    if is(Some(target), "SESSION") || is(Some(target), "LOCAL") {
-        target = next()?;
-    }
-    let (Token::Word(name) | Token::SystemVariable(name)) = target else { return None };
-    let Token::Punct(b'=') = next()? else { return None };
-    let value = match next()? {
+    let name = is(lexer.next(), "SET")
+        .then(|| lexer.next())
+        .flatten()
+        .and_then(|target| variable(&mut lexer, target))?;
+    let (Token::Punct(b'=') | Token::Assign) = lexer.next()? else { return None };
+    let value = match lexer.next()? {
         Token::Text(text) => text.get(1..text.len().saturating_sub(1))?,
         Token::Word(word) | Token::Quoted(word) => word,
         _ => return None,
     };
-    if !name.eq_ignore_ascii_case(b"sql_mode") || next().is_some() || lexer.is_doubtful {
+    let behind = lexer.next();
+    let has_more = has_more(&mut lexer, behind)?;
+    if has_more || !name.eq_ignore_ascii_case(b"sql_mode") || lexer.is_doubtful {
         return None;
     }
     let (mut usual, mut flags) = (Vec::new(), 0);
@@ -137,7 +137,7 @@ fn has_more(lexer: &mut Lexer<'_>, behind: Option<Token<'_>>) -> Option<bool> {
 
 /// One assignment, which is added to `variables`; tells whether another follows.
 fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
-    let mut target = lexer.next()?;
+    let target = lexer.next()?;
     if is(Some(target), "NAMES") || is(Some(target), "CHARSET") || is(Some(target), "CHARACTER") {
         if is(Some(target), "CHARACTER") && !is(lexer.next(), "SET") {
             return None;
@@ -155,24 +155,7 @@ fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
     if target == Token::UserVariable {
         return None; // mixed with others: not worth its rules
     }
-    if is(Some(target), "SESSION") || is(Some(target), "LOCAL") {
-        target = lexer.next()?;
-    }
-    let variable = match target {
-        Token::SystemVariable(scope)
-            if scope.eq_ignore_ascii_case(b"SESSION") || scope.eq_ignore_ascii_case(b"LOCAL") =>
-        {
-            if lexer.next()? != Token::Punct(b'.') {
-                return None;
-            }
-            match lexer.next()? {
-                Token::Word(name) | Token::Quoted(name) => name,
-                _ => return None,
-            }
-        }
-        Token::Word(name) | Token::Quoted(name) | Token::SystemVariable(name) => name,
-        _ => return None,
-    };
+    let variable = variable(lexer, target)?;
     let place = READ_VARIABLES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(variable))?;
     let variable = &READ_VARIABLES[place];
     *variables |= 1 << place;
@@ -193,6 +176,28 @@ fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
     };
     let behind = lexer.next();
     if is_sound { has_more(lexer, behind) } else { None }
+}
+
+/// The session's variable that an assignment names, which begins with `target`.
+fn variable<'a>(lexer: &mut Lexer<'a>, mut target: Token<'a>) -> Option<&'a [u8]> {
+    if is(Some(target), "SESSION") || is(Some(target), "LOCAL") {
+        target = lexer.next()?;
+    }
+    match target {
+        Token::SystemVariable(scope)
+            if scope.eq_ignore_ascii_case(b"SESSION") || scope.eq_ignore_ascii_case(b"LOCAL") =>
+        {
+            if lexer.next()? != Token::Punct(b'.') {
+                return None;
+            }
+            match lexer.next()? {
+                Token::Word(name) | Token::Quoted(name) => Some(name),
+                _ => None,
+            }
+        }
+        Token::Word(name) | Token::Quoted(name) | Token::SystemVariable(name) => Some(name),
+        _ => None,
+    }
 }
 
 /// A character set's or a collation's name, or number.
@@ -306,6 +311,8 @@ mod tests {
                 Some(("STRICT_TRANS_TABLES", no_backslash | ansi)),
             ),
             ("set @@sql_mode=\"\"", ansi, Some(("", 0))),
+            ("SET @@session.sql_mode := ANSI_QUOTES;", 0, Some(("", ansi))),
+            ("SET @@global.sql_mode=ANSI_QUOTES", 0, None),
             ("SET sql_mode='ORACLE'", 0, None),
             ("SET sql_mode='ANSI_QUOTES', time_zone='+00:00'", 0, None),
             ("SET GLOBAL sql_mode='ANSI_QUOTES'", 0, None),

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use lab::command::output::print_line;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The load of sysbench 0.5's oltp.lua, at a rate
 #[derive(Parser)]
-#[command(name = "sysbench", version = concat!(env!("CARGO_PKG_VERSION"), " of understudy, with the options of sysbench 0.5"))]
+#[command(name = "sysbench", version = concat!(env!("CARGO_PKG_VERSION"), " of Understudy, with the options of sysbench 0.5"))]
 struct Sysbench {
     /// oltp.lua, with any directory before it: the load is built in, no file is read
     #[arg(long, value_name = "oltp.lua")]
@@ -161,7 +161,13 @@ impl Sysbench {
         let load = load.await.map_err(|error| Failure::failed(&error))?;
         print_line(&format!("Number of threads: {}\n\nThreads started!\n", self.num_threads));
         let limit = if self.max_time > 0 { Duration::from_secs(self.max_time) } else { PATIENCE };
+        let begin = Instant::now();
         if tokio::time::timeout(limit, load.failed()).await.is_err() {
+            // By this a reader of the lines knows that it has ended by itself.
+            print_line(&format!(
+                "General statistics:\n    total time: {:.4}s",
+                begin.elapsed().as_secs_f64()
+            ));
             return Ok(ExitCode::SUCCESS);
         }
         let run = load.stop(Duration::ZERO).await;

@@ -106,6 +106,7 @@ pub struct Server {
     pub block: String,
     values: Values,
     ip: OnceCell<String>,
+    ssh_options: Option<String>,
 }
 
 impl fmt::Debug for Server {
@@ -148,6 +149,8 @@ impl Conf {
             note(&block);
             defaults = values(DEFAULTS, &block, &defaults)?;
         }
+        // The last one that the file gives counts for all servers: MHA keeps it for the whole process.
+        let mut ssh_options = defaults.get("ssh_options").cloned();
         let all = blocks(file, text, |_| true, &mut unknown)?;
         let block = default_block(&all);
         note(&block);
@@ -160,10 +163,12 @@ impl Conf {
             }
         }
         defaults = values(DEFAULTS, &block, &defaults)?;
+        ssh_options = defaults.get("ssh_options").cloned().or(ssh_options);
         if let Some(script) = defaults.get("init_conf_load_script").filter(|script| is_true(script)) {
             let block = loaded(script, &mut unknown)?;
             note(&block);
             defaults = values(script, &block, &defaults)?;
+            ssh_options = defaults.get("ssh_options").cloned().or(ssh_options);
         }
         let mut servers: BTreeMap<String, (usize, Block)> = BTreeMap::new();
         let mut binlog_servers = Vec::new();
@@ -202,8 +207,12 @@ impl Conf {
             let at = format!("{}:{line}", file.display());
             note(&block);
             check_host(&block, &at, &name)?;
-            let server =
-                Server { values: values(&name, &block, &defaults)?, block: name, ip: OnceCell::new() };
+            let server = Server {
+                values: values(&name, &block, &defaults)?,
+                block: name,
+                ip: OnceCell::new(),
+                ssh_options: None,
+            };
             server.port().map_err(|why| format!("{at}: {why}"))?;
             let is_same = |other: &&Server| other.port() == server.port() && other.ip() == server.ip();
             if let Some(other) = servers.iter().find(is_same) {
@@ -216,6 +225,11 @@ impl Conf {
             }
             servers.push(server);
         }
+        let mut by_name: Vec<&Server> = servers.iter().collect();
+        by_name.sort_by(|one, other| one.block.cmp(&other.block));
+        let last = by_name.iter().rev().find_map(|server| server.get("ssh_options"));
+        let ssh_options = last.map(str::to_owned).or(ssh_options).filter(|options| is_true(options));
+        servers.iter_mut().for_each(|server| server.ssh_options.clone_from(&ssh_options));
         if servers.is_empty() {
             return Err(format!("{}: there is no server: write [server1] with its hostname", file.display()));
         }
@@ -250,6 +264,11 @@ impl Server {
     /// The same; an empty one, and 0, count as missing, as where MHA looks whether something is set.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.value(key).filter(|value| is_true(value))
+    }
+
+    /// The options of `ssh` that the file adds for all servers.
+    pub fn ssh_options(&self) -> Option<&str> {
+        self.ssh_options.as_deref()
     }
 
     /// Its host name in the file.

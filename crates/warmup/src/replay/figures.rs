@@ -140,18 +140,22 @@ impl Figures {
             (log.counts.unparsed_bytes, "bytes of the log are no entry"),
             (log.counts.quoted, "texts in strings look like entries"),
             (self.dropped_bytes.load(Relaxed), "bytes were left out by the streamer"),
-            (
-                log.corrected,
-                "entries have times far from the log's clock; they count as run when they were written",
-            ),
-            (
-                log.jumps,
-                "times the log's clock jumps (a pause of more than an hour, or a clock that was set); nobody waits for that",
-            ),
         ] {
             if count > 0 {
                 lines.push(format!("{count} {words}"));
             }
+        }
+        if log.corrected > 0 {
+            let count = log.corrected;
+            lines.push(format!(
+                "times far from the log's clock: {count}; such an entry counts as run when it was written"
+            ));
+        }
+        if log.jumps > 0 {
+            let count = log.jumps;
+            lines.push(format!(
+                "jumps of the log's clock: {count} (a pause of more than an hour, or a clock that was set); nobody waits for them"
+            ));
         }
         lines
     }

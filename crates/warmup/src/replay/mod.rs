@@ -198,7 +198,7 @@ impl Replay {
             let job = match (verdict, event.sql()) {
                 (Disposition::Replayed, _) => Job::of(&event, state),
                 (Disposition::State, Some(sql)) => {
-                    self.states.said(connection, sql);
+                    self.states.said(connection, sql, event.connection.is_some());
                     None
                 }
                 _ => None,

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use link::{Link, LinkError};
 use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
-use protocol::statement::{ReadState, assigned_sql_mode, assigned_user_variables, read_state};
+use protocol::statement::{
+    READ_VARIABLES, ReadState, assigned_sql_mode, assigned_user_variables, read_state,
+};
 
 use crate::recent::Recent;
 
@@ -23,11 +25,11 @@ const RESET: &str = "SET sql_mode='',autocommit=1,time_zone=DEFAULT,sql_select_l
                      character_set_results=DEFAULT,character_set_connection=DEFAULT,collation_connection=DEFAULT";
 
 /// The statements that set state, in the order in which they ran.
-pub(super) type Texts = Arc<Vec<Box<[u8]>>>;
+pub(crate) type Texts = Arc<Vec<Box<[u8]>>>;
 
 /// The state of each connection in the log.
 #[derive(Debug)]
-pub(super) struct States {
+pub(crate) struct States {
     known: Recent<u64, State>,
     /// How a connection begins.
     initial: State,
@@ -35,49 +37,55 @@ pub(super) struct States {
 
 /// The state of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// To be run under the usual modes.
-    pub(super) texts: Texts,
+    pub(crate) texts: Texts,
     /// The modes that give backslashes and quotes another meaning ([`protocol::statement::Statement::under`]).
-    pub(super) modes: u16,
+    pub(crate) modes: u16,
 }
 
 impl States {
     /// `sql_mode`: that with which recorded sessions began, as far as texts have other tokens under it.
-    pub(super) fn new(sql_mode: &str) -> Self {
+    pub(crate) fn new(sql_mode: &str) -> Self {
         let mut states = Self { known: Recent::new(CONNECTIONS_MAX), initial: State::default() };
         if !sql_mode.is_empty() {
-            states.initial.said(format!("SET sql_mode='{sql_mode}'").as_bytes());
+            states.initial.said(format!("SET sql_mode='{sql_mode}'").as_bytes(), true);
         }
         states
     }
 
     /// The present state of the connection.
-    pub(super) fn of(&mut self, connection: u64) -> State {
+    pub(crate) fn of(&mut self, connection: u64) -> State {
         self.known.get(connection).unwrap_or(&mut self.initial).clone()
     }
 
-    /// Records a statement of the connection.
-    pub(super) fn said(&mut self, connection: u64, sql: &[u8]) {
+    /// Records a statement of the connection. `is_known`: the log tells connections, and does not mix all of them in one.
+    pub(crate) fn said(&mut self, connection: u64, sql: &[u8], is_known: bool) {
         if self.known.get(connection).is_none() {
             self.known.insert(connection, self.initial.clone());
         }
         if let Some(state) = self.known.get(connection) {
-            state.said(sql);
+            state.said(sql, is_known);
         }
     }
 }
 
 impl State {
-    fn said(&mut self, sql: &[u8]) {
+    fn said(&mut self, sql: &[u8], is_known: bool) {
         let usual;
         let sql = match assigned_sql_mode(sql, self.modes) {
             Some((modes, flags)) => {
-                self.modes = flags;
+                self.modes = if is_known { flags } else { 0 };
                 usual = format!("SET sql_mode='{modes}'");
                 usual.as_bytes()
             }
-            None => sql,
+            None => {
+                // Among others, and to usual modes.
+                if sets_sql_mode(sql) {
+                    self.modes = 0;
+                }
+                sql
+            }
         };
         let texts = Arc::make_mut(&mut self.texts);
         // A repeated statement counts at its last position.
@@ -89,6 +97,11 @@ impl State {
         }
         texts.push(sql.into());
     }
+}
+
+fn sets_sql_mode(sql: &[u8]) -> bool {
+    let place = READ_VARIABLES.iter().position(|variable| *variable == "sql_mode");
+    matches!((read_state(sql), place), (Some(ReadState::Variables(set)), Some(place)) if set & 1 << place != 0)
 }
 
 /// Gives a session these modes as well, for one statement. `sql_mode` is changed in texts that mean the same under all of them.
@@ -156,20 +169,43 @@ mod tests {
     fn the_last_word_counts() {
         let mut states = States::new("");
         for sql in ["SET @a=1", "SET @a=2", "SET @a=1"] {
-            states.said(7, sql.as_bytes());
+            states.said(7, sql.as_bytes(), true);
         }
         assert_eq!(shown(&states.of(7).texts), ["SET @a=1"]);
         assert!(states.of(8).texts.is_empty());
-        states.said(7, b"SET NAMES latin1");
+        states.said(7, b"SET NAMES latin1", true);
         for number in 0..100 {
-            states.said(7, format!("SET @a{number}=1").as_bytes());
-            states.said(7, format!("SET sql_select_limit={number}").as_bytes());
+            states.said(7, format!("SET @a{number}=1").as_bytes(), true);
+            states.said(7, format!("SET sql_select_limit={number}").as_bytes(), true);
         }
         let texts = shown(&states.of(7).texts);
         assert_eq!(texts.len(), TEXTS_MAX);
         for text in ["SET NAMES latin1", "SET sql_select_limit=99", "SET @a99=1"] {
             assert!(texts.iter().any(|known| known == text), "{text} is gone: {texts:?}");
         }
+    }
+
+    #[test]
+    fn modes_that_change_tokens_are_kept_beside_the_texts() {
+        let mut states = States::new("ANSI_QUOTES");
+        assert_eq!(states.of(7).modes, ANSI_QUOTES);
+        for (sql, modes, texts) in [
+            (
+                "SET sql_mode='NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'",
+                NO_BACKSLASH_ESCAPES,
+                "SET sql_mode='PIPES_AS_CONCAT'",
+            ),
+            ("SET @@session.sql_mode := ''", 0, "SET @@session.sql_mode := ''"),
+            ("SET @@session.sql_mode='ANSI_QUOTES';", ANSI_QUOTES, "SET sql_mode=''"),
+            ("SET time_zone='+00:00', sql_mode=''", 0, "SET time_zone='+00:00', sql_mode=''"),
+        ] {
+            states.said(7, sql.as_bytes(), true);
+            let state = states.of(7);
+            assert_eq!((state.modes, shown(&state.texts).join("; ").as_str()), (modes, texts), "{sql}");
+        }
+        // A log that mixes all connections in one says nothing about the next statement's modes.
+        states.said(0, b"SET sql_mode='ANSI_QUOTES'", false);
+        assert_eq!(states.of(0).modes, 0);
     }
 
     #[test]

@@ -224,6 +224,7 @@ impl Meter {
 
     async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<(), LinkError> {
         let is_coarse = self.probe.means().await? == Means::Counters;
+        let before = self.probe.counters().await?;
         match self.probe.score(schema, sql, self.others_per_s).await {
             Ok(Some((accessed, read))) => {
                 // Not below zero: what is subtracted from one statement must not be added to the rate of the other sessions.
@@ -241,7 +242,10 @@ impl Meter {
             // standby does not answer after it, either, there is more to it.
             Ok(None) | Err(_) => {
                 self.tell(|warmth| warmth.unjudged += 1);
-                self.probe.counters().await.map(drop)
+                let behind = self.probe.counters().await?;
+                // What it read until then is not the other sessions'.
+                self.probed_reads += behind.reads.saturating_sub(before.reads) as f64;
+                Ok(())
             }
         }
     }
@@ -347,15 +351,14 @@ impl Meter {
     /// For a log that left no time to sample: statements chosen at random, run before all others.
     async fn sample_at_end(&mut self, rest: &NotRun) -> Result<(), LinkError> {
         let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.statements());
-        if rest.order.is_empty() || self.settings.probes_per_s == 0 {
+        let texts = rest.order.iter().map(|number| &rest.texts[*number as usize]);
+        let fit: Vec<_> = texts.filter(|text| reads_tables(text.schema.as_deref(), &text.sql)).collect();
+        if fit.is_empty() || self.settings.probes_per_s == 0 {
             return Ok(());
         }
         for _ in 0..wanted {
-            let at = next(&mut self.random) % rest.order.len() as u64;
-            let text = &rest.texts[rest.order[at as usize] as usize];
-            if reads_tables(text.schema.as_deref(), &text.sql) {
-                self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
-            }
+            let text = fit[(next(&mut self.random) % fit.len() as u64) as usize];
+            self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::window::{Limits, Window};
 use crate::replay::guard::{self, Disposition};
+use crate::replay::state::States;
 use crate::stream;
 
 /// The number of bytes that are read at once when not everything is passed on.
@@ -53,6 +54,7 @@ pub struct Tap {
 struct Inside {
     reader: Reader,
     clock: LogClock,
+    states: States,
     sampling: Option<Sampling>,
     passes_all: bool,
     skipped_users: Vec<String>,
@@ -95,6 +97,7 @@ impl Tap {
             inside: Arc::new(Mutex::new(Inside {
                 reader: Reader::new(slowlog::Limits::default(), Start::Whole),
                 clock: LogClock::default(),
+                states: States::new(""),
                 sampling,
                 passes_all,
                 skipped_users,
@@ -213,10 +216,17 @@ impl Inside {
             if is_kept && !self.passes_all {
                 alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
             }
-            if guard::judge(&event, &self.skipped_users, 0) != Disposition::Replayed {
+            let connection = event.connection.unwrap_or(0);
+            let modes = self.states.of(connection).modes;
+            let verdict = guard::judge(&event, &self.skipped_users, modes);
+            let Some(sql) = event.sql() else { continue };
+            if verdict == Disposition::State {
+                self.states.said(connection, sql, event.connection.is_some());
+            }
+            // A statement for the score is run under the usual modes.
+            if verdict != Disposition::Replayed || modes != 0 {
                 continue;
             }
-            let Some(sql) = event.sql() else { continue };
             let schema = event.schema.name();
             self.source_one_in = self.source_one_in.max(event.rate.map_or(1, |rate| rate.one_in));
             if times.end_us > 0 {

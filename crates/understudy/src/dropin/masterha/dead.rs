@@ -33,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const PARTIALLY: u8 = 10;
 /// The manager's text about one that can take over.
 const BY_ORDER: &str = "order the switchover";
-/// The manager's text when none can.
-const NOBODY: &str = "no server can take over";
+/// The manager's text about one that is ordered and has less than another.
+const HAS_LESS: &str = " is to take over, and not ";
 /// The manager's text about a candidate that cannot be proven to have everything.
 const BY_FORCE: &str = " takes over only by an order with force";
 
@@ -125,22 +125,27 @@ fn heir<'a>(
         Some(_) => Some(chosen(conf, options, &others, dead)?),
         None => None,
     };
-    let is_judged = |status: &Value| {
+    let can_take_over = |status: &Value| {
         let why = status["hold_because"].as_str().unwrap_or_default();
         let is_over = site.primary(conf, status).is_some_and(|primary| primary.block != dead.block);
         is_over || why.contains(BY_ORDER) || why.contains(BY_FORCE)
     };
-    let status = site.wait(KNOWN_WITHIN, is_judged).unwrap_or_else(|status| status);
+    // As long as it takes to ask all servers, and to order it.
+    let (status, can_take_over) = match site.wait(KNOWN_WITHIN * 2, can_take_over) {
+        Ok(status) => (status, true),
+        Err(status) => (status, false),
+    };
     if let Some(named) = named.filter(|named| !site.is_alive(&status, named)) {
         return Err(format!("{} is not alive, and can not be new master", named.shown()));
     }
     if !others.iter().any(|server| site.is_alive(&status, server)) {
         return Err("There is no alive slave. We can't do failover".into());
     }
-    match status["hold_because"].as_str().filter(|why| why.contains(NOBODY)) {
-        Some(why) => Err(format!("{why}. No script was called")),
-        None => Ok(named),
+    if can_take_over {
+        return Ok(named);
     }
+    let why = status["hold_because"].as_str().unwrap_or("it is not known yet which server has most");
+    Err(format!("{why}. No script was called"))
 }
 
 /// Runs phases 2 to 5. `true`: some replicas do not follow.
@@ -158,7 +163,7 @@ fn recover<'a>(
     let is_reachable = options.get("ssh_reachable") == Some("1");
     let command = if is_reachable { "stopssh" } else { "stop" };
     log.info("Executing master IP deactivation script:");
-    scripts::call(log, Call { key: FAILOVER, command, orig: dead, new: None, more: Vec::new() })
+    scripts::call(log, Call { key: FAILOVER, command, whose: dead, orig: dead, new: None, more: Vec::new() })
         .and_then(|()| scripts::shutdown(log, dead, is_reachable))
         .map_err(|why| {
             let file = conf.file.display();
@@ -176,7 +181,8 @@ fn recover<'a>(
     let new = promoted(log, conf, site, (dead, named))?;
     start_from(log, site, new);
     log.info("Executing master IP activate script:");
-    let start = Call { key: FAILOVER, command: "start", orig: dead, new: Some(new), more: Vec::new() };
+    let start =
+        Call { key: FAILOVER, command: "start", whose: new, orig: dead, new: Some(new), more: Vec::new() };
     let started = scripts::call(log, start);
     if let Err(why) = &started {
         log.error(&format!("Failed to activate master IP address for {}: {why}", new.shown()));
@@ -239,6 +245,16 @@ fn promoted<'a>(
         // As MHA does: it promotes the server that has most of those that answer.
         log.warning(&format!("{why}. It is ordered: {} has most of those that answer.", best.shown()));
         said = site.switchover(Some(best), PROMOTION, true);
+    }
+    if let (Err(why), Some(named)) = (&said, named)
+        && why.contains(HAS_LESS)
+    {
+        // As with MHA the one that is ordered gets what the other has; it is the master first.
+        log.info(why);
+        said = site.switchover(None, PROMOTION, false).and_then(|sentence| {
+            log.info(&sentence);
+            site.switchover(Some(named), PROMOTION, false)
+        });
     }
     match said {
         Ok(sentence) => log.info(&sentence),

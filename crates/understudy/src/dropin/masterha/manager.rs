@@ -109,6 +109,11 @@ fn watch_until_dead<'a>(
     log.info(&format!("Dead Servers:\nAlive Servers:\n{}", alive(conf, &site, &status)));
     log.info(&format!("Current Alive Master: {}", master.shown()));
     scripts::check(log, master)?;
+    if ended.is_signalled() {
+        log.info("Got terminate signal. Exit.");
+        workdir.remove("master_status.health");
+        return Ok(None);
+    }
     log.info(&format!("Starting ping health check on {}..", master.shown()));
     log.info("Ping(SELECT) succeeded, waiting until MySQL doesn't respond..");
     let mut touched: Option<Instant> = None;

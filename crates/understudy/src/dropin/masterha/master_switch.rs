@@ -125,13 +125,7 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     for server in &others {
         log.info(&format!("  {}", server.shown()));
     }
-    let all = |status: &Value| others.iter().all(|server| site.follows(status, server, orig));
-    let status = site.wait(KNOWN_FOLLOWING_WITHIN, all).or_else(|status| {
-        let wrong = others.iter().find(|server| !site.follows(&status, server, orig));
-        wrong.map_or(Ok(status.clone()), |server| {
-            Err(format!("{} {}", server.shown(), site.not_following(&status, server, orig)))
-        })
-    })?;
+    let status = all_follow(&site, orig, &others)?;
     let new = chosen(conf, options, &others, orig)?;
     if new.block == orig.block {
         log.info(&format!("{} is the current master already: nothing is done.", orig.shown()));
@@ -160,11 +154,29 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
         confirm(&format!("Starting master switch from {} to {}? (yes/NO): ", orig.shown(), new.shown()))?;
     }
     let site = site.into_moving(conf)?;
-    all_are_well(conf, &site)?;
+    // The answer to the question may have taken long.
+    let status = all_are_well(conf, &site)?;
+    if site.primary(conf, &status).is_none_or(|primary| primary.block != orig.block) {
+        return Err(format!("{} is not the master any more. No script was called", orig.shown()).into());
+    }
+    let status = all_follow(&site, orig, &others)?;
+    check(&site, &status, options, orig, new, &others)?;
+    site.refusal(new, budget)?;
     log.info("** Phase 1: Configuration Check Phase completed.");
     log.info("");
     rotate(log, options, &site, orig, new, budget)?;
     finish(log, conf, options, &site, orig, new)
+}
+
+/// The status in which all of them follow the master.
+fn all_follow(site: &Site, orig: &Server, others: &[&Server]) -> Result<Value, String> {
+    let all = |status: &Value| others.iter().all(|server| site.follows(status, server, orig));
+    site.wait(KNOWN_FOLLOWING_WITHIN, all).or_else(|status| {
+        let wrong = others.iter().find(|server| !site.follows(&status, server, orig));
+        wrong.map_or(Ok(status.clone()), |server| {
+            Err(format!("{} {}", server.shown(), site.not_following(&status, server, orig)))
+        })
+    })
 }
 
 fn rotate(
@@ -177,10 +189,12 @@ fn rotate(
 ) -> Result<(), String> {
     log.info("* Phase 2: Rejecting updates Phase..");
     log.info("");
+    // For both directions, as with MHA, the script of the master before the switch.
+    let whose = orig;
     let script = |command, orig, new| {
         let is_slave = options.has("orig_master_is_new_slave");
         let more = if is_slave { vec!["--orig_master_is_new_slave".to_owned()] } else { Vec::new() };
-        scripts::call(log, Call { key: ONLINE_CHANGE, command, orig, new: Some(new), more })
+        scripts::call(log, Call { key: ONLINE_CHANGE, command, whose, orig, new: Some(new), more })
     };
     log.info("Executing master ip online change script to disable write on the current master:");
     script("stop", orig, new)?;
@@ -388,7 +402,7 @@ pub fn remove(conf: &Conf, server: &Server) -> Result<(), String> {
     let mut inside = false;
     let mut kept = Vec::new();
     // Comments may be in any encoding, and stay as they are.
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
+    for line in text.split_inclusive(|byte| b"\r\n".contains(byte)) {
         if let Some((_, Some(Line::Block(name)))) = tiny::lines(line).next() {
             inside = name == server.block.as_bytes();
         }

@@ -7,7 +7,7 @@
 //! | other, a signal, no such script, no end | stop | stop |
 //!
 //! MHA passes passwords on the command line, where every user can read them. Here they are in the environment: ORIG_MASTER_PASSWORD and
-//! NEW_MASTER_PASSWORD. MHA waits for a script without end; here it is killed after [`TIME_MAX`].
+//! NEW_MASTER_PASSWORD. MHA waits for a script without end; here its process is killed after [`TIME_MAX`], and what that has started is not.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -18,6 +18,8 @@ use crate::mha::shell;
 
 /// The time limit of a script.
 const TIME_MAX: Duration = Duration::from_secs(300);
+/// The same where it is only asked whether it can do its work.
+const STATUS_MAX: Duration = Duration::from_secs(30);
 const PROCEED: i32 = 10;
 /// MHA's options of `ssh`, before those of the site.
 const SSH_OPTIONS: &str = "-o ServerAliveInterval=60 -o ServerAliveCountMax=20 -o StrictHostKeyChecking=no -o ConnectionAttempts=5 -o PasswordAuthentication=no -o BatchMode=yes";
@@ -30,6 +32,8 @@ const SHUTDOWN: &str = "shutdown_script";
 pub struct Call<'a> {
     pub key: &'static str,
     pub command: &'static str,
+    /// Whose script it is.
+    pub whose: &'a Server,
     pub orig: &'a Server,
     pub new: Option<&'a Server>,
     pub more: Vec<String>,
@@ -47,7 +51,7 @@ pub fn check(log: &Log, master: &Server) -> Result<(), String> {
         let whose = if key == FAILOVER { "orig_master_" } else { "" };
         arguments.extend(place(whose, master).into_iter().take(if key == FAILOVER { 3 } else { 2 }));
         arguments.extend(ssh(whose, master));
-        match run(log, script, &arguments, &[])? {
+        match run(log, script, &arguments, &[], STATUS_MAX)? {
             Code::Done => log.info(" OK."),
             Code::Proceed(why) | Code::Failed(why) => {
                 return Err(format!("Failed to get {what} status: {script} {why}"));
@@ -59,7 +63,7 @@ pub fn check(log: &Log, master: &Server) -> Result<(), String> {
 
 /// Runs the script; an `Err` means that the command must stop. Without such a script nothing is done.
 pub fn call(log: &Log, call: Call<'_>) -> Result<(), String> {
-    let Some(script) = call.new.unwrap_or(call.orig).get(call.key) else {
+    let Some(script) = call.whose.get(call.key) else {
         log.info(&format!("{} is not set. Skipping.", call.key));
         return Ok(());
     };
@@ -86,7 +90,7 @@ pub fn call(log: &Log, call: Call<'_>) -> Result<(), String> {
     arguments.extend(both.iter().flat_map(|(whose, server)| ssh(whose, server)));
     arguments.extend(call.more);
     environment.extend(call.new.map(|new| ("NEW_MASTER_PASSWORD", new.password())));
-    proceeds(log, script, run(log, script, &arguments, &environment)?)
+    proceeds(log, script, run(log, script, &arguments, &environment, TIME_MAX)?)
 }
 
 /// Runs `report_script`; its exit code changes nothing.
@@ -107,7 +111,7 @@ pub fn report(
     arguments.push(format!("--conf={}", conf.file.display()));
     arguments.push(format!("--subject={subject}"));
     arguments.push(format!("--body={body}"));
-    match run(log, script, &arguments, &[]) {
+    match run(log, script, &arguments, &[], TIME_MAX) {
         Ok(Code::Done) => {}
         Ok(Code::Proceed(why) | Code::Failed(why)) => {
             log.error(&format!("Failed to send mail: {script} {why}"))
@@ -131,7 +135,7 @@ pub fn shutdown(log: &Log, dead: &Server, is_reachable: bool) -> Result<(), Stri
     arguments.extend(place("", dead));
     arguments.extend(dead.get("master_pid_file").map(|file| format!("--pid_file={file}")));
     arguments.extend(ssh("", dead));
-    proceeds(log, script, run(log, script, &arguments, &[])?)
+    proceeds(log, script, run(log, script, &arguments, &[], TIME_MAX)?)
 }
 
 /// A server's host, address and port.
@@ -154,7 +158,7 @@ fn ssh(whose: &str, server: &Server) -> Vec<String> {
     let port = server.get("ssh_port").filter(|port| *port != "22");
     all.extend(port.map(|port| format!("--{whose}ssh_port={port}")));
     // Of the new master MHA passes none.
-    let options = server.get("ssh_options").filter(|_| whose != "new_master_");
+    let options = server.ssh_options().filter(|_| whose != "new_master_");
     all.extend(options.map(|options| format!("--ssh_options={SSH_OPTIONS} {options}")));
     all
 }
@@ -177,9 +181,15 @@ fn proceeds(log: &Log, script: &str, code: Code) -> Result<(), String> {
     }
 }
 
-fn run(log: &Log, script: &str, arguments: &[String], environment: &[(&str, &str)]) -> Result<Code, String> {
+fn run(
+    log: &Log,
+    script: &str,
+    arguments: &[String],
+    environment: &[(&str, &str)],
+    within: Duration,
+) -> Result<Code, String> {
     log.info(&format!("  {script} {}", arguments.join(" ")));
-    let status = shell::run(script, arguments, environment, TIME_MAX)?;
+    let status = shell::run(script, arguments, environment, within)?;
     // MHA's two numbers: the exit code, and the signal.
     let (code, signal) = (status.code().unwrap_or(0), status.signal().unwrap_or(0));
     let why = format!("ended with return code {code}:{signal}");
@@ -199,8 +209,9 @@ mod tests {
 
     #[test]
     fn every_end_of_a_script_is_what_it_is_with_mha() {
-        let ended =
-            |script: &str| proceeds(&Log::new(), script, run(&Log::new(), script, &["-x".into()], &[])?);
+        let ended = |script: &str| {
+            proceeds(&Log::new(), script, run(&Log::new(), script, &["-x".into()], &[], TIME_MAX)?)
+        };
         assert_eq!(ended("exit 0;"), Ok(()));
         assert_eq!(ended("exit 10;"), Ok(()));
         let why = |script: &str| ended(script).unwrap_err();
