@@ -229,7 +229,9 @@ impl Conf {
         by_name.sort_by(|one, other| one.block.cmp(&other.block));
         let last = by_name.iter().rev().find_map(|server| server.get("ssh_options"));
         let ssh_options = last.map(str::to_owned).or(ssh_options).filter(|options| is_true(options));
-        servers.iter_mut().for_each(|server| server.ssh_options.clone_from(&ssh_options));
+        for server in &mut servers {
+            server.ssh_options.clone_from(&ssh_options);
+        }
         if servers.is_empty() {
             return Err(format!("{}: there is no server: write [server1] with its hostname", file.display()));
         }
