@@ -195,7 +195,7 @@ mod tests {
                 NO_BACKSLASH_ESCAPES,
                 "SET sql_mode='PIPES_AS_CONCAT'",
             ),
-            ("SET @@session.sql_mode := ''", 0, "SET @@session.sql_mode := ''"),
+            ("SET @@session.sql_mode := ''", 0, "SET sql_mode=''"),
             ("SET @@session.sql_mode='ANSI_QUOTES';", ANSI_QUOTES, "SET sql_mode=''"),
             ("SET time_zone='+00:00', sql_mode=''", 0, "SET time_zone='+00:00', sql_mode=''"),
         ] {
