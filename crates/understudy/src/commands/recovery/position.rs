@@ -189,11 +189,17 @@ pub fn unused(datadir: &Path) -> Result<(), Unknown> {
         let Ok(process) = process else { continue };
         let name = process.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if pid != std::process::id() {
+        if !is_this_program(pid) {
             looked_at(pid, &files, datadir)?;
         }
     }
     Ok(())
+}
+
+/// Also in the moment in which this process starts another one, which has its open files until then.
+fn is_this_program(pid: u32) -> bool {
+    let file = |pid: u32| fs::metadata(format!("/proc/{pid}/exe")).map(|file| (file.dev(), file.ino())).ok();
+    pid == std::process::id() || file(pid).is_some_and(|file_of| Some(file_of) == file(std::process::id()))
 }
 
 /// The process has none of these files open. One that has ended meanwhile has none.
