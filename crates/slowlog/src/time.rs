@@ -1,8 +1,9 @@
 //! Times as a slow log writes them, and durations. All are microseconds; those of a day since 1970.
 
+use ::time::{Date, Month, OffsetDateTime};
+
 /// In one second.
 pub const SECOND_US: u64 = 1_000_000;
-const DAY_S: i64 = 86_400;
 
 /// What a `# Time:` line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,47 +65,31 @@ fn parse_local(text: &[u8]) -> Option<u64> {
 }
 
 fn seconds(year: u32, month: u32, day: u32, second: u32) -> Option<i64> {
-    let is_day = (1..=12).contains(&month) && (1..=31).contains(&day);
-    is_day.then(|| days(i64::from(year), i64::from(month), i64::from(day)) * DAY_S + i64::from(second))
-}
-
-/// Days since 1970 in the Gregorian calendar; a year begins in March here, so that the leap day is its last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + of_year - 719_468
-}
-
-/// Year, month, day.
-fn date(days: i64) -> (i64, i64, i64) {
-    let since = days + 719_468;
-    let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + era * 400 + later, month, day)
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    Some(date.midnight().assume_utc().unix_timestamp() + i64::from(second))
 }
 
 /// As MySQL 5.7 and newer write it.
 pub fn iso(us: u64) -> String {
-    let (year, month, day, hour, minute, second) = parts(us);
-    let micros = us % SECOND_US;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    let (at, micros) = (at(us), us % SECOND_US);
+    let (date, (hour, minute, second)) = (at.date(), at.to_hms());
+    format!("{date}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
 /// As MariaDB and MySQL before 5.7 write it, in UTC.
 pub fn short(us: u64) -> String {
-    let (year, month, day, hour, minute, second) = parts(us);
-    format!("{:02}{month:02}{day:02} {hour:2}:{minute:02}:{second:02}", year.rem_euclid(100))
+    let at = at(us);
+    let ((year, month, day), (hour, minute, second)) = (at.to_calendar_date(), at.to_hms());
+    format!("{:02}{:02}{day:02} {hour:2}:{minute:02}:{second:02}", year.rem_euclid(100), u8::from(month))
 }
 
-fn parts(us: u64) -> (i64, i64, i64, i64, i64, i64) {
-    let second = i64::try_from(us / SECOND_US).unwrap_or(i64::MAX);
-    let (year, month, day) = date(second.div_euclid(DAY_S));
-    let of_day = second.rem_euclid(DAY_S);
-    (year, month, day, of_day / 3_600, of_day / 60 % 60, of_day % 60)
+/// A time that no calendar has is the first one.
+fn at(us: u64) -> OffsetDateTime {
+    let second = i64::try_from(us / SECOND_US).ok();
+    second
+        .and_then(|second| OffsetDateTime::from_unix_timestamp(second).ok())
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Seconds with a fraction, as microseconds; digits beyond the sixth are dropped.
