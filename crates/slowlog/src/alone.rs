@@ -4,12 +4,10 @@
 //! Values that a reader otherwise takes from earlier entries are written into the entry: its time, its `use`, and, if entries were sampled,
 //! the number of entries that it represents, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N` in the format of Percona Server.
 
-use memchr::memmem;
-
 use crate::event::{Event, Rate, RateBy};
 use crate::fields::Fields;
 use crate::grammar::{QUERY, RATE, USER};
-use crate::head::write_use;
+use crate::head::{user_in, write_use};
 use crate::time;
 
 /// Appends the entry to `out`: its own bytes, completed with the missing values. `rate` replaces the sampling rate in the entry.
@@ -43,7 +41,7 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
             has_use = true;
         }
         out.extend_from_slice(line);
-        if memmem::find(line, USER).is_some() || line.starts_with(QUERY[0].0) {
+        if user_in(line).is_some() || line.starts_with(QUERY[0].0) {
             if !std::mem::replace(&mut has_rate, true) {
                 write_rate(rate, out);
             }

@@ -12,7 +12,7 @@
 use memchr::{memchr, memmem};
 
 use crate::grammar::{QUERY, THREAD, TIME, USER};
-use crate::head::{is_query_time, user_host};
+use crate::head::{is_query_time, user_host, user_in};
 use crate::time;
 
 const STARTED: &[u8] = b"started with:";
@@ -45,7 +45,7 @@ pub(crate) fn entry(bytes: &[u8]) -> Begins {
 pub(crate) fn long_form(bytes: &[u8]) -> Begins {
     match prefix(bytes, TIME) {
         Begins::Yes => match line(bytes) {
-            Ok((text, rest)) => match memmem::find(text, USER) {
+            Ok((text, rest)) => match user_in(text) {
                 Some(user) if is_time(&text[..user]) => user_line(&text[user..], rest),
                 None if is_time(text) => user(rest),
                 _ => Begins::No,

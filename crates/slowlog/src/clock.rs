@@ -84,7 +84,7 @@ impl LogClock {
         self.moved(self.median_us)
     }
 
-    /// The number of entries whose times could not be true.
+    /// The number of entries whose times are far from the clock, or whose query time cannot be true.
     pub fn corrected(&self) -> u64 {
         self.corrected
     }

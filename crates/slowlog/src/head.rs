@@ -2,7 +2,7 @@
 
 use crate::event::{Rate, RateBy, Rows};
 use crate::fields::Fields;
-use crate::grammar::{self, Field, Line, TIME, USER};
+use crate::grammar::{self, Field, Line, QUERY, TIME, USER};
 use crate::time::{self, LineTime, duration_us, number};
 use memchr::{memchr, memmem, memrchr};
 
@@ -65,15 +65,13 @@ impl<'a> Head<'a> {
 
     fn line(&mut self, line: &'a [u8]) {
         let line = line.trim_ascii_end();
-        if let Some(text) = line.strip_prefix(USER) {
-            self.from = user_host(text).unwrap_or_default();
-        } else if let Some(text) = line.strip_prefix(TIME) {
-            let user = memmem::find(text, USER);
-            self.time = time::parse_line(&text[..user.unwrap_or(text.len())]);
-            if let Some(user) = user {
-                self.from = user_host(&text[user + USER.len()..]).unwrap_or_default();
-            }
-        } else if self.likely(line).is_some() {
+        let user = user_in(line);
+        if let Some(user) = user {
+            self.from = user_host(&line[user + USER.len()..]).unwrap_or_default();
+        }
+        if let Some(time) = line[..user.unwrap_or(line.len())].strip_prefix(TIME) {
+            self.time = time::parse_line(time);
+        } else if user.is_some() || self.likely(line).is_some() {
             // Taken.
         } else if line.starts_with(b"#") {
             self.fields(line);
@@ -145,6 +143,15 @@ impl<'a> Head<'a> {
     }
 }
 
+/// The position of `# User@Host: ` in a line of a head: its begin, or behind a time.
+pub(crate) fn user_in(line: &[u8]) -> Option<usize> {
+    match line {
+        _ if line.starts_with(USER) => Some(0),
+        _ if line.starts_with(TIME) => memmem::find(line, USER),
+        _ => None,
+    }
+}
+
 /// Reads what stands behind `# User@Host: `: `account[user] @ host [address]`, with `  Id: N` since MySQL 5.6. The names are read from the end, for
 /// there may be brackets in them; account and user mostly are the same.
 pub(crate) fn user_host(text: &[u8]) -> Option<UserHost<'_>> {
@@ -168,10 +175,10 @@ pub(crate) fn user_host(text: &[u8]) -> Option<UserHost<'_>> {
 /// Whether a line has what a server writes behind `# Query_time: `.
 pub(crate) fn is_query_time(line: &[u8]) -> bool {
     let mut fields = Fields::new(line);
-    let mut is_next = |wanted: &[u8]| {
-        fields.next().is_some_and(|(key, value)| key == wanted && duration_us(value).is_some())
-    };
-    is_next(b"Query_time") && is_next(b"Lock_time") && is_next(b"Rows_sent") && is_next(b"Rows_examined")
+    QUERY.iter().all(|(_, wanted)| {
+        let next = fields.next();
+        next.is_some_and(|(key, value)| Field::of(key) == Some(*wanted) && duration_us(value).is_some())
+    })
 }
 
 /// The name in `use name;`, in its quotes if it has any: MariaDB 10.11 writes them, others do not.

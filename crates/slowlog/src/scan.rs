@@ -12,14 +12,14 @@
 //!      +--> banner, unparsed                                  +--> TooLong --- a head -------> Between
 //! ```
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use crate::begin::{
     BEGIN_BYTES_MAX, Begins, LINE_BYTES_MAX, banner_goes_on, banner_in, entry, is_banner_line, long_form,
     prefix,
 };
-use crate::grammar::{ADMINISTRATOR, TIME, USER};
-use crate::head::{set_line, use_line};
+use crate::grammar::ADMINISTRATOR;
+use crate::head::{set_line, use_line, user_in};
 use crate::quotes::Quotes;
 use crate::reader::Limits;
 
@@ -257,8 +257,7 @@ impl Scan {
                     Begins::More => return self.head_without_end(bytes, end, seen),
                     Begins::No => {}
                 }
-                seen.user |=
-                    line.starts_with(USER) || (line.starts_with(TIME) && memmem::find(line, USER).is_some());
+                seen.user |= user_in(line).is_some();
                 if let Some(step) = self.administrator(bytes, end) {
                     return Some(step);
                 }

@@ -106,6 +106,11 @@ pub fn assigned_sql_mode(sql: &[u8], before: u16) -> Option<(String, u16)> {
     if has_more || !name.eq_ignore_ascii_case(b"sql_mode") || lexer.is_doubtful {
         return None;
     }
+    modes(value)
+}
+
+/// The modes in a value of `sql_mode`, as [`assigned_sql_mode`] returns them; nothing where one is not known.
+fn modes(value: &[u8]) -> Option<(String, u16)> {
     let (mut usual, mut flags) = (Vec::new(), 0);
     for mode in std::str::from_utf8(value).ok()?.split(',').map(str::trim) {
         match mode.to_ascii_uppercase().as_str() {
@@ -221,7 +226,7 @@ fn is_swe7(value: Token<'_>) -> bool {
 /// The value of a `sql_mode`, with its quotes.
 fn has_usual_modes(text: &[u8]) -> bool {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    std::str::from_utf8(inner).is_ok_and(|modes| modes.split(',').all(|mode| keeps_tokens(mode.trim())))
+    modes(inner).is_some_and(|(_, flags)| flags == 0)
 }
 
 #[cfg(test)]

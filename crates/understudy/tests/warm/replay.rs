@@ -51,6 +51,13 @@ const WRITES: &[&str] = &[
     "TRUNCATE TABLE u",
 ];
 
+/// The statements that a server with its general log in a table was sent by this account, one a line.
+fn heard(server: &Server, user: &str) -> String {
+    server.sql(&format!(
+        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE '{user}%'"
+    ))
+}
+
 #[test]
 fn reads_of_a_log_are_run_and_not_one_row_changes_whoever_replays() {
     let (active, log) = logging();
@@ -76,9 +83,7 @@ fn reads_of_a_log_are_run_and_not_one_row_changes_whoever_replays() {
             .unwrap();
         let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
         assert_eq!(checksum(&standby), before, "{user}: {said}");
-        let heard = standby.sql(&format!(
-            "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE '{user}%'"
-        ));
+        let heard = heard(&standby, user);
         for sql in READS {
             assert_eq!(heard.lines().filter(|line| line == sql).count(), 1, "{user}: {sql}\n{heard}\n{said}");
         }
@@ -115,9 +120,7 @@ fn what_a_procedure_reads_is_run_once_and_the_call_is_not() {
         .unwrap();
     let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{said}");
-    let heard = standby.sql(
-        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE 'warm%'",
-    );
+    let heard = heard(&standby, "warm");
     // The server writes the procedure's variables as what they were.
     for sql in ["SELECT COUNT(*) FROM t WHERE a =  NAME_CONST('x',3)", "SELECT MAX(id) FROM t"] {
         assert_eq!(heard.lines().filter(|line| *line == sql).count(), 1, "{sql}\n{heard}\n{said}");
@@ -251,9 +254,7 @@ fn no_session_costs_another_one_its_reads() {
             .unwrap();
         let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
         assert!(ran.status.success(), "{said}");
-        let heard = standby.sql(
-            "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE 'warm%'",
-        );
+        let heard = heard(&standby, "warm");
         let of_ids = heard.lines().filter(|line| line.starts_with("SELECT a FROM t WHERE id = ")).count();
         assert_eq!(of_ids, 180, "{said}\n{heard}");
         assert!(heard.contains("<> 'C:\\\\'"), "{said}\n{heard}");

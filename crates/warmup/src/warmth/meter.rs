@@ -225,7 +225,7 @@ impl Meter {
     async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<(), LinkError> {
         let is_coarse = self.probe.means().await? == Means::Counters;
         let before = self.probe.counters().await?;
-        match self.probe.score(schema, sql, self.others_per_s).await {
+        match self.probe.score(schema, sql, before, self.others_per_s).await {
             Ok(Some((accessed, read))) => {
                 // Not below zero: what is subtracted from one statement must not be added to the rate of the other sessions.
                 self.probed_reads += read.max(0.0);

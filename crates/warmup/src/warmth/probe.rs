@@ -91,14 +91,14 @@ impl Probe {
 
     /// Runs a statement and reads the server's counters before and after it. Returns all pages that it accessed and read: those that
     /// ANALYZE reports, and those that the optimizer read for its estimates. Without ANALYZE it returns the difference of the counters.
-    /// `None` when the answer of ANALYZE cannot be judged. `others_per_s`: disk reads a second by other sessions, which are subtracted.
+    /// `None` when the answer of ANALYZE cannot be judged. `before`: the counters of just before. `others_per_s`: disk reads a second by other sessions, which are subtracted.
     pub async fn score(
         &mut self,
         schema: Option<&[u8]>,
         sql: &[u8],
+        before: Counters,
         others_per_s: f64,
     ) -> Result<Option<(f64, f64)>, LinkError> {
-        let before = self.counters().await?;
         let begin = Instant::now();
         let pages = match self.run(schema, sql).await? {
             Told::Pages(Pages { accessed, read, has_ranges: false }) => {

@@ -109,9 +109,15 @@ fn watch_until_dead<'a>(
     log.info(&format!("Dead Servers:\nAlive Servers:\n{}", alive(conf, &site, &status)));
     log.info(&format!("Current Alive Master: {}", master.shown()));
     scripts::check(log, master)?;
-    if ended.is_signalled() {
-        log.info("Got terminate signal. Exit.");
-        workdir.remove("master_status.health");
+    let is_told_to_end = || {
+        let is_signalled = ended.is_signalled();
+        if is_signalled {
+            log.info("Got terminate signal. Exit.");
+            workdir.remove("master_status.health");
+        }
+        is_signalled
+    };
+    if is_told_to_end() {
         return Ok(None);
     }
     log.info(&format!("Starting ping health check on {}..", master.shown()));
@@ -137,9 +143,7 @@ fn watch_until_dead<'a>(
             touched = Some(Instant::now());
             workdir.write_health(0, "PING_OK", master.host())?;
         }
-        if ended.is_signalled() {
-            log.info("Got terminate signal. Exit.");
-            workdir.remove("master_status.health");
+        if is_told_to_end() {
             return Ok(None);
         }
         site.changed(LOOK);
