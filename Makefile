@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
+.PHONY: help setup build dist static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -15,13 +15,16 @@ help: ## List the targets
 setup: ## Install what the lab and the tests need (Debian 12 or 13, as root); leaves no service running
 	@scripts/setup.sh
 
-build: setup ## Build the program, optimised: target/release/understudy
+build: setup ## Build the program and its lab, optimised: target/release/understudy and understudy-lab
 	cargo build --release --locked -p understudy
 
-static: ## The same for any Linux of this processor, old or new: target/ARCH-unknown-linux-musl/release/understudy
+dist: setup ## The same as they are packaged: link-time optimised, line tables in files of their own, in target/dist
+	cargo build --profile dist --locked -p understudy
+
+static: ## The program for any Linux of this processor, old or new: target/ARCH-unknown-linux-musl/dist/understudy
 	@command -v musl-gcc >/dev/null || { echo "static: musl-gcc is missing: apt-get install musl-tools" >&2; exit 1; }
 	rustup target add $(STATIC)
-	cargo build --release --locked -p understudy --target $(STATIC)
+	cargo build --profile dist --locked -p understudy --no-default-features --target $(STATIC)
 
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh

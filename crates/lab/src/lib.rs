@@ -1,6 +1,6 @@
 //! The lab: starts real clusters on this machine, runs open-loop load, injects faults, checks a ledger, and reports the results.
 //!
-//! It links none of Understudy's other crates: it runs what it tests as a program, as a user would.
+//! It runs what it tests as a program, as a user would.
 
 pub mod bench;
 pub mod capacity;
@@ -13,8 +13,8 @@ pub mod figures;
 pub mod ledger;
 pub mod load;
 pub mod peer;
+pub mod program;
 pub mod recovery;
-pub mod report;
 pub mod stage;
 pub mod trace;
 pub mod vip;

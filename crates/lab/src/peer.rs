@@ -71,7 +71,7 @@ fn find_in(program: &str, dirs: impl Iterator<Item = PathBuf>) -> anyhow::Result
     let mut others = Vec::new();
     for path in dirs.map(|dir| dir.join(program)).filter(|path| path.is_file()) {
         let said =
-            if is_this_program(&path) { "Understudy itself".to_owned() } else { version(&path, first.asked) };
+            if is_understudy(&path) { "Understudy itself".to_owned() } else { version(&path, first.asked) };
         if forms.iter().any(|peer| said.starts_with(peer.says))
             && !said.to_ascii_lowercase().contains("understudy")
         {
@@ -88,11 +88,11 @@ fn find_in(program: &str, dirs: impl Iterator<Item = PathBuf>) -> anyhow::Result
     bail!("{program} is not installed{others}: `apt-get install {}`", first.packages);
 }
 
-/// By a link of either kind.
-fn is_this_program(path: &Path) -> bool {
+/// By a link of either kind, to Understudy or to its lab.
+fn is_understudy(path: &Path) -> bool {
     let file = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    let own = file(Path::new("/proc/self/exe"));
-    own.is_some() && own == file(path)
+    let own = [Some(PathBuf::from("/proc/self/exe")), crate::program::understudy().ok()];
+    file(path).is_some_and(|found| own.iter().flatten().any(|own| file(own) == Some(found)))
 }
 
 /// What a program says of its version; nginx says it on standard error.

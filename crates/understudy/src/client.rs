@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
-use crate::exit::Failure;
 use crate::settings::{self, Settings};
+use cli::exit::Failure;
 
 /// How long the server may take to accept a connection.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);

@@ -15,8 +15,8 @@ use super::load::{DDL, Writers};
 use super::observe::{self, Truth};
 use super::{CapacityPlan, DIFFERENCE_MAX};
 use crate::failover::progress::Progress;
-use crate::failover::understudy::program;
 use crate::load::session::Target;
+use crate::program;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::ProcessParent;
 use crate::stage::{ClusterKind, Stage, StagePlan};
@@ -185,7 +185,7 @@ async fn passive(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32
 
 /// The command line of `understudy capacity` for this node alone.
 fn asking(stage: &Stage) -> anyhow::Result<Command> {
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(program::understudy()?);
     command
         .args(["capacity", &stage.node(NODE)?.address.to_string(), "--standalone", "--user", MONITOR_USER])
         .env("UNDERSTUDY_PASSWORD", MONITOR_PASSWORD);

@@ -30,7 +30,7 @@ pub fn draw(report: &Report) -> String {
 
 fn row(number: usize, run: &Measured) -> String {
     let figure = |name: &str| run.told[name].as_f64().unwrap_or(f64::NAN);
-    let count = |name: &str| crate::warm::plot::number(figure(name));
+    let count = |name: &str| report::words::number(figure(name));
     format!(
         "{number:<8}  {:>8.1}  {:>13}  {:>11}  {:>7.2}  {:>10}  {:>11}  {:>6.1}%  {:>4.0} %  {:>10.0} ms  {}\n",
         figure("held_ms") / 1000.0,
@@ -38,7 +38,7 @@ fn row(number: usize, run: &Measured) -> String {
         count("applied_transactions"),
         figure("catch_up_ms") / 1000.0,
         count("apply_per_s"),
-        crate::warm::plot::number(run.truth.per_s),
+        report::words::number(run.truth.per_s),
         run.difference * 100.0,
         figure("baseline_share") * 100.0,
         run.flow_control_ms,
@@ -48,7 +48,7 @@ fn row(number: usize, run: &Measured) -> String {
 
 /// The estimate with its interval, or a lower bound.
 fn passive(told: &serde_json::Value) -> String {
-    let rate = |name: &str| told[name].as_f64().map(crate::warm::plot::number);
+    let rate = |name: &str| told[name].as_f64().map(report::words::number);
     match (rate("apply_per_s"), rate("low_per_s"), rate("high_per_s"), rate("at_least_per_s")) {
         (Some(figure), Some(low), Some(high), _) => format!("{figure} ({low} to {high})"),
         (.., Some(least)) => format!("at least {least}"),

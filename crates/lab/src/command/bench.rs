@@ -180,10 +180,10 @@ pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     let drawn = table::draw(&report);
     println!("{drawn}");
     if let Some(path) = &args.json {
-        super::output::write_json(path, &report.json())?;
+        report::file::write_json(path, &report.json())?;
     }
     if let Some(path) = &args.html {
-        super::output::write_text(path, &page::page(&report))?;
+        report::file::write_text(path, &page::page(&report))?;
         println!("the pictures: {}", path.display());
     }
     if let Some(dir) = &args.out_dir {
@@ -209,20 +209,20 @@ async fn steadiness(args: &HealthArgs, dir: &Path) -> anyhow::Result<ExitCode> {
     let drawn = report.draw();
     println!("{drawn}");
     if let Some(path) = &args.json {
-        super::output::write_json(path, &report.json())?;
+        report::file::write_json(path, &report.json())?;
     }
     if let Some(dir) = &args.out_dir {
-        super::output::write_json(&dir.join("result.json"), &report.json())?;
-        super::output::write_text(&dir.join("table.txt"), &drawn)?;
+        report::file::write_json(&dir.join("result.json"), &report.json())?;
+        report::file::write_text(&dir.join("table.txt"), &drawn)?;
         println!("everything: {}", dir.display());
     }
     end(&report.faults())
 }
 
 fn write_all(dir: &Path, report: &Report, drawn: &str) -> anyhow::Result<()> {
-    super::output::write_json(&dir.join("result.json"), &report.json())?;
-    super::output::write_text(&dir.join("report.html"), &page::page(report))?;
-    super::output::write_text(&dir.join("table.txt"), drawn)?;
+    report::file::write_json(&dir.join("result.json"), &report.json())?;
+    report::file::write_text(&dir.join("report.html"), &page::page(report))?;
+    report::file::write_text(&dir.join("table.txt"), drawn)?;
     for load in &report.loads {
         for one in &load.measured {
             let name = one.who.name();
@@ -235,7 +235,7 @@ fn write_all(dir: &Path, report: &Report, drawn: &str) -> anyhow::Result<()> {
                 plot::response_times_intervals(&line(), &worst),
             ];
             for (file, svg) in plot::FILES.iter().zip(pictures) {
-                super::output::write_text(&dir.join(file), &plot::alone(&svg))?;
+                report::file::write_text(&dir.join(file), &plot::alone(&svg))?;
             }
             let path = dir.join("results.csv");
             let rows = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

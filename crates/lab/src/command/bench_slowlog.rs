@@ -44,11 +44,11 @@ pub async fn run(args: &SlowlogArgs) -> anyhow::Result<ExitCode> {
     let drawn = draw(&report);
     print!("{drawn}");
     if let Some(path) = &args.json {
-        super::output::write_json(path, &report.json())?;
+        report::file::write_json(path, &report.json())?;
     }
     if let Some(dir) = &args.out_dir {
-        super::output::write_json(&dir.join("result.json"), &report.json())?;
-        super::output::write_text(&dir.join("table.txt"), &drawn)?;
+        report::file::write_json(&dir.join("result.json"), &report.json())?;
+        report::file::write_text(&dir.join("table.txt"), &drawn)?;
         println!("everything: {}", dir.display());
     }
     let faults = report.faults();

@@ -366,18 +366,18 @@ pub async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 fn write_all(args: &FailoverArgs, report: &Report, drawn: &str) -> anyhow::Result<()> {
     let json = report.json();
-    let page = || crate::report::page(report);
+    let page = || crate::failover::page::page(report);
     if let Some(path) = &args.json {
-        super::output::write_json(path, &json)?;
+        report::file::write_json(path, &json)?;
     }
     if let Some(path) = &args.html {
-        super::output::write_text(path, &page())?;
+        report::file::write_text(path, &page())?;
         println!("the picture: {}", path.display());
     }
     if let Some(dir) = &args.out_dir {
-        super::output::write_json(&dir.join("result.json"), &json)?;
-        super::output::write_text(&dir.join("report.html"), &page())?;
-        super::output::write_text(&dir.join("table.txt"), drawn)?;
+        report::file::write_json(&dir.join("result.json"), &json)?;
+        report::file::write_text(&dir.join("report.html"), &page())?;
+        report::file::write_text(&dir.join("table.txt"), drawn)?;
         println!("everything: {}", dir.display());
     }
     Ok(())
@@ -428,7 +428,7 @@ impl WorkDir {
             {
                 if let Ok(text) = std::fs::read_to_string(file.path()) {
                     let [of, name] = [&entry, &file].map(|it| it.file_name().to_string_lossy().into_owned());
-                    super::output::write_text(&to.join("logs").join(format!("{of}-{name}")), &text)?;
+                    report::file::write_text(&to.join("logs").join(format!("{of}-{name}")), &text)?;
                 }
             }
         }

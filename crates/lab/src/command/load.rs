@@ -127,7 +127,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         ));
     }
     if let Some(path) = &args.json {
-        super::output::write_json(path, &serde_json::json!({ "clients": all, "probe": run.probe }))?;
+        report::file::write_json(path, &serde_json::json!({ "clients": all, "probe": run.probe }))?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ pub mod output;
 pub mod recovery;
 pub mod rolling_restart;
 pub mod status;
+pub mod sysbench;
 pub mod trace;
 pub mod up;
 pub mod vip;
@@ -58,6 +59,13 @@ pub enum Lab {
     Bench(bench::Bench),
     /// Compute the outage from a sysbench trace
     Trace(trace::TraceArgs),
+}
+
+impl Lab {
+    /// Whether it only prints, and may end in the middle when nobody reads on. What keeps clusters must not end that way.
+    pub fn only_prints(&self) -> bool {
+        matches!(self, Self::Status(_) | Self::Trace(_))
+    }
 }
 
 /// Runs one command; needs tokio's multi-thread runtime. SIGINT, SIGTERM and SIGHUP end it after cleaning up, with exit code 130.

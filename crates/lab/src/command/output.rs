@@ -1,22 +1,9 @@
-//! Shared by the lab's commands: printing, writing requested files, parsing numbers.
+//! Shared by the lab's commands: printing, parsing numbers.
 
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
-
-/// Writes `text` to `path`, creating its directory.
-pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
-    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Writes `json`, indented.
-pub fn write_json(path: &Path, json: &serde_json::Value) -> anyhow::Result<()> {
-    write_text(path, &format!("{json:#}\n"))
-}
+use report::file::{write_json, write_text};
 
 /// The exit code of a program that SIGPIPE has ended, as shells tell it.
 const NOBODY_READS: i32 = 141;

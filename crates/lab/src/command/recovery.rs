@@ -69,7 +69,7 @@ pub async fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     let figures = serde_json::to_value(&report)?;
     write_report(&table::draw(&report), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
     if let Some(dir) = &args.out_dir {
-        super::output::write_text(&dir.join("report.html"), &page::page(&report))?;
+        report::file::write_text(&dir.join("report.html"), &page::page(&report))?;
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

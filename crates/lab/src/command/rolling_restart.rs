@@ -72,7 +72,7 @@ pub async fn run(args: &RollingRestartArgs) -> anyhow::Result<ExitCode> {
     let done = done?;
     print!("{}", done.table());
     if let Some(path) = &args.json {
-        super::output::write_json(path, &serde_json::to_value(&done)?)?;
+        report::file::write_json(path, &serde_json::to_value(&done)?)?;
     }
     Ok(if done.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

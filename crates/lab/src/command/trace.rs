@@ -37,7 +37,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
             "form": trace.form, "restarts": trace.restarts(), "outage": outage, "unreadable_lines": trace.unreadable,
             "runs": trace.runs, "breaks": trace.breaks,
         });
-        super::output::write_json(path, &json)?;
+        report::file::write_json(path, &json)?;
     }
     Ok(())
 }

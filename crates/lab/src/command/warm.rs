@@ -104,15 +104,15 @@ pub async fn run(args: &WarmArgs) -> anyhow::Result<ExitCode> {
     let drawn = table::draw(&report);
     println!("{drawn}");
     if let Some(path) = &args.json {
-        super::output::write_json(path, &report.json()?)?;
+        report::file::write_json(path, &report.json()?)?;
     }
     if let Some(path) = &args.html {
-        super::output::write_text(path, &page::page(&report))?;
+        report::file::write_text(path, &page::page(&report))?;
     }
     if let Some(dir) = &args.out_dir {
-        super::output::write_text(&dir.join("table.txt"), &format!("{drawn}\n"))?;
-        super::output::write_json(&dir.join("result.json"), &report.json()?)?;
-        super::output::write_text(&dir.join("report.html"), &page::page(&report))?;
+        report::file::write_text(&dir.join("table.txt"), &format!("{drawn}\n"))?;
+        report::file::write_json(&dir.join("result.json"), &report.json()?)?;
+        report::file::write_text(&dir.join("report.html"), &page::page(&report))?;
         println!("everything: {}", dir.display());
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -16,7 +16,7 @@ use super::case::{Case, Scope, Writers};
 use super::haproxy::{self, Asked, Runtime};
 use super::mha::{self, Mha};
 use super::result::Who;
-use super::understudy::{Api, ConfigInputs, Knobs, Ordered, program};
+use super::understudy::{Api, ConfigInputs, Knobs, Ordered};
 use crate::figures::ms;
 use crate::load::session::Target;
 use crate::peer;
@@ -95,7 +95,7 @@ impl Front {
         let mut front = Self::in_front(stage.kind(), &named, writers, asked, None, dir)?;
         for node in nodes {
             let listen = SocketAddr::new(node.address.ip(), CHECK_PORT);
-            let mut check = stage.command_in(&node.name, &program()?)?;
+            let mut check = stage.command_in(&node.name, &crate::program::understudy()?)?;
             check.args(["check", "--listen", &listen.to_string(), "--user", haproxy::CHECK_USER]);
             // The check must not read this machine's option files or its password.
             check.args(["--defaults-file", "/dev/null"]).env_remove("UNDERSTUDY_CHECK_PASSWORD");
@@ -462,7 +462,7 @@ fn serve(
         monitor_user: MONITOR_USER,
     };
     let (config, key) = place.write(knobs, MONITOR_PASSWORD)?;
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(crate::program::understudy()?);
     command.args(["serve", "--config"]).arg(&config).env("UNDERSTUDY_RUN_DIR", dir);
     Ok((Api { address: http, key }, config, command))
 }

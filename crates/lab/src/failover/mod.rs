@@ -15,6 +15,7 @@ pub mod haproxy;
 pub mod http;
 pub mod machine;
 mod mha;
+pub mod page;
 pub mod progress;
 pub(crate) mod rejoin;
 pub mod result;

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use super::cell::SETTLED_WITHIN;
 use super::front::Front;
 use super::mha;
-use super::understudy::{Api, program};
+use super::understudy::Api;
 use crate::stage::Stage;
 
 /// Interval between two queries of the status.
@@ -59,7 +59,7 @@ async fn until_apart(api: &Api, node: &str) {
 
 /// Runs one `understudy errant` command to its end; returns its output.
 async fn errant(arguments: &[&str], config: &Path) -> anyhow::Result<String> {
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(crate::program::understudy()?);
     command.arg("errant").args(arguments).arg("--config").arg(config).kill_on_drop(true);
     let done = tokio::time::timeout(COMMAND_WITHIN, command.output());
     let done = done.await.with_context(|| format!("understudy errant {} hangs", arguments[0]))??;

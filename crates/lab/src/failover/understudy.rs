@@ -154,14 +154,6 @@ fn private(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The Understudy program: this executable, or the one that UNDERSTUDY_BIN names.
-pub fn program() -> anyhow::Result<PathBuf> {
-    match std::env::var_os("UNDERSTUDY_BIN") {
-        Some(path) => Ok(path.into()),
-        None => std::env::current_exe().context("cannot find this program's own file"),
-    }
-}
-
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sentence {

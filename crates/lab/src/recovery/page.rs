@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::run::{Measured, Report};
 use super::table::{self, figure};
-use crate::report::escape;
+use report::words::escape;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 360.0;
@@ -31,7 +31,7 @@ pub fn page(report: &Report) -> String {
     out += "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
             <title>Understudy: the return of a Galera node, measured</title><style>";
-    out += include_str!("../report/style.css");
+    out += report::STYLE;
     out += include_str!("../warm/page.css");
     out += "</style></head><body><main><h1>How long a Galera node takes to come back</h1>";
     let plan = &report.conditions.plan;
@@ -40,7 +40,7 @@ pub fn page(report: &Report) -> String {
         format_args!(
             "<p class=\"soft\">Three real nodes, the seed's two tables with {} rows each; {:.0} updates a second by primary key in the cells with \
              updates. After every restart the returned node's rows were compared with another's. {}</p>",
-            crate::warm::plot::number(plan.rows as f64),
+            report::words::number(plan.rows as f64),
             plan.updates_per_s,
             escape(&report.conditions.at),
         ),

@@ -15,8 +15,8 @@ use super::data::{self, Holds, Updater};
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::failover::result::Machine;
-use crate::failover::understudy::program;
 use crate::load::session::Target;
+use crate::program;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::ProcessParent;
 use crate::stage::{ClusterKind, Stage, StagePlan};
@@ -237,7 +237,7 @@ impl<'a> Ground<'a> {
             Absence::Long => self.plan.away_long,
         };
         let rsync = self.rsync.as_ref().map(|(ours, theirs)| (ours.as_path(), theirs.as_path()));
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(program::understudy()?);
         command
             .args(["recovery", "measure", NODE, "--within", WITHIN, "--window-s"])
             .arg(if self.plan.is_quick { "1" } else { "5" })

@@ -21,7 +21,7 @@ use super::client::Client;
 use super::observer::{Holders, Observer, What};
 use super::{Families, PRIORITIES, VipPlan};
 use crate::failover::case::Writers;
-use crate::failover::understudy::{ConfigInputs, Knobs, program};
+use crate::failover::understudy::{ConfigInputs, Knobs};
 use crate::peer;
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
@@ -403,7 +403,7 @@ fn with_prefix(address: IpAddr) -> String {
 
 /// Finds the programs, and also links Understudy under the name of the original check.
 fn programs(stage: &Stage, keepalived: PathBuf) -> anyhow::Result<Programs> {
-    let understudy = program()?;
+    let understudy = crate::program::understudy()?;
     let understudy =
         understudy.canonicalize().with_context(|| format!("cannot find {}", understudy.display()))?;
     let dir = stage.directory().join("vip");

@@ -14,7 +14,7 @@ use super::result::{Case, Sample};
 use super::way::{Chunk, Does, Way};
 use super::workload::TABLE;
 use super::{chunk, mirror};
-use crate::failover::understudy::program;
+use crate::program;
 use crate::stage::account::{APP_SCHEMA, APP_USER};
 use crate::stage::process::ProcessParent;
 
@@ -114,7 +114,7 @@ impl Bench<'_> {
         self.ground.stage.run_in(STANDBY, &open).await?;
         let before = self.ground.reads(STANDBY).await?;
         let began = Instant::now();
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(program::understudy()?);
         command
             .args(["pool", "load", "--user", "root", "--from"])
             .arg(&self.ground.stage.node(ACTIVE)?.socket);

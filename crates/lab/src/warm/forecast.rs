@@ -23,7 +23,7 @@ use super::record::{self, Recorded, Recording};
 use super::streamer::Streamer;
 use super::takeover;
 use super::way::{Chunk, Does};
-use crate::failover::understudy::program;
+use crate::program;
 
 /// Speed of the traffic relative to the recording, which shortens the run. Pages are counted, not time.
 const TIMES_AS_FAST: u32 = 6;
@@ -227,7 +227,7 @@ async fn forecast(
     let mut load = Load::connect(&ground.active()?, plan.connections, plan.shape()).await?;
     record::cut(ground, "before-forecast.log").await?;
     let streamer = Streamer::start(ground, bench.process_parent).await?;
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(program::understudy()?);
     command.arg("warmth").arg(streamer.base()).args(["--host", &address.ip().to_string()]);
     command.args(["--port", &address.port().to_string(), "--window-s", &asked.window_s.to_string()]);
     command.args(["--user", WARM_USER, "--skip-user", "root", "--json"]);

@@ -14,7 +14,7 @@ use super::load::Load;
 use super::playback::{WARM_PASSWORD, WARM_USER, summary};
 use super::record;
 use super::streamer::Streamer;
-use crate::failover::understudy::program;
+use crate::program;
 use crate::stage::process::ProcessParent;
 
 /// Time limit for replaying the rest after the source has stopped.
@@ -107,6 +107,6 @@ fn pipe(ground: &Ground, streamer: &Streamer, pool: Option<u32>) -> anyhow::Resu
         address.ip(),
         address.port(),
     ));
-    command.env("UNDERSTUDY", program()?).env("UNDERSTUDY_PASSWORD", WARM_PASSWORD);
+    command.env("UNDERSTUDY", program::understudy()?).env("UNDERSTUDY_PASSWORD", WARM_PASSWORD);
     Ok(command)
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::plot::{self, COLOURS, Line, number};
+use super::plot::{self, COLOURS, Line};
 use super::result::{Case, Report};
 use super::way::{COLD, CONTROL, named};
-use crate::report::escape;
+use report::words::{escape, number};
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
@@ -13,7 +13,7 @@ pub fn page(report: &Report) -> String {
     out += "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
             <title>Understudy: a standby kept warm, measured</title><style>";
-    out += include_str!("../report/style.css");
+    out += report::STYLE;
     out += include_str!("page.css");
     out += "</style></head><body><main>";
     head(&mut out, report);

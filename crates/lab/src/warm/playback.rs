@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::failover::understudy::program;
+use crate::program;
 use crate::stage::process::{Owned, ProcessParent};
 
 /// The account of the replay: it may only read.
@@ -50,7 +50,7 @@ pub struct Playing {
 impl Playback<'_> {
     /// Starts it; its output goes to `said`.
     pub fn start(&self, process_parent: &ProcessParent, said: PathBuf) -> anyhow::Result<Playing> {
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(program::understudy()?);
         command.arg("replay").arg(self.log).args(["--host", &self.host, "--port", &self.port.to_string()]);
         // The log also contains the lab's own statements on the active node (user root).
         command.args(["--user", WARM_USER, "--skip-user", "root"]).env("UNDERSTUDY_PASSWORD", WARM_PASSWORD);

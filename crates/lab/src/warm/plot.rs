@@ -5,8 +5,10 @@
 
 use std::fmt::Write;
 
+use report::plot::axis_top;
+use report::words::{escape, number};
+
 use super::result::{Case, Sample};
-use crate::report::{axis_top, escape};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 74.0;
@@ -163,19 +165,6 @@ fn names(out: &mut String, lines: &[Line], panel: &Panel) {
     }
 }
 
-/// A number with thousands separators.
-pub fn number(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,10 +205,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn numbers_are_read_easily() {
-        assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(number), ["0", "999", "1,000", "1,234,567"]);
     }
 }

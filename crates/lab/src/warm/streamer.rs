@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::ground::Ground;
 use crate::failover::http;
-use crate::failover::understudy::program;
+use crate::program;
 use crate::stage::process::{Identity, Owned, ProcessParent};
 
 /// Time limit until it responds.
@@ -30,7 +30,7 @@ impl Streamer {
             let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
             listener.local_addr()?.to_string()
         };
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(program::understudy()?);
         command.args(["slowlog", "serve", "--listen", &address, "--file"]).arg(ground.slow_log()?);
         let log = ground.stage.directory().join("slowlog-serve.log");
         let streamer = Self { owned: process_parent.spawn(&command, Some(&log))?, address };

@@ -6,8 +6,8 @@ use clap::Args;
 use link::{Endpoint, Login};
 
 use super::check::database::{Database, system_user};
-use crate::exit::Failure;
 use crate::mycnf::Options;
+use cli::exit::Failure;
 
 /// The password, before that of an option file.
 const PASSWORD_ENV: &str = "UNDERSTUDY_PASSWORD";

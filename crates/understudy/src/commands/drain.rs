@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::budget::Budget;
 use crate::client::{Server, body};
-use crate::exit::CommandResult;
+use cli::exit::CommandResult;
 
 /// Its sessions move at their next boundary; when it is the writer, the writer moves first.
 #[derive(Args)]

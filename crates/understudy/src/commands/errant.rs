@@ -13,9 +13,9 @@ use crate::errant::ask;
 use crate::errant::gather::{self, Found};
 use crate::errant::work::{self, Work};
 use crate::errant::{export, page, undo};
-use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Node, Settings, table as t};
-use crate::table::span;
+use cli::exit::{CommandResult, Failure};
+use report::table::span;
 
 /// After a flashback the server is to follow the primary by itself within this.
 const FOLLOW_TIME_MAX: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ impl Errant {
 
     /// Does it.
     pub fn run(self) -> CommandResult {
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         runtime.block_on(async {
             match self {
                 Self::List(list) => list.run().await,

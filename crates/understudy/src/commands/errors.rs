@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use crate::table::{Lean, Table};
+use report::table::{Lean, Table};
 
 /// Each error the proxy itself makes: number, SQLSTATE, name, and whether the connection ends with it.
 #[derive(Args)]

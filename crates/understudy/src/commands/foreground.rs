@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// The signals that mean the end.
 pub struct Signals {

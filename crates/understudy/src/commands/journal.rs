@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::Server;
-use crate::exit::CommandResult;
-use crate::table::moment;
+use cli::exit::CommandResult;
+use report::table::moment;
 
 /// The decisions, oldest first, each as one sentence with its reason. Times are UTC.
 #[derive(Args)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::Server;
 use crate::commands::drain::node_path;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// 0 drains the node; "none" lifts the limit.
 #[derive(Args)]

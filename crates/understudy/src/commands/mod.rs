@@ -9,6 +9,7 @@ mod errant;
 mod errors;
 pub mod foreground;
 mod journal;
+pub mod lab;
 mod limit;
 mod pool;
 mod preflight;
@@ -28,8 +29,8 @@ mod warmth;
 use clap::Subcommand;
 
 use crate::doctor;
-use crate::exit::{CommandResult, Failure};
 use crate::top;
+use cli::exit::CommandResult;
 
 /// What the program can be asked to do.
 #[derive(Subcommand)]
@@ -84,15 +85,13 @@ pub enum Command {
     #[command(subcommand)]
     Recovery(recovery::Recovery),
     /// Start real clusters on this machine, load them, break them, measure
-    #[command(subcommand)]
-    Lab(lab::command::Lab),
+    Lab(lab::Lab),
 }
 
 impl Command {
     /// Whether it only prints, and may end in the middle when nobody reads on (`understudy status | head -n 1`). What keeps sockets or
     /// clusters must not end that way.
     fn only_prints(&self) -> bool {
-        use lab::command::Lab;
         match self {
             Self::Serve(_)
             | Self::Check(_)
@@ -103,11 +102,11 @@ impl Command {
             // It gives the terminal back first.
             | Self::Top(_)
             | Self::Capacity(_)
-            | Self::Warmth(_) => false,
+            | Self::Warmth(_)
+            | Self::Lab(_) => false,
             // In the middle of a change nothing must end it.
             Self::Pool(pool) => pool.only_prints(),
             Self::Errant(errant) => errant.only_prints(),
-            Self::Lab(command) => matches!(command, Lab::Status(_) | Lab::Trace(_)),
             _ => true,
         }
     }
@@ -141,9 +140,6 @@ pub fn run(command: Command) -> CommandResult {
         Command::Pool(pool) => pool.run(),
         Command::Warmth(warmth) => warmth.run(),
         Command::Recovery(recovery) => recovery.run(),
-        Command::Lab(lab) => {
-            let runtime = crate::runtime::start()?;
-            runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))
-        }
+        Command::Lab(lab) => lab.run(),
     }
 }

@@ -15,9 +15,9 @@ use warmup::source;
 
 use super::account::Account;
 use super::foreground::Signals;
-use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
-use crate::table::{Lean, Table};
+use cli::exit::{CommandResult, Failure};
+use report::table::{Lean, Table};
 
 /// A signal ended it.
 const INTERRUPTED: u8 = 130;
@@ -96,7 +96,7 @@ impl Pool {
 
     /// Does it.
     pub fn run(self) -> CommandResult {
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         runtime.block_on(async {
             match self {
                 Self::Show(show) => show.run().await,

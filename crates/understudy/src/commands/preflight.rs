@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::client::Server;
 use crate::commands::drain::escaped;
-use crate::exit::{CommandResult, Failure};
-use crate::table::{Lean, Table};
+use cli::exit::{CommandResult, Failure};
+use report::table::{Lean, Table};
 
 /// Characters of a line of what was found, and of what to do.
 const WIDTHS: [usize; 2] = [72, 56];
@@ -24,7 +24,7 @@ pub fn run(server: &Server, to: Option<&str>, budget_ms: Option<u64>, json: Opti
     match json {
         Some(file) if file == Path::new("-") => println!("{:#}", answer.data),
         Some(file) => {
-            lab::command::output::write_json(file, &answer.data).map_err(|e| Failure::failed(&e))?;
+            report::file::write_json(file, &answer.data).map_err(|e| Failure::failed(&e))?;
             print!("{}", screen(&answer.data));
         }
         None => print!("{}", screen(&answer.data)),

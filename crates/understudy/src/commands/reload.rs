@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::client::Server;
-use crate::exit::CommandResult;
+use cli::exit::CommandResult;
 
 /// The answer may have to wait for a switchover that runs.
 const WAIT: Duration = Duration::from_secs(30);

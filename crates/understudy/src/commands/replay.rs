@@ -20,7 +20,7 @@ use super::account::Account;
 use super::foreground::Signals;
 use super::streamer::StreamAccess;
 use crate::duration::{milliseconds, seconds};
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -149,7 +149,7 @@ pub struct Played {
 
 /// Replays `source` on `target` until it ends or a signal comes.
 pub fn play(source: Source, target: Target, settings: Settings, may_write: bool) -> Result<Played, Failure> {
-    crate::runtime::run(async {
+    cli::runtime::run(async {
         let mut signals = Signals::new()?;
         // A source that is quiet may take for ever: a signal ends the wait, too.
         let reader = tokio::select! {

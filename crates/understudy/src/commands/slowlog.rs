@@ -16,7 +16,7 @@ use web::key::ApiKey;
 
 use super::account::Account;
 use super::foreground::{self, Signals};
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// Readers that are left when the program ends have so long to take what is on its way.
 const GRACE: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) 
     if let Some(sentence) = warmup::input::unusable_log(&settings.log) {
         return Err(Failure::usage(sentence));
     }
-    crate::runtime::start()?.block_on(async {
+    cli::runtime::start()?.block_on(async {
         let mut signals = Signals::of_service()?;
         let mut router = stream::router(settings).map_err(|e| Failure::Failed(e.to_string()))?;
         if let Some(server) = door.pool {

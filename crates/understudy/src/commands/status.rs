@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::client::{Client, Server};
 use crate::commands::journal;
-use crate::exit::{CommandResult, Failure};
-use crate::table::{Lean, Table, span};
 use crate::wiring::VIEW_AGE_MAX;
+use cli::exit::{CommandResult, Failure};
+use report::table::{Lean, Table, span};
 
 /// Between two states.
 const WATCH_EVERY: Duration = Duration::from_secs(1);

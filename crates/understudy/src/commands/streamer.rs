@@ -7,7 +7,7 @@ use tokio::io::AsyncRead;
 use warmup::access::Access;
 use warmup::source::{self, Sample};
 
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// What is shown to a streamer, and what it has to show.
 #[derive(Args)]

@@ -18,7 +18,7 @@ use super::account::Account;
 use super::foreground::Signals;
 use super::streamer::StreamAccess;
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -73,7 +73,7 @@ impl WarmthCommand {
         let (place, login) = self.account.login()?;
         let target = Arc::new(Target { place, login, session_init: Vec::new() });
         let is_json = self.json;
-        let warmth = crate::runtime::run(self.measure(target))?;
+        let warmth = cli::runtime::run(self.measure(target))?;
         if is_json {
             println!("{}", to_json(&warmth));
         } else {

@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use clap::Args;
 use topology::kind::Kind;
 
-use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings, table as t};
+use cli::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const EXIT: &str = "Exit codes: 0 nothing must be put right, though there may be advice; 1 a node cannot be asked, or something \
@@ -51,7 +51,7 @@ impl Doctor {
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let password = settings.password().map_err(Failure::usage)?;
         let files = self.files(&settings)?;
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         let account = settings.replication_account().map_err(Failure::usage)?;
         let report = match settings.kind {
             Kind::Replication => {

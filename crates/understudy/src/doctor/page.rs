@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::judge::{NodeReport, Report, Weight};
-use crate::table::{Lean, Table, wrap};
+use report::table::{Lean, Table, wrap};
 
 /// The greatest width of running text, in characters.
 const WIDTH: usize = 100;

@@ -8,13 +8,13 @@ mod masterha;
 mod mysql_slowlogd;
 mod percona_playback;
 mod pyclustercheck;
-mod sysbench;
 mod sysconfig;
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::commands::lab;
 use crate::myq;
 
 const MYQ_STATUS: &str = "myq_status";
@@ -29,7 +29,10 @@ pub fn run() -> Option<ExitCode> {
         "pyclustercheck" => Some(pyclustercheck::run()),
         "mysql_slowlogd" => Some(mysql_slowlogd::run()),
         "percona-playback" => Some(percona_playback::run()),
-        "sysbench" => Some(sysbench::run()),
+        "sysbench" => Some(match lab::start(name, arguments) {
+            Ok(code) => code,
+            Err(failure) => failure.tell(),
+        }),
         MYQ_STATUS => Some(myq::run(std::env::args_os())),
         _ => {
             if std::env::args_os().nth(1).is_some_and(|first| first == MYQ_STATUS) {

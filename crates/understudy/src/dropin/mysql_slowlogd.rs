@@ -17,7 +17,7 @@ use warmup::stream::Settings;
 
 use crate::commands::foreground;
 use crate::commands::slowlog::{self, Door};
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// A reader that is further behind than this, in bytes, continues at the end of the log.
 const BEHIND_BYTES_MAX: u64 = 1 << 30;

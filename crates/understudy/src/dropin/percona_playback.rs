@@ -14,8 +14,8 @@ use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings, Speed};
 
 use crate::commands::replay::{self, Source};
-use crate::exit::{CommandResult, Failure};
-use crate::runtime;
+use cli::exit::{CommandResult, Failure};
+use cli::runtime;
 
 /// The original's exit code for unknown options.
 const WRONG_OPTION: u8 = 255;

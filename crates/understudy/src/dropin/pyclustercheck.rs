@@ -16,8 +16,8 @@ use crate::commands::check::database::{Database, system_user};
 use crate::commands::check::disabled_file;
 use crate::commands::check::sockets::Sockets;
 use crate::commands::check::watch::Watch;
-use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
+use cli::exit::{CommandResult, Failure};
 
 /// The default option file.
 const CONF: &str = "~/.my.cnf";

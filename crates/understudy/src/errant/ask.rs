@@ -10,8 +10,8 @@ use protocol::gtid::mariadb::{Position, State};
 use topology::flavor::Flavor;
 use topology::replication::{Channel, channel};
 
-use crate::exit::Failure;
 use crate::settings::{Node, Settings};
+use cli::exit::Failure;
 
 /// The least time limit of connecting; otherwise as long as the manager waits for a silent node.
 const CONNECT_TIME_MIN: Duration = Duration::from_secs(1);

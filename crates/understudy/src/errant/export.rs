@@ -6,7 +6,7 @@ use super::file::Transaction;
 use super::gather::Found;
 use super::tool::{parts, sql};
 use super::work::Work;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// Lines that set a transaction's original GTID. On another server it must get a new one: gtid_strict_mode refuses the old one.
 const GTID_LINES: [&[u8]; 3] = [

@@ -7,7 +7,7 @@ use super::ask::{Server, Standing};
 use super::judge::{self, Errant};
 use super::work::Work;
 use super::{file, tool};
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// The result of a search.
 pub struct Found {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::file::{Transaction, short};
 use super::gather::Found;
-use crate::table::{Lean, Table, moment};
+use report::table::{Lean, Table, moment};
 
 /// The greatest number of characters of the statements in the table.
 const WHAT_MAX: usize = 100;

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::file::Transaction;
 use super::work::Work;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// The program.
 const PROGRAM: &str = "mariadb-binlog";

@@ -18,8 +18,8 @@ use super::file::Transaction;
 use super::gather::Found;
 use super::tool::sql;
 use super::work::Work;
-use crate::exit::Failure;
-use crate::table::wrap;
+use cli::exit::Failure;
+use report::table::wrap;
 
 /// The limit of what is undone, in bytes: all of it is in memory, and in one transaction.
 const BYTES_MAX: u64 = 256 << 20;

@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::exit::Failure;
-use crate::table::moment;
+use cli::exit::Failure;
+use report::table::moment;
 
 /// See the head of this file.
 pub struct Work {

@@ -63,7 +63,7 @@ fn limited<T>(
     within: Duration,
     run: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {
-    let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+    let runtime = cli::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
     let ended = runtime.block_on(async { tokio::time::timeout(within, run).await });
     ended.unwrap_or_else(|_| Err(format!("{script} did not end within {} s", within.as_secs())))
 }

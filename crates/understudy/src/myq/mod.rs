@@ -28,8 +28,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::columns::{Lines, Names, Status, View};
 use self::recorded::{Next, Recorded};
 use crate::commands::check::database::{Database, system_user};
-use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
+use cli::exit::{CommandResult, Failure};
 
 const STATUS: &str = "SHOW GLOBAL STATUS";
 const VARIABLES: &str =
@@ -131,7 +131,7 @@ impl MyqStatus {
         let database = Database::of(said.or(Options::standard(None).map_err(Failure::usage)?), system_user);
         let place = database.shown();
         let every = Duration::from_secs(u64::from(self.seconds));
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         runtime.block_on(async {
             let message = |e: LinkError| match e {
                 LinkError::Rejected { errno, message, .. } => {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::table::{Applies, Default, Row, TABLE, ValueKind};
-use crate::table::wrap;
+use report::table::wrap;
 
 /// docs/settings.md.
 pub fn markdown() -> String {

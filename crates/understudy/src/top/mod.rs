@@ -32,7 +32,7 @@ use self::record::{Recorder, Recording, moment_ms};
 use self::update::{Effect, Message, update};
 use crate::client::{Client, Server};
 use crate::commands::drain::node_path;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// The pause between two requests for the status.
 const EVERY: Duration = Duration::from_secs(1);
@@ -112,7 +112,7 @@ impl Top {
                 Source::Live { orders, recorder, newest }
             }
         };
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         heed_signals(&runtime, &send)?;
         // Created before the terminal is taken over, so that a failure halfway is undone, too.
         let restored = Restored;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use infile::Lines;
 use serde_json::Value;
 
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// The limit of a state's size; one of a large cluster has some tens of kilobytes.
 const STATE_BYTES_MAX: usize = 16 << 20;

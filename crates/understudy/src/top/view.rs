@@ -21,7 +21,7 @@ use super::record::moment_ms;
 use crate::commands::status::{
     behind, figure, is_lost, last_answered, list, number, replicates, role, state, text,
 };
-use crate::table::{moment, span, wrap};
+use report::table::{moment, span, wrap};
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);

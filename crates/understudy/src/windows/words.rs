@@ -7,7 +7,7 @@ use measure::recovery::{self, Forecast, Reason};
 
 use super::keeps::Keeps;
 use super::{Outlook, Summary, Way};
-use crate::table::span;
+use report::table::span;
 
 /// The window at the busiest minute's rate is mentioned if it is shorter than this fraction of the window at the present rate.
 const NOTABLY_SHORTER: f64 = 0.8;

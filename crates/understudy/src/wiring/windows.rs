@@ -33,10 +33,10 @@ use topology::status::Status;
 use topology::view::{ClusterView, Level, NodeState, NodeView};
 
 use self::seen::{At, Counted, Node, gtids, history, is_fresh, writeset_bytes};
-use crate::table::span;
 use crate::windows::keeps::{self, Keeps};
 use crate::windows::remembered::{self, Remembered};
 use crate::windows::{Outlook, Summary, sentence, size, warning};
+use report::table::span;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

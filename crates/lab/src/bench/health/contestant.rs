@@ -190,9 +190,9 @@ fn found(program: &str) -> anyhow::Result<String> {
     Ok(peer::find(program)?.to_string_lossy().into_owned())
 }
 
-/// The path of this executable: the measured program is the one that a user starts.
+/// The path of Understudy: the measured program is the one that a user starts.
 pub fn program() -> anyhow::Result<String> {
-    let path = std::env::current_exe().context("cannot find this program's own file")?;
+    let path = crate::program::understudy()?;
     path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
 }
 

@@ -8,7 +8,7 @@ use super::contestant::Who;
 use super::plot::{self, Line};
 use super::table::{number, time};
 use super::{Judgement, Loaded, Measured, Report, table};
-use crate::report::escape;
+use report::words::escape;
 
 fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
@@ -21,7 +21,7 @@ pub fn page(report: &Report) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Understudy: the health endpoint, measured</title><style>",
     );
-    out += include_str!("../../report/style.css");
+    out += report::STYLE;
     out += include_str!("plot.css");
     out += "</style></head><body><main><h1>May this node take traffic: how fast, and how steadily, the answer comes</h1>";
     put(

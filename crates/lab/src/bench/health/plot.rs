@@ -10,7 +10,8 @@ use std::fmt::Write;
 use hdrhistogram::Histogram;
 
 use super::record::{GRID_COLUMNS, GRID_DECADES, Interval, Record, grid_rows};
-use crate::report::{axis_top, escape};
+use report::plot::axis_top;
+use report::words::escape;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 250.0;
@@ -46,8 +47,7 @@ impl Line<'_> {
 
 /// A plot as a standalone file, with the page's style sheet.
 pub fn alone(svg: &str) -> String {
-    let style =
-        concat!("<style>", include_str!("../../report/style.css"), include_str!("plot.css"), "</style>");
+    let style = format!("<style>{}{}</style>", report::STYLE, include_str!("plot.css"));
     let body =
         svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" width=\"960\" ", 1);
     // The style rules apply to elements inside .plot; here that is the picture itself.

@@ -12,7 +12,7 @@ use super::asker::Asker;
 use super::servers::{ANSWER_MAX, Site};
 use super::sql;
 use crate::doctor::options::Options;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// Programs that make backups, as they name themselves when they connect.
 const BACKUP_PROGRAMS: &[&str] =

@@ -28,10 +28,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lab::command::output::{write_json, write_text};
 use measure::capacity::precheck::{Condition, refusals};
 use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedure};
 use measure::capacity::reading::ClusterKind;
+use report::file::{write_json, write_text};
 
 use self::asker::Asker;
 use self::before::Found;
@@ -43,7 +43,7 @@ use super::account::Account;
 use super::foreground::Signals;
 use crate::client::Server;
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// A signal ended it.
 const INTERRUPTED: u8 = 130;
@@ -125,7 +125,7 @@ impl Capacity {
         if self.put_back_when_gone {
             return traffic::succeed(&self.server.client()?, &self.node);
         }
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         let outcome = runtime.block_on(self.measure());
         // A request that was given up may still wait for its answer; nobody waits for that.
         runtime.shutdown_background();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::plot::thousands;
 use super::servers::Site;
-use crate::table::span;
+use report::table::span;
 
 /// Below this share of the catching up, its end is known well enough.
 const RESOLUTION_MAX: f64 = 0.05;

@@ -18,7 +18,7 @@ use super::asker::Asker;
 use super::servers::Site;
 use super::sql;
 use crate::commands::foreground::Signals;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// Between two looks: a short queue is empty again after some of them.
 const PACE: Duration = Duration::from_millis(5);

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use lab::report::{axis_top, escape};
 use measure::capacity::reading::Reading;
 use measure::capacity::result::{Record, rates};
+use report::plot::axis_top;
+use report::words::escape;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 84.0;
@@ -160,7 +161,7 @@ fn seconds(out: &mut String, panel: &Panel) {
 
 /// A whole figure with commas between thousands.
 pub fn thousands(value: f64) -> String {
-    lab::warm::plot::number(value)
+    report::words::number(value)
 }
 
 #[cfg(test)]

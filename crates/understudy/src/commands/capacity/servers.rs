@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::sql;
 use crate::client::Client;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// Connecting may take so long.
 pub const CONNECT_MAX: Duration = Duration::from_secs(3);

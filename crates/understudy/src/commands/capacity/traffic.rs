@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::commands::drain::node_path;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// The hidden option of the process that stays behind.
 pub const SUCCESSOR_FLAG: &str = "--put-back-when-gone";

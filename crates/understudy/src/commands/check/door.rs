@@ -11,9 +11,9 @@ use health::answer::{Answer, AnswerKind};
 use toml::de::DeTable;
 use topology::health::{Question, Rules};
 
-use crate::exit::Failure;
 use crate::local::{self, Target};
 use crate::settings;
+use cli::exit::Failure;
 
 /// It answers from memory; one that takes longer hangs. keepalived asks each second.
 const TIME_MAX: Duration = Duration::from_millis(500);

@@ -19,9 +19,9 @@ use topology::health::{Question, Rules};
 
 use super::account::password;
 use crate::duration::milliseconds;
-use crate::exit::{CommandResult, Failure};
 use crate::exposed;
 use crate::mycnf::Options;
+use cli::exit::{CommandResult, Failure};
 use database::Database;
 use once::Once;
 use sockets::Sockets;

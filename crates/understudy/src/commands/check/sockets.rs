@@ -7,7 +7,7 @@ use listen::ListenError;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// What a passed socket is called (`FileDescriptorName=`) when it is for HAProxy's agent check.
 const AGENT: &str = "agent";

@@ -23,8 +23,8 @@ use topology::health::{Question, Rules};
 use super::database::Database;
 use super::sockets::Sockets;
 use crate::commands::foreground::{Heard, Signals, log};
-use crate::exit::{CommandResult, Failure};
 use crate::{descriptors, local, notify};
+use cli::exit::{CommandResult, Failure};
 
 /// What is watched, and how it is told.
 pub struct Watch {

@@ -8,7 +8,7 @@ mod position;
 
 use clap::Subcommand;
 
-use crate::exit::CommandResult;
+use cli::exit::CommandResult;
 
 /// How nodes come back.
 #[derive(Subcommand)]

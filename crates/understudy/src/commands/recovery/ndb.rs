@@ -20,7 +20,7 @@ use ndb::restart_info::{Row, Table};
 use ndb::{ClusterLog, Moment, NodeLog, OwnStart, Window, Wrong};
 
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// Read at once.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -26,7 +26,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use topology::galera::position::{self, Left};
 
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// Files that a running server holds a lock on, or has open.
 const HELD: [&str; 4] = ["ibdata1", "aria_log_control", "grastate.dat", "galera.cache"];
@@ -83,7 +83,7 @@ impl Means {
 impl Where {
     /// Looks, and prints.
     pub fn run(self) -> CommandResult {
-        let left = crate::runtime::run(async {
+        let left = cli::runtime::run(async {
             inspect(&self.datadir, &self.means).await.map_err(|why| Failure::Failed(why.to_string()))
         })?;
         let taken = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -13,8 +13,8 @@ use super::{first_start, ports, servers, warm, warnings};
 use crate::doctor::judge::two_clusters;
 use crate::doctor::proof;
 use crate::doctor::read::{self, MissingPrivilege};
-use crate::exit::CommandResult;
 use crate::settings::{Settings, table as t};
+use cli::exit::CommandResult;
 
 /// What came of one thing.
 #[derive(Clone, Copy, Serialize)]
@@ -125,8 +125,8 @@ fn files(settings: &Settings, tried: &mut Tried) {
     }
 }
 
-fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
-    let runtime = crate::runtime::start()?;
+fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
+    let runtime = cli::runtime::start()?;
     // Before the nodes are asked, which may have gone on since it was written.
     let known = manager::remembered(&settings.store());
     let facts = runtime.block_on(read::all(settings, password));
@@ -177,12 +177,12 @@ fn servers(
     password: &str,
     account: Option<&manager::Account>,
     tried: &mut Tried,
-) -> Result<(), crate::exit::Failure> {
+) -> Result<(), cli::exit::Failure> {
     if let Some(few) = warnings::few_members(settings, None) {
         tried.warning(&few);
     }
     let marks = manager::Marks::read(&settings.store());
-    let all = crate::runtime::start()?.block_on(servers::all(settings, password, account, &marks));
+    let all = cli::runtime::start()?.block_on(servers::all(settings, password, account, &marks));
     let without_primary = account.and_then(|_| servers::without_primary(settings, &marks, &all));
     for (node, server) in settings.nodes.iter().zip(all) {
         let place =
@@ -207,7 +207,7 @@ fn servers(
 }
 
 /// What `[warm]` names: the account on each node, and each node's stream.
-fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
+fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
     let password = match settings.warm_password() {
         Ok(Some(password)) => password,
         Ok(None) => return Ok(()),
@@ -225,7 +225,7 @@ fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), crate::exit::F
         }
     };
     tried.ok("the password of the account that warms standbys can be read");
-    let all = crate::runtime::start()?.block_on(warm::all(settings, warm, &password, &access));
+    let all = cli::runtime::start()?.block_on(warm::all(settings, warm, &password, &access));
     for (node, found) in settings.nodes.iter().zip(all) {
         let place = format!("{}:{}: node {}", settings.file.display(), node.line, node.name);
         for found in found {

@@ -17,11 +17,11 @@ use tokio::sync::mpsc::Receiver;
 use topology::action::Level;
 
 use crate::commands::foreground::{Heard, Signals, log_at};
-use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 use crate::wiring::warm::Secrets;
 use crate::wiring::{self, Passwords, ReloadRequest, Services};
 use crate::{descriptors, notify};
+use cli::exit::{CommandResult, Failure};
 
 /// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, else log.level). SIGTERM or SIGINT ends it in good order: no new clients,
 /// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short. SIGHUP reads the configuration again.

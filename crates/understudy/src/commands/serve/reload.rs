@@ -6,11 +6,11 @@ use topology::order::OrderRefused;
 use super::{first_start, passwords};
 use crate::commands::foreground::set_level;
 use crate::descriptors;
-use crate::exit::Failure;
 use crate::settings::difference::{Change, changes};
 use crate::settings::table::Applies;
 use crate::settings::{Settings, table as t};
 use crate::wiring::{NotApplied, ReloadReply, Services};
+use cli::exit::Failure;
 
 /// Reads the file of the settings in force again, and what it names. Waits for less when `ended` returns.
 pub fn reload(services: &mut Services, ended: impl Future<Output = ()>) -> ReloadReply {

@@ -10,7 +10,7 @@ use warmup::rotate::{self, RotateError, Rotated, Settings};
 
 use super::super::account::Account;
 use crate::duration::{milliseconds, seconds};
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -52,7 +52,7 @@ impl Rotate {
             wait_max: Duration::from_secs(self.wait_s),
         };
         let server = Server { place, login };
-        let rotated = crate::runtime::start()?.block_on(rotate::rotate(&server, &settings));
+        let rotated = cli::runtime::start()?.block_on(rotate::rotate(&server, &settings));
         let rotated = rotated.map_err(|error| match error {
             RotateError::Log(_) | RotateError::Another { .. } => Failure::usage(error),
             _ => Failure::Failed(error.to_string()),

@@ -25,7 +25,7 @@ use clap::{Args, ValueEnum};
 use self::values::{advert_interval_ms, command, interface, peer, plain_path, word};
 use super::address::Address;
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// What the address stands for
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::address::Address;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// An address that is here.
 #[derive(Clone, Debug, PartialEq, Eq)]

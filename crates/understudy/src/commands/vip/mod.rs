@@ -21,7 +21,7 @@ mod status;
 
 use clap::Subcommand;
 
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// Where states lie unless somebody says otherwise; root's own. (/run/understudy is the services': systemd gives all in it to their
 /// user.) /run is emptied by a restart of the machine, and so is the state then.

@@ -18,8 +18,8 @@ use clap::Args;
 use rustix::fs::OFlags;
 
 use super::STATE_FILE;
-use crate::exit::{CommandResult, Failure};
-use crate::table::moment;
+use cli::exit::{CommandResult, Failure};
+use report::table::moment;
 
 /// Records a change of state; keepalived runs this
 #[derive(Args)]

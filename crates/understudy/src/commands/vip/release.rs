@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::keepalived::Keepalived;
 use super::{CONF_FILE, PID_FILE, held, read_conf};
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// How long a keepalived that is in no pid file may take to be gone: one that lost its main process is just ending, and gives the
 /// address up itself.

@@ -18,8 +18,8 @@ use serde::Serialize;
 use super::conf_file::{self, ConfFile, Script};
 use super::keepalived::Keepalived;
 use super::{CONF_FILE, PID_FILE, STATE_FILE, held, read_conf};
-use crate::exit::{CommandResult, Failure};
-use crate::table::{moment, span};
+use cli::exit::{CommandResult, Failure};
+use report::table::{moment, span};
 
 /// A state is one short word.
 const WORD_BYTES_MAX: usize = 16;
@@ -141,7 +141,7 @@ impl Status {
                     .map(|decides| (script, decides))
             })
             .collect();
-        let checks = crate::runtime::start()?.block_on(async {
+        let checks = cli::runtime::start()?.block_on(async {
             let mut checks = Vec::new();
             for (script, decides) in wanted {
                 checks.push(check(script, decides).await);

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use warmup::warmer::Roles;
 
 use super::{LOOK_EVERY, tell};
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// A node that takes longer to answer is not known.
 const ANSWER_MAX: Duration = Duration::from_millis(500);

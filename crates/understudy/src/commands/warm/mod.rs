@@ -22,7 +22,7 @@ use super::foreground::{self, Signals};
 use super::streamer::StreamAccess;
 use crate::client::Server;
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
+use cli::exit::{CommandResult, Failure};
 
 /// Between two looks at who is what.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -115,7 +115,7 @@ impl Warm {
                 }
             }),
         };
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         let roles = match &self.application_user {
             None => served::follow(self.server.client()?, &runtime)?,
             Some(user) if *user == self.user => {

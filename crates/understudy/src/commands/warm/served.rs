@@ -11,7 +11,7 @@ use warmup::warmer::Roles;
 
 use super::{LOOK_EVERY, tell};
 use crate::client::Client;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// Who does not answer within this is not asked: the roles may be others by now, and a replay must not reach a new active node.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
@@ -117,7 +117,7 @@ mod tests {
         let said =
             command.get_matches_from(["warm", "--api", &url, "--key-file", key.path().to_str().unwrap()]);
         let client = Server::from_arg_matches(&said).unwrap().client().unwrap();
-        let runtime = crate::runtime::start().unwrap();
+        let runtime = cli::runtime::start().unwrap();
         let mut roles = follow(client, &runtime).unwrap();
         assert!(roles.borrow_and_update().active.is_ok());
         let begin = Instant::now();

@@ -172,7 +172,7 @@ fn the_return(nodes: &[NodeFacts]) -> Cell {
         match size.zip(rate.filter(|rate| *rate >= 1.0)).and_then(|(size, rate)| window(size, rate)) {
             Some(window) => format!(
                 "by the missing writesets (IST) when it was away for less than {}, else by a full copy (SST)",
-                crate::table::span(window.as_millis() as u64)
+                report::table::span(window.as_millis() as u64)
             ),
             None => "by the missing writesets (IST): hardly anything is written".into(),
         };

@@ -208,7 +208,7 @@ fn gcache(nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
         findings.push(Finding {
             weight: Weight::Advice,
             nodes: vec![name.to_owned()],
-            what: format!("gcache.size = {} covers {} of writes", mib(size), crate::table::span(window.as_millis() as u64)),
+            what: format!("gcache.size = {} covers {} of writes", mib(size), report::table::span(window.as_millis() as u64)),
             because: format!(
                 "a node that was away longer than that needs a full copy (SST) instead of the missing writesets (IST); computed from {} a second, this node's average since its start",
                 kib(rate)

@@ -160,7 +160,7 @@ struct Ended {
 
 impl Ended {
     fn listen() -> Result<Self, String> {
-        let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+        let runtime = cli::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
         let signalled = Arc::new(AtomicBool::new(false));
         let inside = runtime.enter();
         for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {

@@ -74,7 +74,7 @@ impl Own {
         if let Purpose::Replace(lost) = purpose {
             manager::begin_after(&given.store, lost).map_err(|e| e.to_string())?;
         }
-        let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+        let runtime = cli::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
         let handles = manager::start(given).map_err(|e| e.to_string())?;
         runtime.spawn(stand_in(handles.routes.clone(), handles.facts.clone()));
         let names = settings.nodes.iter().map(|node| node.name.clone()).collect();

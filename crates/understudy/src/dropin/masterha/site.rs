@@ -20,9 +20,9 @@ use super::options::Options;
 use super::own::{Own, Purpose};
 use crate::client::{self, Client, body};
 use crate::commands::drain::escaped;
-use crate::exit::Failure;
 use crate::mha::conf::{Conf, Server};
 use crate::settings::{self, Settings};
+use cli::exit::Failure;
 
 /// The interval of reading the status of a running server, whose API does not report changes by itself.
 const LOOK: Duration = Duration::from_millis(50);
@@ -302,7 +302,7 @@ fn account(server: &Server) -> Login {
 /// # Errors
 /// A server refuses it. One that does not answer is no error here.
 pub fn log_in<'a>(conf: &Conf, servers: impl Iterator<Item = &'a Server>) -> Result<(), String> {
-    let runtime = crate::runtime::start().map_err(message)?;
+    let runtime = cli::runtime::start().map_err(message)?;
     let mut tasks = JoinSet::new();
     for server in servers {
         let (address, login, shown) = (server.address(), account(server), server.shown());
@@ -338,7 +338,7 @@ pub fn log_in<'a>(conf: &Conf, servers: impl Iterator<Item = &'a Server>) -> Res
 /// Runs one query on a server with MHA's account; returns the first column of each row.
 pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
     let login = account(server);
-    let runtime = crate::runtime::start().map_err(message)?;
+    let runtime = cli::runtime::start().map_err(message)?;
     runtime.block_on(async {
         let mut link = Link::connect(&server.address(), &login, DEADLINE).await.map_err(|e| e.to_string())?;
         let rows = link.query(sql, DEADLINE).await.map_err(|e| e.to_string())?;

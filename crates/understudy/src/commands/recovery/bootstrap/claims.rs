@@ -8,9 +8,9 @@ use clap::Args;
 use topology::galera::bootstrap::{Candidate, Disk, Refusal, Way, Word};
 use topology::galera::position::{self, Left, Position};
 
-use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::table::span;
+use cli::exit::Failure;
+use report::table::span;
 
 /// Whoever looks on a host and decides on another needs some minutes.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(600);

@@ -25,8 +25,8 @@ use topology::kind::Kind;
 use self::claims::{OperatorClaims, Options};
 use self::page::Page;
 use super::position::{self, Means, Unknown};
-use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
+use cli::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -68,7 +68,7 @@ impl Bootstrap {
         }
         let told = self.told.read(&settings)?;
         let password = settings.password().map_err(Failure::usage)?;
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         runtime.block_on(self.work(&settings, &told, &password))
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use topology::flavor::Flavor;
 use topology::galera::bootstrap::{Candidate, Decision, Disk, Refusal, Way, Word};
 
-use crate::table::{Lean, Table};
+use report::table::{Lean, Table};
 
 /// Of the longest column.
 const WIDTH_MAX: usize = 80;

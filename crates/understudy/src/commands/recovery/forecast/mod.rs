@@ -22,9 +22,9 @@ use crate::client::Server;
 use crate::commands::status::list;
 use crate::doctor::asked::{NodeFacts, answered};
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 use crate::windows::{Cluster, Kept, Known, Outlook, Summary, notes};
+use cli::exit::{CommandResult, Failure};
 
 /// For how long the rate of writes is measured, when nothing else is said; seconds.
 const WINDOW_S: u64 = 5;
@@ -112,7 +112,7 @@ impl Forecast {
     fn ask(&self, settings: &Settings, positions: &BTreeMap<String, At>) -> Result<Cluster, Failure> {
         let password = settings.password().map_err(Failure::usage)?;
         let window = Duration::from_secs(self.window_s.unwrap_or(WINDOW_S));
-        let nodes = crate::runtime::start()?.block_on(read::all(settings, &password, window));
+        let nodes = cli::runtime::start()?.block_on(read::all(settings, &password, window));
         let writes = WriteRate::highest(answered(&nodes).map(|(_, said)| said.writes));
         // The largest figure: a server that was just started does not know all of its tablespaces.
         let data_bytes = answered(&nodes).filter_map(|(_, said)| said.keeps.data_bytes).max();

@@ -7,8 +7,8 @@ use measure::recovery::replication::binlog_bytes_for;
 use serde_json::{Value, json};
 use topology::kind::Kind;
 
-use crate::table::{Lean, Table, span};
 use crate::windows::{Outlook, Summary, sentence, size};
+use report::table::{Lean, Table, span};
 
 /// All that is shown.
 pub(super) struct Page {

@@ -13,8 +13,8 @@ use super::tail::Tail;
 use super::{Measure, watch};
 use crate::doctor::asked::answered;
 use crate::doctor::read::explain;
-use crate::exit::Failure;
 use crate::settings::Settings;
+use cli::exit::Failure;
 
 /// What was found before anything was done.
 pub(super) struct Found {

@@ -13,8 +13,8 @@ use super::Measure;
 use super::before::Found;
 use super::hands::{self, AtStop, Running, Saved};
 use super::watch::{Answer, Status, Watch};
-use crate::exit::Failure;
 use crate::settings::Settings;
+use cli::exit::Failure;
 
 /// So often it is told how far a restart has got.
 const TELL_EVERY: Duration = Duration::from_secs(10);

@@ -21,14 +21,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ::report::file::{write_json, write_text};
 use clap::Args;
-use lab::command::output::{write_json, write_text};
 
 use self::drive::End;
 use super::super::foreground::Signals;
 use crate::duration::seconds;
-use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
+use cli::exit::{CommandResult, Failure};
 
 /// A signal ended it.
 const INTERRUPTED: u8 = 130;
@@ -106,7 +106,7 @@ impl Measure {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let password = settings.password().map_err(Failure::usage)?;
-        crate::runtime::run(self.measure(settings, password))
+        cli::runtime::run(self.measure(settings, password))
     }
 
     async fn measure(self, settings: Settings, password: String) -> CommandResult {

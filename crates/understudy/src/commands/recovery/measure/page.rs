@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use lab::report::{axis_top, escape};
+use report::plot::axis_top;
+use report::words::escape;
 
 use super::drive::Measured;
 
@@ -71,7 +72,7 @@ impl Panel {
                     "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text x=\"{x}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                     WIDTH - RIGHT,
                     y + 4.0,
-                    lab::warm::plot::number(value)
+                    report::words::number(value)
                 ),
             );
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::before::Found;
 use super::drive::Measured;
-use crate::table::{Lean, Table, span};
+use report::table::{Lean, Table, span};
 
 fn ms(duration: std::time::Duration) -> u64 {
     duration.as_millis() as u64

@@ -8,8 +8,8 @@ use ndb::restart_info::{Row, TIMES};
 
 use crate::commands::account::password;
 use crate::commands::check::database::{Database, system_user};
-use crate::exit::Failure;
 use crate::mycnf::Options;
+use cli::exit::Failure;
 
 /// For connecting, and again for the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ pub(super) fn rows(dsn: &str, password_file: Option<&Path>) -> Result<Vec<Row>, 
     let database = Database::of(said.or(Options::standard(None).map_err(Failure::usage)?), system_user);
     let place = database.whereabouts.now().clone();
     let login = database.login;
-    crate::runtime::start()?.block_on(async {
+    cli::runtime::start()?.block_on(async {
         let mut link = Link::connect_to(&place, &login, ANSWER_MAX)
             .await
             .map_err(|e| Failure::Failed(format!("the server of --ndbinfo cannot be asked: {e}")))?;

@@ -7,7 +7,7 @@ use clap::Args;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 const PROGRAM: &str = "ndb_mgm";
 /// For one order; ndb_mgm itself tries for a long time to reach a management server that is not there.
@@ -87,7 +87,7 @@ impl Mgm {
         let Some(host) = &self.host else { return Ok(()) };
         let logging = LOGGING.iter().filter(|_| self.enable_logging);
         let orders: Vec<&Order> = logging.chain(self.dump_7099.then_some(&DUMP)).collect();
-        let runtime = crate::runtime::start()?;
+        let runtime = cli::runtime::start()?;
         for order in orders {
             eprintln!("{host}: {}. What it costs: {}", order.words, order.risk);
             let output = runtime.block_on(send(host, order.words))?;

@@ -8,7 +8,7 @@ use ndb::verdict::{self, PARTIAL_CHECKPOINTS, Source};
 use ndb::{OwnStart, seconds};
 
 use super::{Advice, Findings};
-use crate::table::{Lean, Table, span};
+use report::table::{Lean, Table, span};
 
 /// All of it. Writing to a String cannot fail.
 pub(super) fn text(found: &Findings) -> String {

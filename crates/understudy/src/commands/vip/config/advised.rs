@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::block::put_addresses;
 use super::{Config, Purpose};
 use crate::commands::vip::{STATE_DIRECTORY, STATE_FILE};
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 impl Config {
     /// The configuration that we advise.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Config;
 use super::values::plain_path;
 use crate::commands::vip::address::Address;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 impl Config {
     /// Those beside the one of the address.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Config;
 use super::block::put_addresses;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 impl Config {
     /// The seed's own, with only what keepalived needs today.

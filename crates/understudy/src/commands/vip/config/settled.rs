@@ -5,7 +5,7 @@ use std::path::Path;
 use super::values::{plain_path, twice, whole_path};
 use super::{Config, Purpose};
 use crate::commands::vip::address::Address;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// What keepalived's authentication has room for.
 const PASSWORD_BYTES_MAX: usize = 8;

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::values::whole_path;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// Where the packages of Debian and of Red Hat have it.
 const KEEPALIVED: &str = "/usr/sbin/keepalived";

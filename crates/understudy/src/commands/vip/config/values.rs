@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use crate::duration::milliseconds;
-use crate::exit::Failure;
+use cli::exit::Failure;
 
 /// The longest name of a device that the kernel takes.
 const INTERFACE_BYTES_MAX: usize = 15;

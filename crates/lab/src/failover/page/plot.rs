@@ -6,7 +6,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::escape;
+use report::words::escape;
+
 use crate::failover::result::{Repetition, Timeline};
 use crate::failover::watch::Word;
 use crate::figures::Bucket;

@@ -9,15 +9,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::output::print_line;
+use crate::ledger::Client;
+use crate::load::arrivals::Arrivals;
+use crate::load::session::{Protocol, Target};
+use crate::load::{ClientPlan, Load, LoadPlan, prepare};
 use clap::{Parser, ValueEnum};
-use lab::command::output::print_line;
-use lab::ledger::Client;
-use lab::load::arrivals::Arrivals;
-use lab::load::session::{Protocol, Target};
-use lab::load::{ClientPlan, Load, LoadPlan, prepare};
 
-use crate::exit::{CommandResult, Failure};
-use crate::runtime;
+use cli::exit::{CommandResult, Failure};
+use cli::runtime;
 
 /// sysbench waits for an answer as long as the connection lives.
 const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -7,26 +7,13 @@ pub mod plot;
 
 use std::fmt::Write;
 
+use report::words::escape;
+
 use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
 use crate::failover::result::{Cell, Repetition, Report, Summary, Who};
 use crate::failover::table::{errors, name_of, outage, time};
 use crate::failover::watch::Word;
 use crate::stage::ClusterKind;
-
-/// Escapes text and attribute values.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// The end of a plot's vertical axis for values up to `most`: the next number whose quarters are round and whole, so that the labels of the four
-/// lines are exact.
-pub fn axis_top(most: f64) -> f64 {
-    let quarter = (most / 4.0).max(1.0);
-    let power = 10_f64.powf(quarter.log10().floor());
-    let steps = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0].map(|step| step * power);
-    let round = steps.into_iter().find(|step| step.fract() == 0.0 && *step >= quarter);
-    4.0 * round.unwrap_or(10.0 * power)
-}
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
@@ -34,7 +21,7 @@ pub fn page(report: &Report) -> String {
     out += "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
             <title>Understudy: failover, measured</title><style>";
-    out += include_str!("style.css");
+    out += report::STYLE;
     out += "</style></head><body><main>";
     head(&mut out, report);
     table(&mut out, report);
@@ -408,17 +395,6 @@ mod tests {
     use crate::failover::result::tests::report;
 
     #[test]
-    fn an_axis_has_exact_labels_on_its_quarters() {
-        let tops = [0.0, 3.0, 4.2, 17.0, 50.0, 943.0, 9_100.0, 41_234.0, 349_812.0]
-            .map(|most| axis_top(most) as u32);
-        assert_eq!(tops, [4, 4, 8, 20, 60, 1000, 10_000, 60_000, 400_000]);
-        for most in (0..100_000).step_by(7).map(f64::from) {
-            let top = axis_top(most);
-            assert!(top >= most && top <= 2.0 * most.max(4.0) && (top / 4.0).fract() == 0.0, "{most}: {top}");
-        }
-    }
-
-    #[test]
     fn the_page_stands_alone() {
         let page = page(&report());
         assert!(
@@ -436,8 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_become_markup() {
-        assert_eq!(escape("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;");
+    fn the_seeds_words_and_moments_are_read() {
         assert_eq!(moment("2026-01-31T12:34:56Z"), "2026-01-31, 12:34 UTC");
         assert_eq!(moment("Tuesday"), "Tuesday");
         assert_eq!(seed_ms("4 seconds (errors)"), Some(4000.0));

@@ -1,0 +1,6 @@
+//! What `understudy` and `understudy-lab` have in common as commands: how a command line is read, how a command ends, and the threads of one
+//! that needs some.
+
+pub mod exit;
+pub mod line;
+pub mod runtime;
