@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# All checks and tests, in the order in which they fail fastest. Ends with one line of counts summed over all test programs.
+# All checks and tests, in the order in which they fail fastest. Ends with the ten slowest tests and the test runner's counts.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-log=$(mktemp) pages_log=$(mktemp)
-trap 'rm -f "$log" "$pages_log"' EXIT
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 failed=0
 
 step() { # name, command...
@@ -18,9 +18,16 @@ step() { # name, command...
     fi
 }
 
-# cargo-deny is installed by cargo when it is missing; on two cores that takes some minutes, once.
+# The test runner, built for nothing but starting tests: optimised, it takes twice as long to build.
+runner() {
+    cargo nextest --version 2>/dev/null ||
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off cargo install --locked --quiet cargo-nextest \
+            --no-default-features --features default-no-update
+}
+
+# A machine without cargo-deny would build it for two minutes; `make nightly` does.
 deny() {
-    command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny || return 1
+    command -v cargo-deny >/dev/null || { echo "not installed: left to \`make nightly\`"; return 0; }
     cargo deny --all-features check bans licenses sources
 }
 
@@ -28,29 +35,21 @@ step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 step "licences and sources" deny
-step "build" cargo test --workspace --locked --no-run
+step "test runner" runner
+step "build" cargo nextest run --workspace --locked --no-run
 
-# The pages' commands run beside all other tests, on a lab of their own: they take four minutes, of which most is waiting.
 began=$SECONDS
-pages=the_commands_in_the_documentation_work
-cargo test --workspace --locked --test docs "$pages" >"$pages_log" 2>&1 &
-running=$!
-cargo test --workspace --locked --no-fail-fast -- --skip "$pages" >"$log" 2>&1
-tested=$?
-wait "$running"
-paged=$?
-cat "$pages_log" >>"$log"
-if [ "$tested" = 0 ] && [ "$paged" = 0 ]; then
+if cargo nextest run --workspace --locked >"$log" 2>&1; then
     printf 'ok    %-28s %4d s\n' "tests" $((SECONDS - began))
 else
     printf 'FAIL  %-28s %4d s\n' "tests" $((SECONDS - began))
+    grep -E '^ +(FAIL|TIMEOUT|SIG)' "$log" | sort -u
     grep -E '^(failures:|---- |thread |error)|panicked' -A 12 "$log" | tail -n 300
     # What a program under test had logged by then.
     grep -A 80 '^its log:' "$log" | tail -n 200
     failed=1
 fi
-passed_count=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
-failed_count=$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")
+counts=$(grep -E '^ +Summary ' "$log" | tail -n 1 | sed -E 's/^ +//')
 
 began=$SECONDS
 if scripts/fuzz.sh "${FUZZ_SECONDS:-20}"; then
@@ -60,6 +59,7 @@ else
     failed=1
 fi
 
-[ "$failed" = 0 ] || [ "$failed_count" != 0 ] || failed_count=1
-echo "$passed_count passed, $failed_count failed"
+echo "the slowest tests, s:"
+sed -nE 's/.*<testcase name="([^"]*)" classname="([^"]*)".* time="([0-9.]+)".*/\3 \2 \1/p' target/nextest/default/junit.xml | sort -rn | head -n 10
+echo "${counts:-no test ran}"
 exit "$failed"
