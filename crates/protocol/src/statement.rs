@@ -53,7 +53,9 @@ pub use mentions::{NAME_BYTES_MAX, Names, names_any, names_in};
 pub use names_said::{NamesSaid, names_said};
 pub use pins::Pins;
 pub use query::queries_without_locking;
-pub use read_state::{READ_VARIABLES, ReadState, assigned_sql_mode, keeps_tokens, read_state};
+pub use read_state::{
+    AssignedModes, Modes, READ_VARIABLES, ReadState, assigned_sql_mode, keeps_tokens, read_state,
+};
 pub use recalls::Recalls;
 pub use sequences::{asked_sequences, drawn_sequences};
 pub use sets::{Sets, unreported_variables};

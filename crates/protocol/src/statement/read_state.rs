@@ -87,40 +87,71 @@ pub fn read_state(sql: &[u8]) -> Option<ReadState> {
     (!lexer.is_doubtful).then_some(ReadState::Variables(variables))
 }
 
-/// The modes that `sql` sets, when it is `SET [SESSION] sql_mode = ` constant and nothing else: those under which a text has its usual tokens,
-/// and in flags ([`Statement::under`]) those that give backslashes and double quotes another meaning. `before`: the flags under which it ran.
-pub fn assigned_sql_mode(sql: &[u8], before: u16) -> Option<(String, u16)> {
+/// What a SET of `sql_mode` gives its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssignedModes {
+    /// What the server gives all sessions.
+    Default,
+    /// These.
+    Given(Modes),
+}
+
+/// Modes of `sql_mode`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Modes {
+    /// Those under which a text has its usual tokens, comma-separated.
+    pub usual: String,
+    /// Those that give backslashes and double quotes another meaning, in flags ([`Statement::under`]).
+    pub flags: u16,
+}
+
+impl Modes {
+    /// Those in a value of `sql_mode`; nothing where one is not known.
+    pub fn of(value: &str) -> Option<Self> {
+        let (mut usual, mut flags) = (Vec::new(), 0);
+        for mode in value.split(',').map(str::trim) {
+            match mode.to_ascii_uppercase().as_str() {
+                "NO_BACKSLASH_ESCAPES" => flags |= status::NO_BACKSLASH_ESCAPES,
+                "ANSI_QUOTES" => flags |= status::ANSI_QUOTES,
+                _ if keeps_tokens(mode) => usual.push(mode),
+                _ => return None,
+            }
+        }
+        Some(Self { usual: usual.join(","), flags })
+    }
+}
+
+/// The modes that `sql` sets, when it is `SET [SESSION] sql_mode = ` constant, or the server's own, and nothing else. `before`: the flags under
+/// which it ran.
+pub fn assigned_sql_mode(sql: &[u8], before: u16) -> Option<AssignedModes> {
     let mut lexer = Lexer::new(sql, before);
     let name = is(lexer.next(), "SET")
         .then(|| lexer.next())
         .flatten()
         .and_then(|target| variable(&mut lexer, target))?;
     let (Token::Punct(b'=') | Token::Assign) = lexer.next()? else { return None };
-    let value = match lexer.next()? {
-        Token::Text(text) => text.get(1..text.len().saturating_sub(1))?,
-        Token::Word(word) | Token::Quoted(word) => word,
-        _ => return None,
+    let value = lexer.next()?;
+    let assigned = if is(Some(value), "DEFAULT") || is_global_sql_mode(value, &mut lexer) {
+        AssignedModes::Default
+    } else {
+        let value = match value {
+            Token::Text(text) => text.get(1..text.len().saturating_sub(1))?,
+            Token::Word(word) | Token::Quoted(word) => word,
+            _ => return None,
+        };
+        AssignedModes::Given(Modes::of(std::str::from_utf8(value).ok()?)?)
     };
     let behind = lexer.next();
     let has_more = has_more(&mut lexer, behind)?;
-    if has_more || !name.eq_ignore_ascii_case(b"sql_mode") || lexer.is_doubtful {
-        return None;
-    }
-    modes(value)
+    let is_alone = !has_more && name.eq_ignore_ascii_case(b"sql_mode") && !lexer.is_doubtful;
+    is_alone.then_some(assigned)
 }
 
-/// The modes in a value of `sql_mode`, as [`assigned_sql_mode`] returns them; nothing where one is not known.
-fn modes(value: &[u8]) -> Option<(String, u16)> {
-    let (mut usual, mut flags) = (Vec::new(), 0);
-    for mode in std::str::from_utf8(value).ok()?.split(',').map(str::trim) {
-        match mode.to_ascii_uppercase().as_str() {
-            "NO_BACKSLASH_ESCAPES" => flags |= status::NO_BACKSLASH_ESCAPES,
-            "ANSI_QUOTES" => flags |= status::ANSI_QUOTES,
-            _ if keeps_tokens(mode) => usual.push(mode),
-            _ => return None,
-        }
-    }
-    Some((usual.join(","), flags))
+/// Whether it is `@@global.sql_mode`, which begins with `value`.
+fn is_global_sql_mode(value: Token<'_>, lexer: &mut Lexer<'_>) -> bool {
+    matches!(value, Token::SystemVariable(scope) if scope.eq_ignore_ascii_case(b"GLOBAL"))
+        && lexer.next() == Some(Token::Punct(b'.'))
+        && matches!(lexer.next(), Some(Token::Word(name) | Token::Quoted(name)) if name.eq_ignore_ascii_case(b"sql_mode"))
 }
 
 /// Which variables all of them set; nothing where one is not understood.
@@ -226,12 +257,12 @@ fn is_swe7(value: Token<'_>) -> bool {
 /// The value of a `sql_mode`, with its quotes.
 fn has_usual_modes(text: &[u8]) -> bool {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    modes(inner).is_some_and(|(_, flags)| flags == 0)
+    std::str::from_utf8(inner).ok().and_then(Modes::of).is_some_and(|modes| modes.flags == 0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_VARIABLES, ReadState, assigned_sql_mode, read_state};
+    use super::{AssignedModes, Modes, READ_VARIABLES, ReadState, assigned_sql_mode, read_state};
     use crate::ok::status;
 
     #[test]
@@ -308,15 +339,16 @@ mod tests {
     #[test]
     fn modes_that_change_tokens_are_told() {
         let (no_backslash, ansi) = (status::NO_BACKSLASH_ESCAPES, status::ANSI_QUOTES);
+        let given = |usual: &str, flags| Some(AssignedModes::Given(Modes { usual: usual.into(), flags }));
         for (sql, before, after) in [
-            ("SET sql_mode='ANSI_QUOTES'", 0, Some(("", ansi))),
+            ("SET sql_mode='ANSI_QUOTES'", 0, given("", ansi)),
             (
                 "SET SESSION sql_mode='STRICT_TRANS_TABLES,no_backslash_escapes, ANSI_QUOTES'",
                 0,
-                Some(("STRICT_TRANS_TABLES", no_backslash | ansi)),
+                given("STRICT_TRANS_TABLES", no_backslash | ansi),
             ),
-            ("set @@sql_mode=\"\"", ansi, Some(("", 0))),
-            ("SET @@session.sql_mode := ANSI_QUOTES;", 0, Some(("", ansi))),
+            ("set @@sql_mode=\"\"", ansi, given("", 0)),
+            ("SET @@session.sql_mode := ANSI_QUOTES;", 0, given("", ansi)),
             ("SET @@global.sql_mode=ANSI_QUOTES", 0, None),
             ("SET sql_mode='ORACLE'", 0, None),
             ("SET sql_mode='ANSI_QUOTES', time_zone='+00:00'", 0, None),
@@ -325,8 +357,30 @@ mod tests {
             ("SET sql_mode='\\', @@tx_read_only=0 -- '", no_backslash, None),
             ("SET NAMES utf8", 0, None),
         ] {
-            let seen = assigned_sql_mode(sql.as_bytes(), before);
-            assert_eq!(seen.as_ref().map(|(usual, flags)| (usual.as_str(), *flags)), after, "{sql}");
+            assert_eq!(assigned_sql_mode(sql.as_bytes(), before), after, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_servers_own_modes_are_told() {
+        for (sql, is_default) in [
+            ("SET sql_mode=DEFAULT", true),
+            ("set session sql_mode = default;", true),
+            ("SET LOCAL sql_mode := DEFAULT", true),
+            ("SET @@sql_mode=DEFAULT", true),
+            ("SET @@session.sql_mode = @@global.sql_mode", true),
+            ("SET sql_mode = @@GLOBAL . `sql_mode`", true),
+            ("SET GLOBAL sql_mode=DEFAULT", false),
+            ("SET sql_mode=`DEFAULT`", false),
+            ("SET sql_mode='DEFAULT'", false),
+            ("SET sql_mode=@@global.sql_mode_of_ours", false),
+            ("SET sql_mode=@@sql_mode", false),
+            ("SET sql_mode=@@global", false),
+            ("SET sql_mode=DEFAULT, time_zone=DEFAULT", false),
+            ("SET time_zone=DEFAULT", false),
+        ] {
+            let told = assigned_sql_mode(sql.as_bytes(), 0) == Some(AssignedModes::Default);
+            assert_eq!(told, is_default, "{sql}");
         }
     }
 

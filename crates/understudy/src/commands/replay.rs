@@ -268,7 +268,7 @@ impl Played {
 
 /// Modes that a replay may set, comma-separated.
 fn sql_mode(text: &str) -> Result<String, String> {
-    match protocol::statement::assigned_sql_mode(format!("SET sql_mode='{text}'").as_bytes(), 0) {
+    match protocol::statement::Modes::of(text) {
         Some(_) => Ok(text.to_owned()),
         None => {
             Err("only modes that change what a read means, such as NO_BACKSLASH_ESCAPES,ANSI_QUOTES".into())

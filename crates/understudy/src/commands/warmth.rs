@@ -88,6 +88,9 @@ impl WarmthCommand {
             Refused::Link { .. } => Failure::Failed(refused.to_string()),
             Refused::Writable { .. } => Failure::usage(refused),
         })?;
+        let unanswered = |error| Failure::Failed(format!("the standby cannot be asked: {error}"));
+        // No log has it; that of the active node should be the same.
+        let sql_mode = target.sql_mode().await.map_err(unanswered)?;
         let (source, is_stream) = self.open().await?;
         let settings = Settings {
             window: if is_stream { Duration::from_secs(self.window_s) } else { NO_LIMIT },
@@ -95,6 +98,7 @@ impl WarmthCommand {
             is_live: is_stream || self.recorded,
             texts_max: self.statements_max as usize,
             skipped_users: self.skip_user.clone(),
+            sql_mode: sql_mode.clone(),
             ..Settings::default()
         };
         let figures = Arc::new(Figures::default());
@@ -103,6 +107,7 @@ impl WarmthCommand {
         let replay = replay::Settings {
             speed: if self.recorded { Speed::Recorded(1.0) } else { Speed::AtOnce },
             skipped_users: self.skip_user.clone(),
+            sql_mode,
             ..replay::Settings::default()
         };
         let is_replayed = self.replay_one_in.is_some();
@@ -117,9 +122,7 @@ impl WarmthCommand {
             }
         };
         tokio::select! {
-            warmth = meter.window(ended) => {
-                warmth.map_err(|error| Failure::Failed(format!("the standby cannot be asked: {error}")))
-            }
+            warmth = meter.window(ended) => warmth.map_err(unanswered),
             signal = signals.next() => Err(Failure::Failed(format!("ended by {signal} before anything was known"))),
         }
     }

@@ -47,12 +47,16 @@ impl Status {
 
     /// Whether it is from a Galera node.
     pub fn is_of_galera(&self) -> bool {
-        self.0.contains_key("wsrep_local_state_comment")
+        self.has("wsrep_local_state_comment")
     }
 
     /// Seconds since the server's start.
     pub fn uptime_s(&self) -> Option<i64> {
         self.text("uptime").parse().ok()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     fn text(&self, name: &str) -> &str {
@@ -109,10 +113,10 @@ impl Lines {
 
     fn header(&self, text: &mut String, status: &Status) {
         *text += &format!(
-            "{} / {} (idx: {:.0}) / {} {}\n",
+            "{} / {} (idx: {}) / {} {}\n",
             plain(&self.names.cluster),
             plain(&self.names.node),
-            status.number("wsrep_local_index").trunc(),
+            index(status.text("wsrep_local_index")),
             status.text("wsrep_provider_name"),
             status.text("wsrep_provider_version"),
         );
@@ -132,8 +136,8 @@ impl Lines {
         let latency = repl_latency(status.text("wsrep_evs_repl_latency"));
         let latency = latency.map_or_else(|| "N/A".to_owned(), |us| microseconds(us, 5));
         let cached = status.number("wsrep_last_committed") - status.number("wsrep_local_cached_downto");
-        // Servers of 5.5 report the pause only as a fraction of the time.
-        let is_5_5 = self.names.version.starts_with("5.5");
+        // Servers of 5.5 report the pause as a fraction of the time, the first of them only so; a recording does not say its server's version.
+        let is_5_5 = self.names.version.starts_with("5.5") || !status.has("wsrep_flow_control_paused_ns");
         let (paused, sent) = if is_5_5 {
             (short_part(status.number("wsrep_flow_control_paused")), status.number("wsrep_flow_control_sent"))
         } else {
@@ -158,6 +162,12 @@ impl Lines {
             if sent > 0.0 { "*" } else { "" },
         )
     }
+}
+
+/// A node without an index says the largest number of 64 bits, which is -1.
+fn index(text: &str) -> i64 {
+    let is_none = text.parse::<u64>().is_ok();
+    text.parse().unwrap_or(if is_none { -1 } else { 0 })
 }
 
 /// The last three characters.
@@ -220,6 +230,7 @@ mod tests {
             ("wsrep_provider_name", "Galera"),
             ("wsrep_provider_version", "3.21(r8678538)"),
             ("wsrep_evs_repl_latency", "0/0/0/0/0"),
+            ("wsrep_flow_control_paused_ns", "0"),
         ];
         Status::of(base.into_iter().chain(more.iter().copied()))
     }
@@ -275,6 +286,25 @@ Wsrep    Cluster  Node Repl  Queue     Ops       Bytes     Conflct   Gcache    W
         let line = lines.line("20:19:01", status(&busy));
         let want = "20:19:01 N 615  2 Dono 350µs    0 349k    0  13k  0.0  0.0    0    0    0    0   0    0    0     0*\n";
         assert_eq!(line, want);
+    }
+
+    #[test]
+    fn a_node_outside_of_any_component_has_no_index() {
+        for (said, shown) in [("0", 0), ("2", 2), ("18446744073709551615", -1), ("-1", -1), ("", 0), ("x", 0)]
+        {
+            let line = Lines::new(View::Wsrep, names()).line("x", status(&[("wsrep_local_index", said)]));
+            assert!(line.contains(&format!("(idx: {shown})")), "{said}: {line}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_has_only_the_paused_share_is_known_by_that() {
+        let mut old = status(&[("wsrep_flow_control_paused", "0.26"), ("wsrep_flow_control_sent", "3")]);
+        assert!(Lines::new(View::Wsrep, names()).line("x", old.clone()).ends_with("     0*\n"));
+        old.0.remove("wsrep_flow_control_paused_ns");
+        let mut lines = Lines::new(View::Wsrep, Names::default());
+        lines.line("x", old.clone());
+        assert!(lines.line("x", old).ends_with("   0.3*\n"), "since its start, as in the original");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 #[path = "../program/informed.rs"]
 mod informed;
+mod named;
 #[path = "../program/mod.rs"]
 mod program;
 #[allow(dead_code)] // this test uses its part
@@ -44,7 +45,7 @@ struct Site {
 async fn a_site_of_mha_is_run_by_its_own_commands() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
-    let site = Site::set().await;
+    let site = Site::of("repl").await;
     told("a primary and two replicas are up, with MHA's file");
     let serving = moved(&site);
     told("its file is ours, and served");
@@ -65,8 +66,8 @@ async fn a_site_of_mha_is_run_by_its_own_commands() {
 }
 
 impl Site {
-    async fn set() -> Self {
-        let scene = Scene::set().await;
+    async fn of(name: &str) -> Self {
+        let scene = Scene::of(name, true).await;
         let change = format!("ALTER USER '{MONITOR_USER}'@'%' IDENTIFIED BY '{PASSWORD}'");
         scene.stage.run_in("db1", &change).await.unwrap();
         let position = scene.value("db1", "gtid_binlog_pos").await;

@@ -14,6 +14,11 @@ pub const NODES: [&str; 3] = ["db1", "db2", "db3"];
 
 /// Every statement is in the slow log and in the general log.
 pub async fn cluster(name: &str) -> Scene {
+    cluster_with(name, &[]).await
+}
+
+/// The same, with further options of the servers.
+pub async fn cluster_with(name: &str, further: &[&str]) -> Scene {
     let options = [
         "slow_query_log=1",
         "long_query_time=0",
@@ -25,7 +30,7 @@ pub async fn cluster(name: &str) -> Scene {
         kind: ClusterKind::Replication { semi_sync: false },
         name: format!("t{}-{name}", std::process::id()),
         form: Form::Loopback,
-        server_options: options.map(str::to_owned).to_vec(),
+        server_options: options.iter().chain(further).map(|option| (*option).to_owned()).collect(),
         ..StagePlan::default()
     })
     .await;
@@ -50,11 +55,15 @@ pub fn streamers(scene: &Scene) -> [Streamer; 3] {
     })
 }
 
+pub fn general_log(scene: &Scene, node: &str) -> String {
+    let log = std::fs::read(scene.stage.directory().join(node).join("data/general.log")).unwrap();
+    String::from_utf8_lossy(&log).into_owned()
+}
+
 /// The numbers that a node was asked, by its general log.
 fn heard(scene: &Scene, node: &str) -> Vec<u64> {
-    let log = std::fs::read(scene.stage.directory().join(node).join("data/general.log")).unwrap();
-    let text = String::from_utf8_lossy(&log);
-    text.lines()
+    general_log(scene, node)
+        .lines()
         // Not what is run to learn how warm it is: ANALYZE FORMAT=JSON SELECT ...
         .filter_map(|line| {
             line.split_once("Query\tSELECT ")?.1.strip_suffix(" AS n FROM w LIMIT 1")?.parse().ok()

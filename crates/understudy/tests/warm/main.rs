@@ -14,6 +14,7 @@ mod writers;
 mod cluster;
 mod harness;
 mod mirrored;
+mod modes;
 mod replay;
 mod served;
 mod stream;

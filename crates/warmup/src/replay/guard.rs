@@ -100,8 +100,12 @@ pub fn judge_sql(sql: &[u8], modes: u16) -> Disposition {
 
 /// It is run later, under the usual modes: under others it must mean the same.
 fn is_state(sql: &[u8], modes: u16) -> bool {
-    let means_the_same = modes == 0 || !sql.iter().any(|byte| b"\\\"".contains(byte));
-    assigned_sql_mode(sql, modes).is_some() || (means_the_same && read_state(sql).is_some())
+    assigned_sql_mode(sql, modes).is_some() || (necessary(modes, sql) == 0 && read_state(sql).is_some())
+}
+
+/// Of the modes of its session, those without which a text could mean something else.
+pub(crate) fn necessary(modes: u16, sql: &[u8]) -> u16 {
+    if sql.iter().any(|byte| b"\\\"".contains(byte)) { modes } else { 0 }
 }
 
 #[cfg(test)]

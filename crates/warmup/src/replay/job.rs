@@ -3,6 +3,7 @@
 use slowlog::{Event, Times};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::guard::necessary;
 use super::state::{State, Texts};
 
 /// A statement of the log.
@@ -14,7 +15,7 @@ pub(super) struct Job {
     pub(super) sql: Box<[u8]>,
     /// The session state of its connection.
     pub(super) state: Texts,
-    /// The modes under which it was judged, and has to be run.
+    /// The modes under which it has to be run.
     pub(super) modes: u16,
     /// When it ran, by the log's clock; known when it is its turn.
     pub(super) times: Times,
@@ -26,12 +27,13 @@ pub(super) struct Job {
 impl Job {
     /// `None` for an event without SQL.
     pub(super) fn of(event: &Event<'_>, state: State) -> Option<Job> {
+        let sql = event.sql()?;
         Some(Job {
             connection: event.connection.unwrap_or(0),
             schema: event.schema.name().map(Into::into),
-            sql: event.sql()?.into(),
+            sql: sql.into(),
             state: state.texts,
-            modes: state.modes,
+            modes: necessary(state.modes, sql),
             times: Times::default(),
             rows_sent: event.rows.sent,
             permit: None,

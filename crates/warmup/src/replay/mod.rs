@@ -84,7 +84,7 @@ pub struct Settings {
     pub statement_max: Duration,
     /// What these accounts ran is left out.
     pub skipped_users: Vec<String>,
-    /// The `sql_mode` with which recorded sessions began, as far as texts have other tokens under it (NO_BACKSLASH_ESCAPES, ANSI_QUOTES).
+    /// The `sql_mode` with which recorded sessions began, as far as a read means something else under it ([`target::Target::sql_mode`]).
     pub sql_mode: String,
 }
 
@@ -191,18 +191,11 @@ impl Replay {
         while let Some(item) = self.reader.next() {
             let Item::Event(event) = item else { continue };
             self.figures.saw(&event);
-            let connection = event.connection.unwrap_or(0);
-            let state = self.states.of(connection);
+            let state = self.states.of(event.connection.unwrap_or(0));
             let verdict = guard::judge(&event, &self.settings.skipped_users, state.modes);
             self.figures.judged(verdict);
-            let job = match (verdict, event.sql()) {
-                (Disposition::Replayed, _) => Job::of(&event, state),
-                (Disposition::State, Some(sql)) => {
-                    self.states.said(connection, sql, event.connection.is_some());
-                    None
-                }
-                _ => None,
-            };
+            self.states.saw(&event, verdict);
+            let job = if verdict == Disposition::Replayed { Job::of(&event, state) } else { None };
             self.order.push(&event, job);
         }
         self.figures.read(self.reader.counts(), self.order.clock());

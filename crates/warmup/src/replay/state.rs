@@ -10,9 +10,11 @@ use std::time::Duration;
 use link::{Link, LinkError};
 use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
 use protocol::statement::{
-    READ_VARIABLES, ReadState, assigned_sql_mode, assigned_user_variables, read_state,
+    AssignedModes, Modes, READ_VARIABLES, ReadState, assigned_sql_mode, assigned_user_variables, read_state,
 };
+use slowlog::{Command, Event};
 
+use super::guard::Disposition;
 use crate::recent::Recent;
 
 /// The number of connections whose state is kept; up to twice as many may be kept at times.
@@ -24,6 +26,9 @@ const TEXTS_MAX: usize = 32;
 const RESET: &str = "SET sql_mode='',autocommit=1,time_zone=DEFAULT,sql_select_limit=DEFAULT,character_set_client=DEFAULT,\
                      character_set_results=DEFAULT,character_set_connection=DEFAULT,collation_connection=DEFAULT";
 
+/// Commands behind which a session is as after its login, as servers name them in their logs.
+const BEGINS_ANEW: [&str; 2] = ["Change user", "Reset connection"];
+
 /// The statements that set state, in the order in which they ran.
 pub(crate) type Texts = Arc<Vec<Box<[u8]>>>;
 
@@ -31,6 +36,8 @@ pub(crate) type Texts = Arc<Vec<Box<[u8]>>>;
 #[derive(Debug)]
 pub(crate) struct States {
     known: Recent<u64, State>,
+    /// The modes that the server gives all sessions.
+    default: Modes,
     /// How a connection begins.
     initial: State,
 }
@@ -45,13 +52,15 @@ pub(crate) struct State {
 }
 
 impl States {
-    /// `sql_mode`: that with which recorded sessions began, as far as texts have other tokens under it.
+    /// `sql_mode`: that with which recorded sessions began, as far as texts have other tokens or another meaning under it.
     pub(crate) fn new(sql_mode: &str) -> Self {
-        let mut states = Self { known: Recent::new(CONNECTIONS_MAX), initial: State::default() };
-        if !sql_mode.is_empty() {
-            states.initial.said(format!("SET sql_mode='{sql_mode}'").as_bytes(), true);
+        // Whoever gives it has seen to it that each of its modes is known.
+        let default = Modes::of(sql_mode).unwrap_or_default();
+        let mut initial = State { modes: default.flags, ..State::default() };
+        if !default.usual.is_empty() {
+            initial.is_given(&default);
         }
-        states
+        Self { known: Recent::new(CONNECTIONS_MAX), default, initial }
     }
 
     /// The present state of the connection.
@@ -59,34 +68,54 @@ impl States {
         self.known.get(connection).unwrap_or(&mut self.initial).clone()
     }
 
+    /// Records an event that was judged so.
+    pub(crate) fn saw(&mut self, event: &Event<'_>, verdict: Disposition) {
+        let connection = event.connection.unwrap_or(0);
+        match event.command {
+            Command::Statement(sql) if verdict == Disposition::State => {
+                self.said(connection, sql, event.connection.is_some());
+            }
+            Command::Administrator(word)
+                if BEGINS_ANEW.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(word)) =>
+            {
+                self.known.insert(connection, self.initial.clone());
+            }
+            _ => {}
+        }
+    }
+
     /// Records a statement of the connection. `is_known`: the log tells connections, and does not mix all of them in one.
-    pub(crate) fn said(&mut self, connection: u64, sql: &[u8], is_known: bool) {
+    fn said(&mut self, connection: u64, sql: &[u8], is_known: bool) {
         if self.known.get(connection).is_none() {
             self.known.insert(connection, self.initial.clone());
         }
-        if let Some(state) = self.known.get(connection) {
-            state.said(sql, is_known);
+        let Some(state) = self.known.get(connection) else { return };
+        match assigned_sql_mode(sql, state.modes) {
+            Some(AssignedModes::Default) => state.is_given(&self.default),
+            Some(AssignedModes::Given(modes)) => state.is_given(&modes),
+            None => {
+                // Among others, and to usual modes.
+                if sets_sql_mode(sql) {
+                    state.modes = 0;
+                }
+                state.runs(sql);
+            }
+        }
+        if !is_known {
+            // It says nothing about who runs the next statement.
+            state.modes = self.default.flags;
         }
     }
 }
 
 impl State {
-    fn said(&mut self, sql: &[u8], is_known: bool) {
-        let usual;
-        let sql = match assigned_sql_mode(sql, self.modes) {
-            Some((modes, flags)) => {
-                self.modes = if is_known { flags } else { 0 };
-                usual = format!("SET sql_mode='{modes}'");
-                usual.as_bytes()
-            }
-            None => {
-                // Among others, and to usual modes.
-                if sets_sql_mode(sql) {
-                    self.modes = 0;
-                }
-                sql
-            }
-        };
+    fn is_given(&mut self, modes: &Modes) {
+        self.modes = modes.flags;
+        self.runs(format!("SET sql_mode='{}'", modes.usual).as_bytes());
+    }
+
+    /// Adds a text that is to be run.
+    fn runs(&mut self, sql: &[u8]) {
         let texts = Arc::make_mut(&mut self.texts);
         // A repeated statement counts at its last position.
         texts.retain(|known| !supersedes(sql, known));
@@ -204,8 +233,60 @@ mod tests {
             assert_eq!((state.modes, shown(&state.texts).join("; ").as_str()), (modes, texts), "{sql}");
         }
         // A log that mixes all connections in one says nothing about the next statement's modes.
-        states.said(0, b"SET sql_mode='ANSI_QUOTES'", false);
-        assert_eq!(states.of(0).modes, 0);
+        states.said(0, b"SET sql_mode='NO_BACKSLASH_ESCAPES'", false);
+        assert_eq!(states.of(0).modes, ANSI_QUOTES);
+    }
+
+    #[test]
+    fn a_session_goes_back_to_the_modes_of_its_server() {
+        let flags = NO_BACKSLASH_ESCAPES;
+        for (given, modes, usual) in [
+            ("", 0, ""),
+            ("NO_BACKSLASH_ESCAPES", flags, ""),
+            ("PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES", flags, "PIPES_AS_CONCAT"),
+        ] {
+            let mut states = States::new(given);
+            let back = format!("SET sql_mode='{usual}'");
+            for sql in
+                ["SET sql_mode=DEFAULT", "SET SESSION sql_mode = DEFAULT", "SET @@sql_mode=@@global.sql_mode"]
+            {
+                for other in ["SET sql_mode='IGNORE_SPACE'", "SET sql_mode='ANSI_QUOTES,HIGH_NOT_PRECEDENCE'"]
+                {
+                    states.said(7, other.as_bytes(), true);
+                    assert_ne!((states.of(7).modes, shown(&states.of(7).texts)), (modes, vec![back.clone()]));
+                    states.said(7, sql.as_bytes(), true);
+                    let state = states.of(7);
+                    assert_eq!(
+                        (state.modes, shown(&state.texts)),
+                        (modes, vec![back.clone()]),
+                        "{given}: {other}; {sql}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_that_begins_anew_is_as_after_its_login() {
+        let head = "# Time: 2020-01-01T00:00:00.000000Z\n# User@Host: app[app] @ localhost []  Id:     7\n\
+                    # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1\nSET timestamp=1577836800;\n";
+        for (word, begins_anew) in [("Change user", true), ("Reset Connection", true), ("Ping", false)] {
+            let mut reader = slowlog::Reader::new(slowlog::Limits::default(), slowlog::Start::Whole);
+            for text in ["SET sql_mode='ANSI_QUOTES'", &format!("# administrator command: {word}")] {
+                reader.feed(format!("{head}{text};\n").as_bytes());
+            }
+            reader.finish();
+            let mut states = States::new("NO_BACKSLASH_ESCAPES");
+            while let Some(item) = reader.next() {
+                let slowlog::Item::Event(event) = item else { continue };
+                let verdict = crate::replay::guard::judge(&event, &[], states.of(7).modes);
+                states.saw(&event, verdict);
+            }
+            let state = states.of(7);
+            let is_anew = state.texts.is_empty() && state.modes == NO_BACKSLASH_ESCAPES;
+            assert_eq!(is_anew, begins_anew, "{word}: {state:?}");
+            assert!(is_anew || state.modes == ANSI_QUOTES, "{word}: {state:?}");
+        }
     }
 
     #[test]

@@ -25,6 +25,16 @@ pub const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 /// each is a transaction of its own, whatever the server has set for all sessions: one that stayed open would keep its locks.
 const AS_JUDGED: &str = "SET SESSION sql_mode = '', autocommit = 1";
 
+/// Modes under which a read means something else. Those that give backslashes and quotes another meaning are run for the statements that need them.
+const MEANING: [&str; 6] = [
+    "ANSI_QUOTES",
+    "EMPTY_STRING_IS_NULL",
+    "HIGH_NOT_PRECEDENCE",
+    "IGNORE_SPACE",
+    "NO_BACKSLASH_ESCAPES",
+    "PIPES_AS_CONCAT",
+];
+
 /// What an account may have and still not write. Those that only see something are not dangerous; whatever is not here is taken to be.
 const HARMLESS: &[&str] = &[
     "USAGE",
@@ -103,6 +113,16 @@ impl Target {
             }
         }
         Ok(link)
+    }
+
+    /// The `sql_mode` that the server gives all sessions, as far as a read means something else under it.
+    pub async fn sql_mode(&self) -> Result<String, LinkError> {
+        let mut link = self.connect().await?;
+        let rows = link.query("SELECT @@global.sql_mode", CONNECT_MAX).await?;
+        link.quit();
+        let all = rows.text(0, 0).unwrap_or_default();
+        let kept: Vec<&str> = all.split(',').filter(|mode| MEANING.contains(mode)).collect();
+        Ok(kept.join(","))
     }
 
     /// Whether the server is there, and the account cannot write.

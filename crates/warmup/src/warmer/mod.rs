@@ -155,8 +155,9 @@ struct WarmerContext {
 
 impl WarmerContext {
     /// The settings for measuring a standby's warmth. All events that arrive here are replayed; the source reports what it leaves out.
-    fn measuring(&self) -> warmth::Settings {
+    fn measuring(&self, sql_mode: String) -> warmth::Settings {
         warmth::Settings {
+            sql_mode,
             replayed: Replayed::OneIn(1),
             skipped_users: self.settings.skipped_users.clone(),
             ..warmth::Settings::default()
@@ -252,6 +253,7 @@ impl Warming {
         let one = One {
             standby: standby.to_owned(),
             active: active.0.clone(),
+            asked: (self.context.target)(&active.1),
             feed: self.context.source.of(&active.1),
             target: Arc::clone(&target),
             figures: Arc::clone(&figures),

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::LinkError;
 use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -28,6 +29,8 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct One {
     pub standby: String,
     pub active: String,
+    /// The active node, by the account that reads.
+    pub asked: Target,
     pub feed: Feed,
     pub target: Arc<Target>,
     pub figures: Arc<Figures>,
@@ -74,6 +77,10 @@ impl One {
         if let Err(refused) = self.target.check(self.context.may_be_writable).await {
             return (place, refused.to_string());
         }
+        let sql_mode = match self.sql_mode().await {
+            Ok(sql_mode) => sql_mode,
+            Err(error) => return (place, format!("{}: {error}", self.target.address())),
+        };
         let stream: Pin<Box<dyn AsyncRead + Send>> = match &self.feed {
             Feed::SlowLog { streamer, sample, access } => {
                 match source::open(access, streamer, place.as_deref(), *sample).await {
@@ -99,13 +106,14 @@ impl One {
         let Self { standby, active, figures, context, .. } = &*self;
         context.warming_table.state(standby, State::Warmed { by: active.clone() });
         context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
-        let meter = Meter::new(Arc::clone(&self.target), context.measuring(), Arc::clone(figures));
+        let measuring = context.measuring(sql_mode.clone());
+        let meter = Meter::new(Arc::clone(&self.target), measuring, Arc::clone(figures));
         let tap = meter.tap();
         context.warming_table.measured(standby, Some(meter.warmth()));
         let replayed = replay::replay(
             tap.source(stream),
             Arc::clone(&self.target),
-            context.settings.clone(),
+            replay::Settings { sql_mode, ..context.settings.clone() },
             Arc::clone(figures),
         );
         let why = tokio::select! {
@@ -118,6 +126,25 @@ impl One {
         };
         context.warming_table.measured(standby, None);
         (figures.place(), why)
+    }
+
+    /// The `sql_mode` with which the sessions in the source began: the active node is asked, since no log has it. Where that is not possible
+    /// the standby is, which is meant to be the same.
+    async fn sql_mode(&self) -> Result<String, LinkError> {
+        if !matches!(self.feed, Feed::SlowLog { .. }) {
+            // The proxy says with each read how it is meant.
+            return Ok(String::new());
+        }
+        match self.asked.sql_mode().await {
+            Ok(sql_mode) => Ok(sql_mode),
+            Err(error) => {
+                let Self { standby, active, .. } = self;
+                tracing::info!(
+                    "{standby}: its own sql_mode is taken for that of {active}, which cannot be asked: {error}"
+                );
+                self.target.sql_mode().await
+            }
+        }
     }
 
     /// Resolves when the streamer does not answer any more, with a sentence. Never for the proxy, which is in this process.
@@ -138,7 +165,8 @@ impl One {
         };
         context.warming_table.state(standby, State::Warmed { by: active.clone() });
         context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
-        let meter = Meter::new(Arc::clone(&self.target), context.measuring(), Arc::clone(figures));
+        let measuring = context.measuring(String::new());
+        let meter = Meter::new(Arc::clone(&self.target), measuring, Arc::clone(figures));
         context.warming_table.measured(standby, Some(meter.warmth()));
         let listening = listen();
         figures.add_tap(&listening.1);

@@ -17,6 +17,7 @@ use super::server::Means;
 use super::tap::{Replayed, Tap, next, reads_tables};
 use super::window::{Limits, NotRun};
 use crate::replay::figures::Figures;
+use crate::replay::state::States;
 use crate::replay::target::Target;
 
 /// The settings of a measurement.
@@ -43,6 +44,8 @@ pub struct Settings {
     pub statement_max: Duration,
     /// Accounts whose statements are not part of the traffic.
     pub skipped_users: Vec<String>,
+    /// The `sql_mode` with which recorded sessions began, as in [`crate::replay::Settings::sql_mode`].
+    pub sql_mode: String,
 }
 
 impl Default for Settings {
@@ -59,6 +62,7 @@ impl Default for Settings {
             sessions: 4,
             statement_max: Duration::from_secs(10),
             skipped_users: Vec::new(),
+            sql_mode: String::new(),
         }
     }
 }
@@ -118,7 +122,8 @@ impl Meter {
             bytes_max: settings.text_bytes_max,
             statements_max: settings.statements_max,
         };
-        let tap = Tap::new(settings.replayed, settings.skipped_users.clone(), limits, random);
+        let states = States::new(&settings.sql_mode);
+        let tap = Tap::new(settings.replayed, settings.skipped_users.clone(), states, limits, random);
         Meter {
             tap,
             probe: Probe::new(target, settings.statement_max, Arc::clone(&figures)),

@@ -88,7 +88,13 @@ pub(super) struct Seen {
 }
 
 impl Tap {
-    pub(super) fn new(replayed: Replayed, skipped_users: Vec<String>, limits: Limits, seed: u64) -> Tap {
+    pub(super) fn new(
+        replayed: Replayed,
+        skipped_users: Vec<String>,
+        states: States,
+        limits: Limits,
+        seed: u64,
+    ) -> Tap {
         let (sampling, passes_all) = match replayed {
             Replayed::Nothing => (None, false),
             Replayed::OneIn(one_in) => (Some(Sampling::new(RateBy::Event, one_in)), one_in <= 1),
@@ -97,7 +103,7 @@ impl Tap {
             inside: Arc::new(Mutex::new(Inside {
                 reader: Reader::new(slowlog::Limits::default(), Start::Whole),
                 clock: LogClock::default(),
-                states: States::new(""),
+                states,
                 sampling,
                 passes_all,
                 skipped_users,
@@ -216,15 +222,12 @@ impl Inside {
             if is_kept && !self.passes_all {
                 alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
             }
-            let connection = event.connection.unwrap_or(0);
-            let modes = self.states.of(connection).modes;
+            let modes = self.states.of(event.connection.unwrap_or(0)).modes;
             let verdict = guard::judge(&event, &self.skipped_users, modes);
+            self.states.saw(&event, verdict);
             let Some(sql) = event.sql() else { continue };
-            if verdict == Disposition::State {
-                self.states.said(connection, sql, event.connection.is_some());
-            }
             // A statement for the score is run under the usual modes.
-            if verdict != Disposition::Replayed || modes != 0 {
+            if verdict != Disposition::Replayed || guard::necessary(modes, sql) != 0 {
                 continue;
             }
             let schema = event.schema.name();

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::ToolResult;
 use super::log::Log;
-use super::master_switch::{KNOWN_WITHIN, chosen, confirm, followers, remove, start_from};
+use super::master_switch::{FOLLOW_WITHIN, KNOWN_WITHIN, chosen, confirm, followers, remove, start_from};
 use super::options::Options;
 use super::scripts::{self, Call, FAILOVER};
 use super::site::{self, For, Site};
@@ -225,43 +225,40 @@ fn promoted<'a>(
     log.info("");
     log.info("* Phase 3.3: New Master Recovery Phase..");
     log.info("");
-    let until = Instant::now() + KNOWN_WITHIN;
-    let mut said = loop {
-        let said = site.switchover(named, PROMOTION, false);
-        // While the servers are being queried, it is not clear yet which one has most.
-        let is_soon = said.as_ref().is_err_and(|why| {
-            why.contains("try again") || why.contains("is asked") || why.contains("being asked")
-        });
-        if !is_soon || Instant::now() > until {
-            break said;
-        }
-        site.changed(LOOK);
-    };
+    let mut said = order(site, named, false);
+    let mut first = None;
     if let Err(why) = &said
         && let Some((before, _)) = why.split_once(BY_FORCE)
         && let Some(best) = before.rsplit([' ', ';']).next().and_then(|name| site.server(conf, name))
-        && named.is_none_or(|named| named.block == best.block)
     {
         // As MHA does: it promotes the server that has most of those that answer.
         log.warning(&format!("{why}. It is ordered: {} has most of those that answer.", best.shown()));
-        said = site.switchover(Some(best), PROMOTION, true);
-    }
-    if let (Err(why), Some(named)) = (&said, named)
+        first = Some((Some(best), true));
+    } else if let (Err(why), Some(_)) = (&said, named)
         && why.contains(HAS_LESS)
     {
-        // As with MHA the one that is ordered gets what the other has; it is the master first.
         log.info(why);
-        said = site.switchover(None, PROMOTION, false).and_then(|sentence| {
-            log.info(&sentence);
-            site.switchover(Some(named), PROMOTION, false)
-        });
+        first = Some((None, false));
+    }
+    if let Some((best, force)) = first {
+        said = order(site, best, force);
+        // As with MHA the one that is named gets what the other has; it is the master first.
+        if let (Ok(sentence), Some(named)) = (&said, named)
+            && let Some(best) = is_over(&site.status()?).filter(|best| best.block != named.block)
+        {
+            log.info(sentence);
+            said = behind(site, best, named);
+        }
     }
     match said {
         Ok(sentence) => log.info(&sentence),
         Err(why) => {
-            // A running Understudy may have promoted one in the meantime.
+            // A running Understudy may have promoted one in the meantime; and where the named one does not get what the first one had, that
+            // one is the master.
             let status = site.status()?;
-            return is_over(&status).ok_or(why);
+            let new = is_over(&status).ok_or_else(|| why.clone())?;
+            log.warning(&format!("{why}. {} is the master.", new.shown()));
+            return Ok(new);
         }
     }
     let status = site.status()?;
@@ -269,6 +266,28 @@ fn promoted<'a>(
     log.info(&format!("New master is {}", new.shown()));
     log.info(&format!("Setting read_only=0 on {}.. ok.", new.shown()));
     Ok(new)
+}
+
+/// Moves the primary. While the servers are being asked it is not clear yet which one has most, and the order is given again.
+fn order(site: &Site, to: Option<&Server>, force: bool) -> Result<String, String> {
+    let until = Instant::now() + KNOWN_WITHIN;
+    loop {
+        let said = site.switchover(to, PROMOTION, force);
+        let is_soon = said.as_ref().is_err_and(|why| {
+            why.contains("try again") || why.contains("is asked") || why.contains("being asked")
+        });
+        if !is_soon || Instant::now() > until {
+            return said;
+        }
+        site.changed(LOOK);
+    }
+}
+
+/// Moves the primary on from `best` to the one that is named, once that follows it.
+fn behind(site: &Site, best: &Server, named: &Server) -> Result<String, String> {
+    // Where it does not follow, the order says why.
+    let _ = site.wait(FOLLOW_WITHIN, |status| site.follows(status, named, best));
+    order(site, Some(named), false)
 }
 
 fn others<'a>(conf: &'a Conf, dead: &Server, new: &Server) -> Vec<&'a Server> {
