@@ -24,10 +24,15 @@ mod replication;
 
 pub use crate::request::duration;
 
+use std::time::Duration;
+
 use serde_json::Value;
 use topology::health::Question;
 
 use crate::answer::Answer;
+
+/// A view of the nodes that is older is not believed: who asks about them is told that nothing is known.
+pub const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The state of one or more nodes. Called for each request, so it must answer from memory.
 pub trait Source: Send + Sync + 'static {

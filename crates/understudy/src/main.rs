@@ -1,25 +1,9 @@
 //! Understudy keeps a stand-in ready for every node of a MySQL-protocol cluster, and hands traffic over unnoticed.
 //!
-//! One binary. `serve` is the program itself, put together in [`wiring`]; the order commands talk to a running one through
+//! One binary. `serve` is the program itself, put together in the crate wiring; the order commands talk to a running one through
 //! its API; `lab` measures. This file only tells the story: read the command line, run one command, say how it ended.
 
-mod client;
 mod commands;
-mod descriptors;
-mod doctor;
-mod dropin;
-mod duration;
-mod errant;
-mod exposed;
-mod local;
-mod mha;
-mod mycnf;
-mod myq;
-mod notify;
-mod settings;
-mod top;
-mod windows;
-mod wiring;
 
 use std::process::ExitCode;
 

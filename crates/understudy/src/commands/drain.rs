@@ -1,14 +1,14 @@
 //! `understudy drain` and `undrain`: a node leaves, and comes back.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::budget::Budget;
-use crate::client::{Server, body};
 use cli::exit::CommandResult;
+use client::node::node_path;
+use client::{Server, body};
+use operate::budget::Budget;
 
 /// Its sessions move at their next boundary; when it is the writer, the writer moves first.
 #[derive(Args)]
@@ -58,34 +58,5 @@ impl Undrain {
         let answer = self.server.client()?.put(&node_path(&self.node, "undrain"), &json!({}), None)?;
         answer.print(self.json);
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// The path of an order about a node. What cannot be a node's name is written so that it stays one piece of the path.
-pub fn node_path(node: &str, order: &str) -> String {
-    format!("node/{}/{order}", escaped(node))
-}
-
-/// A name as it may stand in a URL.
-pub fn escaped(name: &str) -> String {
-    let mut escaped = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_strange_name_stays_one_piece() {
-        assert_eq!(node_path("db1", "drain"), "node/db1/drain");
-        assert_eq!(node_path("a/../b c?", "drain"), "node/a%2F..%2Fb%20c%3F/drain");
     }
 }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::client::Server;
-use crate::commands::drain::node_path;
 use cli::exit::{CommandResult, Failure};
+use client::Server;
+use client::node::node_path;
 
 /// 0 drains the node; "none" lifts the limit.
 #[derive(Args)]

@@ -1,35 +1,18 @@
 //! The commands: one file each, and the list of them here.
 
-mod account;
-mod budget;
-mod capacity;
-pub mod check;
 pub mod drain;
-mod errant;
 mod errors;
-pub mod foreground;
-mod journal;
-pub mod lab;
 mod limit;
-mod pool;
 mod preflight;
-mod recovery;
 mod reload;
-pub mod replay;
 pub mod serve;
 mod show_settings;
-pub mod slowlog;
-pub mod status;
-mod streamer;
 mod switchover;
-mod vip;
-pub(crate) mod warm;
-mod warmth;
 
 use clap::Subcommand;
+use operate::{capacity, errant::command as errant, lab, pool, recovery, replay, slowlog, vip, warm, warmth};
+use watch::{journal, status, top};
 
-use crate::doctor;
-use crate::top;
 use cli::exit::CommandResult;
 
 /// What the program can be asked to do.
@@ -38,7 +21,7 @@ pub enum Command {
     /// Serve: proxy, manager and API, until told to stop
     Serve(serve::Serve),
     /// Tell load balancers and keepalived whether a database node may take traffic
-    Check(Box<check::Check>),
+    Check(Box<nodecheck::Check>),
     /// Show the nodes, the writer, the hold and the last decisions
     Status(status::Status),
     /// Watch the cluster in the terminal, with keys for drain and switchover

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::client::Server;
-use crate::commands::drain::escaped;
 use cli::exit::{CommandResult, Failure};
+use client::Server;
+use client::node::escaped;
 use report::table::{Lean, Table};
 
 /// Characters of a line of what was found, and of what to do.

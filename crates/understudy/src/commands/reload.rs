@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use crate::client::Server;
 use cli::exit::CommandResult;
+use client::Server;
 
 /// The answer may have to wait for a switchover that runs.
 const WAIT: Duration = Duration::from_secs(30);

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::mha;
-use crate::mha::conf::Conf;
-use crate::settings::page;
 use cli::exit::{CommandResult, Failure};
+use dropin::mha;
+use dropin::mha::conf::Conf;
+use settings::page;
 
 /// Every setting with its default, what is allowed, and what it means.
 #[derive(Args)]

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::budget::Budget;
-use crate::client::{Server, body};
 use crate::commands::preflight;
 use cli::exit::{CommandResult, Failure};
+use client::{Server, body};
+use operate::budget::Budget;
 
 /// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
 /// budget, everything is undone and the old writer goes on. A result whose client does not read it is cut before that.

@@ -9,12 +9,14 @@ use serde::Serialize;
 use topology::kind::Kind;
 
 use super::warnings::NotMade;
-use super::{first_start, ports, servers, warm, warnings};
-use crate::doctor::judge::two_clusters;
-use crate::doctor::proof;
-use crate::doctor::read::{self, MissingPrivilege};
-use crate::settings::{Settings, table as t};
+use doctor::servers;
+
+use super::{first_start, ports, warm, warnings};
 use cli::exit::CommandResult;
+use doctor::judge::two_clusters;
+use doctor::proof;
+use doctor::read::{self, MissingPrivilege};
+use settings::{Settings, table as t};
 
 /// What came of one thing.
 #[derive(Clone, Copy, Serialize)]

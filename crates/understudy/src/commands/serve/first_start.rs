@@ -10,10 +10,10 @@ use anyhow::Context;
 use web::certificate::{self, Pair, ServerConfig};
 use web::key::ApiKey;
 
-use crate::settings::problem::Problem;
-use crate::settings::{Settings, table as t};
-use crate::wiring::Credentials;
 use cli::exit::Failure;
+use settings::problem::Problem;
+use settings::{Settings, table as t};
+use wiring::Credentials;
 
 /// Holds the state directory for this process. The lock ends with the process, however it ends.
 pub struct Claim(#[expect(dead_code, reason = "an open file holds its lock; nobody reads it")] File);

@@ -4,8 +4,6 @@ mod check;
 mod first_start;
 mod ports;
 mod reload;
-pub mod replicas_account;
-pub mod servers;
 mod warm;
 mod warnings;
 
@@ -16,12 +14,13 @@ use clap::Args;
 use tokio::sync::mpsc::Receiver;
 use topology::action::Level;
 
-use crate::commands::foreground::{Heard, Signals, log_at};
-use crate::settings::{self, Settings};
-use crate::wiring::warm::Secrets;
-use crate::wiring::{self, Passwords, ReloadRequest, Services};
-use crate::{descriptors, notify};
 use cli::exit::{CommandResult, Failure};
+use cli::foreground::{Heard, Signals, log_at};
+use cli::notify;
+use settings::descriptors;
+use settings::{self, Settings};
+use wiring::warm::Secrets;
+use wiring::{self, Passwords, ReloadRequest, Services};
 
 /// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, else log.level). SIGTERM or SIGINT ends it in good order: no new clients,
 /// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short. SIGHUP reads the configuration again.

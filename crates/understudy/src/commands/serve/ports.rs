@@ -3,8 +3,8 @@
 
 use std::net::TcpListener;
 
-use crate::settings::problem::Problem;
-use crate::settings::{Settings, table as t};
+use settings::problem::Problem;
+use settings::{Settings, table as t};
 
 /// One key of addresses that is not empty: its row, its addresses, and what came of them.
 pub type Tried<'a> = (&'static t::Row, &'a [String], Result<Vec<TcpListener>, Problem>);

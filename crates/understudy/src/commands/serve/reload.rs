@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use topology::order::OrderRefused;
 
 use super::{first_start, passwords};
-use crate::commands::foreground::set_level;
-use crate::descriptors;
-use crate::settings::difference::{Change, changes};
-use crate::settings::table::Applies;
-use crate::settings::{Settings, table as t};
-use crate::wiring::{NotApplied, ReloadReply, Services};
 use cli::exit::Failure;
+use cli::foreground::set_level;
+use settings::descriptors;
+use settings::difference::{Change, changes};
+use settings::table::Applies;
+use settings::{Settings, table as t};
+use wiring::{NotApplied, ReloadReply, Services};
 
 /// Reads the file of the settings in force again, and what it names. Waits for less when `ended` returns.
 pub fn reload(services: &mut Services, ended: impl Future<Output = ()>) -> ReloadReply {

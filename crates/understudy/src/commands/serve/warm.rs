@@ -5,8 +5,8 @@ use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::source;
 
-use crate::settings::{Settings, warm::Warm};
-use crate::wiring::warm::target;
+use settings::{Settings, warm::Warm};
+use wiring::warm::target;
 
 /// One thing that was tried: what is well, or what is not, as a sentence.
 type Tried = Result<String, String>;

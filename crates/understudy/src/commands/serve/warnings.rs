@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use topology::kind::Kind;
 
-use crate::exposed;
-use crate::settings::password::PasswordSource;
-use crate::settings::problem::Problem;
-use crate::settings::{Settings, table as t};
+use cli::exposed;
+use settings::password::PasswordSource;
+use settings::problem::Problem;
+use settings::{Settings, table as t};
 
 /// Members that a group needs so that the loss of one leaves a majority.
 const MEMBERS_WANTED: usize = 3;

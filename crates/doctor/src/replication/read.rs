@@ -1,0 +1,163 @@
+//! Queries the servers about their settings, and reads their option files where they are on this machine. It only reads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Secret};
+use manager::Standing;
+use topology::flavor::Flavor;
+use topology::replication::sql;
+use topology::session_defaults::SessionDefaults;
+
+use super::accounts::{self, Bypass};
+use super::rules::RULES;
+use crate::asked;
+use crate::replicas_account::{self, ReplicasAccount};
+use crate::servers::rights_missing;
+use mycnf;
+use settings::Settings;
+
+/// The time limit of one statement, and of connecting.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A server's answers, or why there are none; and its option file.
+pub type NodeFacts = asked::NodeFacts<Said>;
+
+/// A server's answers.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Its variables, by their names in lower case.
+    pub variables: BTreeMap<String, Variable>,
+    /// It is a replica.
+    pub is_replica: bool,
+    /// Its position and its sources; `None` when it may not be asked about them.
+    pub standing: Option<Standing>,
+    /// The number of semi-synchronous replicas, if as a primary it waits for them at this moment.
+    pub waits_for: Option<u32>,
+    /// What its sessions begin with.
+    pub defaults: SessionDefaults,
+    /// Privileges that the monitor account needs and lacks, one sentence each.
+    pub lacks: Vec<String>,
+    /// Privileges that only `understudy errant` needs and the monitor account lacks.
+    pub lacks_for_errant: Vec<&'static str>,
+    /// Accounts that may write in spite of read_only; `None` when the accounts may not be read.
+    pub bypass: Option<Vec<Bypass>>,
+    /// What is wrong with the account that replicas log in with.
+    pub replicas_account: Option<ReplicasAccount>,
+    /// What it leaves out of its binlog; empty if nothing, or if that is not known.
+    pub unlogged: String,
+    /// The hosts from which running Understudys manage it.
+    pub managers: Vec<String>,
+}
+
+/// A global variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variable {
+    /// Its value.
+    pub value: String,
+    /// GLOBAL_VALUE_ORIGIN: `CONFIG`, `SQL`, `COMPILE-TIME`, ...
+    pub origin: String,
+}
+
+impl Said {
+    /// A variable's value.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(|variable| variable.value.as_str())
+    }
+
+    /// Whether a switch is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| value.eq_ignore_ascii_case("ON") || value == "1")
+    }
+
+    /// "primary", "replica", or neither.
+    pub fn role(&self) -> &'static str {
+        match (self.is_replica, self.is_on("read_only")) {
+            (true, _) => "replica",
+            (false, false) => "primary",
+            (false, true) => "follows nobody",
+        }
+    }
+}
+
+/// Option files by the name of their server.
+pub type Files = BTreeMap<String, PathBuf>;
+
+/// Queries every node concurrently. `account`: what replicas log in with; `None` where another manager moves the primary.
+pub async fn all(
+    settings: &Settings,
+    password: &str,
+    account: Option<&manager::Account>,
+    files: &Files,
+) -> Vec<NodeFacts> {
+    let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
+    let monitor = login(&settings.monitor.user, password);
+    let replicas = account.map(|account| login(&account.user, &account.password.0));
+    let mut facts = asked::each(settings, |address| {
+        let (monitor, replicas) = (monitor.clone(), replicas.clone());
+        async move { ask(&address, &monitor, replicas.as_ref()).await }
+    })
+    .await;
+    for node in &mut facts {
+        let version = node.said.as_ref().ok().and_then(|said| said.variables.get("version"));
+        let version = version.map(|version| version.value.as_str());
+        let options = |file: &PathBuf| mycnf::server_options(file, version).map_err(|e| e.to_string());
+        node.file = files.get(&node.name).map(options);
+    }
+    facts
+}
+
+async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Said, LinkError> {
+    let mut link = Link::connect(address, monitor, DEADLINE).await?;
+    let names = RULES.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
+    let query = format!(
+        "SELECT VARIABLE_NAME, GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES \
+         WHERE VARIABLE_NAME IN ('version', 'wsrep_on', {names})"
+    );
+    let rows = link.query(&query, DEADLINE).await?;
+    let text = |row, column| rows.text(row, column).unwrap_or_default().to_owned();
+    let variable =
+        |row| (text(row, 0).to_ascii_lowercase(), Variable { value: text(row, 1), origin: text(row, 2) });
+    let variables = (0..rows.len()).map(variable).collect();
+    let status = link.query("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_master%'", DEADLINE).await?;
+    let waits = status.value_of("Rpl_semi_sync_master_status") == Some("ON");
+    let clients = status.value_of("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok());
+    let channels = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
+        Ok(rows) => Some(rows),
+        // The missing privilege is reported in `lacks`.
+        Err(LinkError::Rejected { .. }) => None,
+        Err(other) => return Err(other),
+    };
+    let standing = match &channels {
+        Some(channels) if Flavor::of(&link.greeting.version) == Flavor::MariaDb => {
+            let variables = link.query(sql::VARIABLES, DEADLINE).await?;
+            let positions = link.query(sql::POSITIONS, DEADLINE).await?;
+            let status = link.query(sql::STATUS, DEADLINE).await?;
+            Some(Standing::read(&variables, &positions, &status, channels))
+        }
+        _ => None,
+    };
+    let lacks = rights_missing(&mut link, replicas.is_some()).await?;
+    let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
+    let bypass = accounts::bypass(&mut link, DEADLINE).await?;
+    let defaults = manager::session_defaults(&mut link, DEADLINE).await?;
+    let managers = manager::rival::managers(&mut link, DEADLINE).await?;
+    let unlogged = manager::unlogged(link).await?.unwrap_or_default();
+    Ok(Said {
+        variables,
+        is_replica: channels.is_some_and(|rows| !rows.is_empty()),
+        standing,
+        defaults,
+        waits_for: clients.filter(|_| waits),
+        lacks,
+        lacks_for_errant,
+        bypass,
+        unlogged,
+        managers,
+        replicas_account: match replicas {
+            Some(replicas) => replicas_account::check(address, replicas, DEADLINE).await,
+            None => None,
+        },
+    })
+}

@@ -1,0 +1,174 @@
+//! A manager that runs as long as a command: the same decisions and orders as in `understudy serve`, without a proxy.
+//!
+//! It moves nothing by itself (failover = "manual"), and stores its state in a directory of its own. No client statements pass through it,
+//! so every lane is idle at once and has no connections; clients are kept away from an old primary by read_only and by the site's own
+//! scripts.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manager::{DEADLINE_ORDERED, Handles, PreflightWish};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use topology::NodeId;
+use topology::fact::Fact;
+use topology::order::Order;
+use topology::replication::FailoverPolicy;
+use topology::routes::{LaneState, Routes};
+
+use crate::mha::conf::Conf;
+use crate::mha::moved;
+use settings::Settings;
+use wiring::{self, Passwords};
+
+/// The probe interval, whatever MHA's interval is: a person is waiting for the command.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// What the manager is started for.
+#[derive(Clone, Copy)]
+pub enum Purpose<'a> {
+    /// To read the state; nothing is changed.
+    Look,
+    /// To move the primary by order.
+    Move,
+    /// To move the primary; this one is already lost.
+    Replace(&'a str),
+}
+
+/// The running manager.
+pub struct Own {
+    handles: Option<Handles>,
+    names: Vec<String>,
+    runtime: Runtime,
+    dir: PathBuf,
+    /// Started for [`Purpose::Look`].
+    looks: bool,
+}
+
+impl Own {
+    /// Starts the manager.
+    pub fn start(conf: &Conf, purpose: Purpose<'_>) -> Result<Self, String> {
+        let first = &conf.servers[0];
+        if first.get("repl_user").is_none() || first.get("repl_password").is_none() {
+            let file = conf.file.display();
+            return Err(format!(
+                "{file}: repl_user and repl_password must be set: replicas are told to follow the new master with them"
+            ));
+        }
+        let settings = Settings::parse(&conf.file, &moved::configuration(conf)).map_err(|e| e.to_string())?;
+        let password = settings.password().map_err(|e| e.to_string())?;
+        let replication = settings.replication_account().map_err(|e| e.to_string())?;
+        let passwords = Passwords { monitor: password, replication, warm: None };
+        let mut given = wiring::manager_settings(&settings, &passwords);
+        given.cluster.replication.failover = FailoverPolicy::Manual;
+        given.cluster.probe_interval = INTERVAL;
+        let dir = std::env::temp_dir().join(format!("understudy-masterha-{}", std::process::id()));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+        made.map_err(|e| format!("{} cannot be made: {e}", dir.display()))?;
+        given.store = dir.join("state.sqlite");
+        let looks = matches!(purpose, Purpose::Look);
+        given.cluster.replication.dry_run = looks;
+        if let Purpose::Replace(lost) = purpose {
+            manager::begin_after(&given.store, lost).map_err(|e| e.to_string())?;
+        }
+        let runtime = cli::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+        let handles = manager::start(given).map_err(|e| e.to_string())?;
+        runtime.spawn(stand_in(handles.routes.clone(), handles.facts.clone()));
+        let names = settings.nodes.iter().map(|node| node.name.clone()).collect();
+        Ok(Self { handles: Some(handles), names, runtime, dir, looks })
+    }
+
+    /// The status, in the form of the API.
+    pub fn status(&self) -> Value {
+        let status = self.handles.as_ref().map_or(Value::Null, |handles| json!(**handles.view.borrow()));
+        if self.looks { without_our_setting(status) } else { status }
+    }
+
+    /// Waits until the status changes, no longer than this.
+    pub fn changed(&self, within: Duration) {
+        let Some(handles) = &self.handles else { return };
+        let mut view = handles.view.clone();
+        view.mark_unchanged();
+        // The manager's end counts as a change.
+        let _ = self.runtime.block_on(async { tokio::time::timeout(within, view.changed()).await });
+    }
+
+    /// What the checks before a switchover find, in the form of the API.
+    pub fn before_switchover(&self, to: &str, budget: Duration) -> Value {
+        let Some(handles) = &self.handles else { return Value::Null };
+        let view = Arc::clone(&handles.view.borrow());
+        let wish = PreflightWish {
+            view: &view,
+            to: self.node(to),
+            budget,
+            immovable: &[],
+            stopped: &[],
+            sessions: 0,
+            warm: None,
+            within: DEADLINE_ORDERED,
+        };
+        json!(self.runtime.block_on(handles.preflight.look(wish)))
+    }
+
+    fn node(&self, name: &str) -> Option<NodeId> {
+        let place = self.names.iter().position(|known| known == name)?;
+        u8::try_from(place).ok().map(NodeId)
+    }
+
+    /// Moves the primary.
+    pub fn switchover(&self, to: Option<&str>, budget: Duration, force: bool) -> Result<String, String> {
+        let Some(handles) = &self.handles else { return Err("it has ended".into()) };
+        let to = to.and_then(|to| self.node(to));
+        let reply = self.runtime.block_on(handles.orders.order(Order::Switchover { to, budget, force }));
+        reply.map(|done| done.sentence).map_err(|refused| refused.sentence)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(handles) = self.handles.take() {
+            handles.stop.stop_blocking();
+        }
+        // If it cannot be removed, it stays in the directory for temporary files.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Replaces the name of a setting in the manager's texts: a user of MHA's commands has not set it.
+fn without_our_setting(status: Value) -> Value {
+    match status {
+        Value::String(text) => Value::String(
+            text.replace("dry_run is set, and nothing is done", "this check changes nothing")
+                .replace("dry_run is set", "this check changes nothing"),
+        ),
+        Value::Array(all) => all.into_iter().map(without_our_setting).collect(),
+        Value::Object(all) => all.into_iter().map(|(key, value)| (key, without_our_setting(value))).collect(),
+        other => other,
+    }
+}
+
+/// Reports what a proxy without clients would report.
+async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<Fact>) {
+    loop {
+        let now = Arc::clone(&routes.borrow_and_update());
+        for lane in &now.lanes {
+            let node = lane.node;
+            let fact = match lane.state {
+                LaneState::Shut if lane.epoch > 0 => Fact::Cut { node, epoch: lane.epoch - 1 },
+                LaneState::Draining => {
+                    Fact::Quiesced { node, epoch: lane.epoch, term: now.term, version: now.version }
+                }
+                LaneState::Shut | LaneState::Open => continue,
+            };
+            if facts.send(fact).await.is_err() {
+                return;
+            }
+        }
+        if routes.changed().await.is_err() {
+            return;
+        }
+    }
+}

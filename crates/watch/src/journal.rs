@@ -1,0 +1,83 @@
+//! `understudy journal`: what was decided, and why.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use serde_json::Value;
+
+use cli::exit::CommandResult;
+use client::Server;
+use report::table::moment;
+
+/// The decisions, oldest first, each as one sentence with its reason. Times are UTC.
+#[derive(Args)]
+pub struct Journal {
+    /// Only what is newer: so long ago (10m, 2h, 1d), a moment as the journal prints it ('2026-11-21 12:03:11', UTC), or milliseconds since
+    /// 1970
+    #[arg(long, value_name = "TIME", value_parser = after, default_value = "0")]
+    after: u64,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Journal {
+    /// Prints it.
+    pub fn run(&self) -> CommandResult {
+        let answer = self.server.client()?.get(&format!("journal?after={}", self.after))?;
+        if self.json {
+            println!("{:#}", answer.data);
+            return Ok(ExitCode::SUCCESS);
+        }
+        for row in answer.data.as_array().map(Vec::as_slice).unwrap_or_default() {
+            println!("{}", line(row));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A moment in milliseconds since 1970.
+fn after(text: &str) -> Result<u64, String> {
+    let wrong = || {
+        "it must be a time ago such as 10m or 2h, a moment such as '2026-11-21 12:03:11' (UTC), or milliseconds since 1970".to_owned()
+    };
+    if let Ok(ms) = text.parse() {
+        return Ok(ms);
+    }
+    if let Some(moment) = ndb::Moment::parse(text) {
+        return u64::try_from(moment.0 / 1000).map_err(|_| wrong());
+    }
+    let ago = health::duration(text).ok_or_else(wrong)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?;
+    u64::try_from(now.saturating_sub(ago).as_millis()).map_err(|_| wrong())
+}
+
+/// One entry; also used by `status`.
+pub fn line(row: &Value) -> String {
+    let text = |name: &str| row[name].as_str().unwrap_or("?");
+    let at = moment(row["at_unix_ms"].as_u64().unwrap_or(0));
+    format!("{at}  {:<5}  {}", text("level"), text("text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_told_in_three_ways() {
+        assert_eq!(after("1404465709250"), Ok(1_404_465_709_250));
+        for text in ["2014-07-04 09:21:49.250", "2014-07-04T09:21:49.250Z"] {
+            assert_eq!(after(text), Ok(1_404_465_709_250), "{text}");
+        }
+        let now = after("0s").unwrap();
+        let ago = after("10m").unwrap();
+        assert!((599_000..=600_000).contains(&(now - ago)), "{now} {ago}");
+        assert_eq!(after("99999d"), Ok(0), "before 1970: everything");
+        for wrong in ["", "10x", "-5m", "yesterday"] {
+            assert!(after(wrong).is_err(), "{wrong}");
+        }
+    }
+}

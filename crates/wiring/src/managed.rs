@@ -1,0 +1,183 @@
+//! What is made from the manager's list of nodes, and is made anew when a reload changes the manager's settings: what answers the API, what is
+//! measured of the nodes, and the warming of the standbys.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::runtime::Runtime;
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::AbortHandle;
+use topology::action::Level;
+use warmup::warmer::warming_table::WarmingTable;
+use web::Event;
+
+use super::capacity::Capacities;
+use super::cluster_control::{ClusterControl, Known};
+use super::health::Doors;
+use super::reload::ReloadRequest;
+use super::warmth::Warmth;
+use super::windows::Windows;
+use super::{Passwords, live, monitor_login, warm, windows};
+use settings::Settings;
+
+/// How long the measurements may take to be written when they end.
+const SAVE_GRACE: Duration = Duration::from_secs(1);
+
+/// The parts beside it, which stay.
+pub struct Around<'a> {
+    pub proxy: &'a proxy::Handle,
+    pub reads: Option<&'a proxy::Handle>,
+    pub health: &'a Doors,
+    pub events: &'a broadcast::Sender<Event>,
+    pub reloads: &'a mpsc::Sender<ReloadRequest>,
+    pub calm: &'a Runtime,
+}
+
+/// See the head of this file.
+pub struct Managed {
+    control: Arc<ClusterControl>,
+    watchers: Watchers,
+}
+
+/// What runs beside the manager. Ends when it is dropped.
+pub struct Watchers {
+    /// Sends what happens to the live view's readers.
+    live: AbortHandle,
+    /// Watches for how long each node may be away.
+    windows: AbortHandle,
+    /// What each node could apply, and the task that measures it.
+    capacities: Capacities,
+    measuring: AbortHandle,
+    /// Warms the standbys.
+    warming: Option<(warm::Warming, Warmth)>,
+}
+
+impl Managed {
+    /// Starts all of it beside a manager that was started with the same settings.
+    pub fn start(
+        settings: &Settings,
+        passwords: &Passwords,
+        manager: &manager::Handles,
+        around: &Around<'_>,
+    ) -> anyhow::Result<Self> {
+        let warming = warming(settings, passwords, manager, around)?;
+        Ok(Self::beside(settings, passwords, manager, around, warming))
+    }
+
+    /// Makes all of it anew after a change of the settings. The warming goes on, unless its own settings are others. Must not be called from a
+    /// task.
+    pub fn renew(
+        &mut self,
+        settings: &Settings,
+        passwords: &Passwords,
+        manager: &manager::Handles,
+        around: &Around<'_>,
+        is_other_warming: bool,
+    ) {
+        if is_other_warming {
+            self.watchers.stop_warming();
+        }
+        let warming = match self.watchers.warming.take() {
+            Some(warming) => Some(warming),
+            None => warming(settings, passwords, manager, around).unwrap_or_else(|error| {
+                self.control.note(Level::Error, format!("the standbys are not warmed: {error:#}"));
+                None
+            }),
+        };
+        *self = Self::beside(settings, passwords, manager, around, warming);
+    }
+
+    fn beside(
+        settings: &Settings,
+        passwords: &Passwords,
+        manager: &manager::Handles,
+        around: &Around<'_>,
+        warming: Option<(warm::Warming, Warmth)>,
+    ) -> Self {
+        let calm = around.calm;
+        let windows = Windows::default();
+        let source = windows::Source {
+            kind: settings.kind,
+            login: monitor_login(settings, &passwords.monitor),
+            addresses: settings.nodes.iter().map(|node| node.address.clone()).collect(),
+            view: manager.view.clone(),
+            samples: manager.samples.clone(),
+            journal: manager.journal.clone(),
+            state_dir: settings.state_dir.clone(),
+        };
+        let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
+        let names = settings.nodes.iter().map(|node| node.name.as_str());
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let capacities = Capacities::new(names, &settings.state_dir, since_1970.as_micros() as u64);
+        let measuring = calm.spawn(capacities.clone().keep(manager.samples.clone())).abort_handle();
+        let stats = (around.proxy.stats_reader(), around.reads.map(proxy::Handle::stats_reader));
+        let warmth = warming.as_ref().map(|(_, warmth)| warmth.clone());
+        let known = Known { warmth, windows, capacities: capacities.clone() };
+        let control = ClusterControl::new(
+            settings,
+            manager,
+            stats,
+            around.health.answerer(),
+            known,
+            around.events.downgrade(),
+            around.reloads.clone(),
+        );
+        let control = Arc::new(control);
+        let live = live::feed(Arc::clone(&control), manager.samples.clone(), around.events.clone());
+        let live = calm.spawn(live).abort_handle();
+        let watchers = Watchers { live, windows: watching, capacities, measuring, warming };
+        Self { control, watchers }
+    }
+
+    /// Answers the API.
+    pub fn control(&self) -> Arc<ClusterControl> {
+        Arc::clone(&self.control)
+    }
+
+    /// Writes what was measured, for whatever is made in its place. Must not be called from a task.
+    pub fn save(&self, calm: &Runtime) {
+        calm.block_on(self.watchers.capacities.save_within(SAVE_GRACE));
+    }
+
+    /// What runs beside the manager.
+    pub fn take_apart(self) -> Watchers {
+        self.watchers
+    }
+}
+
+fn warming(
+    settings: &Settings,
+    passwords: &Passwords,
+    manager: &manager::Handles,
+    around: &Around<'_>,
+) -> anyhow::Result<Option<(warm::Warming, Warmth)>> {
+    let (Some(warm), Some(secrets)) = (&settings.warm, &passwords.warm) else { return Ok(None) };
+    let warming_table = WarmingTable::default();
+    let warmth = Warmth {
+        warming_table: warming_table.clone(),
+        require_percent: warm.require_percent,
+        source: if warm.from_proxy { "proxy" } else { "slow-log" },
+        mirror_percent: warm.mirror_percent,
+    };
+    let tap = around.proxy.tap();
+    let warming = warm::start(settings, warm, secrets.clone(), manager, tap, warming_table)?;
+    Ok(Some((warming, warmth)))
+}
+
+impl Watchers {
+    /// Ends the warming. Must not be called from a task.
+    pub fn stop_warming(&mut self) {
+        if let Some((warming, _)) = self.warming.take() {
+            warming.stop();
+        }
+    }
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        // Its readers would otherwise read on for as long as they may.
+        self.live.abort();
+        self.windows.abort();
+        self.measuring.abort();
+    }
+}
