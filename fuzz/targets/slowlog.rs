@@ -126,7 +126,7 @@ fn stands_alone(event: &Event<'_>) {
         return;
     }
     let mut out = Vec::new();
-    alone::write(event, event.rate, &mut out);
+    alone::write(event, event.rate, b"", &mut out);
     out.extend_from_slice(NEXT);
     let mut reader = Reader::new(Limits::default(), Start::Whole);
     reader.feed(&out);

@@ -10,13 +10,9 @@ use crate::grammar::{QUERY, RATE, USER};
 use crate::head::{user_in, write_use};
 use crate::time;
 
-/// Appends the entry to `out`: its own bytes, completed with the missing values. `rate` replaces the sampling rate in the entry.
-pub fn write(event: &Event<'_>, rate: Option<Rate>, out: &mut Vec<u8>) {
-    write_with_notes(event, rate, &[], out);
-}
-
-/// As above, with further lines for the head: each is `# Name: value` and its end of line.
-pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out: &mut Vec<u8>) {
+/// Appends the entry to `out`: its own bytes, completed with the missing values. `rate` replaces the sampling rate in the entry; `notes` are
+/// further lines for the head, each of which is `# Name: value` and its end of line.
+pub fn write(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out: &mut Vec<u8>) {
     let (head, body) = event.bytes.split_at(event.head_bytes.min(event.bytes.len()));
     // Without the blank lines before it.
     let head = head.trim_ascii_start();
@@ -41,7 +37,7 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
             has_use = true;
         }
         out.extend_from_slice(line);
-        if user_in(line).is_some() || line.starts_with(QUERY[0].0) {
+        if user_in(line).is_some() || line.starts_with(QUERY) {
             if !std::mem::replace(&mut has_rate, true) {
                 write_rate(rate, out);
             }
@@ -58,7 +54,7 @@ pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out
 }
 
 fn is_rate(line: &[u8]) -> bool {
-    line.starts_with(RATE[0].0) && Fields::new(line).all(|(key, _)| key.starts_with(b"Log_slow_rate_"))
+    line.starts_with(RATE) && Fields::new(line).all(|(key, _)| key.starts_with(b"Log_slow_rate_"))
 }
 
 pub(crate) fn write_rate(rate: Option<Rate>, out: &mut Vec<u8>) {
@@ -67,8 +63,6 @@ pub(crate) fn write_rate(rate: Option<Rate>, out: &mut Vec<u8>) {
         RateBy::Event => "query",
         RateBy::Session => "session",
     };
-    for ((before, _), value) in RATE.iter().zip([by, &rate.one_in.to_string()]) {
-        out.extend_from_slice(&[before, value.as_bytes()].concat());
-    }
-    out.push(b'\n');
+    let line = format!("# Log_slow_rate_type: {by}  Log_slow_rate_limit: {}\n", rate.one_in);
+    out.extend_from_slice(line.as_bytes());
 }

@@ -11,9 +11,8 @@
 
 use memchr::{memchr, memmem};
 
-use crate::grammar::{QUERY, THREAD, TIME, USER};
-use crate::head::{is_query_time, user_host, user_in};
-use crate::time;
+use crate::grammar::{BEGINS, BEGINS_WITH_USER, Line, Next, QUERY};
+use crate::head::user_in;
 
 const STARTED: &[u8] = b"started with:";
 const VERSION: &[u8] = b", Version: ";
@@ -26,127 +25,89 @@ const BLANK_BYTES_MAX: usize = 16;
 pub(crate) const BEGIN_BYTES_MAX: usize = BLANK_BYTES_MAX + 3 * LINE_BYTES_MAX;
 
 /// An answer about bytes that may be continued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Begins {
-    Yes,
     No,
     /// The bytes so far may be the beginning of one.
     More,
+    Yes,
 }
 
 /// Whether an entry begins at the first of these bytes.
 pub(crate) fn entry(bytes: &[u8]) -> Begins {
-    let blank = bytes.iter().take(BLANK_BYTES_MAX).take_while(|byte| b"\r\n".contains(byte)).count();
-    let bytes = &bytes[blank..];
-    long_form(bytes).or(|| short_form(bytes))
+    let blank = bytes.iter().take(BLANK_BYTES_MAX).take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    any_of(&BEGINS, &bytes[blank..])
 }
 
 /// As above, behind a line that does not end a statement: only what a comment would not resemble by chance is accepted.
 pub(crate) fn long_form(bytes: &[u8]) -> Begins {
-    match prefix(bytes, TIME) {
-        Begins::Yes => match line(bytes) {
-            Ok((text, rest)) => match user_in(text) {
-                Some(user) if is_time(&text[..user]) => user_line(&text[user..], rest),
-                None if is_time(text) => user(rest),
-                _ => Begins::No,
-            },
-            Err(undecided) => undecided,
-        },
-        Begins::More => Begins::More,
-        Begins::No => user(bytes),
+    any_of(&BEGINS[..BEGINS_WITH_USER], bytes)
+}
+
+fn any_of(forms: &[(&[Line], Next)], bytes: &[u8]) -> Begins {
+    let mut begins = Begins::No;
+    if !bytes.starts_with(b"#") && !bytes.is_empty() {
+        return begins;
     }
+    for (lines, next) in forms {
+        begins = begins.max(has_form(lines, *next, bytes));
+        if begins == Begins::Yes {
+            break;
+        }
+    }
+    begins
 }
 
-fn is_time(line: &[u8]) -> bool {
-    line.strip_prefix(TIME).is_some_and(|time| time::parse_line(time).is_some())
-}
-
-fn user(bytes: &[u8]) -> Begins {
-    prefix(bytes, USER).and(|| match line(bytes) {
-        Ok((text, rest)) => user_line(text, rest),
-        Err(undecided) => undecided,
-    })
-}
-
-fn user_line(text: &[u8], rest: &[u8]) -> Begins {
-    match text.strip_prefix(USER).and_then(user_host) {
-        Some(_) => field(rest),
-        None => Begins::No,
+fn has_form(lines: &[Line], next: Next, bytes: &[u8]) -> Begins {
+    let mut left = bytes;
+    for (start, is_line) in lines {
+        match prefix(left, start) {
+            Begins::Yes => match first_line(left) {
+                Ok((line, rest)) if is_line(line) => left = rest,
+                Ok(_) => return Begins::No,
+                Err(undecided) => return undecided,
+            },
+            undecided => return undecided,
+        }
+    }
+    match next {
+        Next::Field => field(left),
+        Next::Query => prefix(left, QUERY),
+        Next::Anything => Begins::Yes,
     }
 }
 
 /// Whether a line of fields begins here.
 fn field(bytes: &[u8]) -> Begins {
-    prefix(bytes, b"# ").and(|| {
-        let name = &bytes[2..];
-        let length = name.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
-        match length {
-            Some(length) if length > 0 && name[0].is_ascii_uppercase() => prefix(&name[length..], b": "),
-            None if name.len() < LINE_BYTES_MAX => Begins::More,
-            _ => Begins::No,
-        }
-    })
-}
-
-fn short_form(bytes: &[u8]) -> Begins {
-    let query = |bytes| {
-        prefix(bytes, QUERY[0].0).and(|| match line(bytes) {
-            Ok((text, _)) if is_query_time(text) => Begins::Yes,
-            Ok(_) => Begins::No,
-            Err(undecided) => undecided,
-        })
-    };
-    let thread = || {
-        prefix(bytes, THREAD[0].0).and(|| match line(bytes) {
-            Ok((text, rest)) if memmem::find(text, b" Schema: ").is_some() => prefix(rest, QUERY[0].0),
-            Ok(_) => Begins::No,
-            Err(undecided) => undecided,
-        })
-    };
-    let time = || {
-        prefix(bytes, TIME).and(|| match line(bytes) {
-            Ok((text, rest)) if is_time(text) => query(rest),
-            Ok(_) => Begins::No,
-            Err(undecided) => undecided,
-        })
-    };
-    query(bytes).or(thread).or(time)
-}
-
-impl Begins {
-    fn and(self, next: impl FnOnce() -> Begins) -> Begins {
-        if self == Begins::Yes { next() } else { self }
+    let begins = prefix(bytes, b"# ");
+    if begins != Begins::Yes {
+        return begins;
     }
-
-    fn or(self, next: impl FnOnce() -> Begins) -> Begins {
-        match self {
-            Begins::Yes => Begins::Yes,
-            Begins::No => next(),
-            Begins::More => {
-                if next() == Begins::Yes {
-                    Begins::Yes
-                } else {
-                    Begins::More
-                }
-            }
-        }
+    let name = &bytes[2..];
+    match name.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_') {
+        Some(length) if length > 0 && name[0].is_ascii_uppercase() => prefix(&name[length..], b": "),
+        None if name.len() < LINE_BYTES_MAX => Begins::More,
+        _ => Begins::No,
     }
 }
 
 pub(crate) fn prefix(bytes: &[u8], wanted: &[u8]) -> Begins {
-    if bytes.starts_with(wanted) {
-        Begins::Yes
-    } else if wanted.starts_with(bytes) {
+    if !wanted.iter().zip(bytes).all(|(wanted, byte)| wanted == byte) {
+        Begins::No
+    } else if bytes.len() < wanted.len() {
         Begins::More
     } else {
-        Begins::No
+        Begins::Yes
     }
 }
 
-/// Splits off the first line, which is without blanks at its end.
-fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Begins> {
+/// Splits off the first line, which is without blanks at its end; of a time and a user on one line, the time.
+fn first_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Begins> {
     match memchr(b'\n', &bytes[..bytes.len().min(LINE_BYTES_MAX)]) {
-        Some(end) => Ok((bytes[..end].trim_ascii_end(), &bytes[end + 1..])),
+        Some(end) => match user_in(&bytes[..end]) {
+            Some(user) if user > 0 => Ok(bytes.split_at(user)),
+            _ => Ok((bytes[..end].trim_ascii_end(), &bytes[end + 1..])),
+        },
         None if bytes.len() >= LINE_BYTES_MAX => Err(Begins::No),
         None => Err(Begins::More),
     }
@@ -184,12 +145,13 @@ pub(crate) fn banner_in(line: &[u8], is_ended: bool) -> Option<usize> {
 
 /// Whether this is the second line of a banner.
 pub(crate) fn banner_goes_on(bytes: &[u8]) -> Begins {
-    prefix(bytes, b"Tcp port: ").or(|| prefix(bytes, b"TCP Port: "))
+    prefix(bytes, b"Tcp port: ").max(prefix(bytes, b"TCP Port: "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grammar::TIME;
 
     const WHOLE: &str = "# Time: 200102  3:04:05\n# User@Host: root[root] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n";
 

@@ -60,14 +60,14 @@ impl LogClock {
     /// The times of the next entry.
     pub fn times(&mut self, event: &Event<'_>) -> Times {
         self.entries += 1;
-        let is_timed = event.clock != Clock::None && event.end_us <= TIME_US_MAX;
+        let has_time = event.clock != Clock::None;
+        let is_timed = has_time && event.end_us <= TIME_US_MAX;
         if is_timed {
             self.ended(event.connection, event.end_us);
         }
         let near = self.median_us.saturating_sub(BACK_US)..=self.median_us.saturating_add(PAUSE_US_MAX);
         let is_near = is_timed && near.contains(&event.end_us);
         let is_query_time = event.query_time_us <= QUERY_US_MAX;
-        let has_time = event.clock != Clock::None;
         self.corrected += u64::from((has_time && !is_near) || !is_query_time);
         let query_time_us = if is_query_time { event.query_time_us } else { 0 };
         if !is_near {
@@ -112,22 +112,14 @@ impl LogClock {
                 self.ends.push(Seen { connection, end_us, changed: number });
             }
         }
-        let mut moving = [0; CONNECTIONS];
-        let mut count = 0;
-        for seen in self.ends.iter().filter(|seen| seen.changed + ENTRIES > number) {
-            moving[count] = seen.end_us;
-            count += 1;
-        }
-        moving[..count].sort_unstable();
         let before_us = self.median_us;
+        let mut moving = [before_us; CONNECTIONS];
+        let seen = self.ends.iter().filter(|seen| seen.changed + ENTRIES > number);
+        let count = moving.iter_mut().zip(seen).map(|(place, seen)| *place = seen.end_us).count();
+        moving[..count].sort_unstable();
         // Of two in the middle, the one that was it before.
-        let middle =
-            [count.saturating_sub(1) / 2, count / 2].map(|place| moving[place.min(count.saturating_sub(1))]);
-        self.median_us = match count {
-            0 => before_us,
-            _ if middle[0].abs_diff(before_us) <= middle[1].abs_diff(before_us) => middle[0],
-            _ => middle[1],
-        };
+        let middle = &moving[count.saturating_sub(1) / 2..=count / 2];
+        self.median_us = middle.iter().copied().min_by_key(|us| us.abs_diff(before_us)).unwrap_or(before_us);
         let is_jump = self.median_us > before_us.saturating_add(PAUSE_US_MAX)
             || self.median_us.saturating_add(BACK_US) < before_us;
         if before_us > 0 && is_jump {

@@ -1,4 +1,4 @@
-//! One entry of a log, borrowed from the reader's buffer.
+//! One entry of a log: what a reader finds, borrowed from its buffer, and what a writer writes.
 
 use protocol::statement::{Statement, StatementKind};
 
@@ -6,9 +6,10 @@ use crate::fields::Fields;
 use crate::time::SECOND_US;
 
 /// The server whose format an entry has. It is determined for each entry, so that a file may contain entries of several servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// MariaDB, all versions: `Thread_id`, `Schema`, `QC_hit`.
+    #[default]
     MariaDb,
     /// MySQL to 5.5: no connection id at all.
     MySql55,
@@ -21,7 +22,7 @@ pub enum Dialect {
 }
 
 /// The precision of an entry's times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Clock {
     /// Microseconds.
     Exact,
@@ -30,6 +31,7 @@ pub enum Clock {
     /// The start is known to the second.
     StartSecond,
     /// The entry contains no time.
+    #[default]
     None,
 }
 
@@ -37,7 +39,7 @@ pub enum Clock {
 ///
 /// Servers write `use` only when the schema differs from that of the previous entry, whatever connection that came from, and write nothing
 /// for a session without a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schema<'a> {
     /// From the entry's own field; empty when the session has no schema.
     Own(&'a [u8]),
@@ -46,6 +48,7 @@ pub enum Schema<'a> {
     /// From the last `use` before the entry: the session has this schema, or none.
     Carried(&'a [u8]),
     /// There was no `use` since the log was opened, or since reading began: the session usually has no schema.
+    #[default]
     Unknown,
 }
 
@@ -62,13 +65,14 @@ impl<'a> Schema<'a> {
 }
 
 /// What was executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Command<'a> {
     /// SQL, byte for byte as the server received it, without the `;` that servers append.
     Statement(&'a [u8]),
     /// A protocol command without SQL, with the server's name for it: `Quit`, `Ping`, `Init DB`, `Change user`, ...
     Administrator(&'a [u8]),
     /// Nothing follows the head.
+    #[default]
     Nothing,
 }
 
@@ -103,7 +107,7 @@ pub struct Rate {
 }
 
 /// One complete entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Event<'a> {
     /// The offset of its first byte, relative to the start of reading or to the offset passed to [`crate::Reader::at`].
     pub offset: u64,
@@ -171,23 +175,17 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The classification of its SQL, as in the proxy.
-    pub fn statement(&self) -> Option<Statement> {
-        self.sql().map(Statement::of)
-    }
-
-    /// The kind of its SQL statement.
+    /// The kind of its SQL statement, as in the proxy.
     pub fn kind(&self) -> Option<StatementKind> {
-        self.statement().map(|statement| statement.kind)
+        self.sql().map(|sql| Statement::of(sql).kind)
     }
 
     /// The time by which entries are sorted by their start. If the clock has whole seconds, so has this: statements that took less than a
     /// second keep the log's order, which is the order of their ends, instead of an order that is not known.
     pub fn order_us(&self) -> u64 {
         match self.clock {
-            Clock::Exact | Clock::None => self.start_us,
             Clock::EndSecond => self.end_us.saturating_sub(self.query_time_us / SECOND_US * SECOND_US),
-            Clock::StartSecond => self.start_us,
+            Clock::Exact | Clock::StartSecond | Clock::None => self.start_us,
         }
     }
 }

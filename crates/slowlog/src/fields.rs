@@ -1,6 +1,6 @@
 //! Parses `Key: value` pairs in the lines of a head.
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memrchr_iter};
 
 /// The pairs in lines that begin with `#`, in their order. Values may be empty. Text that is not a pair is skipped.
 #[derive(Clone, Debug)]
@@ -13,11 +13,17 @@ impl<'a> Fields<'a> {
     pub(crate) fn new(lines: &'a [u8]) -> Self {
         Self { line: b"", lines }
     }
+
+    /// Those of a single line.
+    pub(crate) fn of(line: &'a [u8]) -> Self {
+        Self { line: line.strip_prefix(b"# ").unwrap_or_default().trim_ascii_end(), lines: b"" }
+    }
 }
 
 impl<'a> Iterator for Fields<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             while self.line.is_empty() {
@@ -25,9 +31,8 @@ impl<'a> Iterator for Fields<'a> {
                     return None;
                 }
                 let end = memchr(b'\n', self.lines).unwrap_or(self.lines.len());
-                let (line, rest) = self.lines.split_at(end);
-                self.lines = rest.get(1..).unwrap_or_default();
-                self.line = line.strip_prefix(b"# ").unwrap_or_default().trim_ascii_end();
+                self.line = Self::of(&self.lines[..end]).line;
+                self.lines = self.lines.get(end + 1..).unwrap_or_default();
             }
             let (found, rest) = pair(self.line);
             self.line = rest;
@@ -42,9 +47,10 @@ impl<'a> Iterator for Fields<'a> {
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// The next pair of a line, and the rest of the line.
+#[inline]
 fn pair(line: &[u8]) -> (Option<Pair<'_>>, &[u8]) {
     let line = trim_start(line);
-    let length = line.iter().position(|byte| !is_key(*byte)).unwrap_or(line.len());
+    let length = line.iter().position(|byte| !IS_KEY[usize::from(*byte)]).unwrap_or(line.len());
     let (key, behind) = line.split_at(length);
     let Some(behind) = behind.strip_prefix(b":").filter(|_| length > 0) else {
         // Not a key: continues with the next word, if any.
@@ -69,15 +75,22 @@ fn schema<'a>(key: &'a [u8], behind: &'a [u8]) -> (Option<Pair<'a>>, &'a [u8]) {
     let text = behind.strip_prefix(b" ").unwrap_or(behind);
     let end = [&b" QC_hit: "[..], b" Last_errno: ", b" Rows_affected: "]
         .iter()
-        .find_map(|next| memmem::rfind(text, next))
+        .find_map(|next| memrchr_iter(b' ', text).find(|at| text[*at..].starts_with(next)))
         .unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     (Some((key, name.trim_ascii_end())), rest)
 }
 
-fn is_key(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'@'
-}
+/// The bytes that a key may have.
+const IS_KEY: [bool; 256] = {
+    let mut all = [false; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = (byte as u8).is_ascii_alphanumeric() || byte == b'_' as usize || byte == b'@' as usize;
+        byte += 1;
+    }
+    all
+};
 
 fn trim_start(text: &[u8]) -> &[u8] {
     let spaces = text.iter().position(|byte| *byte != b' ').unwrap_or(text.len());

@@ -1,149 +1,116 @@
 //! What the head of an entry says: the lines before its SQL.
 
-use crate::event::{Rate, RateBy, Rows};
+use memchr::{memchr_iter, memmem};
+
+use crate::event::{Clock, Dialect, Event, Rate, RateBy, Schema};
 use crate::fields::Fields;
-use crate::grammar::{self, Field, Line, QUERY, TIME, USER};
-use crate::time::{self, LineTime, duration_us, number};
-use memchr::{memchr, memmem, memrchr};
+use crate::grammar::{ADMINISTRATOR, TIME, USER};
+use crate::time::{LineTime, SECOND_US, duration_us, number, parse_iso, parse_line};
 
-/// Who ran it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UserHost<'a> {
-    /// As it was said at login.
-    pub(crate) user: &'a [u8],
-    /// The account that it came to.
-    pub(crate) account: &'a [u8],
-    pub(crate) host: &'a [u8],
-    pub(crate) address: &'a [u8],
-    /// MySQL since 5.6: the connection.
-    pub(crate) id: Option<u64>,
-}
-
-/// The line before the SQL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SetLine {
-    pub(crate) timestamp_us: u64,
-    pub(crate) last_insert_id: Option<u64>,
-    pub(crate) insert_id: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Head<'a> {
+    /// With what the head says, and nothing else.
+    pub(crate) event: Event<'a>,
     pub(crate) time: Option<LineTime>,
-    pub(crate) from: UserHost<'a>,
-    pub(crate) thread: Option<u64>,
-    pub(crate) schema: Option<&'a [u8]>,
     /// The name in its `use`, as it stands there.
     pub(crate) used: Option<&'a [u8]>,
-    pub(crate) query_us: u64,
-    pub(crate) lock_us: u64,
-    pub(crate) rows: Rows,
-    pub(crate) rate: Option<Rate>,
-    pub(crate) set: Option<SetLine>,
-    /// A field that only MariaDB has.
-    pub(crate) is_mariadb: bool,
-    /// A field that only Percona Server has.
-    pub(crate) is_percona: bool,
+    /// The connection behind the host: MySQL since 5.6.
+    id: Option<u64>,
+    /// Known from a field that no other server has.
+    dialect: Option<Dialect>,
+    /// `SET timestamp`
+    said_us: Option<u64>,
     /// `Start:` and `End:` of log_slow_extra.
-    pub(crate) start_us: Option<u64>,
-    pub(crate) end_us: Option<u64>,
+    start_us: Option<u64>,
+    end_us: Option<u64>,
 }
 
 impl<'a> Head<'a> {
     /// Reads the lines of a head.
     pub(crate) fn parse(lines: &'a [u8]) -> Self {
         let mut head = Self::default();
-        let mut left = lines;
-        while !left.is_empty() {
-            let end = memchr(b'\n', left).unwrap_or(left.len());
-            let (line, rest) = left.split_at(end);
-            head.line(line);
-            left = rest.get(1..).unwrap_or_default();
+        let mut begin = 0;
+        for end in memchr_iter(b'\n', lines).chain([lines.len()]) {
+            head.line(lines[begin..end].trim_ascii_end());
+            begin = end + 1;
         }
+        head.event.connection = head.event.connection.or(head.id);
+        head.event.dialect = head.dialect.unwrap_or(match head.time {
+            Some(LineTime::Utc(_)) => Dialect::MySql57,
+            _ if head.id.is_some() => Dialect::MySql56,
+            _ => Dialect::MySql55,
+        });
         head
     }
 
     fn line(&mut self, line: &'a [u8]) {
-        let line = line.trim_ascii_end();
-        let user = user_in(line);
-        if let Some(user) = user {
-            self.from = user_host(&line[user + USER.len()..]).unwrap_or_default();
-        }
-        if let Some(time) = line[..user.unwrap_or(line.len())].strip_prefix(TIME) {
-            self.time = time::parse_line(time);
-        } else if user.is_some() || self.likely(line).is_some() {
-            // Taken.
-        } else if line.starts_with(b"#") {
-            self.fields(line);
+        if line.starts_with(b"#") {
+            let user = user_in(line);
+            if let Some(user) = user {
+                let (names, id) = user_host(&line[user + USER.len()..]).unwrap_or_default();
+                [self.event.account, self.event.user, self.event.host, self.event.address] = names;
+                self.id = id;
+            }
+            if let Some(time) = line[..user.unwrap_or(line.len())].strip_prefix(TIME) {
+                self.time = parse_line(time);
+            } else if user.is_none() {
+                Fields::of(line).for_each(|(key, value)| self.field(key, value));
+            }
         } else if let Some(set) = set_line(line) {
-            self.set = Some(set);
+            self.said_us = Some(set.timestamp_us);
+            (self.event.last_insert_id, self.event.insert_id) = (set.last_insert_id, set.insert_id);
         } else if let Some(name) = use_line(line) {
             self.used = Some(name);
         }
     }
 
-    fn fields(&mut self, line: &'a [u8]) {
-        for (key, value) in Fields::new(line) {
-            if let Some(field) = Field::of(key) {
-                self.take(field, value);
+    fn field(&mut self, key: &[u8], value: &'a [u8]) {
+        let event = &mut self.event;
+        let rate = Rate { by: RateBy::Event, one_in: 1 };
+        match key {
+            b"Query_time" => event.query_time_us = duration_us(value).unwrap_or(0),
+            b"Lock_time" => event.lock_time_us = duration_us(value).unwrap_or(0),
+            b"Rows_sent" => event.rows.sent = number(value),
+            b"Rows_examined" => event.rows.examined = number(value),
+            b"Rows_affected" => event.rows.affected = number(value),
+            b"Thread_id" => event.connection = number(value),
+            b"Schema" => event.schema = Schema::Own(value),
+            b"QC_hit" => self.dialect = self.dialect.or(Some(Dialect::MariaDb)),
+            b"Last_errno" => self.dialect = Some(Dialect::Percona),
+            b"Start" => self.start_us = parse_iso(value),
+            b"End" => self.end_us = parse_iso(value),
+            b"Log_slow_rate_type" => {
+                let by = if value == b"session" { RateBy::Session } else { RateBy::Event };
+                event.rate.get_or_insert(rate).by = by;
             }
+            b"Log_slow_rate_limit" => {
+                event.rate.get_or_insert(rate).one_in = number(value).unwrap_or(1).max(1);
+            }
+            _ => {}
         }
     }
 
-    /// Lines as servers write them; None: this is none of them. Whatever this takes, [`Head::fields`] takes in the same way.
-    fn likely(&mut self, line: &'a [u8]) -> Option<()> {
-        grammar::likely(*line.get(2)?).iter().find_map(|form| self.form(form, line))
-    }
-
-    fn form(&mut self, form: Line, line: &'a [u8]) -> Option<()> {
-        let mut left = line;
-        let mut form = form.iter().peekable();
-        while let Some((before, field)) = form.next() {
-            left = left.strip_prefix(*before)?;
-            let length = match form.peek() {
-                // A name may have blanks in it.
-                Some((next, _)) if *field == Field::Schema => memmem::rfind(left, next)?,
-                Some(_) => memchr(b' ', left)?,
-                None => left.len(),
-            };
-            let (value, rest) = left.split_at(length);
-            let has_other = *field == Field::Schema && memchr(b':', value).is_some();
-            if has_other || (form.peek().is_none() && memchr(b' ', value).is_some()) {
-                return None;
-            }
-            self.take(*field, value.trim_ascii_end());
-            left = rest;
+    /// The start and end times and their precision. `SET timestamp` is the end with MariaDB and MySQL up to 5.6, and the start with Percona
+    /// Server and MySQL 8. If the time line contains the end in UTC, that is used; `local_us`, where there is nothing else.
+    pub(crate) fn times(&self, local_us: Option<u64>) -> (u64, u64, Clock) {
+        let took_us = self.event.query_time_us;
+        if let (Some(start), Some(end)) = (self.start_us, self.end_us) {
+            return (start.min(end), end, Clock::Exact);
         }
-        Some(())
-    }
-
-    fn take(&mut self, field: Field, value: &'a [u8]) {
-        match field {
-            Field::QueryTime => self.query_us = duration_us(value).unwrap_or(0),
-            Field::LockTime => self.lock_us = duration_us(value).unwrap_or(0),
-            Field::RowsSent => self.rows.sent = number(value),
-            Field::RowsExamined => self.rows.examined = number(value),
-            Field::RowsAffected => self.rows.affected = number(value),
-            Field::Thread => self.thread = number(value),
-            Field::Schema => self.schema = Some(value),
-            Field::QcHit => self.is_mariadb = true,
-            Field::LastErrno => self.is_percona = true,
-            Field::Start => self.start_us = time::parse_iso(value),
-            Field::End => self.end_us = time::parse_iso(value),
-            Field::RateType => {
-                self.rate_mut().by = if value == b"session" { RateBy::Session } else { RateBy::Event }
-            }
-            Field::RateLimit => self.rate_mut().one_in = number(value).unwrap_or(1).max(1),
-            Field::BytesSent | Field::Killed => {}
+        if let Some(LineTime::Utc(end)) = self.time {
+            return (end.saturating_sub(took_us), end, Clock::Exact);
         }
-    }
-
-    fn rate_mut(&mut self) -> &mut Rate {
-        self.rate.get_or_insert(Rate { by: RateBy::Event, one_in: 1 })
+        let Some(said) = self.said_us.or(local_us) else { return (0, 0, Clock::None) };
+        if self.said_us.is_some() && self.dialect == Some(Dialect::Percona) {
+            return (said, said.saturating_add(took_us), Clock::StartSecond);
+        }
+        let clock = if said.is_multiple_of(SECOND_US) { Clock::EndSecond } else { Clock::Exact };
+        (said.saturating_sub(took_us), said, clock)
     }
 }
 
 /// The position of `# User@Host: ` in a line of a head: its begin, or behind a time.
+#[inline]
 pub(crate) fn user_in(line: &[u8]) -> Option<usize> {
     match line {
         _ if line.starts_with(USER) => Some(0),
@@ -154,31 +121,28 @@ pub(crate) fn user_in(line: &[u8]) -> Option<usize> {
 
 /// Reads what stands behind `# User@Host: `: `account[user] @ host [address]`, with `  Id: N` since MySQL 5.6. The names are read from the end, for
 /// there may be brackets in them; account and user mostly are the same.
-pub(crate) fn user_host(text: &[u8]) -> Option<UserHost<'_>> {
-    let close = memrchr(b']', text)?;
+pub(crate) fn user_host(text: &[u8]) -> Option<([&[u8]; 4], Option<u64>)> {
+    let last = |text: &[u8], wanted: u8| text.iter().rposition(|byte| *byte == wanted);
+    let close = last(text, b']')?;
     let (names, behind) = (&text[..close], text[close + 1..].trim_ascii());
     let id = match behind.strip_prefix(b"Id:") {
         Some(digits) => Some(number(digits.trim_ascii_start())?),
         None if behind.is_empty() => None,
         None => return None,
     };
-    let open = memrchr(b'[', names)?;
-    let address = &names[open + 1..];
-    let at = memmem::rfind(&names[..open], b"] @ ")?;
+    let open = last(names, b'[')?;
+    let at = names[..open].windows(4).rposition(|four| four == b"] @ ")?;
     let host = names[at + 4..open].trim_ascii();
     let half = at / 2;
     let is_twice = at % 2 == 1 && names[half] == b'[' && names[..half] == names[half + 1..at];
-    let bracket = if is_twice { half } else { memrchr(b'[', &names[..at])? };
-    Some(UserHost { user: &names[bracket + 1..at], account: &names[..bracket], host, address, id })
+    let bracket = if is_twice { half } else { last(&names[..at], b'[')? };
+    Some(([&names[..bracket], &names[bracket + 1..at], host, &names[open + 1..]], id))
 }
 
-/// Whether a line has what a server writes behind `# Query_time: `.
-pub(crate) fn is_query_time(line: &[u8]) -> bool {
-    let mut fields = Fields::new(line);
-    QUERY.iter().all(|(_, wanted)| {
-        let next = fields.next();
-        next.is_some_and(|(key, value)| Field::of(key) == Some(*wanted) && duration_us(value).is_some())
-    })
+/// The word in `# administrator command: X;`.
+pub(crate) fn administrator(line: &[u8]) -> Option<&[u8]> {
+    let word = line.strip_prefix(ADMINISTRATOR)?.trim_ascii_end().strip_suffix(b";")?;
+    word.iter().all(|byte| byte.is_ascii_alphanumeric() || b" _-".contains(byte)).then_some(word)
 }
 
 /// The name in `use name;`, in its quotes if it has any: MariaDB 10.11 writes them, others do not.
@@ -222,25 +186,28 @@ pub(crate) fn write_use(name: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b";\n");
 }
 
+/// The line before the SQL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SetLine {
+    timestamp_us: u64,
+    last_insert_id: Option<u64>,
+    insert_id: Option<u64>,
+}
+
 /// `SET [last_insert_id=N,][insert_id=N,]timestamp=N;`
 pub(crate) fn set_line(line: &[u8]) -> Option<SetLine> {
     let text = line.strip_prefix(b"SET ")?.strip_suffix(b";")?;
-    let mut set = SetLine::default();
-    let mut has_timestamp = false;
+    let (mut timestamp_us, mut last_insert_id, mut insert_id) = (None, None, None);
     for pair in text.split(|byte| *byte == b',') {
-        let equals = memchr(b'=', pair)?;
-        let value = &pair[equals + 1..];
-        match &pair[..equals] {
-            b"last_insert_id" => set.last_insert_id = Some(number(value)?),
-            b"insert_id" => set.insert_id = Some(number(value)?),
-            b"timestamp" => {
-                set.timestamp_us = duration_us(value)?;
-                has_timestamp = true;
-            }
-            _ => return None,
+        if let Some(value) = pair.strip_prefix(b"timestamp=") {
+            timestamp_us = Some(duration_us(value)?);
+        } else if let Some(value) = pair.strip_prefix(b"insert_id=") {
+            insert_id = Some(number(value)?);
+        } else {
+            last_insert_id = Some(number(pair.strip_prefix(b"last_insert_id=")?)?);
         }
     }
-    has_timestamp.then_some(set)
+    Some(SetLine { timestamp_us: timestamp_us?, last_insert_id, insert_id })
 }
 
 #[cfg(test)]
@@ -250,9 +217,9 @@ mod tests {
     #[test]
     fn names_may_have_brackets() {
         let seen = |text: &'static str| {
-            let found = user_host(text.as_bytes())?;
+            let ([_, user, host, address], id) = user_host(text.as_bytes())?;
             let word = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            Some((word(found.user), word(found.host), word(found.address), found.id))
+            Some((word(user), word(host), word(address), id))
         };
         let is = |user: &str, host: &str, address: &str, id| {
             Some((user.to_owned(), host.to_owned(), address.to_owned(), id))
@@ -277,55 +244,15 @@ mod tests {
     }
 
     #[test]
-    fn likely_lines_are_read_as_any_other_would_be() {
-        let values = [
-            "0",
-            "5",
-            "18446744073709551615",
-            "18446744073709551616",
-            "",
-            "x",
-            "1.5",
-            "0.000187",
-            "1.",
-            "a b",
-        ];
-        let mut likely = 0;
-        for one in values {
-            for two in values {
-                for line in [
-                    format!("# Query_time: {one}  Lock_time: {two}  Rows_sent: {one}  Rows_examined: {two}"),
-                    format!("# Query_time: 1.5  Lock_time: 0.000001  Rows_sent: {one}  Rows_examined: {two}"),
-                    format!("# Query_time: {one}  Lock_time: {two} Rows_sent: 1  Rows_examined: 2"),
-                    format!(
-                        "# Query_time: 1  Lock_time: 1 Rows_sent: 1  Rows_examined: 2  Rows_affected: {one}"
-                    ),
-                    format!("# Thread_id: {one}  Schema: {two}  QC_hit: No"),
-                    format!("# Thread_id: {one}  Schema: a  QC_hit: No {two}  QC_hit: No"),
-                    format!("# Thread_id: {one}  Schema: {two}  QC_hit: Yes"),
-                    format!("# Thread_id: {one}  Schema: {two}"),
-                    format!("# Rows_affected: {one}  Bytes_sent: {two}"),
-                    format!("# Rows_affected: {one}  Bytes_sent: {two}  Tmp_tables: 1"),
-                ] {
-                    let (mut quick, mut slow) = (Head::default(), Head::default());
-                    match quick.likely(line.as_bytes()) {
-                        Some(()) => likely += 1,
-                        None => quick.fields(line.as_bytes()),
-                    }
-                    slow.fields(line.as_bytes());
-                    assert_eq!(quick, slow, "{line}");
-                }
-            }
-        }
-        assert!(likely >= 300, "{likely} lines were of a likely form");
-    }
-
-    #[test]
     fn the_line_before_the_sql_is_the_servers_own_only_in_its_exact_form() {
-        let set =
-            set_line(b"SET last_insert_id=5,insert_id=18446744073709551615,timestamp=1577934245;").unwrap();
-        assert_eq!((set.last_insert_id, set.insert_id), (Some(5), Some(u64::MAX)));
-        assert_eq!(set.timestamp_us, 1_577_934_245_000_000);
+        assert_eq!(
+            set_line(b"SET last_insert_id=5,insert_id=18446744073709551615,timestamp=1577934245;"),
+            Some(SetLine {
+                timestamp_us: 1_577_934_245_000_000,
+                last_insert_id: Some(5),
+                insert_id: Some(u64::MAX)
+            })
+        );
         for wrong in [
             &b"SET timestamp=1"[..],
             b"SET timestamp = 1;",

@@ -16,7 +16,7 @@ use crate::scan::{End, Scan, Shape, Step};
 /// Entries as [`Scan`] finds them, those within a string joined.
 #[derive(Clone, Debug)]
 pub(crate) struct Joined {
-    scan: Scan,
+    pub(crate) scan: Scan,
     doubt_bytes_max: usize,
     /// What was found and not given out.
     ahead: VecDeque<Step>,
@@ -46,11 +46,6 @@ impl Joined {
         Self { scan, doubt_bytes_max, ahead: VecDeque::new(), ahead_bytes: 0, doubt: None }
     }
 
-    /// Entries that were too long.
-    pub(crate) fn too_long(&self) -> u64 {
-        self.scan.too_long
-    }
-
     /// What these bytes begin with, and how many entries its strings seem to contain.
     pub(crate) fn step(&mut self, bytes: &[u8], end: End) -> (Step, usize) {
         loop {
@@ -66,7 +61,7 @@ impl Joined {
                 step if self.ahead.is_empty() && !is_open(step) => return (step, 0),
                 step => {
                     self.ahead.push_back(step);
-                    self.ahead_bytes += length(step);
+                    self.ahead_bytes += step.length();
                 }
             }
         }
@@ -81,7 +76,7 @@ impl Joined {
         let is_in_line = first.is_cut && matches!(self.ahead.get(1), Some(Step::Event(_)));
         let mut doubt = self.doubt.unwrap_or(Doubt { quotes: first.quotes, steps: 1, bytes: first.end });
         while let Some(next) = self.ahead.get(doubt.steps) {
-            let text = &bytes[doubt.bytes..doubt.bytes + length(*next)];
+            let text = &bytes[doubt.bytes..doubt.bytes + next.length()];
             doubt.bytes += text.len();
             if doubt.bytes - first.end > self.doubt_bytes_max {
                 return Verdict::Alone;
@@ -112,11 +107,11 @@ impl Joined {
     fn give(&mut self, more: usize) -> Step {
         self.doubt = None;
         let mut given = self.ahead.pop_front().unwrap_or(Step::More);
-        self.ahead_bytes -= length(given);
+        self.ahead_bytes -= given.length();
         for next in self.ahead.drain(..more) {
-            self.ahead_bytes -= length(next);
+            self.ahead_bytes -= next.length();
             if let Step::Event(first) = &mut given {
-                first.end += length(next);
+                first.end += next.length();
                 first.is_cut = matches!(next, Step::Event(last) if last.is_cut);
             }
         }
@@ -126,12 +121,4 @@ impl Joined {
 
 fn is_open(step: Step) -> bool {
     matches!(step, Step::Event(shape) if shape.quotes.is_open())
-}
-
-fn length(step: Step) -> usize {
-    match step {
-        Step::More => 0,
-        Step::Event(shape) => shape.end,
-        Step::Banner(length) | Step::Unparsed(length, _) => length,
-    }
 }

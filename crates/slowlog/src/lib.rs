@@ -8,7 +8,7 @@
 //!   the bytes of all items, one behind another, are the bytes that were fed
 //!
 //!   Event --Sampling--> kept or not       --alone::write--> bytes that are complete without earlier entries
-//!   Event --Order-----> by their starts   Entry --Writer--> bytes of a log
+//!   Event --Order-----> by their starts   Event --Writer--> bytes of a log
 //! ```
 //!
 //! Parsing only: no file, no clock. Memory limits are in [`Limits`]; whatever exceeds one is an [`Item::Unparsed`] and is counted in
@@ -44,4 +44,4 @@ pub use order::{Order, OrderLimits, Ordered};
 pub use reader::{Counts, Item, Limits, Reader, Start};
 pub use sample::Sampling;
 pub use scan::Why;
-pub use write::{Entry, Writer};
+pub use write::Writer;

@@ -2,12 +2,11 @@
 //!
 //! A log contains entries in the order in which statements ended. An entry that began earlier may still follow, so each entry is held back
 //! until the log's own clock is `window_us` past its start: the window has to be as long as the longest statement. An entry of a longer
-//! statement is late: it is passed on immediately, and counted.
+//! statement is late: it is passed on immediately.
 //!
 //! The clock is a [`LogClock`], because a single time may be wrong.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use crate::clock::{LogClock, Times};
 use crate::event::Event;
@@ -45,7 +44,8 @@ pub struct Ordered<T> {
 #[derive(Debug)]
 pub struct Order<T> {
     limits: OrderLimits,
-    held: BinaryHeap<Held<T>>,
+    /// By their start times, and in the order of the log; each with its entry's size.
+    held: BTreeMap<(u64, u64), (T, Times, usize)>,
     bytes: usize,
     number: u64,
     clock: LogClock,
@@ -54,59 +54,20 @@ pub struct Order<T> {
     /// The latest start time that was passed on.
     given_us: u64,
     is_finished: bool,
-    late: u64,
-    hurried: u64,
 }
-
-#[derive(Debug)]
-struct Held<T> {
-    times: Times,
-    number: u64,
-    bytes: usize,
-    what: T,
-}
-
-impl<T> Held<T> {
-    fn key(&self) -> (u64, u64) {
-        (self.times.order_us, self.number)
-    }
-}
-
-impl<T> Ord for Held<T> {
-    /// The order is reversed, because the heap returns the greatest element first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-impl<T> PartialOrd for Held<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> PartialEq for Held<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<T> Eq for Held<T> {}
 
 impl<T> Order<T> {
     /// An empty queue.
     pub fn new(limits: OrderLimits) -> Self {
         Self {
             limits,
-            held: BinaryHeap::new(),
+            held: BTreeMap::new(),
             bytes: 0,
             number: 0,
             clock: LogClock::default(),
             now_us: 0,
             given_us: 0,
             is_finished: false,
-            late: 0,
-            hurried: 0,
         }
     }
 
@@ -114,9 +75,8 @@ impl<T> Order<T> {
     pub fn push(&mut self, event: &Event<'_>, what: T) {
         let times = self.clock.times(event);
         self.now_us = self.clock.now_us();
-        let bytes = event.bytes.len();
-        self.bytes += bytes;
-        self.held.push(Held { times, number: self.number, bytes, what });
+        self.bytes += event.bytes.len();
+        self.held.insert((times.order_us, self.number), (what, times, event.bytes.len()));
         self.number += 1;
     }
 
@@ -138,18 +98,15 @@ impl<T> Order<T> {
     /// The next item, if no earlier one can still arrive or a limit is exceeded.
     #[allow(clippy::should_implement_trait)] // it ends, and goes on when more is handed in
     pub fn next(&mut self) -> Option<Ordered<T>> {
-        let first = self.held.peek()?;
-        let is_due =
-            self.is_finished || first.times.order_us.saturating_add(self.limits.window_us) <= self.now_us;
         let is_full = self.held.len() > self.limits.events_max || self.bytes > self.limits.bytes_max;
-        if !is_due && !is_full {
+        let first = self.held.first_entry()?;
+        let is_due = first.key().0.saturating_add(self.limits.window_us) <= self.now_us;
+        if !is_due && !is_full && !self.is_finished {
             return None;
         }
-        let Held { times, bytes, what, .. } = self.held.pop()?;
+        let (what, times, bytes) = first.remove();
         self.bytes -= bytes;
         let is_late = times.order_us < self.given_us;
-        self.late += u64::from(is_late);
-        self.hurried += u64::from(!is_due);
         self.given_us = self.given_us.max(times.order_us);
         Some(Ordered { what, times, is_late })
     }
@@ -157,15 +114,5 @@ impl<T> Order<T> {
     /// The number of items held back, and their bytes.
     pub fn held(&self) -> (usize, usize) {
         (self.held.len(), self.bytes)
-    }
-
-    /// The number of items that were passed on after one that began later.
-    pub fn late(&self) -> u64 {
-        self.late
-    }
-
-    /// The number of items that were passed on early because a limit was exceeded.
-    pub fn hurried(&self) -> u64 {
-        self.hurried
     }
 }

@@ -4,12 +4,11 @@
 
 use std::ops::Range;
 
-use crate::event::{Clock, Command, Dialect, Event, Schema};
-use crate::grammar::ADMINISTRATOR;
-use crate::head::{Head, unquoted};
+use crate::event::{Command, Event, Schema};
+use crate::head::{Head, administrator, unquoted};
 use crate::join::Joined;
-use crate::scan::{End, Runs, Scan, Shape, Step, Why};
-use crate::time::{LineTime, SECOND_US};
+use crate::scan::{End, Scan, Shape, Step, Why};
+use crate::time::LineTime;
 
 /// The limits of what a reader keeps in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +169,7 @@ impl Reader {
 
     /// What was given out.
     pub fn counts(&self) -> Counts {
-        Counts { too_long: self.joined.too_long(), ..self.counts }
+        Counts { too_long: self.joined.scan.too_long, ..self.counts }
     }
 
     /// The offset of the first byte that was not returned: a reader that begins there ([`Start::Whole`]) finds the next item. It does not
@@ -184,35 +183,33 @@ impl Reader {
         self.buffer.len() - self.start
     }
 
-    /// The default schema of an entry without a `use` of its own; `None` before the first `use`.
-    pub fn carried_schema(&self) -> Option<&[u8]> {
-        self.schema.as_deref()
-    }
-
     /// The next item; `None` when more bytes are needed.
     #[allow(clippy::should_implement_trait)] // what it gives borrows from the reader, which no iterator can
     pub fn next(&mut self) -> Option<Item<'_>> {
         let (step, quoted) = self.joined.step(&self.buffer[self.start..], self.end);
-        let length = match step {
-            Step::More => return None,
-            Step::Event(shape) => shape.end,
-            Step::Banner(length) | Step::Unparsed(length, _) => length,
-        };
-        let range = self.start..self.start + length;
+        if step == Step::More {
+            return None;
+        }
+        let range = self.start..self.start + step.length();
         let offset = self.offset;
         self.start = range.end;
-        self.offset += length as u64;
-        let why = match step {
-            Step::Unparsed(_, why) => Some(why),
-            _ => None,
-        };
-        let before = std::mem::replace(&mut self.unparsed, why);
+        self.offset += range.len() as u64;
+        let before = self.unparsed.take();
         Some(match step {
             Step::Event(shape) => self.event(range, shape, quoted, offset),
             Step::Unparsed(_, why) => {
-                let is_blank = self.buffer[range.clone()].trim_ascii().is_empty();
-                self.count_unparsed(if is_blank { 0 } else { length as u64 }, why, before);
-                Item::Unparsed { offset, bytes: &self.buffer[range], why }
+                let bytes = &self.buffer[range];
+                let count = if bytes.trim_ascii().is_empty() { 0 } else { bytes.len() as u64 };
+                let is_new = u64::from(before != Some(why) && count > 0);
+                self.unparsed = Some(why);
+                self.counts.unparsed_bytes += count;
+                match why {
+                    Why::Before => self.counts.before_bytes += count,
+                    Why::TooLong => {}
+                    Why::Cut => self.counts.heads += is_new,
+                    Why::Stray => self.counts.unparsed += is_new,
+                }
+                Item::Unparsed { offset, bytes, why }
             }
             _ => {
                 self.counts.banner_lines += 1;
@@ -221,17 +218,6 @@ impl Reader {
                 Item::Banner { offset, bytes: &self.buffer[range] }
             }
         })
-    }
-
-    fn count_unparsed(&mut self, bytes: u64, why: Why, before: Option<Why>) {
-        self.counts.unparsed_bytes += bytes;
-        let is_new = u64::from(before != Some(why) && bytes > 0);
-        match why {
-            Why::Before => self.counts.before_bytes += bytes,
-            Why::TooLong => {}
-            Why::Cut => self.counts.heads += is_new,
-            Why::Stray => self.counts.unparsed += is_new,
-        }
     }
 
     fn event(&mut self, range: Range<usize>, shape: Shape, quoted: usize, offset: u64) -> Item<'_> {
@@ -248,45 +234,34 @@ impl Reader {
         if let Some(LineTime::Local(us)) = head.time {
             self.local_us = Some(us);
         }
-        let (start_us, end_us, clock) = times(&head, self.local_us);
-        let text = &bytes[shape.body..];
-        let text = text.trim_ascii_end().strip_suffix(b";").unwrap_or(text);
-        let command = match shape.runs {
-            Runs::Statement => Command::Statement(text),
-            Runs::Administrator => {
-                Command::Administrator(text.get(ADMINISTRATOR.len()..).unwrap_or_default())
-            }
-            Runs::Nothing => Command::Nothing,
+        let (start_us, end_us, clock) = head.times(self.local_us);
+        let body = &bytes[shape.body..];
+        let text = body.trim_ascii_end();
+        let command = match administrator(text) {
+            Some(word) => Command::Administrator(word),
+            None if text.is_empty() => Command::Nothing,
+            None => Command::Statement(text.strip_suffix(b";").unwrap_or(body)),
         };
-        let schema = match (head.schema, head.used, self.schema.as_deref()) {
-            (Some(own), ..) => Schema::Own(own),
-            (None, Some(_), Some(used)) => Schema::Used(used),
-            (None, None, Some(carried)) => Schema::Carried(carried),
-            (None, _, None) => Schema::Unknown,
+        let schema = match (head.event.schema, head.used, self.schema.as_deref()) {
+            (own @ Schema::Own(_), ..) => own,
+            (_, Some(_), Some(used)) => Schema::Used(used),
+            (_, _, Some(carried)) => Schema::Carried(carried),
+            (.., None) => Schema::Unknown,
         };
+        let is_cut = shape.is_cut;
+        let (head, head_bytes) = (head.event, shape.body);
         Item::Event(Event {
             offset,
             bytes,
-            head_bytes: shape.body,
-            dialect: dialect(&head),
+            head_bytes,
             start_us,
             end_us,
             clock,
-            query_time_us: head.query_us,
-            lock_time_us: head.lock_us,
-            user: head.from.user,
-            account: head.from.account,
-            host: head.from.host,
-            address: head.from.address,
-            connection: head.thread.or(head.from.id),
             schema,
             command,
-            rows: head.rows,
-            last_insert_id: head.set.and_then(|set| set.last_insert_id),
-            insert_id: head.set.and_then(|set| set.insert_id),
-            rate: head.rate,
-            is_cut: shape.is_cut,
+            is_cut,
             quoted,
+            ..head
         })
     }
 
@@ -302,35 +277,4 @@ impl Reader {
             self.buffer.shrink_to(BUFFER_BYTES_KEPT);
         }
     }
-}
-
-fn dialect(head: &Head<'_>) -> Dialect {
-    if head.is_percona {
-        Dialect::Percona
-    } else if head.is_mariadb {
-        Dialect::MariaDb
-    } else if matches!(head.time, Some(LineTime::Utc(_))) {
-        Dialect::MySql57
-    } else if head.from.id.is_some() {
-        Dialect::MySql56
-    } else {
-        Dialect::MySql55
-    }
-}
-
-/// The start and end times and their precision. `SET timestamp` is the end with MariaDB and MySQL up to 5.6, and the start with Percona
-/// Server and MySQL 8. If the time line contains the end in UTC, that is used; `local_us`, where there is nothing else.
-fn times(head: &Head<'_>, local_us: Option<u64>) -> (u64, u64, Clock) {
-    if let (Some(start), Some(end)) = (head.start_us, head.end_us) {
-        return (start.min(end), end, Clock::Exact);
-    }
-    if let Some(LineTime::Utc(end)) = head.time {
-        return (end.saturating_sub(head.query_us), end, Clock::Exact);
-    }
-    let Some(said) = head.set.map(|set| set.timestamp_us).or(local_us) else { return (0, 0, Clock::None) };
-    if head.set.is_some() && head.is_percona {
-        return (said, said.saturating_add(head.query_us), Clock::StartSecond);
-    }
-    let clock = if said.is_multiple_of(SECOND_US) { Clock::EndSecond } else { Clock::Exact };
-    (said.saturating_sub(head.query_us), said, clock)
 }

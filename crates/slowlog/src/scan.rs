@@ -18,8 +18,8 @@ use crate::begin::{
     BEGIN_BYTES_MAX, Begins, LINE_BYTES_MAX, banner_goes_on, banner_in, entry, is_banner_line, long_form,
     prefix,
 };
-use crate::grammar::ADMINISTRATOR;
-use crate::head::{set_line, use_line, user_in};
+use crate::grammar::{ADMINISTRATOR, TIME};
+use crate::head::{administrator, set_line, use_line, user_in};
 use crate::quotes::Quotes;
 use crate::reader::Limits;
 
@@ -59,11 +59,15 @@ pub(crate) enum Step {
     Unparsed(usize, Why),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Runs {
-    Statement,
-    Administrator,
-    Nothing,
+impl Step {
+    /// In bytes.
+    pub(crate) fn length(self) -> usize {
+        match self {
+            Self::More => 0,
+            Self::Event(shape) => shape.end,
+            Self::Banner(length) | Self::Unparsed(length, _) => length,
+        }
+    }
 }
 
 /// An entry, in bytes from its first.
@@ -73,7 +77,6 @@ pub(crate) struct Shape {
     pub(crate) body: usize,
     /// Behind the entry's last byte.
     pub(crate) end: usize,
-    pub(crate) runs: Runs,
     /// Its text does not end with `;`.
     pub(crate) is_cut: bool,
     /// What is open behind its text.
@@ -82,18 +85,20 @@ pub(crate) struct Shape {
     pub(crate) inner_end: Option<usize>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Phase {
     Between,
     Head(HeadLines),
-    BehindSet,
+    /// The SET line ends here.
+    BehindSet(usize),
     Body(Body),
-    TooLong(Body),
 }
 
 /// What the lines of a head were so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeadLines {
+    /// The next line's first byte.
+    at: usize,
     /// `# User@Host:` was among them.
     user: bool,
     /// The first that is no line of a head.
@@ -103,7 +108,7 @@ struct HeadLines {
 }
 
 /// The text of a statement, as far as it was looked at.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Body {
     begin: usize,
     /// The current line's first byte.
@@ -114,16 +119,14 @@ struct Body {
     is_ended: bool,
     /// Behind the first line that does.
     first_end: Option<usize>,
+    /// The entry is longer than it may be: its bytes are given out as they come.
+    is_too_long: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     limits: Limits,
     phase: Phase,
-    /// In `Head`: the next line's first byte.
-    at: usize,
-    /// An entry begins with the next byte: it was looked at already.
-    is_begun: bool,
     /// No entry was seen since reading began in the middle of a log.
     is_lost: bool,
     /// Entries that were too long.
@@ -132,7 +135,7 @@ pub(crate) struct Scan {
 
 impl Scan {
     pub(crate) fn new(limits: Limits, is_lost: bool) -> Self {
-        Self { limits, phase: Phase::Between, at: 0, is_begun: false, is_lost, too_long: 0 }
+        Self { limits, phase: Phase::Between, is_lost, too_long: 0 }
     }
 
     /// What these bytes begin with. After anything but [`Step::More`] the next call begins behind what was found.
@@ -141,12 +144,12 @@ impl Scan {
             return Step::More;
         }
         let step = loop {
+            // None: on with the next phase.
             let step = match self.phase {
                 Phase::Between => self.between(bytes, end),
                 Phase::Head(seen) => self.head(bytes, end, seen),
-                Phase::BehindSet => self.behind_set_line(bytes, end),
-                Phase::Body(_) => self.body(bytes, end),
-                Phase::TooLong(_) => self.too_long(bytes, end),
+                Phase::BehindSet(at) => self.behind_set_line(bytes, end, at),
+                Phase::Body(body) => self.body(bytes, end, body),
             };
             if let Some(step) = step {
                 break step;
@@ -155,28 +158,19 @@ impl Scan {
         match step {
             // Entered within a string, most likely: what is found on the way is a part of that.
             Step::Event(shape) if self.is_lost && shape.quotes.is_open() => {
-                Step::Unparsed(shape.end, Why::Before)
+                return Step::Unparsed(shape.end, Why::Before);
             }
-            Step::Event(_) | Step::Banner(_) => {
-                self.is_lost = false;
-                step
-            }
-            Step::More | Step::Unparsed(..) => step,
+            Step::Event(_) | Step::Banner(_) => self.is_lost = false,
+            Step::More | Step::Unparsed(..) => {}
         }
+        step
     }
 
-    /// None: on with the next phase.
     fn between(&mut self, bytes: &[u8], end: End) -> Option<Step> {
-        let is_begun = std::mem::take(&mut self.is_begun);
-        let begins = match self.is_lost {
-            true if !is_begun => return Some(self.stray(bytes, end)),
-            _ if is_begun => Begins::Yes,
-            _ => entry(bytes),
-        };
+        let begins = if self.is_lost { Begins::No } else { entry(bytes) };
         match begins {
             Begins::Yes => {
-                self.phase = Phase::Head(HeadLines::default());
-                self.at = 0;
+                self.phase = behind(true);
                 None
             }
             Begins::No => Some(self.stray(bytes, end)),
@@ -210,7 +204,7 @@ impl Scan {
             };
             match begins {
                 Begins::Yes => {
-                    self.is_begun = true;
+                    self.phase = behind(true);
                     return Step::Unparsed(next, why);
                 }
                 // The end of the line before is asked for again.
@@ -227,17 +221,13 @@ impl Scan {
     /// lines in it; so other lines are of the head, too, unless another entry begins before there is a SET line.
     fn head(&mut self, bytes: &[u8], end: End, mut seen: HeadLines) -> Option<Step> {
         loop {
-            let left = &bytes[self.at..];
+            let left = &bytes[seen.at..];
             let length = memchr(b'\n', left);
-            if self.at + length.unwrap_or(left.len()) > self.limits.head_bytes_max {
-                match seen.plain {
-                    // A long text without a SET line.
-                    Some(plain) => self.phase = Phase::Body(Body::from(plain)),
-                    None => {
-                        self.phase = Phase::TooLong(Body::from(self.at));
-                        self.too_long += 1;
-                    }
-                }
+            if seen.at + length.unwrap_or(left.len()) > self.limits.head_bytes_max {
+                // A long text without a SET line, or a long head.
+                let is_too_long = seen.plain.is_none();
+                self.too_long += u64::from(is_too_long);
+                self.phase = Phase::Body(Body { is_too_long, ..Body::from(seen.plain.unwrap_or(seen.at)) });
                 return None;
             }
             let Some(length) = length else {
@@ -245,9 +235,11 @@ impl Scan {
             };
             let line = left[..length].trim_ascii_end();
             if line.starts_with(b"#") {
+                let has_user = user_in(line).is_some();
+                let may_begin = seen.at > 0 && (has_user || line.starts_with(TIME));
                 let begins = match seen {
                     HeadLines { is_ended: true, .. } => entry(left),
-                    HeadLines { user: true, .. } | HeadLines { plain: Some(_), .. } if self.at > 0 => {
+                    HeadLines { user: true, .. } | HeadLines { plain: Some(_), .. } if may_begin => {
                         long_form(left)
                     }
                     _ => Begins::No,
@@ -257,38 +249,37 @@ impl Scan {
                     Begins::More => return self.head_without_end(bytes, end, seen),
                     Begins::No => {}
                 }
-                seen.user |= user_in(line).is_some();
-                if let Some(step) = self.administrator(bytes, end) {
+                seen.user |= has_user;
+                if let Some(step) = self.administrator(bytes, end, seen.at) {
                     return Some(step);
                 }
             } else if set_line(line).is_some() {
-                self.at += length + 1;
-                self.phase = Phase::BehindSet;
+                self.phase = Phase::BehindSet(seen.at + length + 1);
                 return None;
             } else if use_line(line).is_none() && !line.is_empty() {
-                seen.plain = seen.plain.or(Some(self.at));
+                seen.plain = seen.plain.or(Some(seen.at));
                 seen.is_ended = line.ends_with(b";");
             }
-            self.at += length + 1;
+            seen.at += length + 1;
             self.phase = Phase::Head(seen);
         }
     }
 
     fn head_without_end(&mut self, bytes: &[u8], end: End, mut seen: HeadLines) -> Option<Step> {
-        let last = &bytes[self.at..];
+        let last = &bytes[seen.at..];
         if end == End::Settled && seen.is_ended && last.is_empty() {
             return self.no_set_line(seen);
         }
         if end != End::Ended {
             return Some(Step::More);
         }
-        if let Some(step) = self.administrator(bytes, end) {
+        if let Some(step) = self.administrator(bytes, end, seen.at) {
             return Some(step);
         }
         let is_of_head = last.starts_with(b"#") || set_line(last).is_some() || use_line(last).is_some();
         if seen.plain.is_none() && last.ends_with(b";") && !is_of_head {
             // The last line of a log without an end of line.
-            seen.plain = Some(self.at);
+            seen.plain = Some(seen.at);
         }
         if seen.plain.is_some() {
             return self.no_set_line(seen);
@@ -297,48 +288,36 @@ impl Scan {
         Some(Step::Unparsed(bytes.len(), Why::Cut))
     }
 
-    /// The next entry begins at `self.at`, or nothing is there.
+    /// The next entry begins behind these lines, or nothing is there.
     fn no_set_line(&mut self, seen: HeadLines) -> Option<Step> {
-        match seen.plain {
-            Some(plain) => {
-                self.phase = Phase::Body(Body::from(plain));
-                None
-            }
-            None => {
-                self.is_begun = true;
-                Some(self.without_text(self.at, self.at, Runs::Nothing, true))
-            }
-        }
+        let Some(plain) = seen.plain else {
+            return Some(self.without_text(seen.at, seen.at, true, true));
+        };
+        self.phase = Phase::Body(Body::from(plain));
+        None
     }
 
-    fn without_text(&mut self, body: usize, end: usize, runs: Runs, is_cut: bool) -> Step {
-        self.phase = Phase::Between;
-        Step::Event(Shape { body, end, runs, is_cut, quotes: Quotes::default(), inner_end: None })
+    fn without_text(&mut self, body: usize, end: usize, is_cut: bool, is_next: bool) -> Step {
+        self.phase = behind(is_next);
+        Step::Event(Shape { body, end, is_cut, quotes: Quotes::default(), inner_end: None })
     }
 
-    /// A whole `# administrator command: X;` at `self.at`.
-    fn administrator(&mut self, bytes: &[u8], end: End) -> Option<Step> {
-        let name = bytes[self.at..].strip_prefix(ADMINISTRATOR)?;
-        let length = memchr(b'\n', name).or((end == End::Ended).then_some(name.len()))?;
-        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-".contains(byte);
-        let word = name[..length].trim_ascii_end().strip_suffix(b";")?;
-        if !word.iter().all(is_name) {
-            return None;
-        }
-        let end = bytes.len().min(self.at + ADMINISTRATOR.len() + length + 1);
-        Some(self.without_text(self.at, end, Runs::Administrator, false))
+    /// A whole `# administrator command: X;` at this place.
+    fn administrator(&mut self, bytes: &[u8], end: End, at: usize) -> Option<Step> {
+        let left = bytes[at..].strip_prefix(ADMINISTRATOR).map(|_| &bytes[at..])?;
+        let length = memchr(b'\n', left).or((end == End::Ended).then_some(left.len()))?;
+        administrator(&left[..length])?;
+        Some(self.without_text(at, bytes.len().min(at + length + 1), false, false))
     }
 
-    /// None: SQL stands there.
-    fn behind_set_line(&mut self, bytes: &[u8], end: End) -> Option<Step> {
-        if let Some(step) = self.administrator(bytes, end) {
+    fn behind_set_line(&mut self, bytes: &[u8], end: End, at: usize) -> Option<Step> {
+        if let Some(step) = self.administrator(bytes, end, at) {
             return Some(step);
         }
-        let left = &bytes[self.at..];
+        let left = &bytes[at..];
         let begins = entry(left);
         if begins == Begins::Yes {
-            self.is_begun = true;
-            return Some(self.without_text(self.at, self.at, Runs::Nothing, false));
+            return Some(self.without_text(at, at, false, true));
         }
         let is_undecided = begins == Begins::More
             || prefix(left, ADMINISTRATOR) == Begins::More
@@ -350,55 +329,45 @@ impl Scan {
             return Some(Step::More);
         }
         if is_blank {
-            return Some(self.without_text(self.at, bytes.len(), Runs::Nothing, true));
+            return Some(self.without_text(at, bytes.len(), true, false));
         }
-        self.phase = Phase::Body(Body::from(self.at));
+        self.phase = Phase::Body(Body::from(at));
         None
     }
 
-    fn body(&mut self, bytes: &[u8], end: End) -> Option<Step> {
-        let limit = self.limits.event_bytes_max;
-        let Phase::Body(body) = &mut self.phase else { return None };
+    fn body(&mut self, bytes: &[u8], end: End, mut body: Body) -> Option<Step> {
         let found = body.mark(bytes, end);
         // The line so far may turn out to be a banner's.
         let undecided = body.line.max(body.at.saturating_sub(LINE_BYTES_MAX));
-        if found.map_or(undecided, |mark| mark.at) > limit {
-            self.phase = Phase::TooLong(body.clone());
+        if !body.is_too_long && found.map_or(undecided, |mark| mark.at) > self.limits.event_bytes_max {
+            body.is_too_long = true;
             self.too_long += 1;
-            return None;
         }
-        let mark = match found {
-            Some(mark) => mark,
-            None if end == End::Ended => Mark { at: bytes.len(), is_entry: false },
-            None => return Some(Step::More),
-        };
-        let shape = body.shape(bytes, mark);
-        self.is_begun = mark.is_entry;
-        self.phase = Phase::Between;
-        Some(Step::Event(shape))
-    }
-
-    /// The rest of an entry that is too long, in pieces as they come. None: all of it was given out before.
-    fn too_long(&mut self, bytes: &[u8], end: End) -> Option<Step> {
-        let Phase::TooLong(body) = &mut self.phase else { return None };
-        if let Some(mark) = body.mark(bytes, end) {
-            self.is_begun = mark.is_entry;
-            self.phase = Phase::Between;
-            return (mark.at > 0).then_some(Step::Unparsed(mark.at, Why::TooLong));
-        }
-        if end == End::Ended {
-            self.phase = Phase::Between;
-            return Some(Step::Unparsed(bytes.len(), Why::TooLong));
+        let ended = (end == End::Ended).then_some(Mark { at: bytes.len(), is_entry: false });
+        if let Some(mark) = found.or(ended) {
+            self.phase = behind(mark.is_entry);
+            return match body.is_too_long {
+                false => Some(Step::Event(body.shape(bytes, mark))),
+                // All of it may have been given out before.
+                true => (mark.at > 0).then_some(Step::Unparsed(mark.at, Why::TooLong)),
+            };
         }
         // The last line is needed, should it be the first of a banner.
         let given = body.line.max(body.at.saturating_sub(BEGIN_BYTES_MAX));
-        if given == 0 {
+        if !body.is_too_long || given == 0 {
+            self.phase = Phase::Body(body);
             return Some(Step::More);
         }
         body.at -= given;
         body.line = body.line.saturating_sub(given);
+        self.phase = Phase::Body(body);
         Some(Step::Unparsed(given, Why::TooLong))
     }
+}
+
+/// What follows on something: an entry for sure, or anything.
+fn behind(is_entry: bool) -> Phase {
+    if is_entry { Phase::Head(HeadLines::default()) } else { Phase::Between }
 }
 
 /// A place where a text ends: a head or a banner begins there.
@@ -411,7 +380,7 @@ struct Mark {
 
 impl Body {
     fn from(begin: usize) -> Self {
-        Self { begin, line: begin, at: begin, is_ended: false, first_end: None }
+        Self { begin, line: begin, at: begin, is_ended: false, first_end: None, is_too_long: false }
     }
 
     /// Where the text ends; None while that is not there.
@@ -459,7 +428,6 @@ impl Body {
         Shape {
             body: self.begin,
             end: mark.at,
-            runs: if text.trim_ascii().is_empty() { Runs::Nothing } else { Runs::Statement },
             is_cut: !text.trim_ascii_end().ends_with(b";"),
             quotes,
             inner_end: self

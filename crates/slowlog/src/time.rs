@@ -3,11 +3,11 @@
 use ::time::{Date, Month, OffsetDateTime};
 
 /// In one second.
-pub const SECOND_US: u64 = 1_000_000;
+pub(crate) const SECOND_US: u64 = 1_000_000;
 
 /// What a `# Time:` line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineTime {
+pub(crate) enum LineTime {
     /// `2020-01-02T03:04:05.678901Z` or with `+01:00`: microseconds since 1970.
     Utc(u64),
     /// `200102  3:04:05`, or the form above without a zone: local time in a zone that the log does not tell; microseconds since 1970 as
@@ -15,63 +15,43 @@ pub enum LineTime {
     Local(u64),
 }
 
-/// Reads what stands behind `# Time: `.
-pub fn parse_line(text: &[u8]) -> Option<LineTime> {
-    match text {
-        [_, _, _, _, b'-', ..] => iso_line(text.trim_ascii_end()),
-        _ => parse_local(text.trim_ascii_end()).map(LineTime::Local),
-    }
+/// Reads what stands behind `# Time: `; Percona Server writes the short form with a fraction, too.
+pub(crate) fn parse_line(text: &[u8]) -> Option<LineTime> {
+    let is_iso = text.get(4) == Some(&b'-');
+    let (year_digits, hyphen, gaps): (_, &[u8], [&[u8]; 2]) =
+        if is_iso { (4, b"-", [b"T", b" "]) } else { (2, b"", [b"  ", b" "]) };
+    let mut left = Digits(text.trim_ascii_end());
+    let year = match left.number(year_digits)? {
+        year if is_iso => year,
+        year @ ..70 => 2000 + year,
+        year => 1900 + year,
+    };
+    left.skip(hyphen)?;
+    let month = left.number(2)?;
+    left.skip(hyphen)?;
+    let day = left.number(2)?;
+    left.skip(gaps[0]).or_else(|| left.skip(gaps[1]))?;
+    let second = left.time_of_day()?;
+    let micros = left.fraction()?;
+    let zone_s = if is_iso && !left.0.is_empty() { Some(left.zone()?) } else { None };
+    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    let second = date.midnight().assume_utc().unix_timestamp() + i64::from(second) - zone_s.unwrap_or(0);
+    let us = u64::try_from(second).ok()? * SECOND_US + u64::from(micros);
+    let time = if zone_s.is_some() { LineTime::Utc(us) } else { LineTime::Local(us) };
+    left.0.is_empty().then_some(time)
 }
 
 /// `2020-01-02T03:04:05.678901Z`
-pub fn parse_iso(text: &[u8]) -> Option<u64> {
-    match iso_line(text)? {
+pub(crate) fn parse_iso(text: &[u8]) -> Option<u64> {
+    match parse_line(text)? {
         LineTime::Utc(us) => Some(us),
         LineTime::Local(_) => None,
     }
 }
 
-fn iso_line(text: &[u8]) -> Option<LineTime> {
-    let mut left = Digits(text);
-    let year = left.number(4)?;
-    left.skip(b'-')?;
-    let month = left.number(2)?;
-    left.skip(b'-')?;
-    let day = left.number(2)?;
-    left.skip(b'T').or_else(|| left.skip(b' '))?;
-    let second = left.time_of_day()?;
-    let micros = left.fraction()?;
-    let offset_s = if left.0.is_empty() { None } else { Some(left.zone()?) };
-    let local = seconds(year, month, day, second)?;
-    let second = local.checked_sub(offset_s.unwrap_or(0))?;
-    let us = u64::try_from(second.checked_mul(1_000_000)?.checked_add(i64::from(micros))?).ok()?;
-    Some(if offset_s.is_some() { LineTime::Utc(us) } else { LineTime::Local(us) })
-}
-
-/// `200102  3:04:05`, of Percona Server also with a fraction.
-fn parse_local(text: &[u8]) -> Option<u64> {
-    let mut left = Digits(text);
-    let (year, month, day) = (left.number(2)?, left.number(2)?, left.number(2)?);
-    left.skip(b' ')?;
-    let _ = left.skip(b' ');
-    let second = left.time_of_day()?;
-    let micros = left.fraction()?;
-    if !left.0.is_empty() {
-        return None;
-    }
-    let century = if year < 70 { 2000 } else { 1900 };
-    let us = seconds(century + year, month, day, second)?.checked_mul(1_000_000)?;
-    u64::try_from(us.checked_add(i64::from(micros))?).ok()
-}
-
-fn seconds(year: u32, month: u32, day: u32, second: u32) -> Option<i64> {
-    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
-    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
-    Some(date.midnight().assume_utc().unix_timestamp() + i64::from(second))
-}
-
 /// As MySQL 5.7 and newer write it.
-pub fn iso(us: u64) -> String {
+pub(crate) fn iso(us: u64) -> String {
     let (at, micros) = (at(us), us % SECOND_US);
     let (date, (hour, minute, second)) = (at.date(), at.to_hms());
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
@@ -86,16 +66,15 @@ pub fn short(us: u64) -> String {
 
 /// A time that no calendar has is the first one.
 fn at(us: u64) -> OffsetDateTime {
-    let second = i64::try_from(us / SECOND_US).ok();
-    second
-        .and_then(|second| OffsetDateTime::from_unix_timestamp(second).ok())
-        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    let second = (us / SECOND_US).cast_signed();
+    OffsetDateTime::from_unix_timestamp(second).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Seconds with a fraction, as microseconds; digits beyond the sixth are dropped.
-pub fn duration_us(text: &[u8]) -> Option<u64> {
+pub(crate) fn duration_us(text: &[u8]) -> Option<u64> {
     let mut left = Digits(text);
-    left.seconds_us().filter(|_| left.0.is_empty())
+    let us = left.any()?.checked_mul(SECOND_US)?.checked_add(u64::from(left.fraction()?))?;
+    left.0.is_empty().then_some(us)
 }
 
 /// A whole number and nothing else.
@@ -106,19 +85,12 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// A text that is read from its front.
-pub(crate) struct Digits<'a>(pub(crate) &'a [u8]);
+struct Digits<'a>(&'a [u8]);
 
 impl Digits<'_> {
-    /// Seconds with a fraction, as microseconds.
-    pub(crate) fn seconds_us(&mut self) -> Option<u64> {
-        let whole = self.any()?;
-        let micros = self.fraction()?;
-        whole.checked_mul(SECOND_US)?.checked_add(u64::from(micros))
-    }
-
-    fn skip(&mut self, byte: u8) -> Option<()> {
-        let (first, rest) = self.0.split_first()?;
-        (*first == byte).then(|| self.0 = rest)
+    fn skip(&mut self, text: &[u8]) -> Option<()> {
+        self.0 = self.0.strip_prefix(text)?;
+        Some(())
     }
 
     fn digit(&mut self) -> Option<u32> {
@@ -139,10 +111,14 @@ impl Digits<'_> {
     }
 
     /// One digit at the least.
-    pub(crate) fn any(&mut self) -> Option<u64> {
+    fn any(&mut self) -> Option<u64> {
         let mut number = u64::from(self.digit()?);
-        while let Some(digit) = self.digit() {
-            number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+        while let Some(digit) = self.digit().map(u64::from) {
+            number = if number < u64::MAX / 10 {
+                number * 10 + digit
+            } else {
+                number.checked_mul(10)?.checked_add(digit)?
+            };
         }
         Some(number)
     }
@@ -153,44 +129,40 @@ impl Digits<'_> {
         if let Some(second) = self.digit() {
             hour = hour * 10 + second;
         }
-        self.skip(b':')?;
+        self.skip(b":")?;
         let minute = self.number(2)?;
-        self.skip(b':')?;
+        self.skip(b":")?;
         let second = self.number(2)?;
         (hour < 24 && minute < 60 && second < 61).then(|| hour * 3_600 + minute * 60 + second.min(59))
     }
 
     /// Microseconds behind a dot, or 0 where there is none.
     fn fraction(&mut self) -> Option<u32> {
-        if self.skip(b'.').is_none() {
+        if self.skip(b".").is_none() {
             return Some(0);
         }
-        let (mut micros, mut digits) = (self.digit()?, 1);
+        let mut unit_us = 100_000;
+        let mut micros = self.digit()? * unit_us;
         while let Some(digit) = self.digit() {
-            if digits < 6 {
-                micros = micros * 10 + digit;
-                digits += 1;
-            }
+            unit_us /= 10;
+            micros += digit * unit_us;
         }
-        Some(micros * 10u32.pow(6 - digits))
+        Some(micros)
     }
 
-    /// `Z` or `+01:00`, to the end: seconds east of UTC.
+    /// `Z` or `+01:00`: seconds east of UTC.
     fn zone(&mut self) -> Option<i64> {
-        if self.0 == b"Z" {
+        if self.skip(b"Z").is_some() {
             return Some(0);
         }
-        let (sign, rest) = self.0.split_first()?;
-        let sign = match sign {
-            b'+' => 1,
-            b'-' => -1,
-            _ => return None,
+        let sign = match self.skip(b"+") {
+            Some(()) => 1,
+            None => self.skip(b"-").map(|()| -1)?,
         };
-        self.0 = rest;
         let hours = self.number(2)?;
-        self.skip(b':')?;
+        self.skip(b":")?;
         let minutes = self.number(2)?;
-        self.0.is_empty().then(|| sign * (i64::from(hours) * 3_600 + i64::from(minutes) * 60))
+        Some(sign * (i64::from(hours) * 3_600 + i64::from(minutes) * 60))
     }
 }
 

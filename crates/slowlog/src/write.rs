@@ -1,64 +1,12 @@
 //! Entries written as a server writes them: logs for tests, and for a source that is no server.
 
+use std::borrow::Cow;
+
 use crate::alone::write_rate;
-use crate::event::{Command, Dialect, Event, Rate, Rows};
-use crate::grammar::{ADMINISTRATOR, Field, USER, lines};
+use crate::event::{Command, Dialect, Event};
+use crate::grammar::{ADMINISTRATOR, lines};
 use crate::head::write_use;
 use crate::time::{SECOND_US, iso, short};
-
-/// The contents of an entry. A value that the dialect has no field for is left out.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// When the statement ended; microseconds since 1970.
-    pub end_us: u64,
-    /// How long the statement took.
-    pub query_time_us: u64,
-    /// How long it waited for locks.
-    pub lock_time_us: u64,
-    /// The user name given at login.
-    pub user: &'a [u8],
-    /// The account that the login was matched to.
-    pub account: &'a [u8],
-    /// The client's host name.
-    pub host: &'a [u8],
-    /// The client's address.
-    pub address: &'a [u8],
-    /// The connection's number on its server.
-    pub connection: u64,
-    /// The default schema; empty when there is none.
-    pub schema: &'a [u8],
-    /// Row counts; an unknown count is written as 0.
-    pub rows: Rows,
-    /// The value of LAST_INSERT_ID() in the statement.
-    pub last_insert_id: Option<u64>,
-    /// The first AUTO_INCREMENT value that the statement generated.
-    pub insert_id: Option<u64>,
-    /// The number of entries that it represents.
-    pub rate: Option<Rate>,
-    /// The statement.
-    pub command: Command<'a>,
-}
-
-impl<'a> From<&Event<'a>> for Entry<'a> {
-    fn from(event: &Event<'a>) -> Self {
-        Self {
-            end_us: event.end_us,
-            query_time_us: event.query_time_us,
-            lock_time_us: event.lock_time_us,
-            user: event.user,
-            account: event.account,
-            host: event.host,
-            address: event.address,
-            connection: event.connection.unwrap_or(0),
-            schema: event.schema.name().unwrap_or_default(),
-            rows: event.rows,
-            last_insert_id: event.last_insert_id,
-            insert_id: event.insert_id,
-            rate: event.rate,
-            command: event.command,
-        }
-    }
-}
 
 /// Writes a log.
 #[derive(Clone, Debug)]
@@ -96,105 +44,67 @@ impl Writer {
         self.schema.clear();
     }
 
-    /// Appends one entry to `out`. Line breaks in names are replaced by `?`.
-    pub fn write(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        self.time(entry, out);
-        self.user(entry, out);
-        self.fields(entry, out);
-        write_rate(entry.rate, out);
-        if !entry.schema.is_empty() && entry.schema != self.schema {
-            self.schema.clear();
-            self.schema.extend_from_slice(entry.schema);
-            write_use(entry.schema, out);
+    /// Appends one entry to `out`, with what its dialect has a field for; an unknown number is written as 0. Line breaks in names are
+    /// replaced by `?`.
+    pub fn write(&mut self, entry: &Event<'_>, out: &mut Vec<u8>) {
+        let is_exact = matches!(self.dialect, Dialect::MySql57 | Dialect::Percona);
+        let second = entry.end_us / SECOND_US;
+        if is_exact || self.second != Some(second) {
+            let time = if is_exact { iso(entry.end_us) } else { short(entry.end_us) };
+            out.extend_from_slice(format!("# Time: {time}\n").as_bytes());
         }
-        self.set(entry, out);
+        self.second = Some(second);
+        for part in lines(self.dialect).split('}') {
+            let (text, name) = part.split_once('{').unwrap_or((part, ""));
+            out.extend_from_slice(text.as_bytes());
+            write_name(&value(entry, name), out);
+        }
+        write_rate(entry.rate, out);
+        let schema = entry.schema.name().unwrap_or_default();
+        if !schema.is_empty() && schema != self.schema {
+            self.schema = schema.to_vec();
+            write_use(schema, out);
+        }
+        let ids = [("last_insert_id", entry.last_insert_id), ("insert_id", entry.insert_id)];
+        let ids = ids.iter().filter_map(|(name, id)| Some(format!("{name}={},", (*id)?)));
+        let start_us = entry.end_us.saturating_sub(entry.query_time_us);
+        let second = if is_exact { start_us / SECOND_US } else { second };
+        out.extend_from_slice(format!("SET {}timestamp={second};\n", ids.collect::<String>()).as_bytes());
         match entry.command {
-            Command::Statement(sql) => {
-                out.extend_from_slice(sql);
-                out.extend_from_slice(b";\n");
-            }
+            Command::Statement(sql) => out.extend_from_slice(sql),
             Command::Administrator(word) => {
                 out.extend_from_slice(ADMINISTRATOR);
-                name(word, out);
-                out.extend_from_slice(b";\n");
+                write_name(word, out);
             }
-            Command::Nothing => {}
+            Command::Nothing => return,
         }
-    }
-
-    fn is_exact(&self) -> bool {
-        matches!(self.dialect, Dialect::MySql57 | Dialect::Percona)
-    }
-
-    fn time(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        let second = entry.end_us / SECOND_US;
-        let text = if self.is_exact() {
-            iso(entry.end_us)
-        } else if self.second == Some(second) {
-            return;
-        } else {
-            short(entry.end_us)
-        };
-        self.second = Some(second);
-        out.extend_from_slice(format!("# Time: {text}\n").as_bytes());
-    }
-
-    fn user(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(USER);
-        name(entry.account, out);
-        out.push(b'[');
-        name(entry.user, out);
-        out.extend_from_slice(b"] @ ");
-        name(entry.host, out);
-        out.extend_from_slice(b" [");
-        name(entry.address, out);
-        out.push(b']');
-        if matches!(self.dialect, Dialect::MySql56 | Dialect::MySql57 | Dialect::Percona) {
-            out.extend_from_slice(format!("  Id: {:5}", entry.connection).as_bytes());
-        }
-        out.push(b'\n');
-    }
-
-    fn fields(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        let seconds = |us: u64| format!("{}.{:06}", us / SECOND_US, us % SECOND_US);
-        for line in lines(self.dialect) {
-            for (before, field) in *line {
-                out.extend_from_slice(before);
-                let value = match field {
-                    Field::Schema => {
-                        name(entry.schema, out);
-                        continue;
-                    }
-                    Field::QueryTime => seconds(entry.query_time_us),
-                    Field::LockTime => seconds(entry.lock_time_us),
-                    Field::QcHit => "No".to_owned(),
-                    Field::Thread => entry.connection.to_string(),
-                    Field::RowsSent => entry.rows.sent.unwrap_or(0).to_string(),
-                    Field::RowsExamined => entry.rows.examined.unwrap_or(0).to_string(),
-                    Field::RowsAffected => entry.rows.affected.unwrap_or(0).to_string(),
-                    _ => "0".to_owned(),
-                };
-                out.extend_from_slice(value.as_bytes());
-            }
-            out.push(b'\n');
-        }
-    }
-
-    fn set(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
-        let mut text = String::from("SET ");
-        for (name, value) in [("last_insert_id", entry.last_insert_id), ("insert_id", entry.insert_id)] {
-            if let Some(value) = value {
-                text += &format!("{name}={value},");
-            }
-        }
-        let at_us =
-            if self.is_exact() { entry.end_us.saturating_sub(entry.query_time_us) } else { entry.end_us };
-        text += &format!("timestamp={};\n", at_us / SECOND_US);
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(b";\n");
     }
 }
 
-/// A name, on one line.
-fn name(text: &[u8], out: &mut Vec<u8>) {
-    out.extend(text.iter().map(|byte| if *byte == b'\n' { b'?' } else { *byte }));
+/// The value for a name in [`lines`].
+fn value<'a>(entry: &Event<'a>, name: &str) -> Cow<'a, [u8]> {
+    let seconds = |us: u64| format!("{}.{:06}", us / SECOND_US, us % SECOND_US);
+    let number = |number: Option<u64>| number.unwrap_or(0).to_string();
+    let text = match name {
+        "account" => return entry.account.into(),
+        "user" => return entry.user.into(),
+        "host" => return entry.host.into(),
+        "address" => return entry.address.into(),
+        "schema" => return entry.schema.name().unwrap_or_default().into(),
+        "connection" => number(entry.connection),
+        "id" => format!("{:>5}", number(entry.connection)),
+        "query_time" => seconds(entry.query_time_us),
+        "lock_time" => seconds(entry.lock_time_us),
+        "sent" => number(entry.rows.sent),
+        "examined" => number(entry.rows.examined),
+        "affected" => number(entry.rows.affected),
+        _ => String::new(),
+    };
+    text.into_bytes().into()
+}
+
+/// On one line.
+fn write_name(name: &[u8], out: &mut Vec<u8>) {
+    out.extend(name.iter().map(|byte| if *byte == b'\n' { b'?' } else { *byte }));
 }

@@ -357,7 +357,7 @@ fn an_entry_that_lost_those_before_it_stands_alone() {
     let Some(Item::Event(event)) = reader.next() else { panic!("an entry") };
     let mut out = Vec::new();
     let rate = Some(slowlog::Rate { by: slowlog::RateBy::Event, one_in: 5 });
-    slowlog::alone::write(&event, rate, &mut out);
+    slowlog::alone::write(&event, rate, b"", &mut out);
     assert_eq!(
         String::from_utf8(out.clone()).unwrap(),
         "# Time: 200102  3:04:05\n# User@Host: root[root] @ localhost []  Id: 4\n\
@@ -370,7 +370,8 @@ fn an_entry_that_lost_those_before_it_stands_alone() {
     again.finish();
     let Some(Item::Event(event)) = again.next() else { panic!("an entry") };
     let mut twice = Vec::new();
-    slowlog::alone::write(&event, Some(slowlog::Rate { by: slowlog::RateBy::Event, one_in: 10 }), &mut twice);
+    let rate = Some(slowlog::Rate { by: slowlog::RateBy::Event, one_in: 10 });
+    slowlog::alone::write(&event, rate, b"", &mut twice);
     assert_eq!(
         String::from_utf8(twice).unwrap(),
         String::from_utf8(out).unwrap().replace("limit: 5", "limit: 10")

@@ -3,8 +3,7 @@
 
 use proptest::prelude::*;
 use slowlog::{
-    Clock, Command, Dialect, Entry, Event, Item, Limits, Rate, RateBy, Reader, Rows, Schema, Start, Why,
-    Writer,
+    Clock, Command, Dialect, Event, Item, Limits, Rate, RateBy, Reader, Rows, Schema, Start, Why, Writer,
 };
 
 /// What was written, owned.
@@ -24,13 +23,13 @@ struct Row {
 }
 
 impl Row {
-    fn entry(&self) -> Entry<'_> {
+    fn entry(&self) -> Event<'_> {
         let command = match (&self.sql, &self.administrator) {
             (Some(sql), _) => Command::Statement(sql),
             (None, Some(word)) => Command::Administrator(word),
             (None, None) => Command::Nothing,
         };
-        Entry {
+        Event {
             end_us: self.end_us,
             query_time_us: self.query_time_us,
             lock_time_us: self.lock_time_us,
@@ -38,13 +37,13 @@ impl Row {
             account: &self.user,
             host: b"localhost",
             address: b"127.0.0.1",
-            connection: self.connection,
-            schema: &self.schema,
+            connection: Some(self.connection),
+            schema: Schema::Own(&self.schema),
             rows: Rows { sent: Some(self.rows.0), examined: Some(self.rows.1), affected: None },
-            last_insert_id: None,
             insert_id: self.insert_id,
             rate: self.rate,
             command,
+            ..Event::default()
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use slowlog::{Command, Dialect, Entry, Rows, Writer};
+use slowlog::{Command, Dialect, Event, Schema, Writer};
 use warmup::stream::{Settings, router};
 
 /// Longer than anything here takes on an overloaded machine.
@@ -65,21 +65,16 @@ impl Server {
     fn run(&mut self, statements: u64) {
         for _ in 0..statements {
             let sql = format!("SELECT {} AS n {}", self.written, "x".repeat((self.written % 97) as usize));
-            let entry = Entry {
+            let entry = Event {
                 end_us: 1_795_348_800_000_000 + self.written * 50,
                 query_time_us: 40,
-                lock_time_us: 0,
                 user: b"app",
                 account: b"app",
                 host: b"localhost",
-                address: b"",
-                connection: self.written % 16,
-                schema: b"shop",
-                rows: Rows::default(),
-                last_insert_id: None,
-                insert_id: None,
-                rate: None,
+                connection: Some(self.written % 16),
+                schema: Schema::Own(b"shop"),
                 command: Command::Statement(sql.as_bytes()),
+                ..Event::default()
             };
             let mut text = Vec::new();
             self.writer.write(&entry, &mut text);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fixture::{Server, signal};
 use link::{Endpoint, Login, Secret};
-use slowlog::{Command, Dialect, Entry, Rows, Writer};
+use slowlog::{Command, Dialect, Event, Schema, Writer};
 use tokio::io::{AsyncWriteExt, duplex};
 use tokio::time::{Instant, sleep};
 use warmup::replay::figures::Figures;
@@ -34,21 +34,16 @@ impl Log {
         for _ in 0..statements {
             let sql = format!("SELECT {}", self.written);
             self.writer.write(
-                &Entry {
+                &Event {
                     end_us: 1_795_348_800_000_000 + self.written * APART_US,
                     query_time_us: 100,
-                    lock_time_us: 0,
                     user: b"app",
                     account: b"app",
                     host: b"localhost",
-                    address: b"",
-                    connection: self.written % 7,
-                    schema: b"shop",
-                    rows: Rows::default(),
-                    last_insert_id: None,
-                    insert_id: None,
-                    rate: None,
+                    connection: Some(self.written % 7),
+                    schema: Schema::Own(b"shop"),
                     command: Command::Statement(sql.as_bytes()),
+                    ..Event::default()
                 },
                 &mut text,
             );

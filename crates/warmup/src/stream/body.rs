@@ -240,7 +240,7 @@ impl Work {
                 self.place_told = Instant::now();
                 notes.push_str(&format!("# Understudy_place: {place}\n"));
             }
-            alone::write_with_notes(&event, self.sampling.rate(&event), notes.as_bytes(), &mut self.out);
+            alone::write(&event, self.sampling.rate(&event), notes.as_bytes(), &mut self.out);
             if !self.out.ends_with(b"\n") {
                 self.out.push(b'\n');
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt};
 use hyper::body::Bytes;
 use session::finished::{Counts, Finished, Offered, ReadState};
-use slowlog::{Command, Dialect, Entry, Rate, RateBy, Rows, Writer};
+use slowlog::{Command, Dialect, Event, Rate, RateBy, Rows, Schema, Writer};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
@@ -87,15 +87,15 @@ impl Log {
             // With the time at which the read began, so that in the order of starts it comes before the read.
             let at_us = read.ended_us.saturating_sub(read.took_us);
             for statement in &read.state.statements[said..] {
-                let entry = Entry { end_us: at_us, query_time_us: 0, ..entry(read, statement.as_bytes()) };
-                self.put(&Entry { rows: Rows::default(), ..entry }, out);
+                let entry = Event { end_us: at_us, query_time_us: 0, ..entry(read, statement.as_bytes()) };
+                self.put(&Event { rows: Rows::default(), ..entry }, out);
             }
             self.states.insert(read.session, Arc::clone(&read.state));
         }
         self.put(&entry(read, &read.sql), out);
     }
 
-    fn put(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+    fn put(&mut self, entry: &Event<'_>, out: &mut Vec<u8>) {
         self.entry.clear();
         self.writer.write(entry, &mut self.entry);
         let dropped_bytes = self.counts.dropped_bytes.load(Relaxed);
@@ -113,23 +113,19 @@ impl Log {
     }
 }
 
-fn entry<'a>(read: &'a Finished, sql: &'a [u8]) -> Entry<'a> {
+fn entry<'a>(read: &'a Finished, sql: &'a [u8]) -> Event<'a> {
     let by = if read.by_session { RateBy::Session } else { RateBy::Event };
-    Entry {
+    Event {
         end_us: read.ended_us,
         query_time_us: read.took_us,
-        lock_time_us: 0,
         user: read.user.as_bytes(),
         account: read.user.as_bytes(),
-        host: b"",
-        address: b"",
-        connection: read.session,
-        schema: read.schema.as_deref().unwrap_or_default(),
+        connection: Some(read.session),
+        schema: Schema::Own(read.schema.as_deref().unwrap_or_default()),
         rows: Rows { sent: read.rows_sent, ..Rows::default() },
-        last_insert_id: None,
-        insert_id: None,
         rate: (read.one_in > 1).then_some(Rate { by, one_in: read.one_in }),
         command: Command::Statement(sql),
+        ..Event::default()
     }
 }
 

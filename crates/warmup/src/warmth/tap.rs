@@ -220,7 +220,8 @@ impl Inside {
             let times = self.clock.times(&event);
             let is_kept = self.sampling.as_mut().is_some_and(|sampling| sampling.keeps(&event));
             if is_kept && !self.passes_all {
-                alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
+                let rate = self.sampling.and_then(|sampling| sampling.rate(&event));
+                alone::write(&event, rate, b"", &mut self.out);
             }
             let modes = self.states.of(event.connection.unwrap_or(0)).modes;
             let verdict = guard::judge(&event, &self.skipped_users, modes);

@@ -3,7 +3,7 @@
 //! Input: the recorded log (`template.log`: sysbench's read-write load and an application's statements, of 5 to some 10,000 bytes, written
 //! by MariaDB 10.11), a seed, and the size of the log. Output: the log's bytes, in pieces, and the sums that a reader must find in them.
 
-use slowlog::{Command, Dialect, Entry, Event, Item, Limits, Reader, Start, Writer};
+use slowlog::{Command, Dialect, Event, Item, Limits, Reader, Start, Writer};
 
 const TEMPLATE: &[u8] = include_bytes!("template.log");
 /// Number of connections in a log.
@@ -139,7 +139,7 @@ impl Maker {
             self.sums.connections += connection;
         }
         if let Form::Other(_) = self.form {
-            let entry = Entry { end_us: self.end_us, query_time_us, connection, ..Entry::from(event) };
+            let entry = Event { end_us: self.end_us, query_time_us, connection: Some(connection), ..*event };
             self.writer.write(&entry, out);
         } else {
             self.as_it_was(event, query_time_us, connection, out);
