@@ -13,7 +13,7 @@ use super::record::{self, Recorded, Recording};
 use super::result::{Case, Sample};
 use super::way::{Chunk, Does, Way};
 use super::workload::TABLE;
-use super::{chunk, mirror};
+use super::{chunk, proxy};
 use crate::failover::understudy::program;
 use crate::stage::account::{APP_SCHEMA, APP_USER};
 use crate::stage::process::ProcessParent;
@@ -79,7 +79,7 @@ impl Bench<'_> {
             Does::LoadsPool { chunk, then_replays } => return self.load_pool(chunk, then_replays).await,
             Does::Mirrors { at_once } => {
                 let before = self.ground.reads(STANDBY).await?;
-                let played = mirror::mirror(self.ground, self.plan, at_once).await?;
+                let played = proxy::mirror(self.ground, self.plan, at_once).await?;
                 let reads = self.ground.reads(STANDBY).await?.since(before).pool;
                 let took_s = Some(played.took_s);
                 return Ok(Warming { played: Some(played), expected: None, took_s, reads });
