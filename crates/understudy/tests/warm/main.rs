@@ -13,7 +13,6 @@ mod writers;
 
 mod cluster;
 mod harness;
-mod mirrored;
 mod replay;
 mod served;
 mod stream;
