@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too), `lab vip`, `lab recovery`, `lab consistency` or `lab capacity` wrote by `--out-dir DIR`,
+# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health`, `lab vip`, `lab recovery`, `lab consistency` or `lab capacity` wrote by `--out-dir DIR`,
 # makes bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,machine.txt}, and report.html when there is one. Existing runs are never
 # overwritten.
 set -euo pipefail

@@ -4,7 +4,7 @@
 //!   driver: an answer was sent to the client ──> is there a listener? (one relaxed load) ──no──> done
 //!                                                  │ yes
 //!                                                  v
-//!             recorder: for each session: is it a read? wanted, by the share? room in the queue? ──> copied and queued
+//!             recorder: for each session: is it a read? wanted, by chance? room in the queue? ──> copied and queued
 //! ```
 //!
 //! Invariant: no client waits for a listener. A read that is not wanted, or has no room, is never copied.
@@ -24,9 +24,9 @@ pub(crate) use recorder::{AnsweredCommand, Connection, ReadRecorder};
 /// What a listener wants of the reads from now on, and how much may wait for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wish {
-    /// The share of all reads, above 0 and up to 1; chosen at random.
-    pub share: f64,
-    /// The share is one of sessions: all reads of a chosen session, and none of the others.
+    /// One read in so many, at least 1; chosen at random.
+    pub one_in: u32,
+    /// One session in so many: all reads of a chosen session, and none of the others.
     pub by_session: bool,
     /// Reads that may wait in the queue.
     pub reads_max: usize,
@@ -39,7 +39,7 @@ pub struct Wish {
 impl Default for Wish {
     fn default() -> Self {
         Self {
-            share: 1.0,
+            one_in: 1,
             by_session: false,
             reads_max: 16 << 10,
             bytes_max: 32 << 20,
@@ -101,13 +101,11 @@ impl Tap {
             runtime.spawn(forget_when_gone(Arc::downgrade(&self.0), queue.clone(), gone));
         }
         let counts = Arc::new(Counts::default());
-        let share = wish.share.clamp(f64::MIN_POSITIVE, 1.0);
+        let one_in = u64::from(wish.one_in.max(1));
         let listener = Listener {
             wish,
-            chance: (share * 2f64.powi(32)) as u64,
-            // For a share that is not the inverse of a whole number, the next smaller share is used: 70 % are not all. (1 / (1 / 3) is
-            // slightly more than 3.)
-            one_in: (1.0 / share - 1e-9).ceil() as u64,
+            chance: (1 << 32) / one_in,
+            one_in,
             queue,
             used_bytes: Arc::default(),
             counts: Arc::clone(&counts),
@@ -187,7 +185,7 @@ mod tests {
     async fn who_goes_is_forgotten_without_a_read() {
         let tap = Tap::default();
         let (first, _) = tap.listen(Wish::default());
-        let (mut second, _) = tap.listen(Wish { share: 0.001, ..Wish::default() });
+        let (mut second, _) = tap.listen(Wish { one_in: 1000, ..Wish::default() });
         drop(first);
         while tap.listeners().1.len() > 1 {
             tokio::task::yield_now().await;

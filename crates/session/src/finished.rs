@@ -1,7 +1,7 @@
 //! A read whose client has its answer, copied for the warming of other servers.
 //!
 //! ```text
-//!   proxy: a read has ended ──> Finished ──> Offered, in a bounded queue ──> warmup: a log for a replay, or mirrored at once
+//!   proxy: a read has ended ──> Finished ──> Offered, in a bounded queue ──> warmup: a log for a replay, or for GET /slow
 //! ```
 //!
 //! Invariant: a read that waits in a queue, or is being processed from it, holds its [`Room`], which limits the bytes of the queue.

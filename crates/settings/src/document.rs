@@ -280,8 +280,17 @@ fn missing(row: &Row) -> String {
     format!("{} is missing; it must be {}", row.path, row.kind.allowed())
 }
 
+/// Settings that earlier versions had, and what to do instead.
+const GONE: &[(&str, &str)] = &[(
+    "warm.mirror_percent",
+    "mirrored reads warmed a standby no better than a replay: take it out, and what warm.source names (the slow log, or the proxy's reads) is replayed",
+)];
+
 /// "unknown key", with the nearest name there is.
 fn unknown(path: &str) -> String {
+    if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == path) {
+        return format!("{path} is gone; {instead}");
+    }
     let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
     if let Some(elsewhere) = TABLE.iter().find(|row| row.key() == key) {
         return format!("{path} is not a setting; {key} belongs in [{}]", elsewhere.section());

@@ -227,8 +227,6 @@ settings! {
         "The name of an environment variable with its password.";
     WARM_SOURCE = "warm.source", Choice(&["slow-log", "proxy"]), Toml("\"slow-log\""), Reload,
         "Where it is learned what the active node was asked. \"slow-log\": from its slow log, which `understudy slowlog serve` streams on each node. \"proxy\": from the clients of listen.mysql themselves; no slow log is needed, and the active node has no work with it.";
-    WARM_MIRROR = "warm.mirror_percent", Count { min: 0, max: 100 }, Toml("0"), Reload,
-        "With source = \"proxy\": so many percent of the reads, chosen by chance, are run on each standby at once when their clients have the answers, in no order, instead of a replay that keeps the order of each session. What a standby cannot run within a second is left out. 0: a replay.";
     WARM_STREAM_PORT = "warm.stream_port", Count { min: 1, max: 65_535 }, Toml("3307"), Reload,
         "The port at which each node's slow log is streamed, at the host of its cluster.node.address.";
     WARM_STREAM_KEY_FILE = "warm.stream_key_file", Path, Unset("no key is shown"), Reload,
@@ -240,7 +238,7 @@ settings! {
     WARM_SAMPLE_BY = "warm.sample_by", Choice(&["session", "event"]), Toml("\"session\""), Reload,
         "With sample_one_in: \"session\": one recorded connection in so many, with all its statements. \"event\": one statement in so many.";
     WARM_SESSIONS = "warm.sessions_max", Count { min: 0, max: 10_000 }, Toml("0"), Reload,
-        "How many sessions a standby is given at most, over which the recorded connections are spread. 0: one for each recorded connection, ended when it ran nothing for a minute; with mirror_percent, 8.";
+        "How many sessions a standby is given at most, over which the recorded connections are spread. 0: one for each recorded connection, ended when it ran nothing for a minute.";
     WARM_LAG_MAX = "warm.lag_max_ms", Millis { min: 1000, max: 24 * HOUR_MS }, Toml("60000"), Reload,
         "Statements that were recorded so much earlier than the newest are left out: a standby that is slower than the active node is warmed with what is new.";
     WARM_WAITING = "warm.waiting_bytes_max", Bytes { min: 1 << 20, max: GIB }, Toml("67108864"), Reload,

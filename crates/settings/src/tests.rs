@@ -172,13 +172,8 @@ fn standbys_are_warmed_when_there_is_an_account_for_it() {
         told.contains(":25: warm.stream_port means something with warm.source = \"slow-log\" only"),
         "{told}"
     );
-    let mirrored = "user = \"w\"\npassword = \"\"\nsource = \"proxy\"\nmirror_percent = 30\n";
-    assert_eq!(parse(&warm(mirrored)).unwrap().warm.unwrap().mirror_percent, Some(30));
-    assert_eq!(parse(&warm(&mirrored.replace("30", "0"))).unwrap().warm.unwrap().mirror_percent, None);
-    let told = said(&warm(&mirrored.replace("proxy", "slow-log")));
-    assert!(told.contains(":25: warm.mirror_percent is a share of what goes through this program"), "{told}");
-    let told = said(&warm(&format!("{mirrored}lag_max_ms = 5000\n")));
-    assert!(told.contains(":26: warm.lag_max_ms is for a replay, and with warm.mirror_percent"), "{told}");
+    let told = said(&warm("user = \"w\"\npassword = \"\"\nsource = \"proxy\"\nmirror_percent = 30\n"));
+    assert!(told.contains(":25: warm.mirror_percent is gone; "), "{told}");
     let all = warm("user = \"w\"\npassword = \"\"\n").replace("id = 5", "writers = \"all\"");
     assert!(said(&all).contains(":22: warm.user is set and cluster.writers is \"all\""), "{}", said(&all));
 }

@@ -16,8 +16,6 @@ pub struct Warm {
     pub password: PasswordSource,
     /// From the proxy itself; otherwise from the slow logs.
     pub from_proxy: bool,
-    /// From the proxy, and so many percent of the reads are run at once; `None`: all are replayed in order.
-    pub mirror_percent: Option<u8>,
     /// Where each node's slow log is streamed.
     pub stream_port: u16,
     /// The file with the streamers' key.
@@ -57,33 +55,12 @@ pub(super) fn check(document: &mut Document) {
                 document.problem(document.line(row.path), text);
             }
         }
-        check_mirror(document);
         return;
     }
     let alone = t::TABLE.iter().copied().find(|row| row.section() == "warm" && document.has(row));
     if let Some(row) = alone {
         let text = format!("{} is set without warm.user: set that, too, or take [warm] out", row.path);
         document.problem(document.line(row.path), text);
-    }
-}
-
-/// What goes with mirrored reads.
-fn check_mirror(document: &mut Document) {
-    if !document.value(&t::WARM_MIRROR).is_some_and(|value| value != Value::Number(0)) {
-        return;
-    }
-    let row = t::WARM_MIRROR.path;
-    if document.value(&t::WARM_SOURCE) != Some(Value::Text("proxy".into())) {
-        let text = format!(
-            "{row} is a share of what goes through this program: set warm.source = \"proxy\", or take it out"
-        );
-        document.problem(document.line(row), text);
-    }
-    let of_replays = [&t::WARM_SAMPLE, &t::WARM_SAMPLE_BY, &t::WARM_LAG_MAX];
-    if let Some(other) = of_replays.into_iter().find(|other| document.has(other)) {
-        let text =
-            format!("{} is for a replay, and with {row} there is none: take one of them out", other.path);
-        document.problem(document.line(other.path), text);
     }
 }
 
@@ -100,7 +77,6 @@ pub(super) fn build(document: &Document, base: &Path) -> Option<Option<Warm>> {
         user: get(&t::WARM_USER).text()?,
         password: password::WARM.source(document, base)?,
         from_proxy: get(&t::WARM_SOURCE).text()? == "proxy",
-        mirror_percent: positive(get(&t::WARM_MIRROR).number()?).map(|percent| percent as u8),
         stream_port: get(&t::WARM_STREAM_PORT).number()?,
         stream_key_file: path(&t::WARM_STREAM_KEY_FILE),
         stream_ca_file: path(&t::WARM_STREAM_CA),

@@ -163,19 +163,6 @@ fn the_files_are_those_of_multi_mechanize() {
     }
     assert_eq!(groups.into_iter().collect::<Vec<_>>(), ["user_group-1", "user_group-2"]);
 
-    for file in [
-        "All_Transactions_throughput.svg",
-        "All_Transactions_response_times.svg",
-        "All_Transactions_response_times_intervals.svg",
-    ] {
-        let svg = std::fs::read_to_string(cell.join(file)).unwrap();
-        assert!(
-            svg.starts_with("<svg xmlns=") && svg.trim_end().ends_with("</svg>") && !svg.contains("NaN"),
-            "{file}"
-        );
-    }
-    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
-    assert!(page.matches("<svg ").count() == 3 && page.contains(&address.to_string()));
     let table = std::fs::read_to_string(dir.path().join("table.txt")).unwrap();
     assert!(table.contains("ListenOverflows +") && table.contains("2 x 3 threads"), "{table}");
 

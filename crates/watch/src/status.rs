@@ -394,8 +394,6 @@ fn read_port(screen: &mut String, status: &Value) {
 
 /// How warm the standbys are kept.
 fn warm(screen: &mut String, warm: &Value) {
-    let share =
-        warm["mirror_percent"].as_u64().map_or_else(String::new, |percent| format!("{percent} % of "));
     for standby in list(&warm["standbys"]) {
         let name = text(&standby["node"]);
         if text(&standby["state"]) != "warmed" {
@@ -406,7 +404,7 @@ fn warm(screen: &mut String, warm: &Value) {
             standby["errors"].as_object().into_iter().flat_map(|all| all.values().map(number)).sum();
         let _ = writeln!(
             screen,
-            "warm    {name} with {share}what {} is asked: {} run, {} too late, {errors} failed; lag {}, waiting {}, sessions {}",
+            "warm    {name} with what {} is asked: {} run, {} too late, {errors} failed; lag {}, waiting {}, sessions {}",
             text(&standby["by"]),
             number(&standby["executed"]),
             number(&standby["late"]),

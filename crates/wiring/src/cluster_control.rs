@@ -331,8 +331,8 @@ impl Control for ClusterControl {
     }
 
     fn slow(&self, wish: SlowWish) -> Result<Body, String> {
-        let share = 1.0 / f64::from(wish.rate_limit.max(1));
-        let wish = proxy::Wish { share, by_session: wish.by_session, ..proxy::Wish::default() };
+        let (one_in, by_session) = (wish.rate_limit, wish.by_session);
+        let wish = proxy::Wish { one_in, by_session, ..proxy::Wish::default() };
         let (reads, counts) = self.proxy.tap().listen(wish);
         Ok(Body::from_stream(warmup::tap::log::parts(reads, counts)))
     }

@@ -157,7 +157,6 @@ fn warming(
         warming_table: warming_table.clone(),
         require_percent: warm.require_percent,
         source: if warm.from_proxy { "proxy" } else { "slow-log" },
-        mirror_percent: warm.mirror_percent,
     };
     let tap = around.proxy.tap();
     let warming = warm::start(settings, warm, secrets.clone(), manager, tap, warming_table)?;

@@ -26,7 +26,6 @@ use topology::view::{ClusterView, NodeState, NodeView, TrafficFlow};
 use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
-use warmup::tap::mirror;
 use warmup::warmer::warming_table::WarmingTable;
 use warmup::warmer::{Roles, Said, Source, Warmer};
 
@@ -110,16 +109,11 @@ fn source(warm: &warm::Warm, access: Access, tap: proxy::Tap) -> Source {
         return Source::SlowLog { port: warm.stream_port, sample: warm.sample, access };
     }
     let wish = proxy::Wish {
-        share: 1.0 / f64::from(warm.sample.one_in),
+        one_in: warm.sample.one_in,
         by_session: warm.sample.by_session,
         bytes_max: warm.waiting_bytes_max,
         ..proxy::Wish::default()
     };
-    if let Some(percent) = warm.mirror_percent {
-        let wish = proxy::Wish { share: f64::from(percent) / 100.0, by_session: false, ..wish };
-        let sessions = warm.sessions_max.unwrap_or(mirror::Settings::default().sessions);
-        return Source::Mirror { listen: Arc::new(move || tap.listen(wish)), percent, sessions };
-    }
     Source::Proxy(Arc::new(move || tap.listen(wish)))
 }
 

@@ -14,8 +14,6 @@ pub struct Warmth {
     pub require_percent: Option<u8>,
     /// The name of the source.
     pub source: &'static str,
-    /// So many percent of the reads are run at once; `None`: there is a replay.
-    pub mirror_percent: Option<u8>,
 }
 
 impl Warmth {
@@ -24,7 +22,6 @@ impl Warmth {
         let standbys: Vec<Value> = self.warming_table.seen().iter().map(standby).collect();
         json!({
             "source": self.source,
-            "mirror_percent": self.mirror_percent,
             "require_percent": self.require_percent,
             "standbys": standbys,
         })

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use crate::bench::health::cell::{Cell, Times};
 use crate::bench::health::contestant::Who;
 use crate::bench::health::load::{Mode, Plan};
-use crate::bench::health::{self, BenchPlan, Report, csv, page, plot, steady, table};
+use crate::bench::health::{self, BenchPlan, Report, csv, table};
 use crate::failover::progress::Progress;
 use crate::load::arrivals::Arrivals;
 
@@ -20,8 +20,7 @@ use crate::load::arrivals::Arrivals;
 pub enum Bench {
     /// The health endpoint compared with nginx and HAProxy, under the seed's load and harder ones
     ///
-    /// Ends with 1 when an answer was wrong (other bytes than expected, a status other than 200 and 503; with --steadiness also an untrue
-    /// one), or when a server gave none. A missed goal does not change the exit code: speed depends on what else the machine does.
+    /// Ends with 1 when an answer was wrong (other bytes than expected, a status other than 200 and 503), or when a server gave none. A missed goal does not change the exit code: speed depends on what else the machine does.
     Health(Box<HealthArgs>),
     /// How fast slow logs of all servers are read, compared with pt-query-digest
     ///
@@ -91,16 +90,10 @@ pub struct HealthArgs {
     /// Do not pin the servers to one processor and the generator to another
     #[arg(long)]
     pub no_pin: bool,
-    /// Instead of loads: a hung, slow, restarted and flapping database, slow readers, idle connections and floods
-    #[arg(long, conflicts_with_all = ["cells", "servers", "through", "like_the_seed", "run_s", "rampup_s", "interval_s", "threads", "html"])]
-    pub steadiness: bool,
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the report as one HTML file
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write result.json and table.txt here; without --steadiness also report.html, and for each load and server results.csv and the plots
+    /// Write result.json and table.txt here, and for each load and server results.csv
     #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
 }
@@ -169,9 +162,6 @@ pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     };
     let dir = tempfile::Builder::new().prefix("understudy-bench-").tempdir();
     let dir = dir.context("cannot make a directory for the servers' files")?;
-    if args.steadiness {
-        return steadiness(args, dir.path()).await;
-    }
     let plan = args.plan()?;
     let progress = Progress::new(plan.loads.len() as u64);
     let report = health::run(&plan, dir.path(), &progress).await;
@@ -182,61 +172,24 @@ pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         report::file::write_json(path, &report.json())?;
     }
-    if let Some(path) = &args.html {
-        report::file::write_text(path, &page::page(&report))?;
-        println!("the pictures: {}", path.display());
-    }
     if let Some(dir) = &args.out_dir {
         write_all(dir, &report, &drawn)?;
         println!("everything: {}", dir.display());
     }
-    end(&report.faults())
-}
-
-/// An error that describes the wrong answers, if there were any.
-fn end(faults: &[String]) -> anyhow::Result<ExitCode> {
+    let faults = report.faults();
     if !faults.is_empty() {
         bail!("the answers were not right: {}", faults.join("; "));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn steadiness(args: &HealthArgs, dir: &Path) -> anyhow::Result<ExitCode> {
-    let progress = Progress::new(steady::SCENES.len() as u64);
-    let report = steady::run(dir, !args.no_pin, &progress).await;
-    progress.end();
-    let report = report?;
-    let drawn = report.draw();
-    println!("{drawn}");
-    if let Some(path) = &args.json {
-        report::file::write_json(path, &report.json())?;
-    }
-    if let Some(dir) = &args.out_dir {
-        report::file::write_json(&dir.join("result.json"), &report.json())?;
-        report::file::write_text(&dir.join("table.txt"), &drawn)?;
-        println!("everything: {}", dir.display());
-    }
-    end(&report.faults())
-}
-
 fn write_all(dir: &Path, report: &Report, drawn: &str) -> anyhow::Result<()> {
     report::file::write_json(&dir.join("result.json"), &report.json())?;
-    report::file::write_text(&dir.join("report.html"), &page::page(report))?;
     report::file::write_text(&dir.join("table.txt"), drawn)?;
     for load in &report.loads {
         for one in &load.measured {
-            let name = one.who.name();
-            let dir = dir.join(&load.name).join(&name);
-            let line = || page::line(one, &name);
-            let worst = page::worst(load);
-            let pictures = [
-                plot::throughput(&[line()]),
-                plot::response_times(&line(), &worst),
-                plot::response_times_intervals(&line(), &worst),
-            ];
-            for (file, svg) in plot::FILES.iter().zip(pictures) {
-                report::file::write_text(&dir.join(file), &plot::alone(&svg))?;
-            }
+            let dir = dir.join(&load.name).join(one.who.name());
+            std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
             let path = dir.join("results.csv");
             let rows = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
             let mut rows = BufWriter::new(rows);

@@ -13,7 +13,7 @@ use super::record::{self, Recorded, Recording};
 use super::result::{Case, Sample};
 use super::way::{Chunk, Does, Way};
 use super::workload::TABLE;
-use super::{chunk, mirror};
+use super::{chunk, proxy};
 use crate::program;
 use crate::stage::account::{APP_SCHEMA, APP_USER};
 use crate::stage::process::ProcessParent;
@@ -77,9 +77,9 @@ impl Bench<'_> {
         let (chunk, one_in, pool) = match does {
             Does::Nothing | Does::Follows => return Ok(Warming::default()),
             Does::LoadsPool { chunk, then_replays } => return self.load_pool(chunk, then_replays).await,
-            Does::Mirrors { at_once } => {
+            Does::ReplaysProxy => {
                 let before = self.ground.reads(STANDBY).await?;
-                let played = mirror::mirror(self.ground, self.plan, at_once).await?;
+                let played = proxy::replay(self.ground, self.plan).await?;
                 let reads = self.ground.reads(STANDBY).await?.since(before).pool;
                 let took_s = Some(played.took_s);
                 return Ok(Warming { played: Some(played), expected: None, took_s, reads });

@@ -25,11 +25,8 @@ pub enum Does {
         /// Number of sessions, instead of one for each recorded connection.
         pool: Option<u32>,
     },
-    /// The application runs chunk 1 through Understudy, which repeats its reads on the standby after their responses.
-    Mirrors {
-        /// In no order, as soon as there is a response, instead of a replay.
-        at_once: bool,
-    },
+    /// The application runs chunk 1 through Understudy, which replays its reads on the standby.
+    ReplaysProxy,
     /// The pages that the active node had in memory after a chunk are loaded, by their page numbers.
     LoadsPool {
         /// The chunk.
@@ -102,16 +99,9 @@ pub const WAYS: &[Way] = &[
     sampled("sampled-10", "1 in 10", 10, true),
     sampled("sampled-2", "1 in 2", 2, false),
     Way {
-        name: "mirrored",
-        title: "mirrored reads",
-        does: Does::Mirrors { at_once: false },
-        group: REPLAYED,
-        is_quick: false,
-    },
-    Way {
-        name: "mirrored-at-once",
-        title: "mirrored reads, at once",
-        does: Does::Mirrors { at_once: true },
+        name: "proxy",
+        title: "replay of the proxy's reads",
+        does: Does::ReplaysProxy,
         group: REPLAYED,
         is_quick: false,
     },

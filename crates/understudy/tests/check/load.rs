@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fixture::free_port;
 
@@ -81,6 +82,43 @@ fn many_clients_and_slow_ones() {
         .unwrap();
     assert!(open >= count, "{metrics}");
     drop((idle, slow));
+    until("they are let go", || {
+        get(http, "/metrics").contains("\nunderstudy_check_connections 1\n").then_some(())
+    });
+    check.stop();
+}
+
+/// Connections that are reset at once, in turn after nothing, half a request, and garbage.
+#[test]
+fn a_flood_of_no_requests_delays_nobody_and_takes_no_memory() {
+    let _alone = alone();
+    let check_dir = CheckDir::new(&format!("host=127.0.0.1\nport={}", free_port()));
+    let (check, http) = Running::check(&check_dir, &[]);
+    let pieces: [&[u8]; 3] = [b"", b"GET / HT", b"\x00\xff\x16\x03garbage"];
+    let flood = move |count: usize| {
+        for piece in pieces.into_iter().cycle().take(count) {
+            let mut stream = TcpStream::connect(http).unwrap();
+            // The server may have refused the piece before.
+            let _ = stream.write_all(piece);
+            // A reset, which leaves no port in TIME_WAIT.
+            socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    };
+    // What the first crowd takes, the program keeps for the next.
+    flood(1000);
+    let before = check.resident_bytes();
+    let flooding = thread::spawn(move || flood(20_000));
+    let (mut count, mut worst) = (0, Duration::ZERO);
+    while !flooding.is_finished() {
+        let began = Instant::now();
+        assert_eq!(code(http), "503");
+        (count, worst) = (count + 1, worst.max(began.elapsed()));
+    }
+    flooding.join().unwrap();
+    println!("{count} answers beside 20,000 connections that were reset, worst {worst:?}");
+    assert!(count > 10 && worst < SOON, "{count} {worst:?}");
+    let growth = check.resident_bytes().saturating_sub(before);
+    assert!(growth < 8 << 20, "{growth} bytes more than before");
     until("they are let go", || {
         get(http, "/metrics").contains("\nunderstudy_check_connections 1\n").then_some(())
     });

@@ -13,7 +13,6 @@ mod writers;
 
 mod cluster;
 mod harness;
-mod mirrored;
 mod modes;
 mod replay;
 mod served;

@@ -77,13 +77,7 @@ impl Figures {
         }
     }
 
-    /// Without a log: records at `now_us` a read that ended at `ended_us`.
-    pub(crate) fn heard(&self, now_us: u64, ended_us: u64) {
-        self.read_us.store(now_us, Relaxed);
-        self.done(ended_us);
-    }
-
-    pub(crate) fn judged(&self, verdict: Disposition) {
+    pub(super) fn judged(&self, verdict: Disposition) {
         self.verdicts[verdict.index()].fetch_add(1, Relaxed);
     }
 
@@ -160,7 +154,7 @@ impl Figures {
         lines
     }
 
-    pub(crate) fn executed(
+    pub(super) fn executed(
         &self,
         sql: &[u8],
         took: Duration,
@@ -190,21 +184,21 @@ impl Figures {
         }
     }
 
-    pub(crate) fn failed(&self, error: &LinkError) {
+    pub(super) fn failed(&self, error: &LinkError) {
         count(&self.errors, error);
     }
 
     /// A statement that sets how a session's reads are meant was refused.
-    pub(crate) fn state_refused(&self, error: &LinkError) {
+    pub(super) fn state_refused(&self, error: &LinkError) {
         count(&self.state_errors, error);
     }
 
-    pub(crate) fn opened(&self, connection_id: u32) {
+    pub(super) fn opened(&self, connection_id: u32) {
         self.sessions.fetch_add(1, Relaxed);
         self.running.opened(connection_id);
     }
 
-    pub(crate) fn closed(&self, connection_id: u32) {
+    pub(super) fn closed(&self, connection_id: u32) {
         self.sessions.fetch_sub(1, Relaxed);
         self.running.closed(connection_id);
     }
@@ -236,13 +230,13 @@ impl Figures {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds the counters of a proxy that is the source: it counts the reads that it does not mirror.
+    /// Adds the counters of a proxy that is the source: it counts the reads that it leaves out.
     pub(crate) fn add_tap(&self, tap_counts: &Arc<TapCounts>) {
         self.tap_counts.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(tap_counts));
     }
 
-    /// Reads that the proxy did not mirror: those that are too large, and those that cannot be expressed as SQL text.
-    pub fn not_mirrored(&self) -> (u64, u64) {
+    /// Reads that the proxy left out: those that are too large, and those that cannot be expressed as SQL text.
+    pub fn left_out_by_proxy(&self) -> (u64, u64) {
         let tap_counts = self.tap_counts.lock().unwrap_or_else(PoisonError::into_inner);
         let sum =
             |of: fn(&TapCounts) -> &AtomicU64| tap_counts.iter().map(|counts| of(counts).load(Relaxed)).sum();

@@ -1,11 +1,9 @@
 //! The proxy as the source of a replay, instead of a slow log: the reads that it has answered.
 //!
 //! ```text
-//!   proxy's tap ──> a bounded queue ──┬──> log: entries of a slow log, each connection's state before its first read ──> replay, or HTTP
-//!                                     └──> mirror: run immediately on the standby, in no order (a sample of them)
+//!   proxy's tap ──> a bounded queue ──> log: entries of a slow log, each connection's state before its first read ──> replay, or HTTP
 //! ```
 //!
-//! Neither puts load on the active node, and no client waits for them: reads that do not fit into the queue are left out and counted.
+//! It puts no load on the active node, and no client waits for it: reads that do not fit into the queue are left out and counted.
 
 pub mod log;
-pub mod mirror;

@@ -72,15 +72,6 @@ pub enum Source {
     },
     /// The proxy that its clients use; a new receiver is created for each replay.
     Proxy(Listen),
-    /// The same, but each read is run immediately and in no order, instead of a replay.
-    Mirror {
-        /// Provides a sample of the reads.
-        listen: Listen,
-        /// The size of that sample, in percent.
-        percent: u8,
-        /// Sessions on each standby.
-        sessions: usize,
-    },
 }
 
 /// Creates a receiver for the reads of a proxy's clients; dropping the receiver ends it.
@@ -91,7 +82,6 @@ pub type Listen = Arc<dyn Fn() -> (Receiver<Offered>, Arc<Counts>) + Send + Sync
 enum Feed {
     SlowLog { streamer: String, sample: Sample, access: Access },
     Proxy(Listen),
-    Mirror { listen: Listen, percent: u8, sessions: usize },
 }
 
 impl fmt::Display for Feed {
@@ -101,9 +91,6 @@ impl fmt::Display for Feed {
                 write!(f, "the slow log streamed at {streamer}")
             }
             Feed::Proxy(_) => f.write_str("the reads that go through Understudy"),
-            Feed::Mirror { percent, .. } => {
-                write!(f, "{percent} % of the reads that go through Understudy, at once")
-            }
             Feed::SlowLog { streamer, sample, .. } => {
                 let what = if sample.by_session { "connections" } else { "statements" };
                 write!(f, "one in {} {what} of the slow log streamed at {streamer}", sample.one_in)
@@ -116,9 +103,6 @@ impl Source {
     fn of(&self, address: &str) -> Feed {
         match self {
             Source::Proxy(listen) => Feed::Proxy(Arc::clone(listen)),
-            Source::Mirror { listen, percent, sessions } => {
-                Feed::Mirror { listen: Arc::clone(listen), percent: *percent, sessions: *sessions }
-            }
             Source::SlowLog { port, sample, access } => {
                 let streamer = source::beside(address, *port);
                 Feed::SlowLog { streamer, sample: *sample, access: access.clone() }

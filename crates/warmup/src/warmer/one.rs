@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::warming_table::State;
-use super::{Feed, Listen, Said, WarmerContext};
+use super::{Feed, Said, WarmerContext};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
 use crate::source::{self, SourceError};
-use crate::tap::{log, mirror};
+use crate::tap::log;
 use crate::warmth::Meter;
 
 /// The pause after a failed attempt; it doubles each time, unless a replay ran for longer than the longest pause.
@@ -101,7 +101,6 @@ impl One {
                 self.figures.add_tap(&counts);
                 Box::pin(log::source(reads, counts))
             }
-            Feed::Mirror { listen, sessions, .. } => return (None, self.mirror(listen, *sessions).await),
         };
         let Self { standby, active, figures, context, .. } = &*self;
         context.warming_table.state(standby, State::Warmed { by: active.clone() });
@@ -151,33 +150,8 @@ impl One {
     async fn silent(&self) -> String {
         match &self.feed {
             Feed::SlowLog { streamer, access, .. } => source::silent(access, streamer).await,
-            Feed::Proxy(_) | Feed::Mirror { .. } => std::future::pending().await,
+            Feed::Proxy(_) => std::future::pending().await,
         }
-    }
-
-    /// Mirrors the reads of the proxy's clients until the proxy ends; returns why it ended.
-    async fn mirror(&self, listen: &Listen, sessions: usize) -> String {
-        let Self { standby, active, figures, context, .. } = self;
-        let settings = mirror::Settings {
-            sessions,
-            skipped_users: context.settings.skipped_users.clone(),
-            ..mirror::Settings::default()
-        };
-        context.warming_table.state(standby, State::Warmed { by: active.clone() });
-        context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
-        let measuring = context.measuring(String::new());
-        let meter = Meter::new(Arc::clone(&self.target), measuring, Arc::clone(figures));
-        context.warming_table.measured(standby, Some(meter.warmth()));
-        let listening = listen();
-        figures.add_tap(&listening.1);
-        let (target, figures) = (Arc::clone(&self.target), Arc::clone(figures));
-        let mirrored = mirror::mirror(listening, target, settings, figures, Some(meter.tap()));
-        tokio::select! {
-            () = mirrored => {}
-            never = meter.run() => match never {},
-        }
-        context.warming_table.measured(standby, None);
-        format!("{} ended", self.feed)
     }
 
     /// Logs figures from time to time.

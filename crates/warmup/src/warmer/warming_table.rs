@@ -85,7 +85,7 @@ struct Line {
 
 impl Totals {
     fn of(figures: &Figures) -> Totals {
-        let (too_large, no_text) = figures.not_mirrored();
+        let (too_large, no_text) = figures.left_out_by_proxy();
         let left_out = figures.left_out().into_iter().chain([
             ("too large for the proxy to tell", too_large),
             ("with no text that says the same", no_text),

@@ -91,8 +91,6 @@ struct Counted {
     executed: u64,
     /// Disk reads of the statements that were run for the score.
     probed_reads: f64,
-    /// Bytes that did not reach the replay.
-    dropped_bytes: u64,
 }
 
 /// Measures one standby.
@@ -216,7 +214,6 @@ impl Meter {
             pool_pages: counters.pool_pages,
             executed,
             probed_reads: self.probed_reads,
-            dropped_bytes: self.figures.dropped_bytes.load(Relaxed),
         })
     }
 
@@ -274,8 +271,6 @@ impl Meter {
         let restarted = counted.windows(2).any(|two| two[1].uptime_s < two[0].uptime_s);
         let window = if has_ended { seen.span } else { last.at.duration_since(first.at) };
         let executed = last.executed - first.executed;
-        // Statements mirrored without a log are counted in the replay's figures only.
-        let dropped_bytes = seen.dropped_bytes.max(last.dropped_bytes - first.dropped_bytes);
         let active_score = (seen.active.accessed > 0)
             .then(|| 1.0 - (seen.active.read as f64 / seen.active.accessed as f64).min(1.0));
         let why = if reads == 0 {
@@ -287,9 +282,10 @@ impl Meter {
                 "no forecast: the log has only one statement in {}; give the whole log and let less of it be replayed",
                 seen.source_one_in
             ))
-        } else if dropped_bytes > 0 {
+        } else if seen.dropped_bytes > 0 {
             Some(format!(
-                "no forecast: {dropped_bytes} bytes of the last window's statements did not arrive, since they were read too slowly"
+                "no forecast: {} bytes of the last window's statements did not arrive, since they were read too slowly",
+                seen.dropped_bytes
             ))
         } else if (executed as f64) < EXECUTED_SHARE_MIN * run as f64 {
             Some(format!(

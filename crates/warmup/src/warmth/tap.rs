@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use session::finished::Finished;
 use slowlog::{Event, Item, LogClock, RateBy, Reader, Sampling, Start, alone};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -63,8 +62,6 @@ struct Inside {
     active: OfActive,
     candidate: Option<Candidate>,
     candidates: u64,
-    /// Without a log: the number of reads since the last candidate that are skipped before the next one.
-    passed_over: u64,
     random: u64,
     /// The highest sampling rate that the log states: it contains one statement in this many.
     source_one_in: u64,
@@ -112,7 +109,6 @@ impl Tap {
                 active: OfActive::default(),
                 candidate: None,
                 candidates: 0,
-                passed_over: 0,
                 random: seed,
                 source_one_in: 1,
                 ends_us: None,
@@ -162,29 +158,7 @@ impl Tap {
         let mut inside = self.inside();
         let candidate = inside.candidate.take()?;
         let of = std::mem::take(&mut inside.candidates);
-        inside.passed_over = next(&mut inside.random) % of.max(1);
         Some(Candidate { of, ..candidate })
-    }
-
-    /// Observes a read that comes without a log and that may be replayed; `is_run`: on the standby, and immediately. Returns true when the
-    /// read must not be replayed, because it is the next statement for the score. A replay from a log runs late enough for the score to run
-    /// a statement first; here only one of the two can be first.
-    pub(crate) fn read(&self, read: &Finished, is_run: bool) -> bool {
-        let mut inside = self.inside();
-        inside.fed = Instant::now();
-        inside.source_one_in = inside.source_one_in.max(read.one_in);
-        let (from_us, to_us) = inside.ends_us.unwrap_or((read.ended_us, read.ended_us));
-        inside.ends_us = Some((from_us.min(read.ended_us), to_us.max(read.ended_us)));
-        inside.window.saw(read.schema.as_deref(), &read.sql, is_run);
-        if !reads_tables(read.schema.as_deref(), &read.sql) {
-            return false;
-        }
-        inside.candidates += 1;
-        let is_taken = is_run && inside.candidate.is_none() && inside.candidates > inside.passed_over;
-        if is_taken {
-            inside.candidate = Some(Candidate { schema: read.schema.clone(), sql: read.sql.clone(), of: 1 });
-        }
-        is_taken
     }
 
     /// The number of reads in this window.

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use warmup::replay::figures::Figures;
 use warmup::replay::guard::{Disposition, judge_sql};
 use warmup::replay::{self, Sessions};
-use warmup::tap::{log, mirror};
+use warmup::tap::log;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const FROM_LATIN1: &[u8] = b"SELECT id, HEX('\xE4') FROM v WHERE s LIKE '\xE4%'";
@@ -242,9 +242,9 @@ async fn nobody_waits_for_a_listener() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shares_are_by_chance_and_by_session() {
     let scene = Scene::new();
-    let (_tenth, tenth) = scene.proxy.tap().listen(Wish { share: 0.1, ..Wish::default() });
+    let (_tenth, tenth) = scene.proxy.tap().listen(Wish { one_in: 10, ..Wish::default() });
     let (mut reads, by_session) =
-        scene.proxy.tap().listen(Wish { share: 0.5, by_session: true, ..Wish::default() });
+        scene.proxy.tap().listen(Wish { one_in: 2, by_session: true, ..Wish::default() });
     for _ in 0..20 {
         let mut client = scene.client().await;
         for _ in 0..50 {
@@ -259,77 +259,4 @@ async fn shares_are_by_chance_and_by_session() {
     assert!(chosen % 50 == 0 && (100..1000).contains(&chosen), "{chosen} of 1000");
     let taken = take(&mut reads, chosen as usize).await;
     assert!(taken.iter().all(|offered| offered.read.one_in == 2 && offered.read.by_session));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_are_mirrored_within_their_time_and_by_an_account_that_reads() {
-    let scene = Scene::new();
-    let mut as_writer = (*scene.target()).clone();
-    as_writer.login = scene::login("app", "secret");
-    let refused = as_writer.check(false).await;
-    assert!(refused.unwrap_err().to_string().contains("may do more than read"));
-
-    let figures = Arc::new(Figures::default());
-    let settings = mirror::Settings { sessions: 2, wait_max: PATIENCE, ..mirror::Settings::default() };
-    let listening = scene.proxy.tap().listen(Wish::default());
-    let mirroring = mirror::mirror(listening, scene.target(), settings, Arc::clone(&figures), None);
-    let mirroring = tokio::spawn(mirroring);
-    let mut clients = vec![];
-    for zone in ["+01:00", "+02:00", "+03:00"] {
-        let mut client = scene.client().await;
-        client.run(&format!("SET time_zone = '{zone}', sql_select_limit = 3")).await;
-        client.run("SET @a = 7").await;
-        clients.push(client);
-    }
-    for _ in 0..20 {
-        for client in &mut clients {
-            client.run("SELECT id FROM v WHERE i = @a OR id > 0").await;
-            client.run("INSERT INTO other.v VALUES (1)").await;
-            client.run("DELETE FROM other.v WHERE id = 1").await;
-        }
-    }
-    let deadline = Instant::now() + PATIENCE;
-    while figures.executed.load(Relaxed) < 60 {
-        assert!(Instant::now() < deadline && !mirroring.is_finished(), "{figures:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let report = figures.report();
-    assert!(report.contains("Expected 180 rows, got 180 (a difference of 0)"), "{report}");
-    assert!(report.contains("number of rows differed: 0."), "{report}");
-    assert!(figures.errors().is_empty() && figures.of(Disposition::Writing) == 0, "{figures:?}");
-    assert_eq!(scene.twin.sql("SELECT COUNT(*) FROM other.v"), "5");
-
-    // A standby that hangs: what has waited for too long is left out when it is back.
-    mirroring.abort();
-    let _ = mirroring.await;
-    let (reads, counts) = scene.proxy.tap().listen(Wish { reads_max: 10, ..Wish::default() });
-    let figures = Arc::new(Figures::default());
-    let wait_max = Duration::from_millis(200);
-    let settings = mirror::Settings { sessions: 1, wait_max, ..mirror::Settings::default() };
-    let listening = (reads, Arc::clone(&counts));
-    let mirroring = mirror::mirror(listening, scene.target(), settings, Arc::clone(&figures), None);
-    let mirroring = tokio::spawn(mirroring);
-    let client = &mut clients[0];
-    while figures.executed.load(Relaxed) < 1 {
-        client.run("SELECT 1").await;
-    }
-    scene.twin.signal(fixture::signal::STOP);
-    let begin = Instant::now();
-    for _ in 0..200 {
-        client.run("SELECT 2").await;
-    }
-    let took = begin.elapsed();
-    let deadline = Instant::now() + PATIENCE;
-    while counts.dropped.load(Relaxed) == 0 || begin.elapsed() < 2 * wait_max {
-        assert!(Instant::now() < deadline, "{counts:?}");
-        client.run("SELECT 3").await;
-    }
-    scene.twin.signal(fixture::signal::CONT);
-    // Those that waited, and those for which there was no room.
-    while figures.late.load(Relaxed) <= counts.dropped.load(Relaxed) {
-        assert!(Instant::now() < deadline, "{figures:?} {counts:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(took < PATIENCE / 2, "the client waited with the standby: {took:?}");
-    mirroring.abort();
 }

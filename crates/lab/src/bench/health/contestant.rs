@@ -156,7 +156,7 @@ impl Contestant {
 }
 
 /// Starts a server; also returns its command line for the report.
-pub fn spawn(
+fn spawn(
     program: &str,
     args: &[String],
     log: &Path,
@@ -197,7 +197,7 @@ pub fn program() -> anyhow::Result<String> {
 }
 
 /// Sends one request on its own connection.
-pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<AnswerClass> {
+async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<AnswerClass> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -212,17 +212,9 @@ pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<AnswerC
     tokio::time::timeout(Duration::from_secs(2), exchange).await.context("no answer within 2 s")?
 }
 
-/// Arguments for the load of the seed article: cache time 1 s, as a drop-in for the program that the article measured.
+/// Arguments for the load of the seed article: cache time 1 s, as a drop-in for the program that the article measured. They are independent
+/// of this machine's configuration: its socket and files are in `dir`.
 fn understudy(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<Vec<String>> {
-    let style = ["--style", "pyclustercheck", "--interval-ms", "1000", "--stale-ms", "2000"];
-    Ok(check(dir, address, database)?.into_iter().chain(style.map(str::to_owned)).collect())
-}
-
-/// Arguments of `understudy check` that are independent of this machine's configuration: its socket and files are in `dir`.
-///
-/// # Errors
-/// When the files cannot be written.
-pub fn check(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<Vec<String>> {
     let (address, database) = (address.to_string(), database.to_string());
     let options = write(dir, "empty.cnf", "")?;
     let path = |name: &str| dir.join(name).display().to_string();
@@ -230,6 +222,7 @@ pub fn check(dir: &Path, address: SocketAddr, database: u16) -> anyhow::Result<V
     Ok(["check", "--listen", &address, "--host", "127.0.0.1", "--port", &database]
         .into_iter()
         .chain(["--defaults-file", &options, "--answer-socket", &socket, "--disabled-file", &disabled])
+        .chain(["--style", "pyclustercheck", "--interval-ms", "1000", "--stale-ms", "2000"])
         .map(str::to_owned)
         .collect())
 }

@@ -1,4 +1,4 @@
-//! What the kernel counts: dropped connections, processor time, memory. Read from /proc before and after a measurement.
+//! What the kernel counts: dropped connections and processor time. Read from /proc before and after a measurement.
 
 use std::time::Duration;
 
@@ -72,32 +72,6 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// A process's resident memory, KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Memory {
-    /// Now (VmRSS).
-    pub now_kib: u64,
-    /// The maximum so far (VmHWM).
-    pub peak_kib: u64,
-}
-
-impl Memory {
-    /// The memory of process `pid`.
-    pub fn of(pid: u32) -> anyhow::Result<Self> {
-        let path = format!("/proc/{pid}/status");
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        Self::read(&text).with_context(|| format!("{path} tells no memory"))
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_whitespace().next()?.parse().ok()
-        };
-        Some(Self { now_kib: field("VmRSS:")?, peak_kib: field("VmHWM:")? })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,13 +90,10 @@ mod tests {
         let stat = "12 (a) b) (c) R 1 2 3 4 5 6 7 8 9 10 700 55 0 0 20";
         assert_eq!(ticks(stat), Some(755));
         assert!(cpu_time(std::process::id()).unwrap() < Duration::from_secs(24 * 3600));
-        let memory = Memory::read("Name:\tx\nVmHWM:\t   900 kB\nVmRSS:\t   800 kB\n").unwrap();
-        assert_eq!((memory.now_kib, memory.peak_kib), (800, 900));
     }
 
     #[test]
     fn this_machine_has_the_counters() {
         Drops::now().unwrap();
-        assert!(Memory::of(std::process::id()).unwrap().now_kib > 0);
     }
 }

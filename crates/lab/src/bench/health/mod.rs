@@ -4,7 +4,7 @@
 //!   contestant: a real server on its own core        load: a generator on another core
 //!        ^                                              | turns of a few seconds, one contestant after the other
 //!        |  cpu, memory, dropped connections: kernel    v
-//!        '------------------------------------- record --> table, results.csv, plot, page
+//!        '------------------------------------- record --> table, results.csv, result.json
 //! ```
 //!
 //! The contestants alternate in turns, so that other activity on the machine affects all of them alike. The figure of merit is the number
@@ -17,30 +17,23 @@ pub mod contestant;
 pub mod csv;
 pub mod kernel;
 pub mod load;
-pub mod page;
-pub mod plot;
 pub mod record;
-pub mod relay;
-pub mod steady;
 pub mod table;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use self::archive::{SOURCE, runs, seed_says};
 use self::cell::{Cell, words};
 use self::contestant::{Contestant, Who};
 use self::kernel::{Drops, cpu_time};
-use self::load::{Flight, Load, Mode, Plan, Turn};
+use self::load::{Flight, Generator, Load, Mode, Plan, Tally};
 use self::record::Record;
 use crate::failover::machine;
 use crate::failover::progress::Progress;
@@ -252,6 +245,7 @@ pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::R
     let kept = connections * plan.contestants.len() as u64;
     allow_files(kept + FILES_BESIDE)?;
     let cores = if plan.pin { two_cores()? } else { None };
+    let generator = Generator::start(cores.map(|(_, generator)| generator)).await?;
     let process_parent = ProcessParent::new()?;
     let mut contestants = Vec::new();
     for who in &plan.contestants {
@@ -261,7 +255,7 @@ pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::R
     }
     let mut loads = Vec::new();
     for (name, cell, load) in &plan.loads {
-        let measured = measure(plan, load, name, &mut contestants, cores, progress).await?;
+        let measured = measure(plan, load, name, &mut contestants, &generator, progress).await?;
         loads.push(Loaded { name: name.clone(), cell: *cell, plan: load.clone(), measured });
         progress.step();
     }
@@ -270,7 +264,7 @@ pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::R
 }
 
 /// Describes the machine and the versions.
-pub async fn look() -> Machine {
+async fn look() -> Machine {
     let own = contestant::program().unwrap_or_default();
     machine::look(&[
         ("Understudy", &own, &["--version"]),
@@ -286,19 +280,17 @@ async fn measure(
     load: &Plan,
     name: &str,
     contestants: &mut [Contestant],
-    cores: Option<(usize, usize)>,
+    generator: &Generator,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Measured>> {
     let run = Duration::from_secs_f64(load.run_s);
     let mut measured = Vec::new();
-    let mut loads: Vec<Option<Load>> = Vec::new();
+    let mut loads = Vec::new();
     for contestant in contestants.iter() {
         let record = Record::new(run, Duration::from_secs_f64(plan.interval_s), plan.rows_max)?;
-        let empty = Record::new(run, run, 0)?;
-        let who = contestant.who.clone();
-        loads.push(Some(Load::new(load.clone(), contestant.address, contestant.expect.clone(), record)?));
+        loads.push(Some(Load::new(load.clone(), contestant.address, contestant.expect.clone(), record)));
         measured.push(Measured {
-            who,
+            who: contestant.who.clone(),
             took: Duration::ZERO,
             cpu: contestant.pid().map(|_| Duration::ZERO),
             generator_cpu: Duration::ZERO,
@@ -307,20 +299,17 @@ async fn measure(
             late_max: Duration::ZERO,
             flight: Flight::default(),
             connected: 0,
-            record: empty,
+            record: Record::new(run, run, 0)?,
         });
     }
     progress.now(&format!("load {name}: {}", words(load)));
     let turns = (run.as_secs_f64() / TURN.as_secs_f64()).ceil().max(1.0);
-    let mut is_running = true;
-    while is_running {
-        is_running = false;
+    while loads.iter().any(Option::is_some) {
         for ((contestant, seen), slot) in contestants.iter_mut().zip(&mut measured).zip(&mut loads) {
             let Some(load) = slot.take() else { continue };
             let left = run.saturating_sub(load.elapsed());
             let (cpu, drops) = (contestant.pid().map(cpu_time).transpose()?, Drops::now()?);
-            let (load, turn) =
-                drive(load, left.min(TURN), cores.map(|(_, generator)| generator), Arc::default()).await?;
+            let (load, turn) = generator.run(load.turn(left.min(TURN))).await??;
             contestant.still_runs()?;
             if let (Some(cpu), Some(before)) = (contestant.pid().map(cpu_time).transpose()?, cpu) {
                 *seen.cpu.get_or_insert_default() += cpu.saturating_sub(before);
@@ -336,62 +325,27 @@ async fn measure(
                 ),
             );
             if load.elapsed() < run {
-                is_running = true;
                 *slot = Some(load);
             } else {
-                seen.reconnects = load.reconnects;
-                seen.late_max = load.late_max;
                 (seen.flight, seen.connected) = (load.flight(), load.connected());
-                seen.record = load.record;
+                let tally = load.into_tally().context("a transaction outlived its turn")?;
+                Tally { record: seen.record, reconnects: seen.reconnects, late_max: seen.late_max, .. } =
+                    tally;
             }
         }
     }
     Ok(measured)
 }
 
-/// Stops the generator's thread when it is dropped, as it is with the future that waits for the thread.
-struct Stop(Arc<AtomicBool>);
-
-impl Drop for Stop {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-/// Runs one turn on its own thread; `stop` or dropping the future ends it early.
-pub async fn drive(
-    mut load: Load,
-    length: Duration,
-    core: Option<usize>,
-    stop: Arc<AtomicBool>,
-) -> anyhow::Result<(Load, Turn)> {
-    let stop = Stop(stop);
-    let stopped = stop.0.clone();
-    let (done, result) = oneshot::channel();
-    std::thread::Builder::new().name("lab-load".into()).spawn(move || {
-        let turn = pin(core).and_then(|()| load.turn(length, &stopped));
-        // The send fails if the receiver was dropped: the run was aborted.
-        let _ = done.send(turn.map(|turn| (load, turn)));
-    })?;
-    result.await.context("the load generator's thread has ended without a word")?
-}
-
-fn pin(core: Option<usize>) -> anyhow::Result<()> {
-    let Some(core) = core else { return Ok(()) };
-    let mut set = CpuSet::new();
-    set.set(core);
-    sched_setaffinity(None, &set).with_context(|| format!("cannot move to processor {core}"))
-}
-
 /// One processor for the servers and one for the generator, of those that this process may use; none when there is only one.
-pub fn two_cores() -> anyhow::Result<Option<(usize, usize)>> {
+fn two_cores() -> anyhow::Result<Option<(usize, usize)>> {
     let allowed = sched_getaffinity(None).context("cannot see which processors may be used")?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
     Ok(cores.next().zip(cores.next()))
 }
 
 /// Raises the limit of open files for this process and the servers that it starts; fails if the hard limit is below `needed`.
-pub fn allow_files(needed: u64) -> anyhow::Result<()> {
+fn allow_files(needed: u64) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < needed) {
         bail!(

@@ -1,6 +1,6 @@
-//! Records a run: a histogram of all response times, one for each interval, the grid of a plot, and rows for results.csv.
+//! Records a run: a histogram of all response times, one for each interval, and rows for results.csv.
 //!
-//! Its memory is bounded, however many transactions there are. Every transaction is in the histograms, the counts and the grid. If there
+//! Its memory is bounded, however many transactions there are. Every transaction is in the histograms and the counts. If there
 //! are too many ordinary rows, one in N is kept. Uncommon rows (failures, slow responses) have their own list; those that do not fit into
 //! it are counted.
 
@@ -10,12 +10,6 @@ use hdrhistogram::Histogram;
 
 use super::answer::{AnswerClass, Counts};
 
-/// Columns of the grid, over the run's time.
-pub const GRID_COLUMNS: usize = 200;
-/// Rows of the grid per power of ten of the response time.
-pub const GRID_ROWS_PER_DECADE: usize = 12;
-/// The grid's lowest response time is 10 µs, the highest 1000 s.
-pub const GRID_DECADES: (i32, i32) = (-5, 3);
 /// Slower responses are never thinned out of the rows.
 const SLOW: Duration = Duration::from_millis(50);
 
@@ -60,8 +54,6 @@ pub struct Record {
     pub intervals: Vec<Interval>,
     /// The width of an interval.
     pub interval: Duration,
-    /// Number of transactions with a response time in each cell, row by row; each row is a range of response times, the lowest first.
-    pub grid: Vec<u32>,
     /// Ordinary rows for results.csv, in the order in which they ended.
     ordinary: Vec<Row>,
     /// Failures and slow responses, in the same order.
@@ -89,7 +81,6 @@ impl Record {
             times_us: empty.clone(),
             intervals: Vec::new(),
             interval,
-            grid: vec![0; GRID_COLUMNS * grid_rows()],
             ordinary: Vec::new(),
             uncommon: Vec::new(),
             stride: 1,
@@ -119,21 +110,11 @@ impl Record {
             // The histograms resize themselves, and 32 bits of microseconds are within their range.
             let _ = self.times_us.record(value);
             let _ = interval.times_us.record(value);
-            let place = self.place(elapsed, took);
-            self.grid[place] = self.grid[place].saturating_add(1);
         }
         if self.rows_max > 0 {
             let elapsed_ms = u32::try_from(elapsed.as_millis()).unwrap_or(u32::MAX);
             self.keep(Row { elapsed_ms, epoch_s, group, outcome, took_us });
         }
-    }
-
-    fn place(&self, elapsed: Duration, took: Duration) -> usize {
-        let part = elapsed.as_secs_f64() / self.run.as_secs_f64().max(1e-9);
-        let column = ((part * GRID_COLUMNS as f64) as usize).min(GRID_COLUMNS - 1);
-        let decades = took.as_secs_f64().max(1e-9).log10() - f64::from(GRID_DECADES.0);
-        let row = ((decades * GRID_ROWS_PER_DECADE as f64).max(0.0) as usize).min(grid_rows() - 1);
-        row * GRID_COLUMNS + column
     }
 
     fn keep(&mut self, row: Row) {
@@ -182,11 +163,6 @@ impl Record {
     }
 }
 
-/// Number of the grid's rows.
-pub const fn grid_rows() -> usize {
-    (GRID_DECADES.1 - GRID_DECADES.0) as usize * GRID_ROWS_PER_DECADE
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +188,6 @@ mod tests {
         assert!(spaces.clone().all(|space| (record.stride..=record.stride + 2).contains(&space)));
         assert_eq!((record.uncommon.len(), record.uncommon_dropped), (20, 0));
         assert_eq!((record.counts.all(), record.counts.timeouts), (10_000, 10));
-        assert_eq!(record.grid.iter().sum::<u32>(), 10_000);
         assert_eq!(record.intervals.len(), 10);
         assert_eq!(record.intervals.iter().map(|i| i.times_us.len()).sum::<u64>(), 10_000);
         assert!((record.max_s() - 0.2).abs() < 0.001 && (record.percentile_s(50.0) - 0.001).abs() < 1e-5);

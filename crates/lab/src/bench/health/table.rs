@@ -57,14 +57,14 @@ const TITLES: [&str; 17] = [
 ];
 
 /// Requests in flight: average, maximum.
-pub fn flight(one: &Measured) -> String {
+fn flight(one: &Measured) -> String {
     let average = one.flight.average;
     let average = if average < 9.95 { format!("{average:.1}") } else { number(average) };
     format!("{average}, {}", number(one.flight.most.into()))
 }
 
 /// The first word of a judgement.
-pub fn word(judgement: Judgement) -> &'static str {
+fn word(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Met => "met",
         Judgement::NotMet => "not met",
@@ -179,7 +179,7 @@ pub fn draw(report: &Report) -> String {
 }
 
 /// Explains the columns.
-pub fn means(report: &Report) -> String {
+fn means(report: &Report) -> String {
     let cores = match report.cores {
         Some((server, generator)) => {
             format!("servers on processor {server}, the generator on processor {generator}")

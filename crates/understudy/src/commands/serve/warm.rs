@@ -36,11 +36,6 @@ pub async fn all(settings: &Settings, warm: &Warm, password: &str, access: &Acce
 async fn each(warm: Warm, target: Target, streamer: String, access: Access) -> Vec<Tried> {
     let account = target.check(warm.writable_account).await;
     let account = account.map(|()| format!("{} can log in to warm it", warm.user)).map_err(|e| e.to_string());
-    if let Some(percent) = warm.mirror_percent {
-        let how =
-            format!("as a standby it is given {percent} % of the reads of this program's clients, at once");
-        return vec![account, Ok(how)];
-    }
     if warm.from_proxy {
         return vec![account];
     }

@@ -1,189 +1,173 @@
-//! One transaction on its connection: connect, send the request, read the response.
+//! One transaction on its connection: connect, send the request, read the response; the outcome is recorded.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use super::slot::Phase;
-use super::{Load, TIMER};
+use super::{Clock, Shared};
 use crate::bench::health::answer::{AnswerClass, Seen, Trouble, see};
 
 /// A longer response is not from a health endpoint.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Room for a response, which is a few hundred bytes.
+const BUFFER_BYTES: usize = 1024;
+/// How long a server may take to close a connection after a `Connection: close` request.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 
-impl Load {
-    pub(super) fn connect(&mut self, at: u32) {
-        if self.open(at) {
-            self.submit(at);
-        }
+/// At most one transaction at a time, on at most one connection.
+pub(super) struct Slot {
+    /// Its place among all slots, by which its group is known.
+    pub(super) number: u32,
+    /// When its last transaction had ended.
+    pub(super) freed: Duration,
+    /// Its last transaction had a valid response.
+    pub(super) is_answered: bool,
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+/// A whole response.
+struct Response {
+    outcome: AnswerClass,
+    keeps: bool,
+}
+
+impl Shared {
+    /// A transaction begins, now.
+    fn begin(&self, clock: Clock) -> Duration {
+        let mut tally = self.tally();
+        tally.in_flight += 1;
+        tally.in_flight_most = tally.in_flight_most.max(tally.in_flight);
+        clock.now()
     }
 
-    /// Opens a new connection. Returns whether it is established or in progress; if not, the transaction has ended.
-    pub(super) fn open(&mut self, at: u32) -> bool {
-        let family = if self.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let opened = rustix::net::socket_with(family, SocketType::STREAM, flags, None).and_then(|socket| {
-            match rustix::net::connect(&socket, &self.address) {
-                Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-                Err(error) => Err(error),
-            }
-        });
-        let slot = &mut self.slots[at as usize];
-        slot.serial = slot.serial.wrapping_add(1);
-        slot.phase = Phase::Sending;
-        slot.is_reused = false;
-        slot.sent = 0;
-        match opened {
-            Ok(socket) => {
-                slot.socket = Some(socket);
-                true
-            }
-            Err(error) => {
-                self.end(at, AnswerClass::Transport(trouble(error)));
-                false
-            }
-        }
+    /// The transaction that began then has its outcome.
+    fn ended(&self, clock: Clock, began: Duration) {
+        let mut tally = self.tally();
+        tally.in_flight -= 1;
+        tally.flown += clock.now().saturating_sub(began);
     }
 
-    /// Sends the request on a new connection and registers the socket with epoll.
-    pub(super) fn submit(&mut self, at: u32) {
-        let slot = &mut self.slots[at as usize];
-        let Some(socket) = &slot.socket else { return };
-        // On the same machine the connection is often established already, and the request can be sent immediately.
-        match attempt(socket, &self.request, &mut slot.sent) {
-            Ok(true) => slot.phase = Phase::Reading,
-            Ok(false) => {}
-            Err(error) => return self.end(at, AnswerClass::Transport(trouble(error))),
-        }
-        let data = EventData::new_u64(u64::from(slot.serial) << 32 | u64::from(at));
-        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        let flags = if slot.phase == Phase::Sending { flags | EventFlags::OUT } else { flags };
-        if let Err(error) = epoll::add(&self.epoll, socket, data, flags) {
-            self.end(at, AnswerClass::Transport(trouble(error)));
-        }
+    /// Records the outcome of a transaction whose response time counts from `due`.
+    pub(super) fn record(&self, clock: Clock, slot: u32, due: Duration, outcome: AnswerClass) {
+        let now = clock.now();
+        let group = (slot / u32::from(self.plan.threads).max(1)) as u16;
+        let epoch_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as u32;
+        self.tally().record.add(now, epoch_s, group, now.saturating_sub(due), outcome);
+    }
+}
+
+impl Slot {
+    pub(super) fn new(number: u32) -> Self {
+        let buffer = Vec::with_capacity(BUFFER_BYTES);
+        Self { number, freed: Duration::ZERO, is_answered: false, stream: None, buffer }
     }
 
-    /// Sends the rest of the request.
-    pub(super) fn send(&mut self, at: u32) {
-        let slot = &mut self.slots[at as usize];
-        let Some(socket) = &slot.socket else { return };
-        match attempt(socket, &self.request, &mut slot.sent) {
-            Ok(true) => slot.phase = Phase::Reading,
-            Ok(false) => {}
-            Err(error) => self.lost(at, trouble(error)),
-        }
+    pub(super) fn is_connected(&self) -> bool {
+        self.stream.is_some()
     }
 
-    /// The connection failed. The server may just have closed a keep-alive connection: then the request is retried on a new one.
-    pub(super) fn lost(&mut self, at: u32, trouble: Trouble) {
-        let slot = &mut self.slots[at as usize];
-        if slot.is_reused && slot.part.is_empty() {
-            slot.socket = None;
-            self.reconnects += 1;
-            self.connect(at);
-        } else {
-            self.end(at, AnswerClass::Transport(trouble));
+    /// Runs one transaction, on the slot's connection or on a new one.
+    pub(super) async fn transaction(mut self, shared: &Shared, clock: Clock, due: Duration) -> Self {
+        if self.stream.is_none() {
+            return self.on(connect(shared.address), shared, clock, due).await;
         }
-    }
-
-    pub(super) fn event(&mut self, data: u64, flags: EventFlags) {
-        if data == TIMER {
-            return;
-        }
-        let (serial, at) = ((data >> 32) as u32, data as u32);
-        let Some(slot) = self.slots.get_mut(at as usize) else { return };
-        let Some(socket) = slot.socket.as_ref().filter(|_| slot.serial == serial) else { return };
-        let is_ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        match slot.phase {
-            Phase::Idle if is_ended => {
-                slot.socket = None;
-                self.reconnects += 1;
-            }
-            Phase::Idle => {}
-            Phase::Sending => {
-                if let Ok(Err(error)) = rustix::net::sockopt::socket_error(socket) {
-                    return self.lost(at, trouble(error));
+        let began = shared.begin(clock);
+        let exchange = async {
+            match self.exchange(shared).await {
+                // The server had closed it between two requests, which it may.
+                Err(_) if self.buffer.is_empty() => {
+                    shared.tally().reconnects += 1;
+                    self.stream = Some(connect(shared.address).await?);
+                    self.exchange(shared).await
                 }
-                self.send(at);
-                let is_sent = self.slots[at as usize].phase == Phase::Reading;
-                if is_sent && (is_ended || flags.contains(EventFlags::IN)) {
-                    self.read(at, serial, is_ended);
-                }
+                result => result,
             }
-            Phase::Reading => self.read(at, serial, is_ended),
-            Phase::Closing if is_ended => self.release(at, false),
-            Phase::Closing => {}
-        }
+        };
+        let result = timeout(shared.timeout, exchange).await.ok();
+        self.end(shared, clock, (due, began), result).await;
+        self
     }
 
-    /// Reads until the response is complete or no more bytes are available.
-    pub(super) fn read(&mut self, at: u32, serial: u32, is_ended: bool) {
-        let mut buffer = std::mem::take(&mut self.buffer);
+    /// Runs one transaction on a new connection.
+    pub(super) async fn on(
+        mut self,
+        connecting: impl Future<Output = Result<TcpStream, Trouble>> + Send,
+        shared: &Shared,
+        clock: Clock,
+        due: Duration,
+    ) -> Self {
+        let began = shared.begin(clock);
+        let exchange = async {
+            self.stream = Some(connecting.await?);
+            self.exchange(shared).await
+        };
+        let result = timeout(shared.timeout, exchange).await.ok();
+        self.end(shared, clock, (due, began), result).await;
+        self
+    }
+
+    /// Records the outcome (`None`: none in time), and leaves the connection as it has to be.
+    async fn end(
+        &mut self,
+        shared: &Shared,
+        clock: Clock,
+        (due, began): (Duration, Duration),
+        result: Option<Result<Response, Trouble>>,
+    ) {
+        let (outcome, keeps) = match result {
+            Some(Ok(Response { outcome, keeps })) => (outcome, keeps),
+            Some(Err(trouble)) => (AnswerClass::Transport(trouble), false),
+            None => (AnswerClass::Timeout, false),
+        };
+        shared.record(clock, self.number, due, outcome);
+        shared.ended(clock, began);
+        self.is_answered = outcome.is_answer();
+        if !(self.is_answered && keeps && shared.plan.keep) {
+            // A server that keeps the connection against the request is not waited for; otherwise it is, since the side that closes first
+            // keeps the port for a minute.
+            if let Some(mut stream) = self.stream.take().filter(|_| self.is_answered && !keeps) {
+                let _ = timeout(CLOSE_MAX, stream.read(&mut [0; 16])).await;
+            }
+        }
+        self.freed = clock.now();
+    }
+
+    /// Sends the request, and reads until the response is complete.
+    async fn exchange(&mut self, shared: &Shared) -> Result<Response, Trouble> {
+        let Some(stream) = &mut self.stream else { return Err(Trouble::Closed) };
+        self.buffer.clear();
+        stream.write_all(&shared.request).await.map_err(trouble)?;
         loop {
-            let slot = &mut self.slots[at as usize];
-            let Some(socket) = slot.socket.as_ref().filter(|_| slot.serial == serial) else { break };
-            let count = match rustix::net::recv(socket, buffer.as_mut_slice(), RecvFlags::empty()) {
-                Ok((_, count)) => count,
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => continue,
-                Err(error) => {
-                    self.lost(at, trouble(error));
-                    break;
-                }
-            };
-            if count == 0 && slot.part.is_empty() {
-                self.lost(at, Trouble::Closed);
-                break;
+            let count = stream.read_buf(&mut self.buffer).await.map_err(trouble)?;
+            if count == 0 && self.buffer.is_empty() {
+                return Err(Trouble::Closed);
             }
-            let seen = if slot.part.is_empty() {
-                see(&buffer[..count], false, &self.expect)
-            } else {
-                slot.part.extend_from_slice(&buffer[..count]);
-                see(&slot.part, count == 0, &self.expect)
-            };
-            match seen {
-                Seen::Whole { outcome, keeps } => {
-                    self.answered(at, outcome, keeps, is_ended);
-                    break;
+            match see(&self.buffer, count == 0, &shared.expect) {
+                Seen::Whole { outcome, keeps } => return Ok(Response { outcome, keeps }),
+                Seen::Part if self.buffer.len() > ANSWER_BYTES_MAX => {
+                    return Ok(Response { outcome: AnswerClass::Wrong, keeps: false });
                 }
-                Seen::Part if slot.part.len() > ANSWER_BYTES_MAX => {
-                    self.end(at, AnswerClass::Wrong);
-                    break;
-                }
-                Seen::Part => {
-                    if slot.part.is_empty() {
-                        slot.part.extend_from_slice(&buffer[..count]);
-                    }
-                    // The next bytes cause another event; an end that was already reported does not (edge-triggered), so then read on.
-                    if count < buffer.len() && !is_ended {
-                        break;
-                    }
-                }
+                Seen::Part => {}
             }
         }
-        self.buffer = buffer;
     }
 }
 
-/// Sends the rest of the request; returns whether all of it is sent.
-fn attempt(socket: &OwnedFd, request: &[u8], sent: &mut usize) -> Result<bool, Errno> {
-    match rustix::net::send(socket, &request[*sent..], SendFlags::NOSIGNAL) {
-        Ok(count) => {
-            *sent += count;
-            Ok(*sent == request.len())
-        }
-        Err(Errno::AGAIN | Errno::NOTCONN | Errno::INTR) => Ok(false),
-        Err(error) => Err(error),
-    }
+pub(super) async fn connect(address: SocketAddr) -> Result<TcpStream, Trouble> {
+    TcpStream::connect(address).await.map_err(trouble)
 }
 
-fn trouble(error: Errno) -> Trouble {
-    match error {
-        Errno::CONNREFUSED => Trouble::Refused,
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Trouble::Reset,
-        Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => {
+fn trouble(error: io::Error) -> Trouble {
+    match Errno::from_io_error(&error) {
+        Some(Errno::CONNREFUSED) => Trouble::Refused,
+        Some(Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED) => Trouble::Reset,
+        Some(Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
             Trouble::Exhausted
         }
         _ => Trouble::Other,

@@ -1,6 +1,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
 use crate::bench::health::answer::Trouble;
 use crate::load::arrivals::Arrivals;
@@ -33,12 +35,19 @@ fn read_head(stream: &mut std::net::TcpStream) -> bool {
     true
 }
 
-fn drive(plan: Plan, address: SocketAddr, length: Duration) -> Load {
+/// What one turn of this length counted, how many requests were in flight, and how long it took.
+fn drive(plan: Plan, address: SocketAddr, length: Duration) -> (Tally, Flight, Duration) {
     let record = Record::new(Duration::from_secs_f64(plan.run_s), Duration::from_secs(1), 1000).unwrap();
-    let mut load = Load::new(plan, address, Expect::default(), record).unwrap();
-    load.turn(length, &AtomicBool::new(false)).unwrap();
-    assert_eq!(load.active, 0);
-    load
+    let slots = plan.slots() as usize;
+    let load = Load::new(plan, address, Expect::default(), record);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (load, turn) = runtime.block_on(load.turn(length)).unwrap();
+    assert!(turn.took >= length && load.elapsed() == turn.took);
+    assert_eq!(load.free.len(), slots);
+    let flight = load.flight();
+    let tally = load.into_tally().unwrap();
+    assert_eq!(tally.in_flight, 0);
+    (tally, flight, turn.took)
 }
 
 fn plan(threads: u16, keep: bool, mode: Mode) -> Plan {
@@ -61,8 +70,8 @@ fn kept_connections_are_kept_and_others_are_not() {
                 }
             }
         });
-        let load = drive(plan(3, keep, CLOSED), address, Duration::from_millis(200));
-        let counts = &load.record.counts;
+        let (tally, ..) = drive(plan(3, keep, CLOSED), address, Duration::from_millis(200));
+        let counts = &tally.record.counts;
         assert!(counts.unavailable > 10 && counts.all() == counts.unavailable, "{counts:?}");
         let connections = seen.load(Relaxed) as u64;
         assert_eq!(connections, if keep { 3 } else { counts.all() });
@@ -74,24 +83,24 @@ fn failures_have_their_names() {
     let silent = server(100, |mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let load = drive(plan(2, false, CLOSED), silent, Duration::from_millis(100));
-    assert_eq!((load.record.counts.timeouts, load.record.counts.all()), (2, 2));
+    let counts = drive(plan(2, false, CLOSED), silent, Duration::from_millis(100)).0.record.counts;
+    assert_eq!((counts.timeouts, counts.all()), (2, 2));
 
     let closing = server(100_000, |mut stream| {
         read_head(&mut stream);
     });
-    let counts = drive(plan(1, false, CLOSED), closing, Duration::from_millis(50)).record.counts;
+    let counts = drive(plan(1, false, CLOSED), closing, Duration::from_millis(50)).0.record.counts;
     assert_eq!(counts.troubles.get(&Trouble::Closed), Some(&counts.all()), "{counts:?}");
 
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let counts = drive(plan(1, false, CLOSED), closed, Duration::from_millis(20)).record.counts;
+    let counts = drive(plan(1, false, CLOSED), closed, Duration::from_millis(20)).0.record.counts;
     assert_eq!(counts.troubles.get(&Trouble::Refused), Some(&counts.all()), "{counts:?}");
 
     let cut = server(100_000, |mut stream| {
         read_head(&mut stream);
         let _ = stream.write_all(&ANSWER[..ANSWER.len() - 1]);
     });
-    let counts = drive(plan(1, false, CLOSED), cut, Duration::from_millis(50)).record.counts;
+    let counts = drive(plan(1, false, CLOSED), cut, Duration::from_millis(50)).0.record.counts;
     assert!(counts.wrong > 0 && counts.wrong == counts.all(), "{counts:?}");
 }
 
@@ -109,10 +118,10 @@ fn in_the_open_loop_waiting_counts() {
     let mode = Mode::Open { rate: 100.0, arrivals: Arrivals::Uniform };
     let mut plan = plan(1, true, mode);
     plan.timeout_s = 10.0;
-    let load = drive(plan, slow, Duration::from_millis(205));
-    assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (20, 20));
+    let (tally, ..) = drive(plan, slow, Duration::from_millis(205));
+    assert_eq!((tally.record.counts.unavailable, tally.record.counts.all()), (20, 20));
     // The last request was due after 0.2 s and ended after 20 x 50 ms.
-    assert!(load.record.max_s() > 0.7, "{}", load.record.max_s());
+    assert!(tally.record.max_s() > 0.7, "{}", tally.record.max_s());
 }
 
 #[test]
@@ -124,9 +133,9 @@ fn a_kept_connection_that_the_server_closes_is_made_anew() {
             }
         }
     });
-    let load = drive(plan(1, true, CLOSED), address, Duration::from_millis(100));
-    let counts = &load.record.counts;
-    assert!(counts.unavailable == counts.all() && load.reconnects > 0, "{counts:?} {}", load.reconnects);
+    let (tally, ..) = drive(plan(1, true, CLOSED), address, Duration::from_millis(100));
+    let counts = &tally.record.counts;
+    assert!(counts.unavailable == counts.all() && tally.reconnects > 0, "{counts:?} {}", tally.reconnects);
 }
 
 #[test]
@@ -143,13 +152,13 @@ fn all_threads_are_in_flight_and_none_of_their_time_is_lost() {
             }
         })
     };
-    let load = drive(plan(THREADS, true, CLOSED), slow(), Duration::from_millis(500));
-    let (flight, times) = (load.flight(), &load.record.times_us);
+    let (tally, flight, took) = drive(plan(THREADS, true, CLOSED), slow(), Duration::from_millis(500));
+    let times = &tally.record.times_us;
     assert_eq!(flight.most, u32::from(THREADS));
     // Threads start over 100 ms, and stop over some more.
     assert!(flight.average > 0.7 * f64::from(THREADS), "{flight:?}");
     let counted_s = times.mean() * times.len() as f64 / 1e6;
-    let in_all_s = load.elapsed().as_secs_f64() * f64::from(THREADS);
+    let in_all_s = took.as_secs_f64() * f64::from(THREADS);
     assert!(counted_s > 0.7 * in_all_s && counted_s <= 1.01 * in_all_s, "{counted_s} of {in_all_s}");
 }
 
@@ -165,9 +174,9 @@ fn a_burst_stands_before_its_first_request_is_sent() {
     });
     let mut plan = plan(30, false, Mode::Bursts { every_s: 0.1 });
     plan.timeout_s = 20.0;
-    let load = drive(plan, address, Duration::from_millis(150));
-    assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (2 * all, 2 * all));
-    assert_eq!(load.flight().most, 30);
+    let (tally, flight, _) = drive(plan, address, Duration::from_millis(150));
+    assert_eq!((tally.record.counts.unavailable, tally.record.counts.all()), (2 * all, 2 * all));
+    assert_eq!(flight.most, 30);
 }
 
 #[test]
@@ -180,9 +189,9 @@ fn a_burst_that_is_held_up_by_the_one_before_counts_its_waiting() {
     });
     let mut plan = plan(3, false, Mode::Bursts { every_s: 0.1 });
     plan.timeout_s = 10.0;
-    let load = drive(plan, slow, Duration::from_millis(190));
+    let (tally, flight, _) = drive(plan, slow, Duration::from_millis(190));
     // Due after 0.1 s, begun after 0.15 s, response after 0.3 s.
-    assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (6, 6));
-    assert!(load.record.max_s() >= 0.199, "{}", load.record.max_s());
-    assert!(load.flight().average <= 1.5, "{:?}", load.flight());
+    assert_eq!((tally.record.counts.unavailable, tally.record.counts.all()), (6, 6));
+    assert!(tally.record.max_s() >= 0.199, "{}", tally.record.max_s());
+    assert!(flight.average <= 1.5, "{flight:?}");
 }

@@ -1,4 +1,4 @@
-//! Mirrored reads: the application runs chunk 1 through Understudy, which repeats its reads on the standby.
+//! The proxy as the source: the application runs chunk 1 through Understudy, which replays its reads on the standby.
 
 use std::time::Duration;
 
@@ -15,25 +15,23 @@ use crate::failover::understudy::Knobs;
 
 /// Speed of the application relative to the recording, which shortens the run.
 const TIMES_AS_FAST: u32 = 4;
-/// Time limit for mirroring the remaining reads after the application's end.
+/// Time limit for replaying the remaining reads after the application's end.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 /// Interval between two queries of the status.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs chunk 1 and waits until its reads were repeated on the standby, in their order or `at_once`; returns how many were. The standby
-/// replicates meanwhile, but no longer when this returns.
-pub async fn mirror(ground: &Ground, plan: &WarmPlan, at_once: bool) -> anyhow::Result<Played> {
+/// Runs chunk 1 and waits until its reads were replayed on the standby; returns how many were. The standby replicates meanwhile, but no
+/// longer when this returns.
+pub async fn replay(ground: &Ground, plan: &WarmPlan) -> anyhow::Result<Played> {
     let stage = &ground.stage;
     stage.run_in(STANDBY, "START SLAVE").await?;
     ground.applied().await?;
-    let dir = stage.directory().join("mirror");
+    let dir = stage.directory().join("proxy");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let nodes: Vec<_> =
         stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
-    let how = if at_once { "mirror_percent = 100\n" } else { "" };
-    let tables = format!(
-        "\n[warm]\nuser = \"{WARM_USER}\"\npassword = \"{WARM_PASSWORD}\"\nsource = \"proxy\"\n{how}"
-    );
+    let tables =
+        format!("\n[warm]\nuser = \"{WARM_USER}\"\npassword = \"{WARM_PASSWORD}\"\nsource = \"proxy\"\n");
     let knobs = Knobs { tables, ..Knobs::default() };
     let front = Front::understudy(stage.kind(), &nodes, Writers::One, &knobs, &dir).await?;
     wait_executed(&front, 0).await?;
