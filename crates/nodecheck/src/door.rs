@@ -13,7 +13,6 @@ use topology::health::{Question, Rules};
 
 use crate::local::{self, Target};
 use cli::exit::Failure;
-use settings;
 
 /// It answers from memory; one that takes longer hangs. keepalived asks each second.
 const TIME_MAX: Duration = Duration::from_millis(500);

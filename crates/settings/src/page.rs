@@ -10,7 +10,7 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Settings\n\
          \n\
-         <!-- Made by `understudy settings --markdown` from crates/understudy/src/settings/table.rs. A test fails when it is not current. -->\n\
+         <!-- Made by `understudy settings --markdown` from crates/settings/src/table.rs. A test fails when it is not current. -->\n\
          \n\
          Understudy reads one TOML file: the one named with `--config`, else `./understudy.toml`, else\n\
          `/etc/understudy/understudy.toml`. Unknown keys are refused. Relative paths are taken from the directory of the file.\n\

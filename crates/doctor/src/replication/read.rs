@@ -15,7 +15,6 @@ use super::rules::RULES;
 use crate::asked;
 use crate::replicas_account::{self, ReplicasAccount};
 use crate::servers::rights_missing;
-use mycnf;
 use settings::Settings;
 
 /// The time limit of one statement, and of connecting.
