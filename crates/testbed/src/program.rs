@@ -3,22 +3,30 @@
 //! Enters: arguments and a configuration file. Leaves: what was said, and how it ended. Nothing here looks inside of the
 //! program. Invariant: no child outlives its value, nor this test program (the kernel kills it then).
 
-#![allow(dead_code)] // each test program uses its part
-
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The program.
-pub const BIN: &str = env!("CARGO_BIN_EXE_understudy");
 /// Long enough for anything on a busy machine; what takes longer has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 /// Between two looks at a condition.
 const PACE: Duration = Duration::from_millis(10);
+
+/// The program. Cargo builds it before its tests, into the directory above theirs.
+pub fn bin() -> &'static str {
+    static BIN: OnceLock<String> = OnceLock::new();
+    BIN.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let built = test.ancestors().nth(2).unwrap().join("understudy");
+        assert!(built.exists(), "{} is not built", built.display());
+        built.into_os_string().into_string().unwrap()
+    })
+}
 
 /// How a command ended.
 #[derive(Debug)]
@@ -96,12 +104,12 @@ fn end_of(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 /// One command of the program, in an empty directory.
 pub fn understudy(args: &[&str]) -> Ended {
     let dir = tempfile::tempdir().unwrap();
-    run(Command::new(BIN).args(args).current_dir(&dir))
+    run(Command::new(bin()).args(args).current_dir(&dir))
 }
 
 /// One command of the program with `--config FILE` after it.
 pub fn with_config(config: &Path, args: &[&str]) -> Ended {
-    run(Command::new(BIN).args(args).arg("--config").arg(config))
+    run(Command::new(bin()).args(args).arg("--config").arg(config))
 }
 
 /// Waits until `probe` gives something; `what` names it when it never does.
@@ -170,7 +178,7 @@ impl Serving {
         let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
         let already = std::fs::read_to_string(dir.join("log")).unwrap().len();
         let child = command
-            .args(["--pdeathsig", "KILL", BIN, "serve"])
+            .args(["--pdeathsig", "KILL", bin(), "serve"])
             .current_dir(dir)
             .env("NOTIFY_SOCKET", &socket)
             .env("UNDERSTUDY_LOG", "trace")

@@ -14,18 +14,14 @@ use crate::writers::WriterResult;
 /// What the lab's replicas log in with.
 const REPLICATION: &str = "replication";
 
+/// The cluster.
 pub struct Scene {
+    /// Its servers, and what is done to them.
     pub stage: Stage,
 }
 
 impl Scene {
-    #[allow(dead_code)] // of another test
-    pub async fn set() -> Self {
-        Self::of("repl", true).await
-    }
-
-    /// Several of one test program have different names.
-    #[allow(dead_code)] // of another test
+    /// A primary with two replicas. Several of one test program have different names.
     pub async fn of(name: &str, semi_sync: bool) -> Self {
         Self::on(StagePlan {
             kind: ClusterKind::Replication { semi_sync },
@@ -35,6 +31,7 @@ impl Scene {
         .await
     }
 
+    /// A cluster of another kind; with a table for [`Writers`](crate::writers::Writers).
     pub async fn on(plan: StagePlan) -> Self {
         let stage = Stage::up(plan).await.unwrap();
         let table = format!(
@@ -65,6 +62,7 @@ impl Scene {
         SocketAddr::from((self.stage.host_address(), 6033))
     }
 
+    /// A node's address.
     pub fn address(&self, node: &str) -> String {
         self.stage.node(node).unwrap().address.to_string()
     }
@@ -88,7 +86,6 @@ impl Scene {
     }
 
     /// A clean stop, until the process has ended.
-    #[allow(dead_code)] // of another test
     pub async fn stop(&self, node: &str) {
         let pid_file = self.value(node, "pid_file").await;
         let pid = std::fs::read_to_string(pid_file).unwrap();
@@ -101,7 +98,6 @@ impl Scene {
 
     /// The replicas' SQL threads end with an error, as each has a row already that the primary writes. (One that somebody has merely stopped is
     /// started again.)
-    #[allow(dead_code)] // of another test program
     pub async fn break_applying(&self, primary: &str, nodes: &[&str]) {
         let row = format!("INSERT INTO {APP_SCHEMA}.w VALUES ({IN_THE_WAY}, 1)");
         for node in nodes {
@@ -111,7 +107,6 @@ impl Scene {
     }
 
     /// They apply again.
-    #[allow(dead_code)] // of another test program
     pub async fn mend_applying(&self, nodes: &[&str]) {
         let mend = format!(
             "SET sql_log_bin = 0; DELETE FROM {APP_SCHEMA}.w WHERE writer = {IN_THE_WAY}; START SLAVE SQL_THREAD"
@@ -121,6 +116,7 @@ impl Scene {
         }
     }
 
+    /// What a node has of what these writers wrote.
     pub async fn rows(&self, node: &str, told: &WriterResult) -> Vec<(u64, u64)> {
         let query = format!(
             "SELECT writer, number FROM {APP_SCHEMA}.w WHERE writer IN ({}) ORDER BY 1, 2",
@@ -168,13 +164,14 @@ pub fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool)
 }
 
 /// No writer of the tests has this number.
-#[allow(dead_code)] // of another test program
 const IN_THE_WAY: u64 = 1_000_000_000;
 
+/// Who writes; empty when nobody does.
 pub fn writer(status: &Value) -> String {
     status["writer"].as_str().unwrap_or_default().to_owned()
 }
 
+/// Every node takes part, and statements run.
 pub fn is_well(status: &Value) -> bool {
     let nodes = status["nodes"].as_array().unwrap();
     status["gate"] == "open" && nodes.iter().all(|node| node["state"] == "synced")

@@ -30,6 +30,7 @@ pub struct WriterResult {
     pub acknowledged: BTreeSet<(u64, u64)>,
     /// What ended in an error, whether it was written or not.
     pub unknown: BTreeSet<(u64, u64)>,
+    /// What they were told of those.
     pub errors: Vec<String>,
     writers: Vec<u64>,
 }
@@ -55,13 +56,11 @@ impl Writers {
     }
 
     /// One of their numbers.
-    #[allow(dead_code)] // of another test
     pub fn first(&self) -> u64 {
         self.told.lock().unwrap().writers[0]
     }
 
     /// What went wrong until now.
-    #[allow(dead_code)] // of another test program
     pub fn errors(&self) -> Vec<String> {
         self.told.lock().unwrap().errors.clone()
     }
@@ -79,6 +78,7 @@ impl Writers {
         assert!(grown.is_ok(), "commits do not go on: {:?}", self.told.lock().unwrap().errors);
     }
 
+    /// Ends them; what they came to.
     pub async fn stop(self) -> WriterResult {
         self.stop.send_replace(true);
         for task in self.tasks {
@@ -96,7 +96,6 @@ impl WriterResult {
     }
 
     /// How many commits were acknowledged from then on.
-    #[allow(dead_code)] // of another test program
     pub fn commits_since(&self, moment: Instant) -> usize {
         self.commits.iter().filter(|at| **at >= moment).count()
     }

@@ -1,25 +1,21 @@
 //! The stage on real servers: tests starting, faults, healing and that nothing is left behind.
 //!
 //! As root in network namespaces; without the right to create those, the same on loopback addresses.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod clients;
-mod leftovers;
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use clients::{application, client};
 use lab::fault::Fault;
 use lab::stage::process::{MARK, marked};
 use lab::stage::{Form, Stage, StagePlan, account, guard};
-use leftovers::{directory, network, nothing_left};
 use mysql_async::prelude::Queryable;
 
-/// One stage at a time: on two cores, each of two stages would slow the other down.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+use crate::ALONE;
+use crate::clients::{application, client};
+use crate::leftovers::{directory, network, nothing_left};
+
 /// Time limit for everything Galera decides by its own timeouts, doubled.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Interval between two checks of a condition.
@@ -195,7 +191,7 @@ async fn victim() {
 /// Starts [`victim`] in its own process; returns once its stage is up.
 fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<PathBuf>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "victim", "--nocapture"])
+        .args(["--exact", "galera::victim", "--nocapture"])
         .env(CHILD, format!("t{}-{purpose}", std::process::id()))
         .stdout(Stdio::piped())
         .spawn()

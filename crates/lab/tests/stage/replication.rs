@@ -1,23 +1,19 @@
 //! A replication stage on real servers: a primary, two replicas, semi-synchronous.
 //!
 //! As root in network namespaces; without the right to create those, the same on loopback addresses.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod clients;
-mod leftovers;
 
 use std::time::{Duration, Instant};
 
-use clients::{application, client};
 use lab::fault::Fault;
 use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{ClusterKind, Form, ReplicationWord, Stage, StagePlan, Word, account};
-use leftovers::{directory, network, nothing_left};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// One stage at a time: on two cores, each of two stages would slow the other down.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+use crate::ALONE;
+use crate::clients::{application, client};
+use crate::leftovers::{directory, network, nothing_left};
+
 /// Time limit for everything the servers decide by themselves.
 const PATIENCE: Duration = Duration::from_secs(60);
 

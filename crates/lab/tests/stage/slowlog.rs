@@ -1,17 +1,15 @@
 //! The slow log of a real MariaDB server, with each verbosity: every entry is what was run, byte for byte.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod clients;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clients::application;
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use protocol::statement::{StatementKind, digest};
 use slowlog::{Command, Dialect, Item, Limits, Reader, Schema, Start};
+
+use crate::clients::application;
 
 /// Time limit for everything the server does by itself.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,14 +1,10 @@
 //! What is wrong is told in one sentence that says whose fault it is and what to do, and with the exit code that scripts rely
 //! on: 2 for the configuration, 1 for the world around it. On real files, real ports and a real server.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::net::TcpListener;
 
 use fixture::Server;
-use program::{Serving, directory, understudy, until, with_config};
+use testbed::program::{Serving, directory, understudy, until, with_config};
 
 /// Complete; each test replaces what it is about.
 const GOOD: &str = "\

@@ -1,16 +1,12 @@
 //! The program from outside: exit codes, sentences, and a whole life from start to SIGTERM. No database is needed: the node
 //! of the configuration does not exist, which is a state that the program must serve in, too.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use program::{BIN, Ended, Serving, directory, mode, run, understudy};
+use testbed::program::{self, Ended, Serving, bin, directory, mode, run, understudy};
 
 #[test]
 fn wrong_usage_is_2_and_nobody_there_is_3() {
@@ -92,7 +88,7 @@ fn serving() -> (tempfile::TempDir, Serving) {
 /// A command told where the server is by arguments.
 fn ask(serving: &Serving, command: &[&str], secure: bool) -> Ended {
     let url = if secure { format!("https://{}", serving.https) } else { format!("http://{}", serving.http) };
-    let mut ask = Command::new(BIN);
+    let mut ask = Command::new(bin());
     ask.args(command).args(["--cluster", "5", "--api", &url, "--key-file"]).arg(serving.state("api.key"));
     if secure {
         ask.arg("--certificate-file").arg(serving.state("https.crt"));
@@ -104,11 +100,11 @@ fn ask(serving: &Serving, command: &[&str], secure: bool) -> Ended {
 fn before_the_first_start_no_running_server_is_reached() {
     let dir = directory(CONFIG);
     for order in [&["status"][..], &["switchover"], &["drain", "db1"], &["journal"]] {
-        let said = run(Command::new(BIN).args(order).current_dir(dir.path())).with(3);
+        let said = run(Command::new(bin()).args(order).current_dir(dir.path())).with(3);
         assert!(said.contains("no `understudy serve` has run yet with "), "{said}");
     }
     // A key that somebody names and that is not there is a wrong command line.
-    run(Command::new(BIN).args(["status", "--key-file", "none"]).current_dir(dir.path())).with(2);
+    run(Command::new(bin()).args(["status", "--key-file", "none"]).current_dir(dir.path())).with(2);
 }
 
 #[test]
@@ -175,7 +171,7 @@ fn a_whole_life() {
     assert!(metrics(&serving.http).contains("understudy_gate_open{cluster=\"shop\",id=\"5\"} 0"));
 
     // A second one over the same state is refused.
-    let said = run(Command::new(BIN).arg("serve").current_dir(dir.path())).with(1);
+    let said = run(Command::new(bin()).arg("serve").current_dir(dir.path())).with(1);
     assert!(said.contains("understudy.toml:15: state.dir"), "{said}");
 
     serving.terminate();
@@ -260,7 +256,7 @@ fn what_a_server_said_before_its_error_log_is_shown() {
 fn printing_to_a_reader_that_has_left_ends_the_command_quietly() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let child = Command::new(BIN).arg("settings").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Command::new(bin()).arg("settings").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.signal(), Some(13), "SIGPIPE, as of any other command");
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");

@@ -12,8 +12,6 @@
 //! Invariant: nothing is left behind. The script ends what it started when it ends, also when it is told to because it took too
 //! long, or because this test died; the directory is removed by this test.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

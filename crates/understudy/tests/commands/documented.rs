@@ -1,16 +1,12 @@
 //! What the program says, against its documentation: every command, every word of `status`, each limit of docs/waits.md with the test that reaches
 //! it, and that no page names a command that is not there.
-//! Settings, errors and metrics are compared where they are made: `settings`, `errors`, tests/metrics.rs. The terms of ARCHITECTURE.md's glossary are
+//! Settings, errors and metrics are compared where they are made: `settings`, `errors`, monitoring/metrics.rs. The terms of ARCHITECTURE.md's glossary are
 //! compared with the code, and names that were replaced by the field's terms must not come back.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use program::understudy;
+use testbed::program::understudy;
 use topology::routes::LaneState;
 use topology::view::NodeState;
 

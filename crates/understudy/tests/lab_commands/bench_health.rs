@@ -1,16 +1,12 @@
 //! `understudy lab bench health` through the program: which files it writes and what is in them, and that every way in which a
 //! request can end is counted by its name. Conditions, never speeds: the machine that runs this may be busy.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
-use program::{Ended, understudy};
 use serde_json::Value;
+use testbed::program::{self, Ended, understudy};
 
 const BODY: &str = "Percona XtraDB Cluster Node is not synced.";
 
@@ -292,6 +288,6 @@ fn wrong_usage_is_a_sentence() {
     let long = said(&["--run-s", "5", "--rampup-s", "6"]).with(1);
     assert!(long.contains("some threads would never start"), "{long}");
     let few = "ulimit -n 400; exec \"$0\" lab bench health --threads 1000 --run-s 1";
-    let many = program::run(std::process::Command::new("sh").args(["-c", few, program::BIN])).with(1);
+    let many = program::run(std::process::Command::new("sh").args(["-c", few, program::bin()])).with(1);
     assert!(many.contains("raise `ulimit -Hn`"), "{many}");
 }

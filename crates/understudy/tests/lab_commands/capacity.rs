@@ -1,15 +1,10 @@
 //! `understudy lab capacity --quick` through the program: that the figure is about what the rows say. How exact it is on a quiet machine is
 //! measured by five long runs, which are kept in bench/runs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "program/mod.rs"]
-mod program;
-
 use std::process::Command;
 
-use program::{BIN, run};
 use serde_json::Value;
+use testbed::program::{bin, run};
 
 /// On a machine that is busy with other tests.
 const DIFFERENCE_MAX: f64 = 0.2;
@@ -31,7 +26,7 @@ fn the_figure_is_what_the_rows_say() {
         "4",
         "--out-dir",
     ];
-    let ended = run(Command::new(BIN).args(arguments).arg(dir.path()));
+    let ended = run(Command::new(bin()).args(arguments).arg(dir.path()));
     let text = std::fs::read_to_string(dir.path().join("result.json"))
         .unwrap_or_else(|e| panic!("{e}: {}", ended.said()));
     let result: Value = serde_json::from_str(&text).unwrap();

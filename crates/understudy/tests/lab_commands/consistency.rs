@@ -1,16 +1,11 @@
 //! `understudy lab consistency` through the program, for some seconds on each kind of cluster: faults are injected, the workload goes on, and
 //! nothing is wrong. Long runs are `make nightly`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "program/mod.rs"]
-mod program;
-
 use std::process::Command;
 use std::time::Duration;
 
-use program::{BIN, run_within};
 use serde_json::Value;
+use testbed::program::{bin, run_within};
 
 /// About 25 s on two cores; the cluster may take long to be well again on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -19,7 +14,7 @@ fn nothing_is_wrong(cluster: &str) {
     let dir = tempfile::tempdir().unwrap();
     // As root, this seed's first three are a switchover, a writer that vanishes for 2 s, and a writer that is killed.
     let arguments = ["lab", "consistency", "--seconds", "6", "--direct-seconds", "3", "--seed", "1"];
-    let mut command = Command::new(BIN);
+    let mut command = Command::new(bin());
     let ended =
         run_within(command.args(arguments).args(["--cluster", cluster, "--out-dir"]).arg(dir.path()), LIMIT);
     assert_eq!(ended.code, 0, "{}", ended.said());

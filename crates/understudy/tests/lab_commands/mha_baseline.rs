@@ -1,14 +1,9 @@
 //! The real MHA beside us in the lab: `understudy lab failover --cluster replication --baseline mha`, once, a switchover and a crash.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "program/mod.rs"]
-mod program;
-
 use std::process::Command;
 
-use program::{BIN, run};
 use serde_json::Value;
+use testbed::program::{bin, run};
 
 #[test]
 fn the_real_mha_switches_over_and_fails_over_beside_us() {
@@ -22,9 +17,9 @@ fn the_real_mha_switches_over_and_fails_over_beside_us() {
     let json = dir.path().join("result.json");
     // As the documentation advises: our own commands by MHA's names stand first in PATH, and are not MHA.
     for name in ["masterha_manager", "masterha_check_status", "masterha_master_switch"] {
-        std::os::unix::fs::symlink(BIN, dir.path().join(name)).unwrap();
+        std::os::unix::fs::symlink(bin(), dir.path().join(name)).unwrap();
     }
-    let mut command = Command::new(BIN);
+    let mut command = Command::new(bin());
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", dir.path().display()));
     command.args(["lab", "failover", "--cluster", "replication", "--baseline", "mha", "--baseline-only"]);

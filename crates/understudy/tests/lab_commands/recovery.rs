@@ -1,21 +1,16 @@
 //! `understudy lab recovery --quick` through the program: that a node comes back by its missed writesets and by a full copy, each told as what it was,
 //! with nothing lost. How long it takes with 1 GB is measured by a long run, which is kept in bench/runs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "program/mod.rs"]
-mod program;
-
 use std::process::Command;
 
-use program::{BIN, run, with_config};
 use serde_json::Value;
+use testbed::program::{self, bin, run, with_config};
 
 #[test]
 fn both_kinds_of_return_are_measured_and_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["lab", "recovery", "--quick", "--rows", "5000", "--out-dir"];
-    let ended = run(Command::new(BIN).args(arguments).arg(dir.path()));
+    let ended = run(Command::new(bin()).args(arguments).arg(dir.path()));
     assert_eq!(ended.code, 0, "{}", ended.said());
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     let result: Value = serde_json::from_str(&read("result.json")).unwrap();

@@ -1,7 +1,5 @@
 //! The shell loop of the article on failover times, with our `sysbench`, on a real server: its lines, and that an error ends a run and not the loop.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -28,7 +26,7 @@ const LOOP: &str = "\
     --tx-rate=10 \
     run ; sleep 1; done";
 /// The lines that the article shows.
-const ARTICLE: &str = include_str!("../../lab/tests/traces/seed-graceful.txt");
+const ARTICLE: &str = include_str!("../../../lab/tests/traces/seed-graceful.txt");
 
 /// A shell, and everything that it started, which ends with this.
 struct Shell(Child);

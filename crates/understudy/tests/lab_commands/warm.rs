@@ -1,7 +1,5 @@
 //! `understudy lab warm --quick` through the program: that each way is measured whole, and that warming warms. Conditions, never speeds.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::fs::File;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,10 +1,6 @@
 //! What each node does, from its counters to a line on the screen, on two real Galera nodes: samples, rates in the status, server-sent events,
 //! `status --watch --json`, `top` on a terminal, and `myq_status` from the server and from a recording.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -15,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
-use program::{BIN, LONG, Serving, directory, run, understudy, until};
 use serde_json::Value;
+use testbed::program::{LONG, Serving, bin, directory, run, understudy, until};
 
 /// The alternate screen, entered and left; the cursor shown again.
 const ENTERED: &str = "\u{1b}[?1049h";
@@ -152,7 +148,7 @@ fn events(serving: &Serving) {
 
 /// Some lines of `status --watch --json`, in a file.
 fn watched(serving: &Serving, dir: &Path) -> std::path::PathBuf {
-    let mut child = Command::new(BIN)
+    let mut child = Command::new(bin())
         .args(["status", "--watch", "--json", "--config"])
         .arg(serving.dir().join("understudy.toml"))
         .stdout(Stdio::piped())
@@ -208,9 +204,9 @@ fn top(serving: &Serving, recording: &Path) {
     };
     let config = serving.dir().join("understudy.toml");
     let (config, recording) = (config.display(), recording.display());
-    assert_eq!(shown(&format!("timeout --foreground 60 {BIN} top --config {config}"), "q"), 0);
-    assert_eq!(shown(&format!("timeout --foreground 60 {BIN} top --replay {recording}"), "\u{3}"), 0);
-    let told_to_end = format!("timeout --foreground -s TERM 1 {BIN} top --replay {recording}");
+    assert_eq!(shown(&format!("timeout --foreground 60 {} top --config {config}", bin()), "q"), 0);
+    assert_eq!(shown(&format!("timeout --foreground 60 {} top --replay {recording}", bin()), "\u{3}"), 0);
+    let told_to_end = format!("timeout --foreground -s TERM 1 {} top --replay {recording}", bin());
     assert_eq!(shown(&told_to_end, ""), 124, "timeout's word that it ended it");
     assert_eq!(shown(&told_to_end.replace("TERM", "QUIT"), ""), 124, "Ctrl-\\ of another terminal");
     // Without a terminal nothing is taken over.
@@ -221,8 +217,11 @@ fn top(serving: &Serving, recording: &Path) {
 /// Keys drain a node, let it back in and make it the writer, on the real cluster.
 fn ordered_by_keys(serving: &Serving) {
     let config = serving.dir().join("understudy.toml");
-    let sized =
-        format!("stty rows 30 cols 120; timeout --foreground 120 {BIN} top --config {}", config.display());
+    let sized = format!(
+        "stty rows 30 cols 120; timeout --foreground 120 {} top --config {}",
+        bin(),
+        config.display()
+    );
     let mut child = Command::new("script")
         .args(["-qefc", &sized, "/dev/null"])
         .env("TERM", "xterm")
@@ -265,7 +264,7 @@ fn ordered_by_keys(serving: &Serving) {
 
 fn myq_status(stage: &Stage, dir: &Path) {
     let link = dir.join("myq_status");
-    std::os::unix::fs::symlink(BIN, &link).unwrap();
+    std::os::unix::fs::symlink(bin(), &link).unwrap();
     let socket = stage.nodes()[1].socket.display().to_string();
     let live = format!("{} -u root -S {socket} wsrep | head -n 5", link.display());
     let ended = run(Command::new("sh").args(["-c", &live]));
@@ -283,7 +282,7 @@ fn myq_status(stage: &Stage, dir: &Path) {
     let file = dir.join("ext");
     let record = format!("mariadb-admin -u root -S {socket} ext -i 1 -c 3 > {}", file.display());
     assert_eq!(run(Command::new("sh").args(["-c", &record])).code, 0);
-    let ended = run(Command::new(BIN).args(["myq_status", "-f"]).arg(&file).arg("wsrep"));
+    let ended = run(Command::new(bin()).args(["myq_status", "-f"]).arg(&file).arg("wsrep"));
     let said = ended.with(0);
     assert_eq!(said.lines().count(), 3 + 3, "{said}");
     assert!(said.lines().nth(3).unwrap().starts_with("       0 P "), "{said}");

@@ -1,9 +1,5 @@
 //! The metrics: on two real Galera nodes, one of which dies; against Prometheus' own promtool, the alerts too; and every name against its page.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +10,7 @@ use lab::stage::account::{APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{Serving, directory, run, understudy, until};
+use testbed::program::{Serving, directory, run, understudy, until};
 
 const STATEMENTS: u64 = 40;
 
@@ -135,7 +131,7 @@ fn manners(serving: &Serving) {
 fn the_alerts_are_what_promtool_takes_and_do_what_they_say() {
     let rules = root().join("contrib/understudy.rules.yml");
     run(Command::new("promtool").args(["check", "rules"]).arg(&rules)).with(0);
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/prometheus.test.yml");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/monitoring/prometheus.test.yml");
     run(Command::new("promtool").args(["test", "rules"]).arg(&tests)).with(0);
     // Each name in it is one that is documented, with a suffix of a histogram or without.
     let known = documented();

@@ -5,10 +5,6 @@
 //!      └───── each step: what /health says, what the agent says, what status says, where HAProxy sends clients
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -22,7 +18,7 @@ use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, 
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{Ended, Serving, directory, until};
+use testbed::program::{self, Ended, Serving, directory, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Something that must not happen is watched for so long: many of HAProxy's checks.
@@ -313,7 +309,7 @@ fn all_well(scene: &Scene) {
 /// `understudy check --once` on this machine: it finds `serve` by its sockets. It has no account on the nodes, so a good answer can
 /// only be serve's.
 fn once(serving: &Serving, args: &[&str]) -> Ended {
-    let mut command = Command::new(program::BIN);
+    let mut command = Command::new(program::bin());
     command.args(["check", "--once"]).args(args).current_dir(serving.dir());
     program::run(command.env("UNDERSTUDY_RUN_DIR", serving.dir()).env_remove("UNDERSTUDY_CHECK_PASSWORD"))
 }

@@ -1,16 +1,12 @@
 //! For how long a replica may be away, beside what then happens, on a real primary and a real replica: while the primary has the binary logs that it
 //! misses, and when they are deleted, upon which the replica is refused with error 1236.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::process::Command;
 use std::time::Instant;
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
-use program::{BIN, Ended, LONG, Serving, directory, run, until};
+use testbed::program::{Ended, LONG, Serving, bin, directory, run, until};
 
 /// ER_MASTER_FATAL_ERROR_READING_BINLOG.
 const REFUSED: &str = "1236";
@@ -42,7 +38,7 @@ async fn a_replica_whose_binary_logs_are_deleted_has_to_be_cloned() {
     );
     let directory = directory(&config);
     let forecast = |further: &[&str]| -> Ended {
-        let mut command = Command::new(BIN);
+        let mut command = Command::new(bin());
         command
             .args(["recovery", "forecast", "--window-s", "1", "--json"])
             .args(further)

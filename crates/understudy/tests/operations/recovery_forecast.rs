@@ -1,10 +1,6 @@
 //! `understudy recovery forecast`, and a running `serve`, beside what then happens: a Galera node stays away for a little, and for too long, and its
 //! return shows which kind of state transfer it needed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,8 +8,8 @@ use std::time::Duration;
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
-use program::{BIN, Serving, directory, run, until, with_config};
 use serde_json::Value;
+use testbed::program::{self, Serving, bin, directory, run, until, with_config};
 
 /// Of one row, bytes; more than the gcache in all that is written while the node is away for too long.
 const ROW_BYTES: usize = 200_000;
@@ -98,7 +94,7 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
     make_table(&stage).await;
     let directory = directory(&nodes(&stage));
     let forecast = |further: &[&str]| -> (i32, Value) {
-        let mut command = std::process::Command::new(BIN);
+        let mut command = std::process::Command::new(bin());
         command
             .args(["recovery", "forecast", "--window-s", "1", "--json"])
             .args(further)
@@ -180,7 +176,7 @@ async fn a_blocked_writer_is_refused(stage: &Stage, directory: &std::path::Path)
         let order = ["recovery", "measure", "db2", "--full", "--window-s", "1", "--datadir", &data];
         let commands =
             ["--stop-command", "touch stopped; exit 1", "--start-command", "true", "--with-clients"];
-        run(std::process::Command::new(BIN).args(order).args(commands).current_dir(directory))
+        run(std::process::Command::new(bin()).args(order).args(commands).current_dir(directory))
     };
     stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'rsync'").await.unwrap();
     let refused = measure().with(2);
@@ -198,7 +194,7 @@ async fn a_blocked_writer_is_refused(stage: &Stage, directory: &std::path::Path)
 async fn a_restart_by_hand_is_followed(stage: &Stage, directory: &std::path::Path) {
     let node = stage.node("db2").unwrap();
     // Nobody is asked to stop a node that clients use.
-    let mut asked = std::process::Command::new(BIN);
+    let mut asked = std::process::Command::new(bin());
     asked.args(["recovery", "measure", "db2", "--window-s", "1"]).current_dir(directory);
     let asking = tokio::task::spawn_blocking(move || run(&mut asked).with(2));
     let (slept, refused) = tokio::join!(stage.run_in("db2", "SELECT SLEEP(5)"), asking);
@@ -207,7 +203,7 @@ async fn a_restart_by_hand_is_followed(stage: &Stage, directory: &std::path::Pat
     assert!(refused.contains("nothing was changed: 1 client session is on db2"), "{refused}");
     let said = directory.join("measured.err");
     let err = std::fs::File::create(&said).unwrap();
-    let mut command = std::process::Command::new(BIN);
+    let mut command = std::process::Command::new(bin());
     command.args([
         "recovery",
         "measure",

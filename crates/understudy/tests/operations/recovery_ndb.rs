@@ -1,14 +1,10 @@
 //! `understudy recovery ndb` from outside: recorded logs, logs as 5.1 wrote them, bad input, and orders through an ndb_mgm that is a script.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod program;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use program::{BIN, Ended, run};
+use testbed::program::{Ended, bin, run};
 
 fn recording(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ndb/tests/recordings").join(name);
@@ -16,7 +12,7 @@ fn recording(name: &str) -> String {
 }
 
 fn recovery(args: &[&str]) -> Ended {
-    run(Command::new(BIN).args(["recovery", "ndb"]).args(args))
+    run(Command::new(bin()).args(["recovery", "ndb"]).args(args))
 }
 
 #[test]
@@ -135,13 +131,13 @@ fn a_server_of_the_wrong_kind_is_told() {
     let server = fixture::Server::start(&[]);
     server.sql("CREATE USER info@'%' IDENTIFIED BY 'secret'");
     let dsn = format!("mysql://info@{}", server.address());
-    let ended = run(Command::new(BIN)
+    let ended = run(Command::new(bin())
         .args(["recovery", "ndb", "--ndbinfo", &dsn])
         .env("UNDERSTUDY_PASSWORD", "wrong"));
     ended.with(1);
     server.sql("GRANT ALL ON *.* TO info@'%'");
     let ask = || {
-        run(Command::new(BIN)
+        run(Command::new(bin())
             .args(["recovery", "ndb", "--ndbinfo", &dsn])
             .env("UNDERSTUDY_PASSWORD", "secret"))
     };
@@ -156,7 +152,7 @@ fn a_server_of_the_wrong_kind_is_told() {
     let said = ask().with(0);
     assert!(said.contains("node 2: Restart completed, 61 s in all"), "{said}");
     let log = recording("f4_down_4_lcps_tblc_20_with_load/cluster.log");
-    let both = run(Command::new(BIN)
+    let both = run(Command::new(bin())
         .args(["recovery", "ndb", "--log", &log, "--ndbinfo", &dsn])
         .env("UNDERSTUDY_PASSWORD", "secret"));
     assert!(both.with(0).contains("agrees: 61 s in all"), "{}", both.said());
@@ -175,7 +171,7 @@ fn ndb_mgm(then: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn ordered(dir: &Path, args: &[&str]) -> Ended {
     let path = format!("{}:/usr/bin:/bin", dir.display());
-    run(Command::new(BIN).args(["recovery", "ndb", "--mgm", "mgm1:1186"]).args(args).env("PATH", path))
+    run(Command::new(bin()).args(["recovery", "ndb", "--mgm", "mgm1:1186"]).args(args).env("PATH", path))
 }
 
 #[test]
@@ -202,7 +198,7 @@ fn an_order_that_fails_is_told_and_ends_the_rest() {
     assert_eq!(std::fs::read_to_string(noted).unwrap().lines().count(), 3);
     let empty = tempfile::tempdir().unwrap();
     let path = empty.path().display().to_string();
-    let none = run(Command::new(BIN)
+    let none = run(Command::new(bin())
         .args(["recovery", "ndb", "--mgm", "mgm1", "--enable-logging"])
         .env("PATH", path));
     assert!(none.with(2).contains("ndb_mgm is not on PATH"), "{}", none.said());

@@ -3,8 +3,6 @@
 //! keepalived needs a device of its own, so all but the first tests make a network namespace and need root; without it they say
 //! so and pass. Invariant: a test takes its namespace and its processes with it, whatever its end.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -12,12 +12,11 @@ use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use testbed::program::LONG;
+use testbed::writers::connect;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-
-use crate::program::LONG;
-use crate::writers::connect;
 
 const RHYTHM: Duration = Duration::from_millis(5);
 const READERS: usize = 8;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, journal, status_when};
 
 use super::cluster::{application, cluster, read};
-use super::program::Serving;
-use super::scene::{Scene, is_well, journal, status_when};
 use super::until;
 
 /// Ends at once on the first server, and runs for minutes on any other.

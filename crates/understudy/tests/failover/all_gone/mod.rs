@@ -7,17 +7,6 @@
 //!     ─> db3 is bootstrapped alone beside the others: refused, also when they die ─> the advice is followed ─> once more, and it is taken
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[path = "../lost_member/scene.rs"]
-#[allow(dead_code)] // each test program uses its part
-mod scene;
-#[path = "../lost_member/writers.rs"]
-#[allow(dead_code)] // as above
-mod writers;
-
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -27,10 +16,10 @@ use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
+use testbed::program::{Ended, Serving, bin, directory, understudy, until, with_config};
 
-use program::{BIN, Ended, Serving, directory, understudy, until, with_config};
-use scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when};
-use writers::Writers;
+use crate::lost_member::scene::{self, PATIENCE, Scene, is_well, journal, journal_with, status_when};
+use crate::lost_member::writers::Writers;
 
 /// Between the deaths of two nodes: the first is evicted meanwhile, so that each of them dies in another view.
 const BETWEEN: Duration = Duration::from_millis(300);
@@ -82,8 +71,10 @@ async fn up() -> Scene {
 /// A configuration with `policy`, and the lab's own proof: the nodes' disks are this host's.
 fn config(scene: &Scene, policy: &str) -> TempDir {
     let (host, stage) = (scene.stage.host_address(), scene.stage.directory().display());
-    let proof =
-        format!("{BIN} recovery position --datadir {stage}/$NODE/data --defaults-file {stage}/$NODE/my.cnf");
+    let proof = format!(
+        "{} recovery position --datadir {stage}/$NODE/data --defaults-file {stage}/$NODE/my.cnf",
+        bin()
+    );
     let proof = if policy.is_empty() { String::new() } else { format!("proof_command = \"{proof}\"\n") };
     let mut config = format!("[cluster]\nname = \"shop\"\n{policy}{proof}");
     for node in scene.stage.nodes() {

@@ -5,26 +5,15 @@
 //!   first start ─> moved without a word ─> announced, then moved ─> announced in vain ─> two writable ─> killed, another promoted
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[allow(dead_code)] // this test uses its part
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)] // as above
-#[path = "../replication/writers.rs"]
-mod writers;
-
 use std::process::Command;
 use std::time::Instant;
 
 use lab::fault::Fault;
-use program::{Serving, run, with_config};
-use scene::{Scene, status_when, writer};
 use serde_json::Value;
 use tempfile::TempDir;
-use writers::Writers;
+use testbed::program::{Serving, run, with_config};
+use testbed::scene::{self, Scene, status_when, writer};
+use testbed::writers::Writers;
 
 /// What the lab's replicas log in with, and its password.
 const REPLICATION: &str = "replication";
@@ -33,7 +22,7 @@ const REPLICATION: &str = "replication";
 async fn another_hand_moves_the_primary_and_nobody_sees_an_error() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
-    let scene = Scene::set().await;
+    let scene = Scene::of("moved", true).await;
     told("a primary and two replicas are up");
     let directory = directory(&scene);
     with_config(&directory.path().join("understudy.toml"), &["serve", "--check"]).with(0);

@@ -8,10 +8,10 @@ use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
+use testbed::program::{Serving, directory};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
 
-use crate::program::{Serving, directory};
-use crate::relieved;
-use crate::scene::{Scene, is_well, journal, status_when, writer};
+use super::relieved;
 
 /// Rows that the slow ALTER has to fill.
 const SLOW_ROWS: usize = 200;
@@ -70,7 +70,7 @@ async fn refuses(scene: &Scene) {
         scene.stage.run_in(&before, refuse).await.unwrap();
         let other = |status: &Value| ![before.as_str(), ""].contains(&writer(status).as_str());
         let after = writer(&status_when(&serving, "another writes", other));
-        let third = crate::ALL.into_iter().find(|node| *node != before && *node != after).unwrap();
+        let third = super::ALL.into_iter().find(|node| *node != before && *node != after).unwrap();
         serving.ask(&["switchover", "--to", third]).with(0);
         assert_eq!(writer(&serving.status()), third, "{}", journal(&serving));
         scene.stage.run_in(&before, take).await.unwrap();
@@ -143,7 +143,7 @@ async fn large(scene: &Scene) {
             while !is_over.load(SeqCst) {
                 let status = serving.status();
                 assert_eq!(writer(&status), before, "{}", journal(&serving));
-                for node in crate::ALL {
+                for node in super::ALL {
                     let reason = scene.node(&status, node)["reason"].as_str().unwrap_or_default();
                     if reason.starts_with("answers and does not commit") {
                         reasons.push(format!("{node} {reason}"));
@@ -175,16 +175,16 @@ async fn own_row(scene: &Scene) {
     let before = writer(&status_when(&serving, "all are well", is_well));
     // Without its row, the gap would be locked, and the other members' first heartbeats would end the transaction that does so.
     let begun = format!("SELECT COUNT(*) FROM understudy.heartbeat WHERE node = '{before}'");
-    let deadline = Instant::now() + crate::program::LONG;
+    let deadline = Instant::now() + testbed::program::LONG;
     while !scene.stage.run_in(&before, &begun).await.is_ok_and(|rows| rows[0][0] == "1") {
         assert!(Instant::now() < deadline, "{}", journal(&serving));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let mut root = crate::replication::root(scene, &before).await;
+    let mut root = super::replication::root(scene, &before).await;
     root.query_drop("BEGIN").await.unwrap();
     let row = format!("SELECT * FROM understudy.heartbeat WHERE node = '{before}' FOR UPDATE");
     root.query_drop(row).await.unwrap();
-    crate::replication::stays(&serving, &before).await;
+    super::replication::stays(&serving, &before).await;
     root.query_drop("ROLLBACK").await.unwrap();
     status_when(&serving, "all are well", |status| is_well(status) && writer(status) == before);
 }
@@ -208,7 +208,7 @@ async fn stuck(scene: &Scene, serving: &Serving, fault: Fault) {
     scene.stage.fault(&before, Fault::Heal).await.unwrap();
     status_when(serving, "all are well again", is_well);
     scene.has_all(&told, &[&before]).await;
-    assert!(deadline.elapsed() < crate::program::LONG);
+    assert!(deadline.elapsed() < testbed::program::LONG);
     let rows = scene.stage.run_in(&before, &format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w")).await.unwrap();
     assert!(rows[0][0].parse::<usize>().unwrap() >= told.acknowledged.len());
 }

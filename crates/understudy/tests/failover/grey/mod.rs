@@ -7,17 +7,6 @@
 //!   Galera       a long ALTER ─> write-lock ─> stuck DDL
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[allow(dead_code)] // shared with another program
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)]
-#[path = "../replication/writers.rs"]
-mod writers;
-
 mod galera;
 mod ordered;
 mod replication;
@@ -26,10 +15,10 @@ mod traffic;
 use std::time::Duration;
 
 use lab::fault::Fault;
-use program::Serving;
-use scene::{Scene, is_well, journal, status_when, writer};
 use serde_json::Value;
-use writers::{WriterResult, Writers};
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::{WriterResult, Writers};
 
 const ALL: [&str; 3] = ["db1", "db2", "db3"];
 

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, StagePlan};
 use serde_json::Value;
-
-use crate::program::Serving;
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::writers::Writers;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::Writers;
 
 /// Longer than a heartbeat is waited for that hangs for no reason that counts.
 const LONG_FULL: Duration = Duration::from_secs(25);
@@ -56,7 +55,7 @@ async fn freed(scene: &Scene, serving: &Serving) {
     // The server itself tries again once a minute.
     let well = |status: &Value| is_well(status) && writer(status) == before;
     while !well(&serving.status()) {
-        assert!(freed.elapsed() < 2 * crate::program::LONG, "{}", journal(serving));
+        assert!(freed.elapsed() < 2 * testbed::program::LONG, "{}", journal(serving));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     println!("          freed after {:?}, commits again {:?} later", began.elapsed(), freed.elapsed());
@@ -64,13 +63,13 @@ async fn freed(scene: &Scene, serving: &Serving) {
     writers.more(50).await;
     let told = writers.stop().await;
     assert_eq!(told.errors, Vec::<String>::new());
-    scene.has_exactly(&told, &crate::ALL).await;
+    scene.has_exactly(&told, &super::ALL).await;
 }
 
 /// What the old primary has begun to write can come to nobody, and is not waited for.
 async fn ordered(scene: &Scene, serving: &Serving) {
     let before = writer(&serving.status());
-    let others: Vec<&str> = crate::ALL.into_iter().filter(|node| **node != before).collect();
+    let others: Vec<&str> = super::ALL.into_iter().filter(|node| **node != before).collect();
     let writers = Writers::at(scene.through());
     writers.more(50).await;
     scene.stage.fault(&before, Fault::DiskFull).await.unwrap();

@@ -6,11 +6,11 @@ use lab::fault::Fault;
 use lab::stage::{ClusterKind, StagePlan};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::{Writers, connect};
 
-use crate::program::Serving;
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::writers::{Writers, connect};
-use crate::{ALL, relieved};
+use super::{ALL, relieved};
 
 /// Enough that some heartbeat is under way in the middle of one.
 const SWITCHOVERS: u32 = 20;
@@ -30,7 +30,7 @@ async fn a_primary_that_answers_and_cannot_commit_is_relieved() {
     .await;
     beside_switchovers(&scene).await;
     told("heartbeats fifty times a second, and switchovers beside them");
-    crate::traffic::tells(&scene).await;
+    super::traffic::tells(&scene).await;
     told(
         "without heartbeats: clients that wait for a row or a backup changed nothing, commits that hung had another take over",
     );
@@ -94,7 +94,7 @@ async fn beside_switchovers(scene: &Scene) {
         let asked = Instant::now();
         let of = |node: &'static str| scene.value(node, "gtid_current_pos");
         while of(node).await != scene.value(&primary, "gtid_current_pos").await {
-            assert!(asked.elapsed() < crate::program::LONG, "{node} does not come to what {primary} has");
+            assert!(asked.elapsed() < testbed::program::LONG, "{node} does not come to what {primary} has");
         }
         positions.push(of(node).await);
     }

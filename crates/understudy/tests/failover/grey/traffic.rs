@@ -3,11 +3,11 @@
 use lab::fault::Fault;
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::connect;
 
-use crate::program::Serving;
-use crate::replication::{stays, stuck};
-use crate::scene::{Scene, is_well, status_when, writer};
-use crate::writers::connect;
+use super::replication::{stays, stuck};
 
 /// Statements that are late for reasons of their own change nothing; commits that hang have another take over.
 pub async fn tells(scene: &Scene) {
@@ -36,7 +36,7 @@ async fn row_lock(scene: &Scene, serving: &Serving, primary: &str) {
 
 /// A client's change of a table waits for a backup, and no change of rows does.
 async fn backup(scene: &Scene, serving: &Serving, primary: &str) {
-    let mut root = crate::replication::root(scene, primary).await;
+    let mut root = super::replication::root(scene, primary).await;
     for stage in ["START", "FLUSH", "BLOCK_DDL"] {
         root.query_drop(format!("BACKUP STAGE {stage}")).await.unwrap();
     }

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 use lab::fault::Fault;
 use lab::stage::{Stage, StagePlan};
+use testbed::program::{Serving, until};
 
-use crate::program::{Serving, until};
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::writers::Writers;
+use super::scene::{Scene, is_well, journal, status_when, writer};
+use super::writers::Writers;
 
 /// A running garbd, ended with this.
 struct Arbitrator {
@@ -56,7 +56,7 @@ async fn nobody_is_evicted_beside_an_arbitrator() {
     let joined = || async { scene.word("db1", "wsrep_cluster_size").await == "3" };
     let began = std::time::Instant::now();
     while !joined().await {
-        assert!(began.elapsed() < crate::scene::PATIENCE, "garbd does not join: {}", arbitrator.log());
+        assert!(began.elapsed() < super::scene::PATIENCE, "garbd does not join: {}", arbitrator.log());
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let directory = scene.directory("", None);

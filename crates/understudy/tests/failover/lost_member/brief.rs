@@ -4,10 +4,10 @@
 use std::process::Command;
 
 use rusqlite::{Connection, OpenFlags};
+use testbed::program::{Serving, until};
 use tokio::time::{Instant, sleep};
 
-use crate::program::{Serving, until};
-use crate::scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when};
+use super::scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when};
 
 /// What Understudy sets, and Galera's defaults.
 const LENT: [(&str, &str); 2] =

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
+use testbed::program::Serving;
 
-use crate::door::Door;
-use crate::program::Serving;
-use crate::scene::{Scene, is_well, journal, journal_with, status_when, writer};
-use crate::writers::Writers;
+use super::door::Door;
+use super::scene::{Scene, is_well, journal, journal_with, status_when, writer};
+use super::writers::Writers;
 
 /// Something that must not happen is watched for so long: several of the eviction's tries.
 const STAYS: Duration = Duration::from_secs(4);

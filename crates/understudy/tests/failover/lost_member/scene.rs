@@ -8,8 +8,7 @@ use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
-
-use crate::program::{Serving, directory, found, until};
+use testbed::program::{Serving, directory, found, until};
 
 /// Whatever Galera decides by itself takes less, twice over.
 pub const PATIENCE: Duration = Duration::from_secs(60);

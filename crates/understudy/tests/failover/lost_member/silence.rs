@@ -6,12 +6,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
+use testbed::program::{Serving, until};
 use tokio::time::sleep;
 
-use crate::door::Door;
-use crate::program::{Serving, until};
-use crate::scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when, writer};
-use crate::writers::Writers;
+use super::door::Door;
+use super::scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when, writer};
+use super::writers::Writers;
 
 /// Galera's own timers need 5.3 to 10.3 s; what is meant is 1.2 s in 19 of 20. In between, for a build that is not optimised, beside whatever
 /// else this machine does.

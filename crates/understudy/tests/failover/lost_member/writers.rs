@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::scene::PATIENCE;
+use super::scene::PATIENCE;
 
 /// Between two rows of one writer.
 const RHYTHM: Duration = Duration::from_millis(8);

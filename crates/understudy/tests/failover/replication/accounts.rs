@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, OptsBuilder};
-
-use crate::program::Serving;
-use crate::scene::{Scene, is_well, status_when, writer};
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, status_when, writer};
 
 /// Three accounts: each changes in its own way, its session is moved, and what it is told is the truth. The primary is the same afterwards.
 pub async fn changed(scene: &Scene, serving: &Serving) {

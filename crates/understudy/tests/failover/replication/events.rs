@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
 use serde_json::Value;
+use testbed::program::{LONG, Serving, with_config};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
 use tokio::time::sleep;
-
-use crate::program::{LONG, Serving, with_config};
-use crate::scene::{Scene, is_well, journal, status_when, writer};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_millis(50);

@@ -7,10 +7,9 @@ use lab::fault::Fault;
 use lab::stage::account::APP_USER;
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
-
-use crate::program::{LONG, Serving};
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::writers::{Writers, connect};
+use testbed::program::{LONG, Serving};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::{Writers, connect};
 
 /// How long the link is down.
 const OUTAGE: Duration = Duration::from_secs(3);

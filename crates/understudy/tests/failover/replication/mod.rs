@@ -5,20 +5,10 @@
 //!      └── what was acknowledged to a client is on every server, once
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod accounts;
 mod events;
-#[path = "../program/informed.rs"]
-mod informed;
 mod left;
-#[path = "../program/mod.rs"]
-mod program;
-mod scene;
 mod unread;
-#[path = "../program/unread.rs"]
-mod unread_result;
-mod writers;
 
 use std::process::Command;
 use std::time::Instant;
@@ -26,10 +16,11 @@ use std::time::Instant;
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, StagePlan};
 use mysql_async::prelude::Queryable;
-use program::{Serving, with_config};
-use scene::{Scene, is_well, journal, status_when, writer};
 use serde_json::Value;
-use writers::{Writers, connect};
+use testbed::informed;
+use testbed::program::{self, Serving, with_config};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::{Writers, connect};
 
 /// Enough that some statement is held in the middle of one.
 const SWITCHOVERS: u32 = 20;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
+use testbed::program::{Serving, until};
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::{Writers, connect};
 
-use crate::program::{Serving, until};
-use crate::scene::{Scene, is_well, status_when, writer};
 use crate::unread_result::Unread;
-use crate::writers::{Writers, connect};
 
 /// The others may wait so long; the budget would be 5 s.
 const GAP_MAX: Duration = Duration::from_millis(1500);

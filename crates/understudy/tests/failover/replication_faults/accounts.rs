@@ -10,12 +10,12 @@ use lab::fault::Fault;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, OptsBuilder};
 use serde_json::Value;
+use testbed::program::{LONG, Serving};
+use testbed::scene::{Scene, journal, status_when, writer};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::program::{LONG, Serving};
-use crate::scene::{Scene, journal, status_when, writer};
-use crate::settled;
+use super::settled;
 
 /// A client that creates and drops an account, again and again, and nothing else.
 struct Accounts {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use testbed::program::{LONG, Serving};
+use testbed::scene::{Scene, journal, status_when, writer};
+use testbed::writers::Writers;
 
-use crate::program::{LONG, Serving};
-use crate::scene::{Scene, journal, status_when, writer};
-use crate::settled;
-use crate::writers::Writers;
+use super::settled;
 
 const RIGHT: &str = "[cluster.replication]\nuser = \"replication\"\npassword = \"replication\"";
 const WRONG: &str = "[cluster.replication]\nuser = \"replication\"\npassword = \"another\"";
@@ -100,7 +100,7 @@ async fn no_order_with_force_gives_up_what_a_primary_that_answers_has_acknowledg
     writers.more(20).await;
     assert_eq!(settled(&scene, &serving).await, "db1");
     let told = writers.stop().await;
-    crate::nothing_is_lost(&scene, &told).await;
+    super::nothing_is_lost(&scene, &told).await;
     drop(serving);
     scene.stage.down().await.unwrap();
 }

@@ -3,12 +3,12 @@
 
 use lab::fault::Fault;
 use serde_json::Value;
+use testbed::copies::copy;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::Writers;
 
-use crate::copies::copy;
-use crate::program::Serving;
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::writers::Writers;
-use crate::{nothing_is_lost, settled};
+use super::{nothing_is_lost, settled};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copied_replica_takes_over_by_an_order_and_by_itself_and_nobody_is_errant() {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use lab::fault::Fault;
 use serde_json::Value;
+use testbed::program::Serving;
+use testbed::scene::{Scene, status_when, writer};
+use testbed::writers::{WriterResult, Writers};
 use tokio::time::sleep;
 
-use crate::program::Serving;
-use crate::scene::{Scene, status_when, writer};
-use crate::writers::{WriterResult, Writers};
-use crate::{nothing_is_lost, settled};
+use super::{nothing_is_lost, settled};
 
 /// Of every day; `make soak` asks for more.
 const CRASHES: u64 = 10;

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
+use testbed::program::{LONG, Serving};
+use testbed::scene::{Scene, status_when};
 
-use crate::first_start::{everywhere, write};
-use crate::program::{LONG, Serving};
-use crate::scene::{Scene, status_when};
-use crate::settled;
+use super::first_start::{everywhere, write};
+use super::settled;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_back_alone_with_less_than_it_reported_is_not_opened() {

@@ -3,10 +3,10 @@
 
 use lab::fault::Fault;
 use serde_json::Value;
+use testbed::program::{Serving, until, with_config};
+use testbed::scene::{Scene, is_well, status_when, writer};
 
-use crate::first_start::{rows, until_it_has, write};
-use crate::program::{Serving, until, with_config};
-use crate::scene::{Scene, is_well, status_when, writer};
+use super::first_start::{rows, until_it_has, write};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_ignores_the_primary_is_named_and_never_promoted() {

@@ -3,11 +3,11 @@
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
+use testbed::program::{Serving, until, with_config};
+use testbed::scene::{Scene, status_when};
 
-use crate::ALL;
-use crate::program::{Serving, until, with_config};
-use crate::scene::{Scene, status_when};
-use crate::settled;
+use super::ALL;
+use super::settled;
 
 pub async fn rows(scene: &Scene, node: &str) -> String {
     let query = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w");
@@ -15,7 +15,7 @@ pub async fn rows(scene: &Scene, node: &str) -> String {
 }
 
 pub async fn until_it_has(scene: &Scene, node: &str, count: &str) {
-    let deadline = std::time::Instant::now() + crate::program::LONG;
+    let deadline = std::time::Instant::now() + testbed::program::LONG;
     while rows(scene, node).await != count {
         assert!(std::time::Instant::now() < deadline, "{node} has not {count} rows");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -14,18 +14,6 @@
 //!
 //! What a client was told is done is on every server in the end; nothing is there twice, and there is one primary.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-#![allow(dead_code)] // of the parts that are shared with another test program
-
-#[path = "../replication/copies.rs"]
-mod copies;
-#[path = "../program/mod.rs"]
-mod program;
-#[path = "../replication/scene.rs"]
-mod scene;
-#[path = "../replication/writers.rs"]
-mod writers;
-
 mod accounts;
 mod back;
 mod copied;
@@ -36,10 +24,10 @@ mod first_start;
 mod price;
 mod resume;
 
-use program::Serving;
-use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
-use writers::WriterResult;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::WriterResult;
 
 const ALL: [&str; 3] = ["db1", "db2", "db3"];
 

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use serde_json::Value;
+use testbed::program::{LONG, Serving};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::Writers;
 
-use crate::ALL;
-use crate::program::{LONG, Serving};
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::writers::Writers;
+use super::ALL;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_asynchronous_failover_may_lose_is_said_and_is_no_less_than_what_it_lost() {

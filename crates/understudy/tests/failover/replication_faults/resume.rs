@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use testbed::program::{LONG, Serving, with_config};
+use testbed::scene::Scene;
+use testbed::writers::{Writers, connect};
 
-use crate::program::{LONG, Serving, with_config};
-use crate::scene::Scene;
-use crate::writers::{Writers, connect};
-use crate::{nothing_is_lost, settled};
+use super::{nothing_is_lost, settled};
 
 /// What keeps a switchover at its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
+use testbed::program::Serving;
 
-use crate::clients::{Session, Traffic, connect};
-use crate::program::Serving;
+use super::clients::{Session, Traffic, connect};
+use super::{APPLICATION, PATIENCE, Scene, is_well, node, status_when};
 use crate::unread_result::Unread;
-use crate::{APPLICATION, PATIENCE, Scene, is_well, node, status_when};
 
 /// The budget of a drain would be 5 s.
 const DRAINED_IN_MAX: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub async fn all(scene: &Scene) -> String {
     assert!(config.contains("writers = \"all\"") && config.contains("state-all"), "{config}");
     std::fs::write(scene.config(), config).unwrap();
     let mut serving = Serving::start(scene.dir.path());
-    let arguments = crate::arguments(serving.pid());
+    let arguments = super::arguments(serving.pid());
     let all_open = |status: &Value| {
         is_well(status) && status["nodes"].as_array().unwrap().iter().all(|node| node["lane"] == "open")
     };
@@ -53,7 +53,7 @@ pub async fn all(scene: &Scene) -> String {
     let (key, session) = busy.expect("a session on db2");
     let dir = serving.dir().to_owned();
     let order = tokio::task::spawn_blocking(move || {
-        crate::program::with_config(&dir.join("understudy.toml"), &["set-max-connections", "db2", "0"])
+        testbed::program::with_config(&dir.join("understudy.toml"), &["set-max-connections", "db2", "0"])
     });
     status_when(&serving, "db2 takes nothing new", |status| node(status, "db2")["lane"] != "open");
     session.commit(key).await.expect("a running transaction may end");

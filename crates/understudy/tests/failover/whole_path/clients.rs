@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::{APPLICATION, PATIENCE, Scene};
+use super::{APPLICATION, PATIENCE, Scene};
 
 /// Errors after which a write may or may not be there.
 const OUTCOME_UNKNOWN: u16 = 9101;

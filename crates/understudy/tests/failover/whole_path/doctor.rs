@@ -1,7 +1,8 @@
 //! `understudy doctor` on the real nodes.
 
-use crate::program::with_config;
-use crate::{KEY, MONITOR, Scene};
+use testbed::program::with_config;
+
+use super::{KEY, MONITOR, Scene};
 
 /// Each setting that is read, and a piece of the case that it decides.
 const SETTINGS: &[(&str, &str)] = &[

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use serde_json::Value;
+use testbed::program::{Serving, until};
 
-use crate::clients::{Session, connect, errno};
-use crate::program::{Serving, until};
-use crate::{Scene, node, status_when, term, writer};
+use super::clients::{Session, connect, errno};
+use super::{Scene, node, status_when, term, writer};
 
 /// Stops and starts it: term, writer, drains and limits are as they were. Drains are lifted again.
 pub fn restart(mut serving: Serving) -> Serving {
@@ -68,14 +68,14 @@ pub async fn in_order(scene: &Scene, serving: &mut Serving) {
             }
         }
     };
-    let error = tokio::time::timeout(crate::PATIENCE, let_go).await.expect("an idle client is let go");
+    let error = tokio::time::timeout(super::PATIENCE, let_go).await.expect("an idle client is let go");
     assert!(matches!(errno(&error), 0 | 1053), "{error}");
     let refused = async {
         while connect(scene.mysql).await.is_ok() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(crate::PATIENCE, refused).await.expect("no new clients");
+    tokio::time::timeout(super::PATIENCE, refused).await.expect("no new clients");
     // The running one may end.
     busy.commit(key).await.expect("a running transaction may end");
     assert_eq!(serving.ended().code(), Some(0));

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use fixture::client::{Client, ClientOptions};
 use protocol::ok::status::{ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES};
+use testbed::program::Serving;
 
-use crate::program::Serving;
-use crate::{APPLICATION, PATIENCE, Scene};
+use super::{APPLICATION, PATIENCE, Scene};
 
 /// The variables on every node, and the flags that a login begins with then.
 const DEFAULTS: &[(&str, u16)] = &[

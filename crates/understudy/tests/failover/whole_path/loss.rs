@@ -1,10 +1,10 @@
 //! kill -9 of the writer, under clients that never retry.
 
 use lab::fault::Fault;
+use testbed::program::Serving;
 
-use crate::clients::{Session, Traffic, errno};
-use crate::program::Serving;
-use crate::{PATIENCE, Scene, is_well, status_when, term, writer};
+use super::clients::{Session, Traffic, errno};
+use super::{PATIENCE, Scene, is_well, status_when, term, writer};
 
 /// Kills the writer; in the end all three nodes are back.
 pub async fn all(scene: &Scene, serving: &Serving) {

@@ -7,8 +7,6 @@
 //!                                    └────────── clients write all along, and know each outcome ──────────┘
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod all_write;
 mod clients;
 mod doctor;
@@ -17,11 +15,7 @@ mod greeting;
 mod loss;
 mod orders;
 mod pinned;
-#[path = "../program/mod.rs"]
-mod program;
 mod scalearc;
-#[path = "../program/unread.rs"]
-mod unread_result;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,9 +23,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab::stage::{Stage, StagePlan};
-use program::{Serving, directory, until, with_config};
 use serde_json::Value;
 use tempfile::TempDir;
+use testbed::program::{self, Serving, directory, until, with_config};
 
 use clients::Ledger;
 

@@ -1,7 +1,8 @@
 //! status, switchover, drain, undrain and set-max-connections by their commands, each held against what the database says.
 
-use crate::program::Serving;
-use crate::{APPLICATION, Scene, clients::Session, is_well, node, status_when, term, writer};
+use testbed::program::Serving;
+
+use super::{APPLICATION, Scene, clients::Session, is_well, node, status_when, term, writer};
 
 /// All orders, with traffic under way. In the end all nodes may take sessions again, and db2 writes.
 pub async fn all(scene: &Scene, serving: &Serving) {
@@ -80,7 +81,7 @@ async fn drain(scene: &Scene, serving: &Serving) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(crate::PATIENCE, gone).await.expect("the application left db1");
+    tokio::time::timeout(super::PATIENCE, gone).await.expect("the application left db1");
     let said = serving.ask(&["drain", "db1"]).with(0);
     assert!(said.contains("db1 already is drained"), "{said}");
 

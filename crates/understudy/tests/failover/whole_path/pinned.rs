@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use serde_json::Value;
+use testbed::program::Serving;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::clients::{Session, errno};
-use crate::program::Serving;
-use crate::{PATIENCE, Scene, is_well, status_when};
+use super::clients::{Session, errno};
+use super::{PATIENCE, Scene, is_well, status_when};
 
 const COUNT: usize = 12;
 /// Between two statements of a session: a doubt lasts a few times as long.
@@ -26,7 +26,7 @@ struct SessionResult {
     longest: Duration,
 }
 
-/// Kills a node twice, another each time; in the end all nodes are back. Builds on the configuration that [`crate::all_write`] left.
+/// Kills a node twice, another each time; in the end all nodes are back. Builds on the configuration that [`super::all_write`] left.
 pub async fn all(scene: &Scene) {
     let mut serving = Serving::start(scene.dir.path());
     for victim in ["db3", "db1"] {

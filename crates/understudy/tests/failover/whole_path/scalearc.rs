@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use testbed::program::{Ended, Serving, run};
 
-use crate::program::{Ended, Serving, run};
-use crate::{KEY, Scene, is_well, node, status_when, term, writer};
+use super::{KEY, Scene, is_well, node, status_when, term, writer};
 
 /// How long after a change of the writer a request without a target only tells of it.
 const WINDOW: Duration = Duration::from_secs(10);

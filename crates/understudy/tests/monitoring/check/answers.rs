@@ -5,10 +5,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use fixture::Server;
+use testbed::program::{LONG, run};
 
-use crate::check_dir::{CheckDir, down, up};
-use crate::program::{LONG, run};
-use crate::{DISABLED, READ_ONLY, UP};
+use super::check_dir::{CheckDir, down, up};
+use super::{DISABLED, READ_ONLY, UP};
 
 /// Sets something, and waits until `answer` gives what is wanted: a running check asks each 50 ms.
 fn becomes(what: &str, wanted: &(String, i32), answer: impl Fn() -> (String, i32)) {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::program::LONG;
+use testbed::program::LONG;
 
 /// Says something, and reads until the other side closes.
 pub fn say(address: SocketAddr, words: &[u8]) -> String {

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use fixture::Server;
 use tempfile::TempDir;
+use testbed::program::{Ended, bin, run};
 
-use crate::program::{BIN, Ended, run};
-use crate::{DOWN, SECRET, UP};
+use super::{DOWN, SECRET, UP};
 
 /// A directory with everything that a check needs and nobody else has: an option file, links with the drop-ins' names.
 pub struct CheckDir {
@@ -21,7 +21,7 @@ impl CheckDir {
     pub fn new(place: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("understudy-test-").tempdir().unwrap();
         for name in ["clustercheck", "pyclustercheck"] {
-            symlink(BIN, dir.path().join(name)).unwrap();
+            symlink(bin(), dir.path().join(name)).unwrap();
         }
         fs::create_dir(dir.path().join("run")).unwrap();
         let check_dir = Self { dir };
@@ -59,7 +59,7 @@ impl CheckDir {
     }
 
     pub fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(if name == "understudy" { BIN.into() } else { self.path(name) });
+        let mut command = Command::new(if name == "understudy" { bin().into() } else { self.path(name) });
         self.furnish(&mut command);
         command
     }

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fixture::{Server, signal};
+use testbed::program::until;
 
-use crate::asking::{code, get};
-use crate::check_dir::{CheckDir, down, up};
-use crate::node::galera;
-use crate::program::until;
-use crate::running::{Ending, Running};
-use crate::{DOWN, HUNG_TIME_MAX, SECRET, SOON, UP, alone};
+use super::asking::{code, get};
+use super::check_dir::{CheckDir, down, up};
+use super::node::galera;
+use super::running::{Ending, Running};
+use super::{DOWN, HUNG_TIME_MAX, SECRET, SOON, UP, alone};
 
 #[test]
 fn a_database_that_hangs_ends_and_comes_back() {

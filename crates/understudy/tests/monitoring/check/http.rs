@@ -6,11 +6,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
 use fixture::Server;
+use testbed::program::{LONG, until};
 
-use crate::asking::{get, response, say};
-use crate::check_dir::CheckDir;
-use crate::program::{LONG, until};
-use crate::{DISABLED, DOWN, SOON, UP};
+use super::asking::{get, response, say};
+use super::check_dir::CheckDir;
+use super::{DISABLED, DOWN, SOON, UP};
 
 /// HTTP as it is, and as it is not.
 pub fn the_server(server: &Server, check_dir: &CheckDir, http: SocketAddr, agent: SocketAddr) {

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::time::Instant;
 
 use fixture::free_port;
+use testbed::program::{LONG, bin, until};
 
-use crate::asking::{code, get, response};
-use crate::check_dir::CheckDir;
-use crate::program::{BIN, LONG, until};
-use crate::running::Running;
-use crate::{SOON, alone};
+use super::asking::{code, get, response};
+use super::check_dir::CheckDir;
+use super::running::Running;
+use super::{SOON, alone};
 
 #[test]
 fn many_clients_and_slow_ones() {
@@ -97,7 +97,7 @@ fn few_file_descriptors_and_many_clients() {
         "KILL",
         "prlimit",
         "--nofile=256:256",
-        BIN,
+        bin(),
         "check",
     ]);
     command.args(["--listen", "127.0.0.1:0", "--defaults-file"]).arg(check_dir.path("quiet.cnf"));

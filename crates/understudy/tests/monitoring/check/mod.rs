@@ -8,8 +8,6 @@
 //!   hang, replication, load, places, terminal          asking: HTTP and lines from outside
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod answers;
 mod asking;
 mod check_dir;
@@ -18,8 +16,6 @@ mod http;
 mod load;
 mod node;
 mod places;
-#[path = "../program/mod.rs"]
-mod program;
 mod python;
 mod replication;
 mod running;

@@ -9,17 +9,17 @@ use std::thread;
 use std::time::Instant;
 
 use fixture::{Server, free_port};
+use testbed::program::{LONG, until};
 
-use crate::answers::the_answers;
-use crate::asking::{get, response};
-use crate::check_dir::CheckDir;
-use crate::http::{roles, the_server};
-use crate::program::{LONG, until};
-use crate::python::python;
-use crate::running::Running;
-use crate::settings::{a_password_read_again, exposed_secrets, sources_of_settings, what_goes_wrong};
-use crate::starters::through_xinetd_and_systemd;
-use crate::{DOWN, INTERVAL, SECRET, UP};
+use super::answers::the_answers;
+use super::asking::{get, response};
+use super::check_dir::CheckDir;
+use super::http::{roles, the_server};
+use super::python::python;
+use super::running::Running;
+use super::settings::{a_password_read_again, exposed_secrets, sources_of_settings, what_goes_wrong};
+use super::starters::through_xinetd_and_systemd;
+use super::{DOWN, INTERVAL, SECRET, UP};
 
 /// A cluster of one.
 pub fn galera() -> (Server, Vec<String>) {

@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use fixture::{Family, free_port, without_family};
+use testbed::program::{bin, run};
 
-use crate::DOWN;
-use crate::asking::{code, get};
-use crate::check_dir::CheckDir;
-use crate::program::{BIN, run};
-use crate::running::Running;
+use super::DOWN;
+use super::asking::{code, get};
+use super::check_dir::CheckDir;
+use super::running::Running;
 
 #[test]
 fn the_units_let_the_operators_file_be_seen() {
@@ -104,7 +104,7 @@ fn two_databases_and_two_checks_are_not_mixed_up() {
     let flags = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
     let mut apart = Command::new("unshare");
     one.furnish(&mut apart)
-        .args([flags, BIN, "check", "--once", "--defaults-file"])
+        .args([flags, bin(), "check", "--once", "--defaults-file"])
         .arg(one.path("quiet.cnf"));
     let ended = run(&mut apart);
     assert!(ended.code == 1 && ended.err.contains("cannot reach the host"), "{}", ended.said());

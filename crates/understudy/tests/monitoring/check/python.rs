@@ -5,11 +5,11 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use fixture::{Server, free_port};
+use testbed::program::{run, until};
 
-use crate::asking::{get, local, response, say};
-use crate::check_dir::CheckDir;
-use crate::program::{run, until};
-use crate::running::Running;
+use super::asking::{get, local, response, say};
+use super::check_dir::CheckDir;
+use super::running::Running;
 
 /// The Python server's options and bytes.
 pub fn python(server: &Server, check_dir: &CheckDir) {

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use fixture::Server;
+use testbed::program::until;
 
-use crate::asking::get;
-use crate::check_dir::CheckDir;
-use crate::program::until;
-use crate::running::Running;
-use crate::{DOWN, SECRET};
+use super::asking::get;
+use super::check_dir::CheckDir;
+use super::running::Running;
+use super::{DOWN, SECRET};
 
 #[test]
 fn a_server_without_galera() {

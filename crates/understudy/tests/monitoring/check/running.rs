@@ -9,8 +9,9 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::check_dir::CheckDir;
-use crate::program::{BIN, LONG, until};
+use testbed::program::{LONG, bin, until};
+
+use super::check_dir::CheckDir;
 
 /// A running check, or whatever else says READY=1; killed at the end.
 pub struct Running {
@@ -52,7 +53,7 @@ impl Running {
         check_dir.furnish(&mut command).args([
             "--pdeathsig",
             "KILL",
-            BIN,
+            bin(),
             "check",
             "--listen",
             "127.0.0.1:0",

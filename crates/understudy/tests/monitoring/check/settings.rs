@@ -4,11 +4,11 @@ use std::fs;
 use std::process::Command;
 
 use fixture::Server;
+use testbed::program::{bin, run, until};
 
-use crate::check_dir::CheckDir;
-use crate::program::{BIN, run, until};
-use crate::running::Running;
-use crate::{DISABLED, DOWN, SECRET, UP};
+use super::check_dir::CheckDir;
+use super::running::Running;
+use super::{DISABLED, DOWN, SECRET, UP};
 
 /// Arguments, environment, sysconfig file and defaults, each in front of the next.
 pub fn sources_of_settings(check_dir: &CheckDir) {
@@ -165,7 +165,7 @@ pub fn a_password_read_again(server: &Server, check_dir: &CheckDir) {
     };
     with("first");
     let mut command = Command::new("setpriv");
-    check_dir.furnish(&mut command).args(["--pdeathsig", "KILL", BIN, "check", "--listen", "127.0.0.1:0"]);
+    check_dir.furnish(&mut command).args(["--pdeathsig", "KILL", bin(), "check", "--listen", "127.0.0.1:0"]);
     command.args(["--interval-ms", "50", "--answer-socket", &check_dir.text("turned.sock")]);
     command.args(["--defaults-file", &file]);
     let running = Running::start(check_dir, command);

@@ -4,13 +4,13 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use fixture::{Server, free_port};
+use testbed::program::{bin, run, until};
 
-use crate::asking::{local, say, try_say};
-use crate::check_dir::CheckDir;
-use crate::node::synced;
-use crate::program::{BIN, run, until};
-use crate::running::Ending;
-use crate::{DOWN, UP};
+use super::asking::{local, say, try_say};
+use super::check_dir::CheckDir;
+use super::node::synced;
+use super::running::Ending;
+use super::{DOWN, UP};
 
 /// The real xinetd and systemd's own starter, each with a client's socket or a listening one.
 pub fn through_xinetd_and_systemd(server: &Server, check_dir: &CheckDir) {
@@ -32,7 +32,7 @@ pub fn through_xinetd_and_systemd(server: &Server, check_dir: &CheckDir) {
         };
         Some(format!("{}= {value}", line.split('=').next()?))
     };
-    let shipped = include_str!("../../../../contrib/mysqlchk").lines();
+    let shipped = include_str!("../../../../../contrib/mysqlchk").lines();
     let lines: Vec<String> = shipped.map(|line| ours(line).unwrap_or_else(|| line.to_owned())).collect();
     let file = check_dir.write("xinetd.conf", &(lines.join("\n") + "\n"));
     let mut xinetd = Command::new("setpriv");
@@ -71,7 +71,7 @@ pub fn through_xinetd_and_systemd(server: &Server, check_dir: &CheckDir) {
     all.arg(format!("--listen=127.0.0.1:{port}"))
         .arg(format!("--listen=127.0.0.1:{agent}"))
         .arg("--fdname=http:agent");
-    all.args([BIN, "check", "--defaults-file", &check_dir.text("quiet.cnf")]);
+    all.args([bin(), "check", "--defaults-file", &check_dir.text("quiet.cnf")]);
     let mut all = Ending(all.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let first = until("systemd's starter", || try_say(local(port), b"GET / HTTP/1.0\r\n\r\n").ok());
     assert_eq!(first, UP);

@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use crate::asking::code;
-use crate::check_dir::CheckDir;
-use crate::program::BIN;
-use crate::running::Ending;
+use testbed::program::bin;
+
+use super::asking::code;
+use super::check_dir::CheckDir;
+use super::running::Ending;
 
 /// SIGHUP comes with the terminal's end, and what is logged of it cannot be written: the check answers on.
 #[test]
@@ -15,7 +16,7 @@ fn the_end_of_whoever_reads_the_log_ends_no_check() {
     let mut command = Command::new("setpriv");
     check_dir.furnish(&mut command);
     let child = command
-        .args(["--pdeathsig", "KILL", BIN, "check", "--listen", "127.0.0.1:0", "--defaults-file"])
+        .args(["--pdeathsig", "KILL", bin(), "check", "--listen", "127.0.0.1:0", "--defaults-file"])
         .arg(check_dir.path("quiet.cnf"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())

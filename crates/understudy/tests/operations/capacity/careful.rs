@@ -7,9 +7,9 @@ use std::time::Duration;
 use lab::stage::account::{APP_SCHEMA, MONITOR_USER};
 use mysql_async::prelude::Queryable;
 use rustix::process::Signal;
+use testbed::program::{Serving, until};
 use tokio::sync::Notify;
 
-use super::program::{Serving, until};
 use super::{Scene, is_well, node, status_when, write};
 
 /// A node that is written to past everybody is not locked, whatever is allowed.

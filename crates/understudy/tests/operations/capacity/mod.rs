@@ -1,12 +1,8 @@
 //! `understudy capacity` on a real cluster under load: its figure, what it refuses, and that the node is as it was found whatever ends the
 //! command. One stage for all of it, because starting one takes its time.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod careful;
 mod door;
-#[path = "../program/mod.rs"]
-mod program;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,10 +16,10 @@ use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{BIN, Serving, directory, run, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use testbed::program::{Serving, bin, directory, run, until};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -77,7 +73,7 @@ impl Scene {
     fn begin(&self, arguments: &[&str]) -> Running {
         let path = self.dir.path().join("said");
         let said = File::create(&path).unwrap();
-        let child = Command::new(BIN)
+        let child = Command::new(bin())
             .arg("capacity")
             .args(arguments)
             .current_dir(self.dir.path())
@@ -219,7 +215,7 @@ async fn a_galera_node_is_measured_and_left_as_it_was_found() {
 async fn refusals(scene: &Scene, writer: &str) {
     let config = scene.config();
     let refused = |arguments: &[&str]| {
-        run(Command::new(BIN).arg("capacity").args(arguments).arg("--config").arg(&config)).with(2)
+        run(Command::new(bin()).arg("capacity").args(arguments).arg("--config").arg(&config)).with(2)
     };
     let said = refused(&[writer]);
     assert!(said.contains("nothing was changed") && said.contains("takes the writes"), "{said}");

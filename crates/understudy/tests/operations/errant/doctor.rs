@@ -1,7 +1,7 @@
 //! `understudy doctor` on the real servers.
 
-use crate::program::Serving;
-use crate::scene::Scene;
+use testbed::program::Serving;
+use testbed::scene::Scene;
 
 /// Once as they are, and once with what must not be.
 pub async fn looks(scene: &Scene, serving: &Serving) {

@@ -9,17 +9,7 @@
 //!
 //! All of it with positions of 260 KB, which no question may cut off.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod doctor;
-#[path = "../program/mod.rs"]
-mod program;
-#[path = "../replication/scene.rs"]
-#[allow(dead_code)] // another test program uses the rest
-mod scene;
-#[path = "../replication/writers.rs"]
-#[allow(dead_code)]
-mod writers;
 
 use std::fs::File;
 use std::process::Command;
@@ -27,9 +17,9 @@ use std::time::Instant;
 
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, Stage, StagePlan};
-use program::{LONG, Serving, mode, understudy, with_config};
-use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
+use testbed::program::{LONG, Serving, mode, understudy, with_config};
+use testbed::scene::{Scene, is_well, status_when, writer};
 
 /// Tables of all kinds that rows can have: with and without a primary key, wide rows, foreign keys, generated columns.
 const TABLES: [&str; 8] = [

@@ -4,19 +4,6 @@
 //!   its file as ours, checked ─> the seed's line, under writes ─> (no server from here on) scripts ─> switch ─> manager stopped ─> manager and kill -9 ─> dead by order
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/informed.rs"]
-mod informed;
-#[path = "../program/mod.rs"]
-mod program;
-#[allow(dead_code)] // this test uses its part
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)] // as above
-#[path = "../replication/writers.rs"]
-mod writers;
-
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -24,10 +11,11 @@ use std::time::Instant;
 
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
-use program::{BIN, Ended, Serving, run, until, with_config};
-use scene::{Scene, is_well, status_when};
 use tempfile::TempDir;
-use writers::Writers;
+use testbed::informed;
+use testbed::program::{Ended, Serving, bin, run, until, with_config};
+use testbed::scene::{Scene, is_well, status_when};
+use testbed::writers::Writers;
 
 /// The monitor's password, changed to one that is found wherever it gets.
 const PASSWORD: &str = "hIdden-word";
@@ -66,7 +54,7 @@ async fn a_site_of_mha_is_run_by_its_own_commands() {
 
 impl Site {
     async fn set() -> Self {
-        let scene = Scene::set().await;
+        let scene = Scene::of("mha", true).await;
         let change = format!("ALTER USER '{MONITOR_USER}'@'%' IDENTIFIED BY '{PASSWORD}'");
         scene.stage.run_in("db1", &change).await.unwrap();
         let position = scene.value("db1", "gtid_binlog_pos").await;
@@ -141,7 +129,7 @@ impl Site {
     fn command(&self, name: &str, more: &[&str]) -> Command {
         let link = self.dir.path().join(name);
         if !link.exists() {
-            symlink(BIN, &link).unwrap();
+            symlink(bin(), &link).unwrap();
         }
         let mut command = Command::new(link);
         command.arg("--conf").arg(self.conf()).args(more).current_dir(self.dir.path());
@@ -184,7 +172,7 @@ impl Site {
 
 /// `understudy settings --from-mha` prints what can be served.
 fn moved(site: &Site) -> Serving {
-    let printed = run(Command::new(BIN).args(["settings", "--from-mha"]).arg(site.conf())).with(0);
+    let printed = run(Command::new(bin()).args(["settings", "--from-mha"]).arg(site.conf())).with(0);
     let host = site.scene.stage.host_address();
     let config = printed
         .replace("0.0.0.0:6033", &format!("{host}:6033"))
@@ -256,7 +244,7 @@ async fn through_serve(site: &Site, serving: &Serving) {
     let wrong = site.mha("masterha_master_switch", &["--what"]).with(1);
     assert!(wrong.contains("Unknown options: --what"), "{wrong}");
     // As a word after the program's own name it is the same.
-    let word = run(Command::new(BIN).args(["masterha_check_status", "--conf"]).arg(&conf)).with(2);
+    let word = run(Command::new(bin()).args(["masterha_check_status", "--conf"]).arg(&conf)).with(2);
     assert!(word.contains("app1 is stopped(2:NOT_RUNNING)."), "{word}");
     assert!(!serving.log().contains(PASSWORD));
 }

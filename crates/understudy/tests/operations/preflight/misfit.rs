@@ -2,9 +2,8 @@
 
 use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
-
-use crate::program::{LONG, Serving, directory, until, with_config};
-use crate::scene::Scene;
+use testbed::program::{LONG, Serving, directory, until, with_config};
+use testbed::scene::Scene;
 
 /// What must not change.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only','gtid_binlog_state','gtid_slave_pos','binlog_format',\

@@ -8,30 +8,18 @@
 //!   the same servers, set up wrongly, in turn: `serve --check` and `status` say it in one sentence ─> every server is as it was
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../replication/copies.rs"]
-mod copies;
 mod misfit;
 mod operator;
-#[path = "../program/mod.rs"]
-mod program;
 mod remedies;
-#[path = "../replication/scene.rs"]
-#[allow(dead_code)] // shared with another test
-mod scene;
 mod setups;
-#[path = "../replication/writers.rs"]
-#[allow(dead_code)]
-mod writers;
 
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use program::{Serving, until};
-use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
-use writers::connect;
+use testbed::program::{self, Serving, until};
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::connect;
 
 /// Between two looks at the table: information_schema.INNODB_TRX shows the same as long as it is read more often than every 0.1 s.
 const PACE: Duration = Duration::from_millis(200);
@@ -43,7 +31,7 @@ const QUIET: &str = "failover_gap_ms = 0\n[cluster.heartbeat]\ninterval_ms = 0";
 async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_changed() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
-    let scene = Scene::set().await;
+    let scene = Scene::of("table", true).await;
     told("a primary and two replicas are up");
     let directory = scene.directory(QUIET);
     let serving = Serving::start(directory.path());

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
 use serde_json::Value;
+use testbed::program::{LONG, Serving, until};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
 
-use crate::program::{LONG, Serving, until};
-use crate::scene::{Scene, is_well, journal, status_when, writer};
-use crate::{found, sentence, until_clean, until_found};
+use super::{found, sentence, until_clean, until_found};
 
 /// The monitor may not make servers read only: a row with the GRANT to run, and an order that is refused before anything is begun.
 pub async fn rights(scene: &Scene, serving: &Serving) {
@@ -108,7 +108,7 @@ pub async fn without_waiting(scene: &Scene, serving: &Serving) {
     };
     goes("db2");
     goes("db1");
-    let mut open = crate::writers::connect(scene.through()).await.unwrap();
+    let mut open = testbed::writers::connect(scene.through()).await.unwrap();
     open.query_drop("BEGIN; INSERT INTO w VALUES (998, 1)").await.unwrap();
     let said = serving.ask(&["switchover", "--to", "db2", "--budget-ms", "0"]).with(1);
     assert!(said.contains("refused (over_budget): transactions still ran on db1"), "{said}");
@@ -128,7 +128,7 @@ fn advice(serving: &Serving) -> Vec<String> {
 /// A second one over the same servers: both say so, and stop saying it when one is gone; after a kill the next one is no rival of the last.
 pub fn another_manager(scene: &Scene, serving: &Serving) {
     assert_eq!(advice(serving), Vec::<String>::new());
-    let directory = scene.directory(crate::QUIET);
+    let directory = scene.directory(super::QUIET);
     let file = directory.path().join("understudy.toml");
     let config = std::fs::read_to_string(&file).unwrap().replace(":6033", ":6034").replace(":6080", ":6081");
     std::fs::write(&file, config).unwrap();

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
-
-use crate::program::{self, Serving, until};
-use crate::scene::{Scene, is_well, status_when, writer};
+use testbed::program::{self, Serving, until};
+use testbed::scene::{Scene, is_well, status_when, writer};
 
 /// Between two looks at a server.
 const PACE: Duration = Duration::from_millis(100);

@@ -8,11 +8,11 @@ use std::time::Instant;
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
+use testbed::copies::copy;
+use testbed::program::{LONG, Serving, until};
+use testbed::scene::{Scene, is_well, status_when, writer};
 
-use crate::copies::copy;
-use crate::program::{LONG, Serving, until};
-use crate::remedies::{Step, row, steps, until_applied};
-use crate::scene::{Scene, is_well, status_when, writer};
+use super::remedies::{Step, row, steps, until_applied};
 
 const ALL: [&str; 3] = ["db1", "db2", "db3"];
 /// The one that is set up wrongly.
@@ -46,7 +46,7 @@ async fn remedies_for_another_setup_lead_where_they_say() {
     let scene = Scene::of("setups", true).await;
     let table = format!("CREATE TABLE {APP_SCHEMA}.setups (id BIGINT AUTO_INCREMENT PRIMARY KEY)");
     scene.stage.run_in("db1", &table).await.unwrap();
-    let directory = scene.directory(crate::QUIET);
+    let directory = scene.directory(super::QUIET);
     let serving = Serving::start(directory.path());
     for wrong in [Wrong::SeveralSources, Wrong::Filtered, Wrong::NoBinlog, Wrong::NoUpdates] {
         for is_gone in [false, true] {
@@ -113,7 +113,7 @@ async fn one(scene: &Scene, serving: &Serving, wrong: Wrong, is_gone: bool) {
                 break;
             }
             assert!(Instant::now() < deadline, "{NODE} does not take over: {}", status["hold_because"]);
-            tokio::time::sleep(crate::PACE).await;
+            tokio::time::sleep(super::PACE).await;
         }
         for back in [primary.as_str(), third] {
             stage.fault(back, Fault::Heal).await.unwrap();
@@ -261,7 +261,7 @@ async fn everywhere(scene: &Scene, primary: &str, nodes: &[&str]) {
         let deadline = Instant::now() + LONG;
         while scene.stage.run_in(node, &query).await.unwrap() != wanted {
             assert!(Instant::now() < deadline, "{node} lacks rows");
-            tokio::time::sleep(crate::PACE).await;
+            tokio::time::sleep(super::PACE).await;
         }
     }
 }
@@ -299,7 +299,7 @@ async fn ring(scene: &Scene) {
         scene.stage.run_in("db1", &format!("SELECT COUNT(*) FROM {APP_SCHEMA}.setups")).await.unwrap(),
         before
     );
-    let mut through = crate::writers::connect(scene.through()).await.unwrap();
+    let mut through = testbed::writers::connect(scene.through()).await.unwrap();
     let insert = format!("INSERT INTO {APP_SCHEMA}.setups VALUES ()");
     let written =
         tokio::time::timeout(LONG, mysql_async::prelude::Queryable::query_drop(&mut through, insert)).await;

@@ -9,17 +9,7 @@
 //!      └── one session with a temporary table goes through all of it; what was acknowledged is there, once
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[path = "../replication/scene.rs"]
-#[allow(dead_code)] // this test uses its part
-mod scene;
-#[path = "../replication/writers.rs"]
-#[allow(dead_code)] // this test uses its part
-mod writers;
-
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -29,11 +19,10 @@ use lab::stage::StagePlan;
 use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use program::{Serving, directory, run, until};
-use scene::{Scene, is_well, status_when};
 use serde_json::Value;
-use std::net::SocketAddr;
-use writers::{Writers, connect};
+use testbed::program::{self, Serving, directory, run, until};
+use testbed::scene::{self, Scene, is_well, status_when};
+use testbed::writers::{Writers, connect};
 
 /// Commits before and after each change.
 const SOME: usize = 40;

@@ -4,8 +4,9 @@
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use crate::program::{LONG, until};
-use crate::scene::{Scene, crowd, statement, try_get};
+use testbed::program::{LONG, until};
+
+use super::scene::{Scene, crowd, statement, try_get};
 
 /// What `serve` may open: far less than the attackers could hold.
 pub const FILES_MAX: u64 = 600;

@@ -7,9 +7,9 @@ use lab::bench::health::kernel::Memory;
 use lab::stage::account::{APP_PASSWORD, APP_USER};
 use link::{Link, Login, Secret};
 use protocol::packet::Head;
+use testbed::program::until;
 
-use crate::program::until;
-use crate::scene::{Scene, crowd};
+use super::scene::{Scene, crowd};
 
 /// What `serve` may open: room for all of the clients here.
 pub const FILES_MAX: u64 = 12_000;

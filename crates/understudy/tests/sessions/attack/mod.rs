@@ -11,13 +11,9 @@
 //!
 //! Loopback only, and bounded: at most 2,000 sockets, some seconds each.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod http;
 mod memory;
 mod passwords;
-#[path = "../program/mod.rs"]
-mod program;
 mod scene;
 
 use lab::stage::{Stage, StagePlan};

@@ -12,7 +12,7 @@ use protocol::packet::{HEADER_LEN, Head, put_packet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::scene::{Scene, body, statement};
+use super::scene::{Scene, body, statement};
 
 /// Wrong passwords at once, as many as once left the account open.
 const GUESSES: usize = 30;

@@ -10,8 +10,7 @@ use lab::stage::account::{APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 use socket2::{Domain, Socket, Type};
-
-use crate::program::{Serving, directory, until};
+use testbed::program::{Serving, directory, until};
 
 /// For so long nothing may be disturbed while the attackers stay.
 const STAYS: Duration = Duration::from_secs(1);

@@ -4,10 +4,6 @@
 //! PyMySQL runs everywhere. The others, which are no Debian packages, run where `UNDERSTUDY_DRIVERS` names a directory that `scripts/drivers.sh` has
 //! filled. Each driver has a program beside this file that carries out one case: it prints the outcome of each call, and NOW where
 //! the test has to do its part (a node is killed, a switchover).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -18,9 +14,9 @@ use std::time::{Duration, Instant};
 use fixture::client::{Client, ClientOptions};
 use lab::fault::Fault;
 use lab::stage::{Stage, StagePlan};
-use program::{Serving, directory, until};
 use protocol::ok::status::{AUTOCOMMIT, NO_BACKSLASH_ESCAPES};
 use tempfile::TempDir;
+use testbed::program::{Serving, directory, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PASSWORD: &str = "secret";
@@ -48,7 +44,7 @@ const CASES_OF_DEFAULTS: [(&str, &str, u16); 4] = [
 const CASES_OF_LOSS: [&str; 3] = ["lost", "lost_without_ping", "lost_rolled_back"];
 
 fn drivers() -> Vec<Driver> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sessions/drivers");
     let file = |name: &str| here.join(name).display().to_string();
     let mut drivers = vec![Driver {
         name: "PyMySQL",

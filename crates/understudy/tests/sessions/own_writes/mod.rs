@@ -3,35 +3,24 @@
 //!
 //! The applier of a replica is kept from a table by a session there that has locked it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[allow(dead_code)] // of other tests
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)] // as above
-#[path = "../replication/writers.rs"]
-mod writers;
-
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use program::{LONG, Serving};
-use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
+use testbed::program::{LONG, Serving};
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::connect;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use writers::connect;
 
 /// The longest that a new primary may take to apply all, as docs/replication.md says.
 const APPLIES_WITHIN: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_reads_what_it_wrote_whoever_is_the_primary() {
-    let scene = Scene::set().await;
+    let scene = Scene::of("own", true).await;
     let directory = scene.directory("failover_gap_ms = 0");
     let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);

@@ -3,12 +3,12 @@
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
+use testbed::program::{Serving, directory};
+use testbed::scene::{Scene, status_when};
+use testbed::writers::Writers;
 
-use crate::program::{Serving, directory};
+use super::{port, read_by, refused};
 use crate::readers::Readers;
-use crate::scene::{Scene, status_when};
-use crate::writers::Writers;
-use crate::{port, read_by, refused};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_of_a_group_go_to_the_nodes_beside_the_writer() {

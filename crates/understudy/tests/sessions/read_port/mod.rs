@@ -6,31 +6,21 @@
 //!      └─> switchover, failover          and what writes is refused, wherever it is said
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod galera;
-#[path = "../program/mod.rs"]
-mod program;
-mod readers;
 mod refused;
-#[allow(dead_code)] // of other tests
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)] // as above
-#[path = "../replication/writers.rs"]
-mod writers;
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use lab::fault::Fault;
 use mysql_async::prelude::Queryable;
-use program::Serving;
-use readers::Readers;
-use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
 use tempfile::TempDir;
-use writers::{Writers, connect};
+use testbed::program::{self, Serving};
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::{Writers, connect};
+
+use crate::readers::Readers;
 
 /// Replicas may be so far behind here.
 const LAG_MAX_MS: u64 = 1500;
@@ -74,7 +64,7 @@ fn read_by<'a>(nodes: &'a [&str]) -> impl Fn(&Value) -> bool + use<'a> {
 async fn reads_go_on_whatever_becomes_of_the_servers() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
-    let scene = Scene::set().await;
+    let scene = Scene::of("reads", true).await;
     let directory = directory_with(&scene, "");
     let serving = Serving::start(directory.path());
     status_when(&serving, "both replicas take reads", read_by(&["db2", "db3"]));

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use lab::stage::account::APP_SCHEMA;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error};
-
-use crate::scene::Scene;
-use crate::writers::connect;
+use testbed::scene::Scene;
+use testbed::writers::connect;
 
 /// Said by a client that wants to write.
 const WRITES: &[&str] = &[
@@ -108,7 +107,7 @@ pub async fn by_the_primary(scene: &Scene, port: SocketAddr) {
 
 /// A connection to a replica that has the tables.
 async fn arrived(port: SocketAddr) -> Conn {
-    let deadline = std::time::Instant::now() + crate::program::LONG;
+    let deadline = std::time::Instant::now() + testbed::program::LONG;
     loop {
         let mut conn = connect(port).await.unwrap();
         if conn.query_drop("CALL looks()").await.is_ok() {

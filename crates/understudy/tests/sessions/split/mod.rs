@@ -1,35 +1,22 @@
 //! One port for reads and writes (`listen.split`) before a primary and two replicas, on real servers: sessions write and read what they wrote,
 //! others only read, while replicas die and the primary moves; nobody sees an error, a wrong answer, or less than before.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[allow(dead_code)] // of other tests
-#[path = "../read_port/readers.rs"]
-mod readers;
-#[allow(dead_code)] // as above
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)] // as above
-#[path = "../replication/writers.rs"]
-mod writers;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use mysql_async::Error;
 use mysql_async::prelude::Queryable;
-use program::Serving;
-use readers::Readers;
-use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
 use tempfile::TempDir;
+use testbed::program::{self, Serving};
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::{Writers, connect};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use writers::{Writers, connect};
+
+use crate::readers::Readers;
 
 fn directory(scene: &Scene) -> TempDir {
     let directory = scene.directory("failover_gap_ms = 0");

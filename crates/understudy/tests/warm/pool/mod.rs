@@ -1,20 +1,17 @@
 //! A buffer pool copied to a standby, a slow log rotated under load, who may read the stream, and input that is none: on real servers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 mod copy;
 mod door;
 mod input;
 mod rotate;
-#[path = "../warm/streamer.rs"]
-mod streamer;
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fixture::Server;
-use streamer::{Ends, Streamer, called};
+
+use crate::streamer::{Ends, Streamer, called};
 
 /// Longer than anything here takes on an overloaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);
