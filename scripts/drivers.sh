@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the drivers that are no Debian packages, and runs crates/understudy/tests/drivers with all of them. Needs pip, npm, Maven, and Java 17 or newer.
+# Fetches the drivers that are no Debian packages, and runs crates/understudy/tests/sessions/drivers with all of them. Needs pip, npm, Maven, and Java 17 or newer.
 # usage: drivers.sh DIRECTORY    a new one: what was told is in its table.txt, the machine and the versions in machine.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ POM
 mvn -q -B -f "$fetched/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$fetched/jars"
 told=$(mktemp)
 trap 'rm -f "$told"' EXIT
-UNDERSTUDY_DRIVERS=$fetched cargo test --locked -p understudy --test drivers -- --nocapture >"$told" 2>&1 || {
+UNDERSTUDY_DRIVERS=$fetched cargo test --locked -p understudy --test sessions drivers:: -- --nocapture >"$told" 2>&1 || {
     cat "$told" >&2
     exit 1
 }

@@ -6,8 +6,8 @@ use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use lab::stage::{ClusterKind, Form, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
+use testbed::scene::Scene;
 
-use super::scene::Scene;
 use super::{Streamer, until};
 
 pub const NODES: [&str; 3] = ["db1", "db2", "db3"];

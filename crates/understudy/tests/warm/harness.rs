@@ -5,10 +5,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use lab::stage::account::APP_USER;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, status_when, writer};
 
 use super::cluster::{NODES, application, cluster, has_once, read, read_and_replay, streamers};
-use super::program::Serving;
-use super::scene::{Scene, is_well, status_when, writer};
 use super::served::{log_long_read, long_read_is, runs_long_read};
 use super::{Ends, Streamer, called, until};
 

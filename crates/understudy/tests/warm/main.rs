@@ -1,19 +1,12 @@
-//! A slow log of a real server, streamed and replayed on another real server, which must not change.
+//! What keeps a standby warm, on real servers: a slow log that is streamed and replayed on another server, which must not change, and a buffer
+//! pool that is copied.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-#[path = "../program/mod.rs"]
-mod program;
-#[allow(dead_code)] // shared with other programs
-#[path = "../replication/scene.rs"]
-mod scene;
-#[allow(dead_code)]
-#[path = "../replication/writers.rs"]
-mod writers;
 
 mod cluster;
 mod harness;
 mod modes;
+mod pool;
 mod replay;
 mod served;
 mod stream;

@@ -7,9 +7,10 @@ use std::io::Write;
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 
+use testbed::program::Serving;
+use testbed::scene::{is_well, status_when};
+
 use super::cluster::{application, cluster_with, general_log, streamers};
-use super::program::Serving;
-use super::scene::{is_well, status_when};
 
 /// The same reads as the servers with and without NO_BACKSLASH_ESCAPES and ANSI_QUOTES are asked them.
 const READS: [(&str, &str); 7] = [

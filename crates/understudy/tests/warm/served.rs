@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use serde_json::Value;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
 
 use super::cluster::{NODES, application, cluster, has_any, read, read_and_replay, slow_log, streamers};
-use super::program::Serving;
-use super::scene::{Scene, is_well, journal, status_when, writer};
 
 /// Runs for minutes, wherever it runs.
 const LONG: &str = "SELECT MAX(seq % 7) FROM seq_1_to_100000000000";

@@ -46,7 +46,6 @@ impl Streamer {
     }
 
     /// Sends its process a signal: "STOP", "CONT".
-    #[allow(dead_code)] // of one of the programs that share this
     pub fn signal(&self, name: &str) {
         let sent =
             Command::new("kill").arg(format!("-{name}")).arg(self.child.0.id().to_string()).status().unwrap();
@@ -54,7 +53,6 @@ impl Streamer {
     }
 
     /// `127.0.0.1:1234`.
-    #[allow(dead_code)] // of one of the programs that share this
     pub fn address(&self) -> &str {
         self.url.split("//").nth(1).unwrap().trim_end_matches("/slow")
     }
