@@ -34,13 +34,13 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test replication whatever_goes_wrong_on_mysql -- --nocapture
 	REPLICATION_CRASHES=$${REPLICATION_CRASHES:-100} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test replication_faults killed_at_random -- --nocapture
 	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test restore_all
-	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test rotation -- --nocapture
+	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test log rotation:: -- --nocapture
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
 nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
-	cargo test --locked -p slowlog --test forms -- --ignored
+	cargo test --locked -p slowlog --test logs forms:: -- --ignored
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \
 	  target/release/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \

@@ -1,17 +1,14 @@
 //! Getting in, on a real MariaDB and against peers that misbehave.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod server;
 
 use std::time::{Duration, Instant};
 
+use crate::server::{LONG, Server, address, app, link_to};
 use fixture::scripted::{Door, ScriptedNode};
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, Greeting};
 use protocol::native;
 use protocol::ok::{Change, OkPacket, put_err};
-use server::{LONG, Server, address, app, link_to};
 
 const SHORT: Duration = Duration::from_millis(200);
 

@@ -1,8 +1,6 @@
 //! Logs that nobody's server wrote: lines and heads that do not end. What is kept in memory stays within the limits, and no byte is missing among the
 //! items.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use slowlog::{Limits, Reader, Start};
 
 const PIECE_BYTES: usize = 256 << 10;

@@ -1,7 +1,5 @@
 //! Checks that the table of all recorded starts in the docs is what the crate finds. `UPDATE_DOCS=1` writes it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::path::Path;
 
 use ndb::{ClusterLog, Window, seconds, verdict};

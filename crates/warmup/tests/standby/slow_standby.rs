@@ -1,7 +1,5 @@
 //! A standby that answers nothing for a while: no more waits than may, what is too late is left out and counted, and afterwards all goes on.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

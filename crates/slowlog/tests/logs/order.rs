@@ -1,5 +1,4 @@
 //! Entries by their starts, and entries that are left out.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use proptest::prelude::*;
 use slowlog::{

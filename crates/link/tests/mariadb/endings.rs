@@ -15,16 +15,13 @@
 //!
 //! So neither the ending of a link nor a refused connection tells an orderly stop from kill -9; only "the next connection
 //! is accepted" tells an operator's KILL from both. The goodbye in words (1927) reaches the connection that gave the order.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod server;
 
 use std::time::Duration;
 
+use crate::server::{LONG, Server, address, app, link_to};
 use fixture::scripted::{Event, ScriptedNode};
 use fixture::signal;
 use link::{Ended, Link, LinkError};
-use server::{LONG, Server, address, app, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;

@@ -5,8 +5,6 @@
 //! forms differ in what the sources of EventLogger and LogHandler, and logs in public manuals, show: the writer's name, the version's
 //! spelling, the line with the node id, the time, blanks, repeated messages.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::fmt::Debug;
 use std::path::Path;
 
@@ -15,7 +13,7 @@ use ndb::restart_info::Table;
 use ndb::verdict::{self, Rule, Source};
 use ndb::{ClusterLog, Moment, NodeLog, Note, Window, Wrong};
 
-const FIELD: &str = include_str!("field/restart_5_1.log");
+const FIELD: &str = include_str!("../field/restart_5_1.log");
 const PIECES_BYTES: [usize; 4] = [1, 7, 61, 4096];
 const DAMAGED: Window = Window { since: None, until: None, allow_damaged: true };
 

@@ -1,8 +1,6 @@
 //! Synthetic logs in the format of 5.1: texts and levels from its sources, times from the tests of 2007 (1 GB, two nodes,
 //! TimeBetweenLocalCheckpoints=24).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use ndb::restart::{Restart, Story};
 use ndb::verdict::{self, Rule, Source};
 use ndb::{ClusterLog, Moment, NodeLog, Version, Window};

@@ -1,7 +1,5 @@
 //! Which file a real server writes is shown before it is renamed: a path may be the same on many machines.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Logs that are written, cut anywhere, and read back.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use proptest::prelude::*;
 use slowlog::{

@@ -1,14 +1,12 @@
 //! Input that is not a log, or not a whole one, gives an error sentence; a log may be cut anywhere.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use ndb::restart::Story;
 use ndb::restart_info::Table;
 use ndb::{ClusterLog, Moment, NodeLog, Note, Window, Wrong, advice, verdict};
 use proptest::prelude::*;
 
-const RECORDED: &str = include_str!("recordings/k_rolling_restart/cluster.log");
-const OWN: &str = include_str!("recordings/a_kill_no_load/ndb_2_out.log");
+const RECORDED: &str = include_str!("../recordings/k_rolling_restart/cluster.log");
+const OWN: &str = include_str!("../recordings/a_kill_no_load/ndb_2_out.log");
 const DAMAGED: Window = Window { since: None, until: None, allow_damaged: true };
 
 fn read(text: &[u8], window: Window) -> Result<Story, Wrong> {
@@ -86,7 +84,7 @@ fn a_table_that_is_none_is_told() {
     };
     assert_eq!(wrong(""), Wrong::Empty);
     assert_eq!(wrong("a\tb\n1\t2\n"), Wrong::NoRestartInfo("node_id"));
-    let good = include_str!("recordings/a_kill_no_load/restart_info_final.tsv");
+    let good = include_str!("../recordings/a_kill_no_load/restart_info_final.tsv");
     let bad = good.replace("\t20\n", "\tNULL\n");
     assert_eq!(wrong(&bad), Wrong::Row { line: 2, column: "total_restart_secs".into() });
 }

@@ -1,10 +1,8 @@
 //! Where a real MariaDB's answers end: each command is sent under each mix of capabilities that changes the form of answers,
 //! the tracker is shown no more of each packet than it asked for, and when it says "ended", the very next thing on the wire
 //! must be the answer to a ping.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
-mod server;
-
+use crate::server::{LONG, Server, address, app, link_to};
 use link::{Link, Login};
 use protocol::capability::Caps;
 use protocol::command::{Command, asks_for_cursor};
@@ -13,7 +11,6 @@ use protocol::native;
 use protocol::ok::{Change, OkPacket, status};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
-use server::{LONG, Server, address, app, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 

@@ -1,7 +1,5 @@
 //! Links to a real server, which `fixture` starts and ends.
 
-#![allow(dead_code)] // each test file uses its part
-
 use std::time::Duration;
 
 pub use fixture::Server;

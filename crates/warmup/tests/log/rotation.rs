@@ -3,8 +3,6 @@
 //!
 //! `ROTATION_SECONDS` makes it longer. A rotation begins when both readers are behind the one before.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

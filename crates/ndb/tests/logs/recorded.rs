@@ -1,7 +1,5 @@
 //! The 16 recorded starts of NDB 9.7.4: each must be found with the right kind, and with parts as long as the recorder's own figures say.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

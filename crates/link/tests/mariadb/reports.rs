@@ -18,12 +18,10 @@
 //! | `SET ROLE`, `SET @a`, `CREATE TEMPORARY TABLE`, `PREPARE`, a CALL that sets `@a` | that something changed |
 //! | `SELECT @a := 1`, `SELECT ... INTO @a`, GET_LOCK, LOCK TABLES, `SET TRANSACTION`, `SET DEFAULT ROLE`, `SET GLOBAL` | nothing |
 //! | any write, where there is a binary log | `last_gtid`, which nobody can set |
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
-mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::server::{LONG, Server, address, app, link_to};
 use link::{Link, Login};
 use protocol::capability::Caps;
 use protocol::command::Command;
@@ -31,7 +29,6 @@ use protocol::ok::{Change, OkPacket};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Step};
 use protocol::statement::{Sets, Statement, may_give, unreported_variables};
-use server::{LONG, Server, address, app, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What came with one statement's answer.

@@ -1,8 +1,6 @@
 //! A load on a server that answers by a script: given up, failed, and its link lost in the middle. Whatever comes, the server's own dump file is
 //! back, and nothing was ordered but the load and its end.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,5 @@
 //! Logs in the forms that servers and tools have given them, each with texts that are hard to tell from heads: every entry is read, with its
 //! schema, whatever pieces the log comes in. The nightly run compares with pt-query-digest, whose format this is as much as the servers'.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use std::fmt::Write;
 use std::process::Command;

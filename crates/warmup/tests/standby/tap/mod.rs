@@ -1,5 +1,4 @@
 //! The proxy as the source: what its clients read is replayed on a twin, with the same rows, and no client feels it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod literals;
 mod scene;

@@ -1,8 +1,6 @@
 //! The manager in charge of a primary with replicas that are MySQL's: what it tells them, in the words of their version, and what it makes of
 //! what they say. The servers are modelled from the manual ([`fixture::mysql`]): none of this was seen on a running MySQL.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! Other settings while the manager runs, beside a real server: its links and its decision stay, another account logs in beside the old link, and
 //! what the proxy reports is about the same node whatever its place is.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests fail by panicking
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

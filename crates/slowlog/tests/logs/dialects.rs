@@ -1,5 +1,4 @@
 //! Entries of each server, as those write them, and what a parser that knows less makes of them wrongly.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use slowlog::{Item, Limits, Reader, Start};
 
