@@ -30,17 +30,17 @@ test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
 
 soak: build ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
-	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test replication whatever_goes_wrong -- --exact --nocapture
-	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test replication whatever_goes_wrong_on_mysql -- --nocapture
+	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong -- --exact --nocapture
+	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong_on_mysql -- --nocapture
 	REPLICATION_CRASHES=$${REPLICATION_CRASHES:-100} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test failover killed_at_random -- --nocapture
-	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test restore_all
-	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test rotation -- --nocapture
+	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test sessions restore_all::
+	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test log rotation:: -- --nocapture
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
 nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
-	cargo test --locked -p slowlog --test forms -- --ignored
+	cargo test --locked -p slowlog --test logs forms:: -- --ignored
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \
 	  target/release/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \

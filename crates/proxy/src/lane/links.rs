@@ -3,7 +3,7 @@
 //! A link is registered for as long as it is used, and a handle to cut it is kept here. Once closed, the register accepts no more links and
 //! cuts those it has. They are gone then, whatever their owners do: an owner may be waiting for its client, for as long as that likes.
 //!
-//! No I/O of its own: the type of the handle and the function that cuts are the caller's. `tests/lane_model.rs` runs this file under a model checker.
+//! No I/O of its own: the type of the handle and the function that cuts are the caller's. `tests/model/lane_model.rs` runs this file under a model checker.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;

@@ -6,7 +6,7 @@
 //! the door changes the state.
 //!
 //! Invariants: once the lane was seen draining and quiet, nothing begins on it until it is opened again. A lane that is shut never opens
-//! again. `tests/lane_model.rs` runs this file under a model checker.
+//! again. `tests/model/lane_model.rs` runs this file under a model checker.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 

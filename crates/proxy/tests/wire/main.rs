@@ -1,0 +1,15 @@
+//! What a client says, what its node hears of it, and what the client is told: logins, statements, results, errors, KILL, and the ends of connections.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+mod client_gone;
+mod costly_statements;
+mod cursor_results;
+mod forged_refusals;
+mod kills;
+mod logins;
+mod repeats;
+mod told_as_it_is;
+mod unread_results;
+mod unsent_statements;
+mod wire;

@@ -1,0 +1,5 @@
+//! What simulations share. Only tests use this crate.
+
+mod dice;
+
+pub use dice::Dice;
