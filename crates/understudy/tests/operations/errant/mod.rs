@@ -13,7 +13,7 @@ mod doctor;
 
 use std::fs::File;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, Stage, StagePlan};
@@ -125,9 +125,34 @@ fn usage(serving: &Serving) {
     assert!(understudy(&["errant", "list", "db1"]).with(2).contains("no configuration"));
 }
 
+/// Cuts the primary, db1, off from the others when these have all that it has: what it does from then on it does alone.
+async fn cut_off(scene: &Scene) {
+    let begin = Instant::now();
+    loop {
+        while !have_the_same(scene).await {
+            assert!(begin.elapsed() < LONG, "the replicas never have all that db1 has");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        scene.stage.fault("db1", Fault::Vanish).await.unwrap();
+        if have_the_same(scene).await {
+            return;
+        }
+        // It has written its heartbeat in between.
+        scene.stage.fault("db1", Fault::Heal).await.unwrap();
+    }
+}
+
+async fn have_the_same(scene: &Scene) -> bool {
+    let mut positions = Vec::new();
+    for node in ["db1", "db2", "db3"] {
+        positions.push(scene.value(node, "gtid_binlog_pos").await);
+    }
+    positions.iter().all(|position| *position == positions[0])
+}
+
 /// The primary, db1, is cut off and does this alone; it comes back behind a new one, whose name is returned.
 async fn alone(scene: &Scene, serving: &Serving, statements: &[&str]) -> String {
-    scene.stage.fault("db1", Fault::Vanish).await.unwrap();
+    cut_off(scene).await;
     for statement in statements {
         scene.stage.run_in("db1", statement).await.unwrap();
     }
