@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
+.PHONY: help setup build dist static check test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -26,10 +26,13 @@ static: ## The program for any Linux of this processor, old or new: target/ARCH-
 	rustup target add $(STATIC)
 	cargo build --profile dist --locked -p understudy --no-default-features --target $(STATIC)
 
+check: ## What can be known in some minutes without a database server; prints the lines of code of each room beside its budget
+	@scripts/check.sh
+
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
 
-soak: build ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
+soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong -- --exact --nocapture
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong_on_mysql -- --nocapture
 	REPLICATION_CRASHES=$${REPLICATION_CRASHES:-100} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test failover killed_at_random -- --nocapture
@@ -38,45 +41,47 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: build ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
+nightly: dist ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
+	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
+	cargo deny --all-features check bans licenses sources
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
 	cargo test --locked -p slowlog --test logs forms:: -- --ignored
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \
-	  target/release/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \
+	  target/dist/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \
 	  scripts/kept.sh target/nightly-$$kind consistency-$$kind understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 || exit 1; \
 	done
 
-bench-proxy: build ## CPU a statement through the proxy beside HAProxy, in one run
+bench-proxy: dist ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy
 
 demo: build ## Three real Galera nodes, a load, the active node killed, and the report (demo.html)
 	target/release/understudy lab demo --html demo.html
 
-bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us; kept in bench/runs
+bench: dist ## The seed's nine cells, freeze and vanish, HAProxy beside us; kept in bench/runs
 	rm -rf target/bench
-	target/release/understudy $(BENCH) --out-dir target/bench
+	target/dist/understudy $(BENCH) --out-dir target/bench
 	scripts/kept.sh target/bench $(NAME) understudy $(BENCH)
 
-bench-replication: build ## A primary with replicas: each way to lose it, at 60 and 600 transactions a second, HAProxy and MHA beside us; kept in bench/runs
+bench-replication: dist ## A primary with replicas: each way to lose it, at 60 and 600 transactions a second, HAProxy and MHA beside us; kept in bench/runs
 	for load in "30 4" "300 16"; do \
 	  set -- $$load; \
 	  rm -rf target/bench-replication && \
-	  target/release/understudy $(BENCH_REPLICATION) --rate $$1 --threads $$2 --out-dir target/bench-replication && \
+	  target/dist/understudy $(BENCH_REPLICATION) --rate $$1 --threads $$2 --out-dir target/bench-replication && \
 	  scripts/kept.sh target/bench-replication replication-$$(($$1 * 2)) understudy $(BENCH_REPLICATION) --rate $$1 --threads $$2 || exit 1; \
 	done
 
-bench-health: build ## The health endpoint beside nginx and HAProxy; kept in bench/runs
+bench-health: dist ## The health endpoint beside nginx and HAProxy; kept in bench/runs
 	rm -rf target/bench-health
-	target/release/understudy lab bench health --out-dir target/bench-health
+	target/dist/understudy lab bench health --out-dir target/bench-health
 	scripts/kept.sh target/bench-health health understudy lab bench health
 
-bench-blink: build ## A Galera member stands still for 0.3 to 20 s, with and without Understudy; kept in bench/runs
+bench-blink: dist ## A Galera member stands still for 0.3 to 20 s, with and without Understudy; kept in bench/runs
 	rm -rf target/bench-blink
 	scripts/bench-blink.sh target/bench-blink $${WHO:-standby}
 	scripts/kept.sh target/bench-blink blink-$${WHO:-standby} scripts/bench-blink.sh target/bench-blink $${WHO:-standby}
 
-bench-slowlog: build ## How fast 1 GiB of slow log is read, all servers' forms, pt-query-digest beside us; kept in bench/runs
+bench-slowlog: dist ## How fast 1 GiB of slow log is read, all servers' forms, pt-query-digest beside us; kept in bench/runs
 	rm -rf target/bench-slowlog
-	target/release/understudy lab bench slowlog --dir target --out-dir target/bench-slowlog
+	target/dist/understudy lab bench slowlog --dir target --out-dir target/bench-slowlog
 	scripts/kept.sh target/bench-slowlog slowlog understudy lab bench slowlog

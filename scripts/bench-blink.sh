@@ -19,7 +19,7 @@ for stop in "${stops[@]}"; do
 done
 limit=840
 mkdir -p "$out"
-program=${UNDERSTUDY_BIN:-target/release/understudy}
+program=${UNDERSTUDY_BIN:-target/dist/understudy}
 . scripts/served.sh
 serve_cluster blink galera
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 out=${1:?usage: bench-proxy.sh DIRECTORY [SECONDS [ROUNDS]]}
 seconds=${2:-8}
 rounds=${3:-3}
-program=${UNDERSTUDY_BIN:-target/release/understudy}
+program=${UNDERSTUDY_BIN:-target/dist/understudy}
 mkdir -p "$out"
 . scripts/served.sh
 serve_cluster bench-proxy

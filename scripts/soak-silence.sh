@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:-60} kind=${2:-galera}
 [[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "soak-silence.sh: MINUTES is a whole number from 1, not '$minutes'" >&2; exit 2; }
-program=${UNDERSTUDY_BIN:-target/release/understudy}
+program=${UNDERSTUDY_BIN:-target/dist/understudy}
 . scripts/served.sh
 serve_cluster "silence-$kind" "$kind"
 

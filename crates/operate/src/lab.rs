@@ -4,12 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use cli::exit::{CommandResult, Failure};
 
 /// The lab's program.
 const PROGRAM: &str = "understudy-lab";
+/// How it is called here.
+const NAME: &str = "understudy lab";
+/// Names to the lab the program that it measures.
+const MEASURED: &str = "UNDERSTUDY_BIN";
 
 /// Options of the command.
 #[derive(clap::Args)]
@@ -23,18 +27,36 @@ pub struct Lab {
 impl Lab {
     /// Becomes the lab.
     pub fn run(self) -> CommandResult {
-        start("understudy lab", self.line)
+        let wants_json = self.line.iter().any(|word| word == "--json");
+        match start(NAME, self.line) {
+            Err(failure) if wants_json => Ok(failure.tell_program()),
+            ended => ended,
+        }
     }
+}
+
+/// `understudy help lab ...`: the lab itself knows its commands.
+pub fn help() -> Option<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    let asks = words.next().is_some_and(|word| word == "help") && words.next().is_some_and(|word| word == "lab");
+    asks.then(|| match start(NAME, std::iter::once("help".into()).chain(words)) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(),
+    })
 }
 
 /// Replaces this program by the lab's, called by `name`; returns only if that fails.
 pub fn start(name: impl AsRef<OsStr>, line: impl IntoIterator<Item = OsString>) -> CommandResult {
     let program = program();
-    let error = Command::new(&program).arg0(name).args(line).exec();
+    let mut command = Command::new(&program);
+    // What the lab measures is the program that was called.
+    if let (None, Ok(own)) = (std::env::var_os(MEASURED), std::env::current_exe()) {
+        command.env(MEASURED, own);
+    }
+    let error = command.arg0(name).args(line).exec();
     Err(Failure::Failed(match error.kind() {
         ErrorKind::NotFound => format!(
-            "the lab is a program of its own, {PROGRAM}, and is neither beside this one nor in PATH: install the package {PROGRAM}, or build it \
-             with `make build`"
+            "the lab is a program of its own, {PROGRAM}, and is neither beside this one nor in PATH: `make build` makes both"
         ),
         _ => format!("{} cannot be started: {error}", program.display()),
     }))

@@ -1,7 +1,7 @@
 //! Understudy keeps a stand-in ready for every node of a MySQL-protocol cluster, and hands traffic over unnoticed.
 //!
-//! One binary. `serve` is the program itself, put together in the crate wiring; the order commands talk to a running one through
-//! its API; `lab` measures. This file only tells the story: read the command line, run one command, say how it ended.
+//! `serve` is the program itself, put together in the crate wiring; the order commands talk to a running one through its API; `lab` starts the
+//! program that measures. This file only tells the story: read the command line, run one command, say how it ended.
 
 mod commands;
 
@@ -24,7 +24,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    dropin::run().unwrap_or_else(|| cli::line::run(|cli: Cli| commands::run(cli.command)))
+    dropin::run()
+        .or_else(operate::lab::help)
+        .unwrap_or_else(|| cli::line::run(|cli: Cli| commands::run(cli.command)))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ done"#;
 pub struct Programs {
     /// keepalived.
     pub keepalived: PathBuf,
-    /// The Understudy program: this executable, or the one that UNDERSTUDY_BIN names.
+    /// The Understudy program: the one that lies beside this executable, or that UNDERSTUDY_BIN names.
     pub understudy: PathBuf,
     /// The same program under the name of the original check.
     pub clustercheck: PathBuf,

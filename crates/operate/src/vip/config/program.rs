@@ -26,7 +26,7 @@ pub(super) fn doubt(program: &Path) -> Option<String> {
     ))
 }
 
-/// `target/debug/...` and `target/release/...`, as cargo lays them out.
+/// `target/debug/...`, `target/release/...` and `target/dist/...`, as cargo lays them out.
 fn is_of_a_build(program: &Path) -> bool {
     let names: Vec<_> = program
         .components()
@@ -37,7 +37,7 @@ fn is_of_a_build(program: &Path) -> bool {
         .collect();
     // With --target there is a directory more between the two.
     names.iter().enumerate().any(|(at, name)| {
-        *name == "target" && names[at + 1..].iter().take(2).any(|name| matches!(*name, "debug" | "release"))
+        *name == "target" && names[at + 1..].iter().take(2).any(|name| matches!(*name, "debug" | "release" | "dist"))
     })
 }
 
@@ -56,9 +56,11 @@ mod tests {
 
     #[test]
     fn a_program_that_others_can_replace_is_told_of() {
-        for build in
-            ["/home/a/understudy/target/debug/understudy", "/x/target/x86_64-unknown-linux-gnu/release/u"]
-        {
+        for build in [
+            "/home/a/understudy/target/debug/understudy",
+            "/x/target/x86_64-unknown-linux-gnu/release/u",
+            "/x/target/x86_64-unknown-linux-musl/dist/u",
+        ] {
             assert!(
                 doubt(Path::new(build)).is_some_and(|why| why.contains("the file of a build")),
                 "{build}"
