@@ -38,7 +38,8 @@ impl Lab {
 /// `understudy help lab ...`: the lab itself knows its commands.
 pub fn help() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
-    let asks = words.next().is_some_and(|word| word == "help") && words.next().is_some_and(|word| word == "lab");
+    let asks =
+        words.next().is_some_and(|word| word == "help") && words.next().is_some_and(|word| word == "lab");
     asks.then(|| match start(NAME, std::iter::once("help".into()).chain(words)) {
         Ok(code) => code,
         Err(failure) => failure.tell(),

@@ -37,7 +37,8 @@ fn is_of_a_build(program: &Path) -> bool {
         .collect();
     // With --target there is a directory more between the two.
     names.iter().enumerate().any(|(at, name)| {
-        *name == "target" && names[at + 1..].iter().take(2).any(|name| matches!(*name, "debug" | "release" | "dist"))
+        *name == "target"
+            && names[at + 1..].iter().take(2).any(|name| matches!(*name, "debug" | "release" | "dist"))
     })
 }
 
