@@ -8,8 +8,8 @@
 //! ```text
 //!             head                     SET timestamp=N;                   a head
 //!   Between ---------> Head(lines) ----------------------> Body(SQL) -----------> event, Between
-//!      |                                                      |  longer than it may be
-//!      +--> banner, unparsed                                  +--> TooLong --- a head -------> Between
+//!      |                                                      |  longer than it may be: dropped
+//!      +--> banner, unparsed                                  +--------------------- a head --> Head, Between
 //! ```
 
 use memchr::memchr;

@@ -84,9 +84,9 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
     log.info("** Phase 1: Configuration Check Phase completed.");
     let app = conf.app();
     match recover(log, conf, site, options, (dead, named)) {
-        Ok((new, is_late)) => {
-            let end =
-                if is_late { "done, but recovery of some slaves failed." } else { "completed successfully." };
+        Ok((new, not_done)) => {
+            let end = not_done
+                .map_or_else(|| "completed successfully.".to_owned(), |what| format!("done, but {what}."));
             let text = format!("Master failover to {} {end}", new.shown());
             workdir.write("failover.complete", &format!("{text}\n"))?;
             let subject =
@@ -102,7 +102,7 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
                 remove(conf, dead)?;
                 log.info(&format!("Deleted {} entry from {} .", dead.block, conf.file.display()));
             }
-            Ok(if is_late { PARTIALLY } else { 0 })
+            Ok(if not_done.is_some() { PARTIALLY } else { 0 })
         }
         Err(why) => {
             workdir.write("failover.error", &format!("{why}\n"))?;
@@ -148,14 +148,14 @@ fn heir<'a>(
     Err(format!("{why}. No script was called"))
 }
 
-/// Runs phases 2 to 5. `true`: some replicas do not follow.
+/// Runs phases 2 to 5. Beside the new master: what of the order was not done.
 fn recover<'a>(
     log: &Log,
     conf: &'a Conf,
     site: &Site,
     options: &Options,
     (dead, named): (&'a Server, Option<&'a Server>),
-) -> Result<(&'a Server, bool), String> {
+) -> Result<(&'a Server, Option<&'static str>), String> {
     log.info("");
     log.info("* Phase 2: Dead Master Shutdown Phase..");
     log.info("");
@@ -178,7 +178,7 @@ fn recover<'a>(
     log.info("");
     log.info("* Phase 3.1: Getting Latest Slaves Phase..");
     log.info("");
-    let new = promoted(log, conf, site, (dead, named))?;
+    let (new, is_as_named) = promoted(log, conf, site, (dead, named))?;
     start_from(log, site, new);
     log.info("Executing master IP activate script:");
     let start =
@@ -200,26 +200,38 @@ fn recover<'a>(
     log.info(&format!("  {}: Resetting slave info succeeded.", new.host()));
     // The new master is writable by then, so that the others follow it in any case.
     let shown = new.shown();
-    started.map(|()| (new, is_late)).map_err(|why| {
+    let not_done = if !is_as_named {
+        Some("not to the server that was named")
+    } else if is_late {
+        Some("recovery of some slaves failed")
+    } else {
+        None
+    };
+    started.map(|()| (new, not_done)).map_err(|why| {
         format!("{why}. {shown} is the master, and writable, and clients may not reach it: do by hand what the script does")
     })
 }
 
-/// Promotes the new master, or finds the one that a running Understudy has already promoted.
+/// Promotes the new master, or finds the one that a running Understudy has already promoted. `false`: it is not the one that was named, which
+/// did not get all that it has.
 fn promoted<'a>(
     log: &Log,
     conf: &'a Conf,
     site: &Site,
     (dead, named): (&'a Server, Option<&'a Server>),
-) -> Result<&'a Server, String> {
+) -> Result<(&'a Server, bool), String> {
     let is_over = |status: &Value| {
         let primary = site.primary(conf, status).filter(|primary| primary.block != dead.block)?;
         (status["gate"] == "open").then_some(primary)
     };
+    let over = |within| {
+        let seen = site.wait(within, |status| is_over(status).is_some());
+        seen.ok().and_then(|status| is_over(&status))
+    };
     let status = site.status()?;
     if let Some(new) = is_over(&status) {
         log.info(&format!("Understudy has made {} the master already.", new.shown()));
-        return Ok(new);
+        return Ok((new, true));
     }
     log.info("* Phase 3.3: Determining New Master Phase..");
     log.info("");
@@ -244,7 +256,7 @@ fn promoted<'a>(
         said = order(site, best, force);
         // As with MHA the one that is named gets what the other has; it is the master first.
         if let (Ok(sentence), Some(named)) = (&said, named)
-            && let Some(best) = is_over(&site.status()?).filter(|best| best.block != named.block)
+            && let Some(best) = over(KNOWN_WITHIN).filter(|best| best.block != named.block)
         {
             log.info(sentence);
             said = behind(site, best, named);
@@ -253,19 +265,18 @@ fn promoted<'a>(
     match said {
         Ok(sentence) => log.info(&sentence),
         Err(why) => {
-            // A running Understudy may have promoted one in the meantime; and where the named one does not get what the first one had, that
-            // one is the master.
-            let status = site.status()?;
-            let new = is_over(&status).ok_or_else(|| why.clone())?;
+            // A running Understudy may have promoted one in the meantime. Where the named one does not get what the first one had, that one is
+            // the master, as soon as the move away from it is undone.
+            let new =
+                over(if first.is_some() { PROMOTION } else { Duration::ZERO }).ok_or_else(|| why.clone())?;
             log.warning(&format!("{why}. {} is the master.", new.shown()));
-            return Ok(new);
+            return Ok((new, named.is_none_or(|named| named.block == new.block)));
         }
     }
-    let status = site.status()?;
-    let new = is_over(&status).ok_or("the new master is not known")?;
+    let new = over(KNOWN_WITHIN).ok_or("the new master is not known")?;
     log.info(&format!("New master is {}", new.shown()));
     log.info(&format!("Setting read_only=0 on {}.. ok.", new.shown()));
-    Ok(new)
+    Ok((new, true))
 }
 
 /// Moves the primary. While the servers are being asked it is not clear yet which one has most, and the order is given again.
