@@ -12,7 +12,7 @@
 //! A run is divided into turns, so that several servers can alternate on one machine. The run's clock stops between its turns: `elapsed`
 //! counts only the run's own time. A turn ends when its last transaction has ended.
 //!
-//! Invariant: every transaction that began ends in exactly one [`AnswerClass`](super::answer::AnswerClass).
+//! Invariant: every transaction that began ends in exactly one [`AnswerClass`].
 
 mod exchange;
 mod plan;
