@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 cargo fmt --all --check
 scripts/lines.sh
 cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
-RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --locked
+RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
 programs=(--workspace --locked --lib --bins --test brain --test model --test logs)
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run "${programs[@]}" -E 'not binary_id(slowlog::logs)'

@@ -30,10 +30,7 @@ pub fn run() -> Option<ExitCode> {
         "pyclustercheck" => Some(pyclustercheck::run()),
         "mysql_slowlogd" => Some(mysql_slowlogd::run()),
         "percona-playback" => Some(percona_playback::run()),
-        "sysbench" => Some(match lab::start(name, arguments) {
-            Ok(code) => code,
-            Err(failure) => failure.tell(),
-        }),
+        "sysbench" => Some(lab::start(name, arguments).tell()),
         MYQ_STATUS => Some(myq::run(std::env::args_os())),
         _ => {
             if std::env::args_os().nth(1).is_some_and(|first| first == MYQ_STATUS) {

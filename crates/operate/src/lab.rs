@@ -28,10 +28,8 @@ impl Lab {
     /// Becomes the lab.
     pub fn run(self) -> CommandResult {
         let wants_json = self.line.iter().any(|word| word == "--json");
-        match start(NAME, self.line) {
-            Err(failure) if wants_json => Ok(failure.tell_program()),
-            ended => ended,
-        }
+        let failure = start(NAME, self.line);
+        if wants_json { Ok(failure.tell_program()) } else { Err(failure) }
     }
 }
 
@@ -40,14 +38,11 @@ pub fn help() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let asks =
         words.next().is_some_and(|word| word == "help") && words.next().is_some_and(|word| word == "lab");
-    asks.then(|| match start(NAME, std::iter::once("help".into()).chain(words)) {
-        Ok(code) => code,
-        Err(failure) => failure.tell(),
-    })
+    asks.then(|| start(NAME, std::iter::once("help".into()).chain(words)).tell())
 }
 
 /// Replaces this program by the lab's, called by `name`; returns only if that fails.
-pub fn start(name: impl AsRef<OsStr>, line: impl IntoIterator<Item = OsString>) -> CommandResult {
+pub fn start(name: impl AsRef<OsStr>, line: impl IntoIterator<Item = OsString>) -> Failure {
     let program = program();
     let mut command = Command::new(&program);
     // What the lab measures is the program that was called.
@@ -55,12 +50,12 @@ pub fn start(name: impl AsRef<OsStr>, line: impl IntoIterator<Item = OsString>) 
         command.env(MEASURED, own);
     }
     let error = command.arg0(name).args(line).exec();
-    Err(Failure::Failed(match error.kind() {
+    Failure::Failed(match error.kind() {
         ErrorKind::NotFound => format!(
             "the lab is a program of its own, {PROGRAM}, and is neither beside this one nor in PATH: `make build` makes both"
         ),
         _ => format!("{} cannot be started: {error}", program.display()),
-    }))
+    })
 }
 
 /// The one beside this program: it is of the same version. Otherwise the one in PATH.

@@ -29,7 +29,7 @@ const DEAD_WITHIN: Duration = Duration::from_secs(5);
 const PROMOTION: Duration = Duration::from_secs(60);
 /// While the state of the servers is still being determined, the order is repeated when the status changes, and after this time.
 const LOOK: Duration = Duration::from_millis(100);
-/// The exit code for a failover after which some replicas do not follow.
+/// The exit code for a failover after which some replicas do not follow, or another server than the named one is the master.
 const PARTIALLY: u8 = 10;
 /// The manager's text about one that can take over.
 const BY_ORDER: &str = "order the switchover";
