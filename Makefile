@@ -81,7 +81,5 @@ bench-blink: dist ## A Galera member stands still for 0.3 to 20 s, with and with
 	scripts/bench-blink.sh target/bench-blink $${WHO:-standby}
 	scripts/kept.sh target/bench-blink blink-$${WHO:-standby} scripts/bench-blink.sh target/bench-blink $${WHO:-standby}
 
-bench-slowlog: dist ## How fast 1 GiB of slow log is read, all servers' forms, pt-query-digest beside us; kept in bench/runs
-	rm -rf target/bench-slowlog
-	target/dist/understudy lab bench slowlog --dir target --out-dir target/bench-slowlog
-	scripts/kept.sh target/bench-slowlog slowlog understudy lab bench slowlog
+bench-slowlog: setup ## How many MB of slow log a second of a processor reads, all servers' forms, pt-query-digest beside us
+	cargo bench --profile dist --locked -p slowlog --bench read

@@ -28,12 +28,6 @@ const PEERS: &[Peer] = &[
     Peer { program: "nginx", packages: "nginx-light", asked: "-v", says: "nginx version: " },
     Peer { program: "keepalived", packages: "keepalived", asked: "--version", says: "Keepalived v" },
     Peer { program: "sysbench", packages: "sysbench", asked: "--version", says: "sysbench " },
-    Peer {
-        program: "pt-query-digest",
-        packages: "percona-toolkit",
-        asked: "--version",
-        says: "pt-query-digest ",
-    },
     mha("masterha_manager", "masterha_manager version "),
     mha("masterha_check_status", "masterha_check_status version "),
     mha("masterha_master_switch", "masterha_master_switch version "),

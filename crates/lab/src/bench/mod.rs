@@ -1,4 +1,3 @@
 //! Benchmarks of single parts, compared with the programs that others use in their place.
 
 pub mod health;
-pub mod slowlog;

@@ -22,10 +22,6 @@ pub enum Bench {
     ///
     /// Ends with 1 when an answer was wrong (other bytes than expected, a status other than 200 and 503), or when a server gave none. A missed goal does not change the exit code: speed depends on what else the machine does.
     Health(Box<HealthArgs>),
-    /// How fast slow logs of all servers are read, compared with pt-query-digest
-    ///
-    /// Ends with 1 when what was read is not what was written.
-    Slowlog(super::bench_slowlog::SlowlogArgs),
 }
 
 /// The servers that can be measured
@@ -156,10 +152,7 @@ impl HealthArgs {
 
 /// Runs the benchmark, prints the table, writes the requested files.
 pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
-    let args = match bench {
-        Bench::Health(args) => args,
-        Bench::Slowlog(args) => return super::bench_slowlog::run(args).await,
-    };
+    let Bench::Health(args) = bench;
     let dir = tempfile::Builder::new().prefix("understudy-bench-").tempdir();
     let dir = dir.context("cannot make a directory for the servers' files")?;
     let plan = args.plan()?;

@@ -1,7 +1,6 @@
 //! `understudy lab ...`: the command line of the lab, with one file per command.
 
 pub mod bench;
-pub mod bench_slowlog;
 pub mod capacity;
 pub mod consistency;
 pub mod down;
