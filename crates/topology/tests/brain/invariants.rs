@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-use crate::arranged::Arranged;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use sim::arranged::Arranged;
 use topology::action::Action;
 use topology::brain::Restored;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use session::finish::Failure;
 
 use super::World;
-use super::clock::{Either, race};
 use super::ledger::KnownResult;
 use super::link::Does;
 use super::session_driver::{Driver, Heard};
+use sim::clock::{Either, race};
 
 /// No command may take longer: the hold, a look of the manager, the group's own timeouts, and a frozen node until it is given up.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);

@@ -11,11 +11,11 @@ use topology::Term;
 use topology::fact::Fact;
 use topology::routes::Routes;
 
-use super::clock::Clock;
 use super::lane::{Inbox, Lane, Lease, Message};
 use super::manager::Manager;
 use super::occupancy::State;
 use sim::Dice;
+use sim::clock::Clock;
 
 /// What sessions see of the routes in force.
 #[derive(Clone, Default)]
@@ -169,7 +169,7 @@ impl Door {
                 let is_new = routes.as_ref().is_some_and(|routes| routes.version != version);
                 (is_new || !self.inbox.borrow().is_empty()).then_some(())
             };
-            super::clock::race(self.clock.until(has_news), self.clock.sleep_until(deadline)).await;
+            sim::clock::race(self.clock.until(has_news), self.clock.sleep_until(deadline)).await;
             self.clock.sleep(dice.between_us(1, 100)).await;
             let routes = self.manager.routes.borrow().clone().filter(|routes| routes.version != version);
             if let Some(routes) = routes {

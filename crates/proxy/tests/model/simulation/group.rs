@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use topology::galera::GaleraStatus;
 
-use super::clock::Clock;
 use sim::Dice;
+use sim::clock::Clock;
 
 pub const NODES: usize = 3;
 /// How long a member may be silent before the others go on without it (evs.suspect_timeout).

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use topology::fact::ConnectFailure;
 
-use super::clock::{Either, race};
 use super::group::{Group, Life, NotDone};
 use super::ledger::Ledger;
+use sim::clock::{Either, race};
 
 /// What a statement does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
-use super::clock::{Either, race};
 use super::group::{Group, NODES};
 use super::ledger::Ledger;
 use super::link::{Answer, Ask, Link};
 use super::probe::Wish;
+use sim::clock::{Either, race};
 
 const TICK: Duration = Duration::from_millis(20);
 /// A node is given up for what happened at most so long ago.

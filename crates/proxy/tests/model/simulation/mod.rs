@@ -19,7 +19,6 @@
 //! `UNDERSTUDY_SEEDS=FROM..TO` runs other seeds than those of every day; a failure names its seed and the end of what happened.
 
 mod client;
-mod clock;
 mod door;
 mod faults;
 mod group;
@@ -38,7 +37,6 @@ mod sync {
 }
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -49,13 +47,14 @@ use topology::order::Order;
 use topology::settings::{EvictPolicy, Writers};
 use topology::view::TrafficFlow;
 
-use clock::Clock;
 use door::Door;
 use group::{Group, NODES};
 use ledger::Ledger;
 use link::Link;
 use manager::Manager;
 use sim::Dice;
+use sim::clock::Clock;
+use sim::seeds::seeds;
 
 /// The longest that a statement is held.
 const HOLD_TIME: Duration = Duration::from_secs(20);
@@ -237,16 +236,6 @@ fn run(seed: u64, outage_ms: (u64, u64)) -> String {
         hold.expired,
         world.no_words.get()
     )
-}
-
-/// The seeds that the environment asks for, or these.
-fn seeds(of_every_day: Range<u64>) -> Range<u64> {
-    let asked = std::env::var("UNDERSTUDY_SEEDS").ok();
-    let asked = asked
-        .as_deref()
-        .and_then(|asked| asked.split_once(".."))
-        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    asked.unwrap_or(of_every_day)
 }
 
 /// Shorter than a node's silence has to be.

@@ -19,10 +19,10 @@ use session::standing::Standing;
 use topology::fact::{ConnectFailure, Fact};
 
 use super::World;
-use super::clock::{Either, race};
 use super::door::Slot;
 use super::lane::{Lane, Lease, Registration, Saver};
 use super::link::{self, Answer, Does, Link};
+use sim::clock::{Either, race};
 
 const LOOK_WAIT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

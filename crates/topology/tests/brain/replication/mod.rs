@@ -2,21 +2,10 @@
 //! and the invariants whatever goes wrong (a simulation by seeds).
 
 use protocol::gtid::Family;
+use sim::replication::simulation;
+use sim::seeds::seeds;
 
-mod copies;
-mod demands;
-mod ending;
-mod events;
-mod lanes;
-mod links;
-mod orders;
-mod price;
 mod script;
-mod server;
-mod shell;
-mod simulation;
-mod traffic;
-mod world;
 
 #[test]
 fn decisions() {
@@ -30,53 +19,53 @@ fn decisions_beside_reloads() {
 
 #[test]
 fn whatever_goes_wrong() {
-    simulation::run_all(simulation::seeds(0..10_000), simulation::Faults::All);
+    simulation::run_all(seeds(0..10_000), simulation::Faults::All);
 }
 
 #[test]
 fn whatever_goes_wrong_on_mysql() {
-    simulation::run_all_of(Family::MySql, simulation::seeds(0..300), simulation::Faults::All);
+    simulation::run_all_of(Family::MySql, seeds(0..300), simulation::Faults::All);
 }
 
 #[test]
 fn a_sound_primary_is_never_given_up() {
-    simulation::run_all(simulation::seeds(0..1_000), simulation::Faults::OfReplicas);
+    simulation::run_all(seeds(0..1_000), simulation::Faults::OfReplicas);
 }
 
 #[test]
 fn an_old_primary_gives_nobody_what_the_new_one_has_not() {
-    simulation::run_all(simulation::seeds(0..1_000), simulation::Faults::OfReturns);
+    simulation::run_all(seeds(0..1_000), simulation::Faults::OfReturns);
 }
 
 #[test]
 fn nothing_acknowledged_is_missing_after_everything_has_ended() {
     for family in [Family::MariaDb, Family::MySql] {
-        simulation::run_all_of(family, simulation::seeds(0..300), simulation::Faults::OfEnds);
+        simulation::run_all_of(family, seeds(0..300), simulation::Faults::OfEnds);
     }
 }
 
 #[test]
 fn no_replica_takes_over_after_a_reset_of_the_primary() {
     for family in [Family::MariaDb, Family::MySql] {
-        simulation::run_all_of(family, simulation::seeds(0..500), simulation::Faults::OfResets);
+        simulation::run_all_of(family, seeds(0..500), simulation::Faults::OfResets);
     }
 }
 
 #[test]
 fn a_server_that_was_copied_has_what_was_before_the_copy() {
-    for (family, seeds) in [(Family::MariaDb, 0..300), (Family::MySql, 0..30)] {
-        simulation::run_all_of(family, simulation::seeds(seeds), simulation::Faults::OfCopies);
+    for (family, of_every_day) in [(Family::MariaDb, 0..300), (Family::MySql, 0..30)] {
+        simulation::run_all_of(family, seeds(of_every_day), simulation::Faults::OfCopies);
     }
 }
 
 #[test]
 fn a_switchover_ends_with_the_writer_that_its_answer_names() {
-    simulation::run_all(simulation::seeds(0..500), simulation::Faults::OfSwitchovers);
+    simulation::run_all(seeds(0..500), simulation::Faults::OfSwitchovers);
 }
 
 #[test]
 fn what_was_wrong_once_is_right() {
-    use simulation::Faults::{All, OfEnds, OfResets};
+    use sim::replication::simulation::Faults::{All, OfEnds, OfResets};
     for (family, faults, seeds) in [
         (Family::MariaDb, OfResets, &[20_027_797, 20_077_320, 20_080_856, 20_119_701][..]),
         // An order by force waited for what it gives up.

@@ -53,7 +53,7 @@ use topology::order::Order;
 use topology::replication::{FailoverPolicy, Manager};
 use topology::{NodeId, Term};
 
-use super::world::World;
+use sim::replication::world::World;
 
 pub fn play_all() {
     let bless = std::env::var_os("UNDERSTUDY_BLESS").is_some();

@@ -9,7 +9,7 @@ use topology::order::Order;
 use super::ending::{check, has_more};
 use super::simulation::{Faults, MENDING_TIME, mend, start};
 use super::world::World;
-use sim::Dice;
+use crate::Dice;
 
 /// A server that was copied counts as what it is: nobody has errant transactions beside it that it has, too.
 pub fn live(world: &mut World, dice: &Rc<Dice>) {

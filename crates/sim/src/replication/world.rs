@@ -23,8 +23,8 @@ use topology::{NodeId, Term};
 use super::events::Memory;
 use super::price::Stated;
 use super::server::{Server, Transaction};
+use crate::Dice;
 use crate::arranged::Arranged;
-use sim::Dice;
 
 type Later = Box<dyn FnOnce(&mut World)>;
 

@@ -27,7 +27,7 @@ use topology::order::Order;
 use super::copies;
 use super::ending::check;
 use super::world::World;
-use sim::Dice;
+use crate::Dice;
 
 /// The kinds of failures in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,16 +53,6 @@ pub enum Faults {
 const FAULTS_TIME: Duration = Duration::from_secs(5);
 pub const MENDING_TIME: Duration = Duration::from_secs(7);
 const THREADS: u64 = 2;
-
-/// The seeds that the environment asks for, or these.
-pub fn seeds(of_every_day: Range<u64>) -> Range<u64> {
-    let asked = std::env::var("UNDERSTUDY_SEEDS").ok();
-    let asked = asked
-        .as_deref()
-        .and_then(|asked| asked.split_once(".."))
-        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    asked.unwrap_or(of_every_day)
-}
 
 pub fn run_all(seeds: Range<u64>, faults: Faults) {
     run_all_of(Family::MariaDb, seeds, faults);
