@@ -108,6 +108,11 @@ impl Link {
         self.is_busy
     }
 
+    /// Whether a question can be asked on it: no answer is on its way, and the server has said nothing unasked.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.is_busy && self.buffer.is_empty()
+    }
+
     /// Closes with a reset (RST): what the local kernel has not sent yet is discarded, and the peer is notified at once.
     ///
     /// What the peer's kernel has already received is *not* discarded: on Linux a process that was stopped reads it when it continues,

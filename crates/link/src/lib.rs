@@ -16,6 +16,7 @@
 //! ```
 
 pub mod abandoned;
+mod asker;
 mod buffer;
 mod connect;
 mod ended;
@@ -25,6 +26,7 @@ mod query;
 mod transport;
 mod wire;
 
+pub use asker::{Asker, ask_once};
 pub use buffer::Buffer;
 pub use connect::{Endpoint, Link};
 pub use ended::Ended;

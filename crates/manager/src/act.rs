@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login};
+use link::{Link, LinkError, Login, ask_once};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use topology::account::Account;
@@ -190,11 +190,7 @@ pub(crate) async fn in_time<T>(
 }
 /// Makes the group wait, or not wait, for the node at `address` when it falls behind.
 pub(crate) async fn desync(address: &str, login: &Login, on: bool) -> Result<(), Failed> {
-    in_time(DESYNC_DEADLINE, async {
-        let mut link = Link::connect(address, login, DESYNC_DEADLINE).await?;
-        link.query(&sql::desync(on), DESYNC_DEADLINE).await?;
-        link.quit();
-        Ok(())
-    })
-    .await
+    let statement = sql::desync(on);
+    let asked = ask_once(address, login, &statement, DESYNC_DEADLINE);
+    in_time(DESYNC_DEADLINE, async { asked.await.map(drop).map_err(Failed::from) }).await
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, Login};
+use link::{Link, Login, ask_once};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use topology::galera::question::Answer;
@@ -67,13 +67,8 @@ pub(crate) async fn evict(
 pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
     let mut tries = 0;
     loop {
-        let cleared = in_time(FORGET_DEADLINE, async {
-            let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
-            link.query(sql::FORGET_EVICTED, FORGET_DEADLINE).await?;
-            link.quit();
-            Ok(())
-        })
-        .await;
+        let asked = ask_once(address, login, sql::FORGET_EVICTED, FORGET_DEADLINE);
+        let cleared = in_time(FORGET_DEADLINE, async { asked.await.map(drop).map_err(Failed::from) }).await;
         tries += 1;
         if cleared.is_ok() || tries == FORGET_TRIES {
             return cleared;

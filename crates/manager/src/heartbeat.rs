@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login};
+use link::{Asker, Link, LinkError, Login};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use topology::NodeId;
@@ -188,7 +188,7 @@ impl Heartbeat {
     async fn watched(&self, link: &mut Link, asked: Instant, first: Instant) -> Result<Done, LinkError> {
         let id = link.greeting.connection_id;
         let mut work = pin!(self.once(link));
-        let mut beside: Option<Link> = None;
+        let mut beside = self.asker();
         let mut before: Option<Sessions> = None;
         let mut looks = Looks::default();
         let mut next = asked + LATE;
@@ -208,9 +208,7 @@ impl Heartbeat {
             }
             if asked.elapsed() >= GIVE_UP && looks.are_harmless() {
                 // Its session may hang in its commit for ever, so the link is cut when this side ends.
-                if let Some(beside) = &mut beside {
-                    let _ = beside.query(&sql::kill(id), STEP).await;
-                }
+                let _ = beside.ask(&sql::kill(id), STEP).await;
                 return Err(LinkError::TimedOut { after: GIVE_UP });
             }
             let why = match self.look(&mut beside, id).await {
@@ -226,7 +224,7 @@ impl Heartbeat {
                 }
                 Err(_) => {
                     before = None;
-                    beside = None;
+                    beside.close();
                     looks.failed();
                     Stall::Unknown
                 }
@@ -254,11 +252,8 @@ impl Heartbeat {
     }
 
     /// What the server shows of the session, and of those that wait at a commit; `None` when that session is idle.
-    async fn look(&self, beside: &mut Option<Link>, id: u32) -> Result<Option<Sessions>, LinkError> {
-        let link = match beside {
-            Some(link) => link,
-            None => beside.insert(Link::connect(&self.address, &self.login, STEP).await?),
-        };
+    async fn look(&self, beside: &mut Asker, id: u32) -> Result<Option<Sessions>, LinkError> {
+        let link = beside.link(STEP).await?;
         let sessions = link.query(&sql::sessions([id]), STEP).await?;
         let mut seen = Sessions { written: written(link).await?, ..Sessions::default() };
         let mut runs = false;
@@ -305,6 +300,11 @@ impl Heartbeat {
             Err(LinkError::Rejected { .. }) => Ok(false),
             Err(other) => Err(other),
         }
+    }
+
+    /// For questions beside the link that waits.
+    fn asker(&self) -> Asker {
+        Asker::new(&self.address, self.login.clone(), STEP)
     }
 
     async fn forbidden(&self, errno: u16, message: &str) {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Link, LinkError};
+use link::{Link, LinkError, ask_once};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use topology::galera::sql;
@@ -79,10 +79,7 @@ impl Pacer {
     async fn put_back(&self, statement: String, ended: bool) -> Option<String> {
         for _ in 0..if ended { 1 } else { TRIES } {
             let means = means::now(&self.means);
-            let done = timeout(DEADLINE, async {
-                Link::connect(&self.address, &means.login, DEADLINE).await?.query(&statement, DEADLINE).await
-            })
-            .await;
+            let done = timeout(DEADLINE, ask_once(&self.address, &means.login, &statement, DEADLINE)).await;
             if matches!(done, Ok(Ok(_))) {
                 return None;
             }

@@ -15,7 +15,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use link::{Link, Login};
+use link::{Link, Login, ask_once};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use topology::galera::question::{Answer, Look, Question};
@@ -103,11 +103,9 @@ async fn said(
     let answer = timeout(WHOLE, wait(&mut asked, &mut beside, put_back.is_some(), ends)).await;
     if let Some(statement) = put_back
         && beside.query(&statement, STEP).await.is_err()
+        && let Err(error) = ask_once(address, login, &statement, STEP).await
     {
-        let again = async { connect().await?.query(&statement, STEP).await };
-        if let Err(error) = again.await {
-            tracing::warn!("{address} keeps {}: {error}; run there: {statement}", sql::EACH_READ_ASKS);
-        }
+        tracing::warn!("{address} keeps {}: {error}; run there: {statement}", sql::EACH_READ_ASKS);
     }
     asked.quit();
     beside.quit();

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use link::{Link, Login, Rows};
 use protocol::statement::{Statement, StatementKind, names_any};
-use tokio::time::timeout;
 use topology::catalogue::{CALLABLE, Catalogue, PRIVILEGES, REACH, Sight, TABLES, VIEWS};
 
-use crate::act::Failed;
+use crate::act::{Failed, in_time};
 
 /// The result.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(crate) enum Names {
 
 /// Asks the node at `address`.
 pub(crate) async fn read(address: &str, login: &Login, within: Duration) -> Result<Names, Failed> {
-    let read = async {
+    in_time(within, async {
         let mut link = Link::connect(address, login, within).await?;
         let privileges = link.query(PRIVILEGES, within).await?;
         let held: Vec<&str> = (0..privileges.len()).filter_map(|row| privileges.text(row, 0)).collect();
@@ -43,9 +42,8 @@ pub(crate) async fn read(address: &str, login: &Login, within: Duration) -> Resu
         let views = link.query(VIEWS, within).await?;
         let writing = writing_reads(sight, &pairs(&callable), &pairs(&views));
         Ok(Names::Known(Catalogue::new(names, writing).with_views(first_column(&views))))
-    };
-    let late = || Failed { errno: 0, why: format!("no answer within {within:?}") };
-    timeout(within, read).await.unwrap_or_else(|_| Err(late()))
+    })
+    .await
 }
 
 fn first_column(rows: &Rows) -> Vec<String> {

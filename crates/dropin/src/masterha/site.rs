@@ -8,7 +8,7 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use link::{Link, LinkError, Login, Secret};
+use link::{Link, LinkError, Login, Secret, ask_once};
 use protocol::errno;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -340,9 +340,8 @@ pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
     let login = account(server);
     let runtime = cli::runtime::start().map_err(message)?;
     runtime.block_on(async {
-        let mut link = Link::connect(&server.address(), &login, DEADLINE).await.map_err(|e| e.to_string())?;
-        let rows = link.query(sql, DEADLINE).await.map_err(|e| e.to_string())?;
-        link.quit();
+        let asked = ask_once(&server.address(), &login, sql, DEADLINE).await;
+        let rows = asked.map_err(|e| e.to_string())?;
         Ok((0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect())
     })
 }

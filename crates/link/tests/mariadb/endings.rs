@@ -203,6 +203,35 @@ async fn a_ping_is_answered_or_ends_the_use_of_the_link() {
 }
 
 #[tokio::test]
+async fn who_asks_again_does_so_on_a_new_link() {
+    let server = Server::start(&[]);
+    let mut other = link_to(&server).await;
+    let mut asker = link::Asker::new(address(&server), app(), LONG);
+    let id = async |asker: &mut link::Asker| {
+        let rows = asker.ask("SELECT CONNECTION_ID()", LONG).await.unwrap();
+        rows.text(0, 0).unwrap().to_owned()
+    };
+    let first = id(&mut asker).await;
+    // The server's refusal leaves the link as it was.
+    let refused = asker.ask("SELEC 1", LONG).await.unwrap_err();
+    assert!(matches!(refused, LinkError::Rejected { errno: 1064, .. }), "{refused}");
+    assert_eq!(id(&mut asker).await, first);
+
+    // The server has ended it while nothing was asked.
+    other.query(&format!("KILL {first}"), LONG).await.unwrap();
+    let second = id(&mut asker).await;
+    assert_ne!(second, first);
+
+    // The rest of an answer that was given up is still to come.
+    let late = asker.ask("SELECT SLEEP(60)", Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(late, LinkError::TimedOut { .. }), "{late}");
+    let third = id(&mut asker).await;
+    assert_ne!(third, second);
+    asker.close();
+    assert_ne!(id(&mut asker).await, third);
+}
+
+#[tokio::test]
 async fn a_reset_does_not_take_back_what_has_arrived() {
     let server = Server::start(&[]);
     let mut watcher = link_to(&server).await;

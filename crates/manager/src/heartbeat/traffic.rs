@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 
-use link::{Link, LinkError};
+use link::{Asker, LinkError};
 use tokio::time::sleep;
 use topology::fact::Now;
 use topology::flavor::Flavor;
@@ -34,7 +34,7 @@ impl Watched {
 impl Heartbeat {
     /// Observes the clients' commits until it is dropped.
     pub(super) async fn by_traffic(&self) -> Infallible {
-        let mut beside: Option<Link> = None;
+        let mut beside = self.asker();
         let mut watched: Option<Watched> = None;
         loop {
             // Taken before the question, so that a commit sent later is another one.
@@ -64,7 +64,13 @@ impl Heartbeat {
                             // engines only.
                             Stall::OwnTable => Stall::Unknown,
                             // No counter shows what MySQL writes to its binlog.
-                            Stall::Stuck if is_mysql(beside.as_ref()) => Stall::Unknown,
+                            Stall::Stuck
+                                if beside
+                                    .version()
+                                    .is_some_and(|version| Flavor::of(version) == Flavor::MySql) =>
+                            {
+                                Stall::Unknown
+                            }
                             stall => stall,
                         };
                         watched = Some(Watched {
@@ -78,7 +84,7 @@ impl Heartbeat {
                 }
                 Err(error) => {
                     tracing::debug!("the sessions of {} cannot be seen: {error}", self.name);
-                    beside = None;
+                    beside.close();
                     if let Some(watched) = &mut watched {
                         watched.seen = None;
                     }
@@ -107,14 +113,11 @@ impl Heartbeat {
     /// The oldest of these whose session has reached its commit, and what the server shows of it and of others.
     async fn look_at(
         &self,
-        beside: &mut Option<Link>,
+        beside: &mut Asker,
         late: &[Commit],
         before: Option<&Sessions>,
     ) -> Result<Option<(Commit, Sessions)>, LinkError> {
-        let link = match beside {
-            Some(link) => link,
-            None => beside.insert(Link::connect(&self.address, &self.login, STEP).await?),
-        };
+        let link = beside.link(STEP).await?;
         let sessions = link.query(&sql::sessions(late.iter().map(|commit| commit.connection)), STEP).await?;
         let rows: Vec<(Option<u32>, &str)> = (0..sessions.len())
             .map(|row| {
@@ -143,8 +146,4 @@ impl Heartbeat {
         seen.is_large = self.sends_large(link).await?;
         Ok(Some((commit, seen)))
     }
-}
-
-fn is_mysql(link: Option<&Link>) -> bool {
-    link.is_some_and(|link| Flavor::of(&link.greeting.version) == Flavor::MySql)
 }

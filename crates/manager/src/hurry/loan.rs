@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, Login};
+use link::{Link, Login, ask_once};
 use tokio::task::JoinSet;
 use topology::galera::sql;
 use topology::galera::timers::{KEEPALIVE, Mode, SUSPECT, is_set};
@@ -85,10 +85,7 @@ pub(super) async fn any_forming_view(loans: Vec<Loan>, login: &Login) -> bool {
 
 impl Loan {
     async fn is_forming_view(&self, login: &Login) -> Result<bool, Failed> {
-        let mut link = Link::connect(&self.address, login, STEP).await?;
-        let rows = link.query(sql::VIEW_STATE, STEP).await;
-        link.quit();
-        let rows = rows?;
+        let rows = ask_once(&self.address, login, sql::VIEW_STATE, STEP).await?;
         let same = rows.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid == self.gcomm_uuid);
         Ok(same && rows.value_of("wsrep_evs_state").is_some_and(|state| state != "OPERATIONAL"))
     }

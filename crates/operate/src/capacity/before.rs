@@ -8,7 +8,7 @@ use measure::capacity::reading::ClusterKind;
 use protocol::errno::LOCK_WAIT_TIMEOUT;
 use tokio::time::sleep;
 
-use super::asker::Asker;
+use super::named_asker::NamedAsker;
 use super::servers::{ANSWER_MAX, Site};
 use super::sql;
 use cli::exit::Failure;
@@ -51,8 +51,8 @@ const RECV_Q_SOFT_LIMIT: f64 = 0.25;
 /// When the node does not answer, or is of a kind that cannot be measured.
 pub async fn look(
     site: &Site,
-    node: &mut Asker,
-    others: &mut [Asker],
+    node: &mut NamedAsker,
+    others: &mut [NamedAsker],
     ignored: &[String],
 ) -> Result<Found, Failure> {
     let sessions = ask(node, sql::SESSIONS).await?;
@@ -81,11 +81,15 @@ pub async fn look(
     }
 }
 
-async fn ask(node: &mut Asker, sql: &str) -> Result<Rows, Failure> {
+async fn ask(node: &mut NamedAsker, sql: &str) -> Result<Rows, Failure> {
     node.ask(sql, ANSWER_MAX).await.map_err(Failure::usage)
 }
 
-async fn galera(node: &mut Asker, others: &mut [Asker], mut facts: Facts) -> Result<Found, Failure> {
+async fn galera(
+    node: &mut NamedAsker,
+    others: &mut [NamedAsker],
+    mut facts: Facts,
+) -> Result<Found, Failure> {
     let status = ask(node, sql::GALERA_STATUS).await?;
     let settings = ask(node, sql::GALERA_SETTINGS).await?;
     let here = sql::galera_node(&status).ok_or_else(|| {
@@ -135,8 +139,8 @@ fn receive_bytes_max(options: &Options) -> Option<u64> {
 
 async fn replica(
     site: &Site,
-    node: &mut Asker,
-    others: &mut [Asker],
+    node: &mut NamedAsker,
+    others: &mut [NamedAsker],
     mut facts: Facts,
 ) -> Result<Found, Failure> {
     let unfit = |name: &str, why: &str| Failure::usage(format!("{name} cannot be measured: {why}"));
@@ -176,7 +180,7 @@ async fn replica(
 }
 
 /// How many replicas a primary has. Who follows it is asked in two ways, since each of them takes a privilege of its own.
-async fn replicas_of(primary: &mut Asker) -> u32 {
+async fn replicas_of(primary: &mut NamedAsker) -> u32 {
     let registered = primary.ask("SHOW SLAVE HOSTS", ANSWER_MAX).await.map_or(0, |rows| rows.len());
     let fetching = primary.ask(sql::FETCHING, ANSWER_MAX).await.map_or(0, |rows| rows.len());
     registered.max(fetching) as u32
@@ -184,7 +188,7 @@ async fn replicas_of(primary: &mut Asker) -> u32 {
 
 /// A backup that is seen only by its lock: mariabackup sends no statement while it copies files. A session of its own asks for the same lock, and does
 /// not wait for it. A statement that changes a table has a lock in its way, too, but not for long: a backup is one that stays.
-async fn silent_backup(node: &Asker) -> Option<String> {
+async fn silent_backup(node: &NamedAsker) -> Option<String> {
     let (mut link, _) = node.session("SET SESSION lock_wait_timeout = 0").await.ok()?;
     for _ in 0..BACKUP_TRIES {
         match link.query(sql::BACKUP_BEGIN, ANSWER_MAX).await {

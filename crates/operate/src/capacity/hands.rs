@@ -18,8 +18,8 @@ use measure::capacity::reading::ClusterKind;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::asker::Asker;
 use super::before;
+use super::named_asker::NamedAsker;
 use super::sql;
 use super::traffic::Traffic;
 
@@ -47,7 +47,7 @@ pub struct Hands {
     /// How long things may last.
     pub plan: Plan,
     /// The way of orders.
-    pub orders: Asker,
+    pub orders: NamedAsker,
     /// Proxy, health endpoint and address.
     pub traffic: Traffic,
     /// Accounts whose sessions are no clients'.
@@ -71,7 +71,7 @@ struct Guard {
 
 impl Hands {
     /// Hands that have done nothing yet.
-    pub fn new(plan: Plan, orders: Asker, traffic: Traffic) -> Self {
+    pub fn new(plan: Plan, orders: NamedAsker, traffic: Traffic) -> Self {
         Self {
             kind: plan.kind,
             plan,

@@ -11,10 +11,10 @@
 //!
 //! What is decided is decided in [`measure::capacity`]. Invariant: the node is left as it was found, however this ends; `hands` says how.
 
-mod asker;
 mod before;
 mod drive;
 mod hands;
+mod named_asker;
 mod page;
 mod passive;
 mod plot;
@@ -33,9 +33,9 @@ use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedu
 use measure::capacity::reading::ClusterKind;
 use report::file::{write_json, write_text};
 
-use self::asker::Asker;
 use self::before::Found;
 use self::hands::Hands;
+use self::named_asker::NamedAsker;
 use self::servers::Site;
 use self::traffic::{Served, Traffic};
 use self::watch::Watch;
@@ -137,11 +137,12 @@ impl Capacity {
             return self.estimate().await;
         }
         let (site, traffic) = self.site().await?;
-        let others: Vec<Asker> = site.others.iter().map(|other| Asker::new(other, &site.login)).collect();
-        let mut node = Asker::new(&site.node, &site.login);
+        let others: Vec<NamedAsker> =
+            site.others.iter().map(|other| NamedAsker::new(other, &site.login)).collect();
+        let mut node = NamedAsker::new(&site.node, &site.login);
         let mut ignored = self.ignore_user.clone();
         ignored.push(site.login.user.clone());
-        let mut asked: Vec<Asker> = others.iter().map(Asker::another).collect();
+        let mut asked: Vec<NamedAsker> = others.iter().map(NamedAsker::another).collect();
         let found = before::look(&site, &mut node, &mut asked, &ignored).await?;
         drop(asked);
         let refused = refusals(&found.facts, &self.allow);
@@ -186,7 +187,7 @@ impl Capacity {
                         self.node
                     )));
                 }
-                let mut node = Asker::new(&site.node, &site.login);
+                let mut node = NamedAsker::new(&site.node, &site.login);
                 let seen =
                     passive::look(&site, &mut node, Duration::from_secs(how_long.unwrap_or(60))).await?;
                 node.quit();

@@ -14,7 +14,7 @@ use measure::sample::{Counters, Sample};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::asker::Asker;
+use super::named_asker::NamedAsker;
 use super::servers::Site;
 use super::sql;
 use cli::exit::Failure;
@@ -41,7 +41,7 @@ pub struct Seen {
 ///
 /// # Errors
 /// When the node does not answer.
-pub async fn look(site: &Site, node: &mut Asker, how_long: Duration) -> Result<Seen, Failure> {
+pub async fn look(site: &Site, node: &mut NamedAsker, how_long: Duration) -> Result<Seen, Failure> {
     let mut signals = Signals::new()?;
     let bucket_us = (how_long / PARTS).as_micros().max(1) as u64;
     let (mut watcher, mut series) = (Watcher::default(), Series::new(bucket_us, PARTS as usize + 1));
@@ -81,7 +81,7 @@ pub async fn look(site: &Site, node: &mut Asker, how_long: Duration) -> Result<S
     Ok(Seen { text: told.sentence, json })
 }
 
-async fn ask(kind: ClusterKind, node: &mut Asker) -> Result<Counters, String> {
+async fn ask(kind: ClusterKind, node: &mut NamedAsker) -> Result<Counters, String> {
     match kind {
         ClusterKind::Galera => {
             let rows = node.ask(sql::GALERA_ALL, ANSWER_MAX).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use measure::capacity::reading::{ClusterKind, Node, Other, Reading};
 use tokio::time::Instant;
 
-use super::asker::Asker;
+use super::named_asker::NamedAsker;
 use super::sql;
 
 /// The measured node answers so soon, or the reading is missing.
@@ -18,7 +18,7 @@ const OTHERS_EVERY: Duration = Duration::from_millis(500);
 /// See the head of this file.
 pub struct Watch {
     kind: ClusterKind,
-    node: Asker,
+    node: NamedAsker,
     others: Vec<Watched>,
     asked: Option<Instant>,
     arrived_bytes: u64,
@@ -27,7 +27,7 @@ pub struct Watch {
 }
 
 struct Watched {
-    asker: Asker,
+    asker: NamedAsker,
     last: Option<Other>,
     /// Bytes that it has sent, as it said last.
     bytes: u64,
@@ -37,9 +37,9 @@ struct Watched {
 
 impl Watch {
     /// Ways of its own to all of them.
-    pub fn new(kind: ClusterKind, node: &Asker, others: &[Asker]) -> Self {
+    pub fn new(kind: ClusterKind, node: &NamedAsker, others: &[NamedAsker]) -> Self {
         let watched =
-            |asker: &Asker| Watched { asker: asker.another(), last: None, bytes: 0, rests_until: None };
+            |asker: &NamedAsker| Watched { asker: asker.another(), last: None, bytes: 0, rests_until: None };
         Self {
             kind,
             node: node.another(),

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::fmt::Write;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login};
+use link::{Asker, Link, LinkError, Login};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -82,12 +82,10 @@ async fn ask(
     query: String,
     answers: watch::Sender<BTreeMap<String, Answer>>,
 ) -> Infallible {
-    let mut link = None;
+    let mut node = Asker::new(address.as_str(), login, CONNECT_MAX);
     loop {
-        let answer = once(&mut link, &address, &login, &query).await.map_err(|error| {
-            link = None;
-            format!("it does not tell who is connected: {error}")
-        });
+        let answer = once(&mut node, &query).await;
+        let answer = answer.map_err(|error| format!("it does not tell who is connected: {error}"));
         // Also when nothing has changed: whoever listens may be gone by now.
         answers.send_modify(|answers| {
             answers.insert(address.clone(), answer);
@@ -96,12 +94,8 @@ async fn ask(
     }
 }
 
-async fn once(link: &mut Option<Link>, address: &str, login: &Login, query: &str) -> Result<bool, LinkError> {
-    let link = match link {
-        Some(link) => link,
-        None => link.insert(Link::connect(address, login, CONNECT_MAX).await?),
-    };
-    let rows = link.query(query, ANSWER_MAX).await?;
+async fn once(node: &mut Asker, query: &str) -> Result<bool, LinkError> {
+    let rows = node.ask(query, ANSWER_MAX).await?;
     let count = rows.text(0, 0).and_then(|text| text.parse::<u64>().ok());
     count.map(|count| count > 0).ok_or(LinkError::Closed)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows, Secret};
+use link::{Asker, Link, LinkError, Login, Rows, Secret};
 use measure::recovery::galera::Donor;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -112,25 +112,14 @@ impl Watch {
 }
 
 async fn ask(node: usize, address: String, login: Login, tell: mpsc::Sender<Answer>) {
-    let mut link: Option<Link> = None;
+    let mut asker = Asker::new(address, login, DEADLINE);
     loop {
-        let status = look(&mut link, &address, &login).await.ok();
-        if status.is_none() {
-            link = None;
-        }
+        let status = asker.ask(STATUS, DEADLINE).await.ok().map(|rows| Status::read(&rows));
         if tell.send(Answer { node, at: Instant::now(), status }).await.is_err() {
             return;
         }
         sleep(PACE).await;
     }
-}
-
-async fn look(link: &mut Option<Link>, address: &str, login: &Login) -> Result<Status, LinkError> {
-    let open = match link {
-        Some(open) => open,
-        None => link.insert(Link::connect(address, login, DEADLINE).await?),
-    };
-    open.query(STATUS, DEADLINE).await.map(|rows| Status::read(&rows))
 }
 
 /// Sessions of clients on a node.
