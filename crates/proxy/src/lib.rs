@@ -52,7 +52,7 @@ pub use activity::{Busy, Tied};
 pub use live_duration::LiveDuration;
 pub use reads::Reads;
 pub use split::{Split, SplitStats};
-pub use stats::Stats;
+pub use stats::{ErrorCount, HoldStats, LaneStats, Stats};
 pub use tap::{Tap, Wish};
 
 /// Settings of the proxy; all of them come from the program's table of settings.
