@@ -222,7 +222,6 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
             node.priority = 100 - behind;
         }
     }
-    let replication = &mut world.settings.replication;
     if let Some(count) = given("proxies=") {
         world.settings.proxies = (0..count.parse().unwrap()).map(Origin).collect();
     }
