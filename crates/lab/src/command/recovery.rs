@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use super::output::write_report;
 use crate::failover::progress::Progress;
 use crate::recovery::cell::CELLS;
-use crate::recovery::{RecoveryPlan, page, pool_mb, run, table};
+use crate::recovery::{RecoveryPlan, page, pool_mb, run};
 
 /// The seed's two tables on three Galera nodes: how long a node takes to rejoin by missing writesets (IST) and by a full copy (SST),
 /// without load and with updates
@@ -67,9 +67,10 @@ pub async fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     progress.end();
     let report = report.context("lab recovery")?;
     let figures = serde_json::to_value(&report)?;
-    write_report(&table::draw(&report), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
+    let page = page::document(&report);
+    write_report(&page.text(), &figures, args.json.as_deref(), args.out_dir.as_deref())?;
     if let Some(dir) = &args.out_dir {
-        report::file::write_text(&dir.join("report.html"), &page::page(&report))?;
+        report::file::write_text(&dir.join("report.html"), &page.html())?;
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

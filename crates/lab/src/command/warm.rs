@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::failover::progress::Progress;
 use crate::warm::way::{self, WAYS, Way};
-use crate::warm::{Part, WarmPlan, page, run, table};
+use crate::warm::{Part, WarmPlan, page, run};
 
 /// Two servers and a workload whose hot set moves: the disk reads that a standby needs after a failover, by how it was warmed
 #[derive(Debug, clap::Args)]
@@ -101,18 +101,18 @@ pub async fn run(args: &WarmArgs) -> anyhow::Result<ExitCode> {
     let report = run::run(&plan, &progress).await;
     progress.end();
     let report = report.context("lab warm")?;
-    let drawn = table::draw(&report);
-    println!("{drawn}");
+    let page = page::document(&report);
+    print!("{}", page.text());
     if let Some(path) = &args.json {
         report::file::write_json(path, &report.json()?)?;
     }
     if let Some(path) = &args.html {
-        report::file::write_text(path, &page::page(&report))?;
+        report::file::write_text(path, &page.html())?;
     }
     if let Some(dir) = &args.out_dir {
-        report::file::write_text(&dir.join("table.txt"), &format!("{drawn}\n"))?;
+        report::file::write_text(&dir.join("table.txt"), &page.text())?;
         report::file::write_json(&dir.join("result.json"), &report.json()?)?;
-        report::file::write_text(&dir.join("report.html"), &page::page(&report))?;
+        report::file::write_text(&dir.join("report.html"), &page.html())?;
         println!("everything: {}", dir.display());
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use report::words::time;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -17,7 +18,6 @@ use super::cell::{self, At, OPS, SETTLE, SETTLED_WITHIN};
 use super::front::Front;
 use super::progress::Progress;
 use super::result::Conditions;
-use super::table::time;
 use super::understudy::Ordered;
 use crate::checker::{self, LedgerCheck};
 use crate::fault::Fault;
