@@ -2,20 +2,22 @@
 //!
 //! It runs what it tests as a program, as a user would.
 
-pub mod bench;
-pub mod capacity;
+mod bench;
+mod capacity;
 pub mod checker;
 pub mod command;
-pub mod consistency;
-pub mod failover;
+mod consistency;
+mod experiment;
+mod failover;
 pub mod fault;
-pub mod figures;
+mod figures;
 pub mod ledger;
-pub mod load;
-pub mod peer;
-pub mod program;
-pub mod recovery;
+mod load;
+mod output;
+mod peer;
+mod program;
+mod recovery;
 pub mod stage;
-pub mod trace;
-pub mod vip;
-pub mod warm;
+mod trace;
+mod vip;
+mod warm;

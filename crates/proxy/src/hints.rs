@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
-use topology::fact::ProxyFact;
+use topology::fact::Fact;
 
 /// The time between two hints. The manager reads the accounts and tables again much less often.
 const GAP: Duration = Duration::from_millis(10);
@@ -34,7 +34,7 @@ struct Waiting {
 
 impl Hints {
     /// Must be called inside a tokio runtime, which runs the task that forwards the hints.
-    pub fn start(facts: mpsc::Sender<ProxyFact>) -> Self {
+    pub fn start(facts: mpsc::Sender<Fact>) -> Self {
         let slots = Arc::new(Slots::default());
         let carrier = tokio::spawn(carry(slots.clone(), facts)).abort_handle();
         Self { slots, carrier }
@@ -64,17 +64,17 @@ impl Slots {
         act(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(&self) -> Option<ProxyFact> {
+    fn take(&self) -> Option<Fact> {
         self.with(|waiting| {
             if let Some(user) = waiting.unknown_user.take() {
-                return Some(ProxyFact::UnknownAccount { user });
+                return Some(Fact::UnknownAccount { user });
             }
-            std::mem::take(&mut waiting.tables_changed).then_some(ProxyFact::TablesChanged)
+            std::mem::take(&mut waiting.tables_changed).then_some(Fact::TablesChanged)
         })
     }
 }
 
-async fn carry(slots: Arc<Slots>, facts: mpsc::Sender<ProxyFact>) {
+async fn carry(slots: Arc<Slots>, facts: mpsc::Sender<Fact>) {
     loop {
         if facts.capacity() <= facts.max_capacity() / 2 {
             tokio::time::sleep(GAP).await;
@@ -112,8 +112,8 @@ mod tests {
         let mut tables = 0;
         while let Ok(Some(fact)) = tokio::time::timeout(GAP * 4, heard.recv()).await {
             match fact {
-                ProxyFact::UnknownAccount { user } => users.push(user),
-                ProxyFact::TablesChanged => tables += 1,
+                Fact::UnknownAccount { user } => users.push(user),
+                Fact::TablesChanged => tables += 1,
                 other => panic!("{other:?}"),
             }
         }

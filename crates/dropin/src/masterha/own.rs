@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
-use topology::fact::ProxyFact;
+use topology::fact::Fact;
 use topology::order::Order;
 use topology::replication::FailoverPolicy;
 use topology::routes::{LaneState, Routes};
@@ -151,15 +151,15 @@ fn without_our_setting(status: Value) -> Value {
 }
 
 /// Reports what a proxy without clients would report.
-async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<ProxyFact>) {
+async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<Fact>) {
     loop {
         let now = Arc::clone(&routes.borrow_and_update());
         for lane in &now.lanes {
             let node = lane.node;
             let fact = match lane.state {
-                LaneState::Shut if lane.epoch > 0 => ProxyFact::Cut { node, epoch: lane.epoch - 1 },
+                LaneState::Shut if lane.epoch > 0 => Fact::Cut { node, epoch: lane.epoch - 1 },
                 LaneState::Draining => {
-                    ProxyFact::Quiesced { node, epoch: lane.epoch, term: now.term, version: now.version }
+                    Fact::Quiesced { node, epoch: lane.epoch, term: now.term, version: now.version }
                 }
                 LaneState::Shut | LaneState::Open => continue,
             };

@@ -14,7 +14,7 @@ use super::batch::Batches;
 use super::load::{DDL, Writers};
 use super::observe::{self, Truth};
 use super::{CapacityPlan, DIFFERENCE_MAX};
-use crate::failover::progress::Progress;
+use crate::experiment::{Place, Results};
 use crate::load::session::Target;
 use crate::program;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
@@ -64,25 +64,34 @@ pub struct Report {
     pub runs: Vec<Measured>,
 }
 
-impl Report {
+impl Results for Report {
+    fn table(&self) -> String {
+        super::table::draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
     /// Whether every figure is right, and flow control never stopped a write.
-    pub fn is_good(&self) -> bool {
+    fn is_good(&self) -> bool {
         let is_good = |run: &Measured| run.difference.abs() <= DIFFERENCE_MAX && run.flow_control_ms == 0.0;
         !self.runs.is_empty() && self.runs.iter().all(is_good)
     }
 }
 
-/// Runs the measurements. `out_dir`: where the JSON and the page of each run are written.
+/// Runs the measurements.
 ///
 /// # Errors
 /// When the cluster, the writers or the command fails.
-pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
+pub async fn run(plan: &CapacityPlan, place: &Place<'_>) -> anyhow::Result<Report> {
+    let progress = place.progress;
     progress.now("starting three nodes");
     let fc_limit = plan.fc_limit.map_or_else(String::new, |limit| format!("; gcs.fc_limit={limit}"));
     let stage = Stage::up(StagePlan {
-        kind: plan.kind,
+        kind: plan.kind(),
         name: format!("capacity-{}", std::process::id()),
-        galera_options: if plan.kind == ClusterKind::Galera {
+        galera_options: if plan.kind() == ClusterKind::Galera {
             format!("{GALERA_OPTIONS}{fc_limit}")
         } else {
             String::new()
@@ -101,7 +110,7 @@ pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> an
     for number in 1..=plan.runs {
         progress.now(&format!("measurement {number} of {}", plan.runs));
         runs.push(
-            measure(plan, &stage, (&writers, &target), out_dir, number)
+            measure(plan, &stage, (&writers, &target), place.out, number)
                 .await
                 .with_context(|| format!("measurement {number}"))?,
         );
@@ -111,18 +120,13 @@ pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> an
     stage.down().await.context("taking the stage away")?;
     Ok(Report {
         at: crate::failover::machine::now_utc(),
-        kind: plan.kind.name(),
+        kind: plan.kind().name(),
         fc_limit: plan.fc_limit,
         rate: plan.rate,
         connections: plan.connections,
-        settings: plan.kind.settings(),
+        settings: plan.kind().settings(),
         runs,
     })
-}
-
-/// Number of steps of the progress bar.
-pub fn steps(plan: &CapacityPlan) -> u64 {
-    1 + u64::from(plan.runs)
 }
 
 async fn measure(
@@ -132,8 +136,8 @@ async fn measure(
     out_dir: &Path,
     number: u32,
 ) -> anyhow::Result<Measured> {
-    let passive = match plan.passive {
-        Duration::ZERO => None,
+    let passive = match plan.passive_s {
+        0 => None,
         _ => {
             let batches = Batches::start(target).await?;
             let told = passive(plan, stage, out_dir, number).await?;
@@ -157,7 +161,7 @@ async fn measure(
     }
     // Rows that may be sent but not yet on db3 although it is not behind: one for each connection, and those sent while a row reaches db3.
     let under_way = u64::from(plan.connections) + (plan.rate * ROW_TAKES.as_secs_f64()) as u64;
-    let truth = observe::truth(&seen, plan.hold / 2, under_way)
+    let truth = observe::truth(&seen, Duration::from_secs(plan.hold_s) / 2, under_way)
         .context("the rows of db3 never stood still and caught up: nothing is known independently")?;
     let figure = told["apply_per_s"].as_f64().context("the command wrote no apply_per_s")?;
     if let Some(told) = told.as_object_mut() {
@@ -172,7 +176,7 @@ async fn passive(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32
     let (json, said) =
         (out_dir.join(format!("passive-{number}.json")), out_dir.join(format!("passive-{number}.txt")));
     let mut command = asking(stage)?;
-    command.args(["--passive", "--for-s", &plan.passive.as_secs().max(1).to_string(), "--json"]).arg(&json);
+    command.args(["--passive", "--for-s", &plan.passive_s.to_string(), "--json"]).arg(&json);
     let process_parent = ProcessParent::new()?;
     let status = process_parent.spawn(&command, Some(&said))?.ended().await?;
     if !matches!(status.code(), Some(0 | 1)) {
@@ -199,8 +203,8 @@ async fn tell(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -
     let said = out_dir.join(format!("run-{number}.txt"));
     let mut command = asking(stage)?;
     command
-        .args(["--ignore-user", "root", "--baseline-s", &plan.baseline.as_secs().to_string()])
-        .args(["--hold-s", &plan.hold.as_secs().to_string(), "--json"])
+        .args(["--ignore-user", "root", "--baseline-s", &plan.baseline_s.to_string()])
+        .args(["--hold-s", &plan.hold_s.to_string(), "--json"])
         .arg(&json)
         .arg("--html")
         .arg(&html);

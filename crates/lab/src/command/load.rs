@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::output::print_line;
 use crate::figures::{self, ms};
 use crate::ledger::{Client, CommitResult, Op};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::{Protocol, Target};
 use crate::load::{ClientPlan, Load, LoadPlan, prepare};
+use crate::output::print_line;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 
 /// Offset of the probe's ledger keys from those of the clients.
@@ -36,7 +36,7 @@ pub struct LoadArgs {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: u32,
     /// Transactions a second of each client
-    #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
+    #[arg(long, default_value_t = 10.0, value_parser = crate::output::positive)]
     pub rate: f64,
     /// How transactions arrive
     #[arg(long, value_enum, default_value = "poisson")]
@@ -45,7 +45,7 @@ pub struct LoadArgs {
     #[arg(long, value_enum, default_value = "prepared")]
     pub protocol: Protocol,
     /// Length of the load, seconds
-    #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
+    #[arg(long, default_value_t = 10.0, value_parser = crate::output::positive)]
     pub time: f64,
     /// Number of tables
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::output::print_line;
 use crate::ledger::Client;
 use crate::load::arrivals::Arrivals;
 use crate::load::session::{Protocol, Target};
 use crate::load::{ClientPlan, Load, LoadPlan, prepare};
+use crate::output::print_line;
 use clap::{Parser, ValueEnum};
 
 use cli::exit::{CommandResult, Failure};

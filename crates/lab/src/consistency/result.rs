@@ -9,6 +9,7 @@ use super::faults::Event;
 use super::judge::{Finding, Kind};
 use super::lists::Level;
 use super::workload::Done;
+use crate::experiment::Results;
 use crate::failover::result::Machine;
 use crate::ledger::CommitResult;
 
@@ -115,11 +116,6 @@ impl Report {
         self.through.findings.iter().chain(&self.beyond).chain(&self.direct.findings)
     }
 
-    /// Whether nothing is wrong, and the run came to its end.
-    pub fn is_good(&self) -> bool {
-        self.broke.is_none() && self.wrong().next().is_none()
-    }
-
     /// How many findings of each kind a list has.
     pub fn by_kind<'a>(findings: impl Iterator<Item = &'a Finding>) -> BTreeMap<Kind, usize> {
         let mut counts = BTreeMap::new();
@@ -127,5 +123,20 @@ impl Report {
             *counts.entry(finding.kind).or_insert(0) += 1;
         }
         counts
+    }
+}
+
+impl Results for Report {
+    fn table(&self) -> String {
+        super::table::draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
+    /// Whether nothing is wrong, and the run came to its end.
+    fn is_good(&self) -> bool {
+        self.broke.is_none() && self.wrong().next().is_none()
     }
 }

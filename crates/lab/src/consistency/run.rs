@@ -14,6 +14,7 @@ use super::lists::{self, Level, elements};
 use super::result::{Counts, Phase, Report};
 use super::workload::{self, Done, Ports};
 use super::{ConsistencyPlan, cycles, ids, register};
+use crate::experiment::Place;
 use crate::failover::case::Writers;
 use crate::failover::front::{Front, free_address};
 use crate::failover::machine;
@@ -37,21 +38,26 @@ const TABLES: &str = "lists_rr, lists_ser, accounts, transfers, registers, ids";
 ///
 /// # Errors
 /// When the cluster or the workload cannot be started. A cluster that is not well again after a fault is part of the report.
-pub async fn run(plan: &ConsistencyPlan, progress: &Progress) -> anyhow::Result<Report> {
-    let wanted =
-        StagePlan { name: format!("co{}", std::process::id()), kind: plan.cluster, ..StagePlan::default() };
+pub async fn run(plan: &ConsistencyPlan, place: &Place<'_>) -> anyhow::Result<Report> {
+    let progress = place.progress;
+    let wanted = StagePlan {
+        name: format!("co{}", std::process::id()),
+        kind: plan.cluster.kind(),
+        ..StagePlan::default()
+    };
     let teller = progress.clone();
     let stage = Stage::up_telling(wanted, move |step| teller.now(step)).await?;
-    let done = on(&stage, plan, progress).await;
+    let done = on(&stage, plan, place).await;
     progress.now("ending the cluster");
     let ended = stage.down().await;
     done.and_then(|done| ended.map(|()| done))
 }
 
-async fn on(stage: &Stage, plan: &ConsistencyPlan, progress: &Progress) -> anyhow::Result<Report> {
+async fn on(stage: &Stage, plan: &ConsistencyPlan, place: &Place<'_>) -> anyhow::Result<Report> {
+    let progress = place.progress;
     let mut report = Report {
         at: machine::now_utc(),
-        cluster: plan.cluster.name(),
+        cluster: stage.kind().name(),
         seed: plan.seed,
         split: plan.split,
         machine: Some(look_around(stage).await),
@@ -63,7 +69,7 @@ async fn on(stage: &Stage, plan: &ConsistencyPlan, progress: &Progress) -> anyho
     progress.now("starting Understudy");
     let nodes = names_of(stage);
     let mut front =
-        Front::understudy(stage.kind(), &nodes, Writers::One, &knobs, &plan.dir.join("understudy")).await?;
+        Front::understudy(stage.kind(), &nodes, Writers::One, &knobs, &place.work.join("understudy")).await?;
     let read = knobs.read.map(|read| target(&read.to_string())).transpose()?;
     let ports = Ports { write: front.target.clone(), read, split: plan.split };
     create(&ports.write).await?;

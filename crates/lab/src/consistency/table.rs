@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::faults::Event;
 use super::judge::{Finding, Kind};
 use super::result::{Outcomes, Phase, Report};
+use crate::experiment::Results;
 
 /// How many findings of each kind are printed in full; `result.json` has all.
 const FINDINGS_SHOWN: usize = 4;

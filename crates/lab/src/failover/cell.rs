@@ -9,12 +9,13 @@ use tokio::time::Instant;
 
 use super::case::{Case, Scope};
 use super::front::Front;
+use super::plan::FailoverPlan;
 use super::progress::Progress;
 use super::rejoin;
 use super::result::{BySysbench, Repetition, Timeline};
 use super::understudy::Ordered;
 use super::watch::NodeWatch;
-use super::{Driver, FailoverPlan};
+use super::{Driver, ROWS, TABLES};
 use crate::checker;
 use crate::fault::Fault;
 use crate::figures::{buckets, effect, errors_by_code, ms};
@@ -97,7 +98,7 @@ pub async fn measure(
     let watch = NodeWatch::start(stage.kind(), nodes, began);
     let sysbench = match plan.driver {
         Driver::Builtin => None,
-        Driver::Sysbench => Some(Sysbench::start(sysbench_plan(front, plan), plan.tell(progress))),
+        Driver::Sysbench => Some(Sysbench::start(sysbench_plan(&front.target, plan), plan.tell(progress))),
     };
 
     let warm = SETTLE + Duration::from_secs_f64(plan.warm_s);
@@ -125,7 +126,7 @@ pub async fn measure(
     if case == Case::Graceful {
         front.restore(&victim).await.with_context(|| format!("cannot let {victim} take traffic again"))?;
     }
-    let rows = read_ledgers(stage, plan, op_first).await?;
+    let rows = read_ledgers(stage, op_first).await?;
     let probed = run.probe.iter().flat_map(|probe| probe.writes.clone());
     let history: Vec<Op> = run.ops.iter().cloned().chain(probed).collect();
     let verdict = checker::check(&history, &rows);
@@ -247,8 +248,8 @@ pub(super) fn load_plan(
             .collect(),
         arrivals: plan.arrivals,
         protocol: plan.protocol,
-        tables: plan.tables,
-        rows: plan.rows,
+        tables: TABLES,
+        rows: ROWS,
         seed: at.seed(plan.seed),
         op_first,
         patience: Duration::from_secs(60),
@@ -258,33 +259,26 @@ pub(super) fn load_plan(
     })
 }
 
-/// The parameters for the real sysbench through `front`.
-pub fn sysbench_plan(front: &Front, plan: &FailoverPlan) -> SysbenchPlan {
+/// The parameters for the real sysbench.
+pub fn sysbench_plan(target: &Target, plan: &FailoverPlan) -> SysbenchPlan {
     SysbenchPlan {
-        target: front.target.clone(),
-        tables: plan.tables,
-        rows: plan.rows,
+        target: target.clone(),
+        tables: TABLES,
+        rows: ROWS,
         threads: plan.threads,
         rate: plan.rate,
     }
 }
 
 /// Reads this repetition's rows directly from every node, not through the proxy, each after a causal read.
-pub(super) async fn read_ledgers(
-    stage: &Stage,
-    plan: &FailoverPlan,
-    op_first: u64,
-) -> anyhow::Result<Vec<NodeRows>> {
+pub(super) async fn read_ledgers(stage: &Stage, op_first: u64) -> anyhow::Result<Vec<NodeRows>> {
     let mut all = Vec::new();
     for node in stage.nodes() {
         let mut target = node_target(&node.address.to_string(), APP_USER, APP_PASSWORD)?;
         APP_SCHEMA.clone_into(&mut target.schema);
         let deadline = Instant::now() + LEDGER_WITHIN;
         let rows = loop {
-            let read = tokio::time::timeout_at(
-                deadline,
-                read_ledger(stage.kind(), node, &target, plan.tables, op_first),
-            );
+            let read = tokio::time::timeout_at(deadline, read_ledger(stage.kind(), node, &target, op_first));
             let read = read.await.with_context(|| {
                 format!("{} did not give its ledger within {} s", node.name, LEDGER_WITHIN.as_secs())
             })?;
@@ -307,7 +301,6 @@ async fn read_ledger(
     kind: ClusterKind,
     node: &StageNode,
     target: &Target,
-    tables: u32,
     op_first: u64,
 ) -> mysql_async::Result<NodeRows> {
     let mut conn = Conn::new(target.opts()).await?;
@@ -316,7 +309,7 @@ async fn read_ledger(
     }
     let sql = format!("SELECT op FROM ledger WHERE op BETWEEN {op_first} AND {}", op_first + OPS - 1);
     let ops: Vec<u64> = conn.query(sql).await?;
-    let tables: Vec<String> = (1..=tables).map(|t| format!("sbtest{t}")).collect();
+    let tables: Vec<String> = (1..=TABLES).map(|t| format!("sbtest{t}")).collect();
     let sums: Vec<(String, Option<u64>)> =
         conn.query(format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
     conn.disconnect().await?;

@@ -1,6 +1,7 @@
 //! The results of a failover run: the JSON with one object for each cell, and the timelines for the report.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,6 +10,7 @@ use super::case::{Case, Scope, Writers, seed_says};
 use super::understudy::Sentence;
 use super::watch::Words;
 use crate::checker::LedgerCheck;
+use crate::experiment::Results;
 use crate::figures::{Bucket, Effect, quantile};
 use crate::ledger::Trouble;
 use crate::load::pinned::PinnedReport;
@@ -346,18 +348,6 @@ pub struct Machine {
     pub versions: BTreeMap<String, String>,
 }
 
-impl Machine {
-    /// What it is and what runs on it, for the end of a page.
-    pub fn facts(&self) -> Vec<(String, String)> {
-        let machine = format!(
-            "{} cores, {}, {} GiB, Linux {}",
-            self.cores, self.processor, self.memory_gib, self.kernel
-        );
-        let versions = self.versions.iter().map(|(name, version)| (name.clone(), version.clone()));
-        std::iter::once(("Machine".to_owned(), machine)).chain(versions).collect()
-    }
-}
-
 /// The settings of the run, for the end of the report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Conditions {
@@ -481,6 +471,33 @@ impl Report {
         serde_json::json!({
             "machine": self.machine, "conditions": self.conditions, "figures_mean": self.figures_mean(), "cells": cells,
         })
+    }
+}
+
+impl Results for Report {
+    fn table(&self) -> String {
+        super::table::draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(self.json())
+    }
+
+    fn page(&self) -> Option<String> {
+        Some(super::page::page(self))
+    }
+
+    fn is_good(&self) -> bool {
+        self.broken().is_empty() && !self.understudy_broke_its_word()
+    }
+
+    fn verdict(&self) -> anyhow::Result<ExitCode> {
+        if self.broken().is_empty() && !self.is_good() {
+            eprintln!(
+                "what clients were told does not hold: see lost, doubled, phantom, differing nodes, stale reads and sessions ended elsewhere above"
+            );
+        }
+        Ok(if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

@@ -7,27 +7,93 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
-use report::words::time;
+use anyhow::{Context, bail};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::FailoverPlan;
 use super::case::{Case, Scope, Writers};
 use super::cell::{self, At, OPS, SETTLE, SETTLED_WITHIN};
 use super::front::Front;
+use super::plan::FailoverPlan;
 use super::progress::Progress;
 use super::result::Conditions;
+use super::run;
+use super::table::time;
 use super::understudy::Ordered;
 use crate::checker::{self, LedgerCheck};
+use crate::experiment::{Cluster, ClusterArgs, Experiment, Output, Place, Results};
 use crate::fault::Fault;
 use crate::figures::{Effect, effect, errors_by_code, ms};
 use crate::ledger::{Client, CommitResult, Op};
 use crate::load::Load;
+use crate::output::positive;
 use crate::stage::{STOP_LIMIT, Stage};
 
 /// Limit for finishing the remaining transactions of a load.
 const DRAIN: Duration = Duration::from_secs(30);
+
+/// How many nodes take traffic
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TakeTraffic {
+    /// One
+    One,
+    /// All
+    All,
+}
+
+/// Restarts every node of a real cluster behind Understudy, one after the other, under load: the cost of maintenance for the application
+#[derive(Debug, clap::Args)]
+pub struct RollingRestartArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Galera: how many nodes take traffic
+    #[arg(long, value_enum, default_value = "one")]
+    writers: TakeTraffic,
+    /// Transactions a second of each client
+    #[arg(long, default_value_t = 30.0, value_parser = positive)]
+    rate: f64,
+    /// Threads of each client
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    threads: u32,
+    /// Use this running stage (lab up) instead of starting one
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Experiment for RollingRestartArgs {
+    type Results = RollingRestart;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn steps(&self) -> u64 {
+        3
+    }
+
+    async fn run(&self, place: &Place<'_>) -> anyhow::Result<RollingRestart> {
+        let plan = FailoverPlan {
+            cluster: self.cluster,
+            rate: self.rate,
+            threads: self.threads,
+            stage: self.stage.clone(),
+            ..FailoverPlan::default()
+        };
+        plan.check()?;
+        let writers = match self.writers {
+            TakeTraffic::One => Writers::One,
+            TakeTraffic::All => Writers::All,
+        };
+        if self.cluster.cluster == Cluster::Replication && writers == Writers::All {
+            bail!(
+                "--writers all is for --cluster galera: only one server of a primary and its replicas is written"
+            );
+        }
+        run::rolling_restart(&plan.ground()?, &plan, writers, place).await
+    }
+}
 
 /// The restart of one node.
 #[derive(Clone, Debug, Serialize)]
@@ -67,17 +133,9 @@ pub struct RollingRestart {
     pub verdict: LedgerCheck,
 }
 
-impl RollingRestart {
-    /// Whether no client saw an error, and every outcome that clients received holds.
-    pub fn is_good(&self) -> bool {
-        self.errors_naive_by_code.is_empty()
-            && self.errors_retrying_by_code.is_empty()
-            && self.stale_reads == 0
-            && self.verdict.is_good()
-    }
-
+impl Results for RollingRestart {
     /// The results as text: a line for each node, and one for the whole run.
-    pub fn table(&self) -> String {
+    fn table(&self) -> String {
         let mut out = format!(
             "{:<6} {:<10} {:>11} {:>8} {:>14} {:>12} {:>7}\n",
             "node", "was", "taken out", "away", "hold", "outage", "errors"
@@ -117,6 +175,18 @@ impl RollingRestart {
         );
         out
     }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
+    /// Whether no client saw an error, and every outcome that clients received holds.
+    fn is_good(&self) -> bool {
+        self.errors_naive_by_code.is_empty()
+            && self.errors_retrying_by_code.is_empty()
+            && self.stale_reads == 0
+            && self.verdict.is_good()
+    }
 }
 
 /// A restart that is being measured.
@@ -153,7 +223,7 @@ pub async fn run(
     let run = load.stop(DRAIN).await;
 
     stage.settled(SETTLED_WITHIN).await?;
-    let rows = cell::read_ledgers(stage, plan, op_first).await?;
+    let rows = cell::read_ledgers(stage, op_first).await?;
     let probe = run.probe.clone().unwrap_or_default();
     let history: Vec<Op> = run.ops.iter().cloned().chain(probe.writes.clone()).collect();
     let first = begun.first().map_or(Duration::ZERO, |turn| turn.from);

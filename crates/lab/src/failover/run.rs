@@ -13,14 +13,15 @@ use mysql_async::prelude::Queryable;
 use super::case::{Case, Scope, Writers};
 use super::cell;
 use super::front::{External, Front};
+use super::plan::FailoverPlan;
 use super::progress::Progress;
 use super::result::{Cell, Conditions, Machine, Report, Who};
 use super::rolling::{self, RollingRestart};
-use super::{Baseline, Driver, FailoverPlan, haproxy, machine, mha, table};
+use super::{Baseline, Driver, ROWS, TABLES, haproxy, machine, mha, table};
+use crate::experiment::Place;
 use crate::fault::Fault;
 use crate::load::prepare;
 use crate::load::session::Target;
-use crate::load::sysbench::SysbenchPlan;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use crate::stage::{ClusterKind, Stage, StagePlan};
 
@@ -54,11 +55,12 @@ pub async fn rolling_restart(
     ground: &Ground,
     plan: &FailoverPlan,
     writers: Writers,
-    progress: &Progress,
+    place: &Place<'_>,
 ) -> anyhow::Result<RollingRestart> {
+    let progress = place.progress;
     let on = async |stage: &Stage| {
         prepare_stage(stage, plan, &names_of(stage), progress).await?;
-        let dir = plan.dir.join("understudy");
+        let dir = place.work.join("understudy");
         let front = Front::understudy(stage.kind(), &names_of(stage), writers, &plan.knobs, &dir).await?;
         rolling::run(stage, &front, plan, conditions(ground, plan), progress).await
     };
@@ -76,19 +78,19 @@ pub async fn rolling_restart(
 }
 
 /// Runs all parts. If a cell cannot be measured or is aborted, the report contains the reason.
-pub async fn run(ground: &Ground, plan: &FailoverPlan, progress: &Progress) -> anyhow::Result<Report> {
+pub async fn run(ground: &Ground, plan: &FailoverPlan, place: &Place<'_>) -> anyhow::Result<Report> {
     let mut report = Report { conditions: conditions(ground, plan), ..Report::default() };
     let mut number = 0;
     for part in parts(plan) {
         let mut runner =
-            Runner { plan, progress, number: &mut number, cells: Vec::new(), machine: &mut report.machine };
+            Runner { plan, place, number: &mut number, cells: Vec::new(), machine: &mut report.machine };
         let done = match ground {
             Ground::Attached(stage) => runner.on(stage, &part).await,
             Ground::Own(wanted) => runner.on_a_fresh_stage(wanted, &part).await,
         };
         let mut cells = runner.cells;
         if let Err(error) = done {
-            progress.line(&format!("broke off: {error:#}"));
+            place.progress.line(&format!("broke off: {error:#}"));
             // The first cell without a figure carries the error; those after it were never started.
             let begun =
                 |case, scope| cells.iter().any(|cell: &Cell| (cell.case, cell.scope) == (case, scope));
@@ -114,11 +116,11 @@ pub async fn run(ground: &Ground, plan: &FailoverPlan, progress: &Progress) -> a
 /// Baseline and Understudy alternate, so that both see the machine in the same state.
 fn parts(plan: &FailoverPlan) -> Vec<Part> {
     let all = |scopes: &dyn Fn(Scope) -> bool| -> Vec<(Case, Scope)> {
-        let scopes: Vec<Scope> = plan.scopes.iter().copied().filter(|scope| scopes(*scope)).collect();
-        plan.cases.iter().flat_map(|&case| scopes.iter().map(move |&scope| (case, scope))).collect()
+        let scopes: Vec<Scope> = plan.scopes().iter().copied().filter(|scope| scopes(*scope)).collect();
+        plan.cases().iter().flat_map(|&case| scopes.iter().map(move |&scope| (case, scope))).collect()
     };
-    if let Some(external) = &plan.through {
-        return vec![Part { setup: Setup::External(external.clone()), cells: all(&|_| true) }];
+    if let Some(external) = plan.external() {
+        return vec![Part { setup: Setup::External(external), cells: all(&|_| true) }];
     }
     let mut parts = Vec::new();
     for writers in [Writers::One, Writers::All] {
@@ -132,7 +134,7 @@ fn parts(plan: &FailoverPlan) -> Vec<Part> {
             for &baseline in &plan.baselines {
                 parts.push(Part { setup: Setup::Baseline(baseline, writers), cells: cells.clone() });
             }
-            if plan.understudy {
+            if plan.measures_understudy() {
                 parts.push(Part { setup: Setup::Understudy(writers), cells });
             }
         }
@@ -175,7 +177,7 @@ pub(crate) fn names_of(stage: &Stage) -> Vec<(String, String)> {
 /// State while one part of the run is measured.
 struct Runner<'a> {
     plan: &'a FailoverPlan,
-    progress: &'a Progress,
+    place: &'a Place<'a>,
     /// Number of repetitions so far, over all parts.
     number: &'a mut u64,
     cells: Vec<Cell>,
@@ -184,17 +186,17 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     async fn on_a_fresh_stage(&mut self, wanted: &StagePlan, part: &Part) -> anyhow::Result<()> {
-        let teller = self.progress.clone();
+        let teller = self.place.progress.clone();
         let stage = Stage::up_telling(wanted.clone(), move |step| teller.now(step)).await?;
         let done = self.on(&stage, part).await;
-        self.progress.now("ending the cluster");
+        self.place.progress.now("ending the cluster");
         let ended = stage.down().await;
         done.and(ended)
     }
 
     /// Measures every cell of the part. If one is aborted, the nodes are healed and the proxy is restarted for the next.
     async fn on(&mut self, stage: &Stage, part: &Part) -> anyhow::Result<()> {
-        prepare_stage(stage, self.plan, &names_of(stage), self.progress).await?;
+        prepare_stage(stage, self.plan, &names_of(stage), self.place.progress).await?;
         if self.machine.versions.is_empty() {
             *self.machine = look_around(stage).await;
         }
@@ -204,8 +206,8 @@ impl Runner<'_> {
             let open = match front.take() {
                 Some(open) => open,
                 None => {
-                    self.progress.now(&format!("starting {name}"));
-                    let dir = self.plan.dir.join(format!(
+                    self.place.progress.now(&format!("starting {name}"));
+                    let dir = self.place.work.join(format!(
                         "{}-{}",
                         name.to_lowercase().replace(':', "-"),
                         *self.number + at as u64
@@ -221,7 +223,7 @@ impl Runner<'_> {
                     if let Err(ended) = open.still_runs() {
                         *broke = format!("{broke}; {ended:#}");
                     }
-                    self.progress.line(&format!("broke off: {broke}"));
+                    self.place.progress.line(&format!("broke off: {broke}"));
                     drop(open);
                     None
                 }
@@ -236,7 +238,7 @@ impl Runner<'_> {
 
     async fn heal_all(&self, stage: &Stage) -> anyhow::Result<()> {
         for node in stage.nodes() {
-            self.progress.now(&format!("healing {}", node.name));
+            self.place.progress.now(&format!("healing {}", node.name));
             let healed = stage.fault(&node.name, Fault::Heal).await;
             healed.with_context(|| format!("cannot heal {} after a repetition broke off", node.name))?;
         }
@@ -255,25 +257,22 @@ impl Runner<'_> {
         if cell.skipped.is_some() {
             return cell;
         }
-        let count = match cell.who {
-            _ if cell.who.is_baseline() => self.plan.baseline_repetitions,
-            _ => self.plan.repetitions,
-        };
+        let count = self.plan.repetitions_of(&cell.who);
         for repetition in 0..count {
             let of = format!("{}/{count}", repetition + 1);
             let name = table::name_of(&front.who());
             let what = format!("{name}, {}, {} {of}", case.title().to_lowercase(), scope.title());
-            self.progress.now(&what);
+            self.place.progress.now(&what);
             *self.number += 1;
             let at = cell::At { case, scope, repetition, number: *self.number };
-            let measured = cell::measure(stage, front, self.plan, at, self.progress).await;
-            self.progress.step();
+            let measured = cell::measure(stage, front, self.plan, at, self.place.progress).await;
+            self.place.progress.step();
             match measured {
                 Ok(measured) => {
                     let once = Cell { repetitions: vec![measured.clone()], ..cell.clone() };
                     let lines = table::lines(&once);
                     let messages: Vec<&str> = lines.iter().map(|line| line.trim_start()).collect();
-                    self.progress.line(&format!("{what}: {}", messages.join(", ")));
+                    self.place.progress.line(&format!("{what}: {}", messages.join(", ")));
                     cell.repetitions.push(measured);
                 }
                 Err(error) => {
@@ -311,15 +310,9 @@ async fn prepare_stage(
     progress.now("making the load's tables");
     let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
     let own = plan.driver == Driver::Builtin;
-    prepare::tables(&target, plan.tables, plan.rows, own).await?;
+    prepare::tables(&target, TABLES, ROWS, own).await?;
     if !own {
-        let sysbench = SysbenchPlan {
-            target: target.clone(),
-            tables: plan.tables,
-            rows: plan.rows,
-            threads: plan.threads,
-            rate: plan.rate,
-        };
+        let sysbench = cell::sysbench_plan(&target, plan);
         sysbench.prepare().await?;
     }
     if plan.baselines.contains(&Baseline::Haproxy) {
@@ -371,7 +364,7 @@ pub(crate) async fn look_around(stage: &Stage) -> Machine {
 }
 
 fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
-    let common = match plan.cluster {
+    let common = match plan.cluster.kind() {
         ClusterKind::Galera => {
             "sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn"
         }
@@ -383,7 +376,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
         "each node's own `understudy check` by HTTP every 1 s, down after 3 failures, up after 2 good ones; graceful: drain, 2 s \
          for sessions to leave, then those left are cut, then maint",
     );
-    let follows = match plan.cluster {
+    let follows = match plan.cluster.kind() {
         ClusterKind::Galera => {
             "the agent check of one `understudy serve` every 100 ms and its health endpoint every 200 ms, down after 2 failures, up \
              after 1 good one; graceful: drained by Understudy, 2 s for sessions to leave, then those left are cut"
@@ -400,7 +393,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
         Ground::Own(_) => "a fresh cluster for each proxy and writers setting",
     };
     Conditions {
-        kind: plan.cluster,
+        kind: plan.cluster.kind(),
         cluster: cluster.into(),
         seed: plan.seed,
         rate: plan.rate,
@@ -410,7 +403,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
         driver: format!("{:?}", plan.driver).to_lowercase(),
         warm_s: plan.warm_s,
         after_s: plan.after_s(Case::NonGraceful),
-        galera_options: plan.galera_options.clone(),
+        galera_options: plan.galera_options(),
         knobs: plan.knobs.clone(),
         haproxy,
         haproxy_agent,
@@ -422,11 +415,10 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failover::tests::plan;
 
     #[test]
     fn the_baseline_goes_first_on_a_cluster_of_its_own() {
-        let parts = parts(&FailoverPlan { baselines: vec![Baseline::Haproxy], ..plan() });
+        let parts = parts(&FailoverPlan { baselines: vec![Baseline::Haproxy], ..FailoverPlan::default() });
         let names: Vec<String> =
             parts.iter().map(|part| format!("{:?} {}", part.setup, part.cells.len())).collect();
         let haproxy = |writers, cells| format!("Baseline(Haproxy, {writers}) {cells}");
@@ -437,7 +429,8 @@ mod tests {
 
     #[test]
     fn fresh_cells_are_one_each_and_what_was_not_asked_for_is_left_out() {
-        let asked = FailoverPlan { fresh_cells: true, scopes: vec![Scope::Active], ..plan() };
+        let asked =
+            FailoverPlan { fresh_cells: true, only_scopes: vec![Scope::Active], ..FailoverPlan::default() };
         let parts = parts(&asked);
         assert_eq!((parts.len(), parts.iter().all(|part| part.cells.len() == 1)), (5, true));
     }

@@ -1,5 +1,6 @@
 //! Understudy as the service under test: its configuration, its program and its API, as a user has them.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,26 +19,68 @@ const CLUSTER_ID: u32 = 5;
 /// The response to an order may take its time limit plus the time to undo it.
 const ORDER_PATIENCE: Duration = Duration::from_secs(40);
 
+/// Which nodes are evicted
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evict {
+    /// Nodes that refused or reset connections
+    Proven,
+    /// Silent nodes too
+    Silent,
+    /// None
+    Never,
+}
+
+/// What is done while the group waits for a silent node
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Silent {
+    /// Shorten the wait of the other nodes
+    Hurry,
+    /// Nothing
+    Wait,
+}
+
+impl fmt::Display for Evict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
+}
+
 /// The settings that the lab varies; everything else keeps Understudy's own default.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, clap::Args)]
 pub struct Knobs {
-    /// `monitor.detect = "checks"`.
+    /// Understudy: detect failures only by missed checks, as a load balancer does
+    #[arg(long)]
     pub checks_only: bool,
-    /// `monitor.evict`: "proven", "silent", "never".
-    pub evict: Option<String>,
-    /// `monitor.silent`: "hurry", "wait".
-    pub silent: Option<String>,
-    /// `monitor.interval_ms`.
+    /// Understudy: which nodes to evict [default: Understudy's own]
+    #[arg(long, value_enum)]
+    pub evict: Option<Evict>,
+    /// Understudy: what to do while the group waits for a silent node [default: Understudy's own]
+    #[arg(long, value_enum)]
+    pub silent: Option<Silent>,
+    /// Understudy: ms between two probes [default: Understudy's own]
+    #[arg(long)]
     pub probe_interval_ms: Option<u64>,
-    /// `monitor.misses_max`.
+    /// Understudy: missed probes until a node is dead [default: Understudy's own]
+    #[arg(long)]
     pub misses_max: Option<u32>,
     /// `listen.read`: a port for reads.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<SocketAddr>,
     /// `listen.split`: reads on replicas through the port for writes.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub split: bool,
     /// Complete tables of settings, appended to the configuration file.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tables: String,
 }
@@ -95,10 +138,10 @@ impl ConfigInputs<'_> {
         if knobs.checks_only {
             let _ = writeln!(text, "detect = \"checks\"");
         }
-        if let Some(evict) = &knobs.evict {
+        if let Some(evict) = knobs.evict {
             let _ = writeln!(text, "evict = \"{evict}\"");
         }
-        if let Some(silent) = &knobs.silent {
+        if let Some(silent) = knobs.silent {
             let _ = writeln!(text, "silent = \"{silent}\"");
         }
         if let Some(interval) = knobs.probe_interval_ms {
@@ -315,8 +358,8 @@ mod tests {
         assert!(plain.contains(r#"key_file = "/run/x \"y\"/api.key""#), "paths are quoted: {plain}");
         let slow = Knobs {
             checks_only: true,
-            evict: Some("never".into()),
-            silent: Some("wait".into()),
+            evict: Some(Evict::Never),
+            silent: Some(Silent::Wait),
             probe_interval_ms: Some(1000),
             misses_max: Some(3),
             read: Some(SocketAddr::from(([127, 0, 0, 1], 6034))),

@@ -84,8 +84,6 @@ pub struct Run {
     pub probe: Option<ProbeReport>,
     /// The report on the sessions that cannot move, if there were any.
     pub pinned: Option<PinnedReport>,
-    /// Time zero.
-    pub began: Instant,
     /// When arrivals ended, since time zero.
     pub arrivals_ended: Duration,
 }
@@ -231,7 +229,7 @@ impl Load {
         };
         let mut ops: Vec<Op> = self.pools.iter().flat_map(|pool| pool.take_history()).collect();
         ops.sort_by_key(|op| op.id);
-        Run { ops, probe, pinned, began: self.began, arrivals_ended }
+        Run { ops, probe, pinned, arrivals_ended }
     }
 }
 

@@ -42,15 +42,6 @@ pub struct PinnedReport {
 }
 
 impl PinnedReport {
-    /// Number of sessions on each node.
-    pub fn places(&self) -> BTreeMap<&str, u32> {
-        let mut places = BTreeMap::new();
-        for session in &self.sessions {
-            *places.entry(session.node.as_str()).or_insert(0) += 1;
-        }
-        places
-    }
-
     /// Errors of sessions on other nodes than `victim`, by code.
     pub fn errors_elsewhere(&self, victim: &str) -> BTreeMap<String, u64> {
         let mut codes = BTreeMap::new();
@@ -173,7 +164,6 @@ mod tests {
         };
         assert_eq!(report.errors_elsewhere("db3"), BTreeMap::from([("9104".to_owned(), 1)]));
         assert_eq!(report.longest_elsewhere_ms("db3"), Some(40.0));
-        assert_eq!(report.places(), BTreeMap::from([("db1", 2), ("db3", 1)]));
         assert_eq!(PinnedReport::default().longest_elsewhere_ms("db3"), None);
     }
 }

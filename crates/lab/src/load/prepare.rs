@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 
 use super::session::Target;
 use super::transaction::groups;
-use crate::command::output::print_line;
 use crate::ledger::LEDGER_DDL;
+use crate::output::print_line;
 
 /// Rows of one INSERT: about 200 kB, below every default max_allowed_packet.
 const BATCH: u32 = 1000;

@@ -9,6 +9,7 @@
 //! The content is checked independently: each update increments a row's version, and the row's texts are computed from its key and version.
 //! So on the returned node the sum of all versions must be the number of acknowledged updates, and every text must match its version.
 
+pub mod args;
 pub mod cell;
 pub mod data;
 pub mod page;

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RecoveryPlan;
-use super::cell::{Absence, CELLS, Cell};
+use super::cell::{Absence, Cell};
 use super::data::{self, Holds, Updater};
+use crate::experiment::Results;
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::failover::result::Machine;
@@ -69,28 +70,23 @@ pub struct Report {
     pub cells: Vec<Measured>,
 }
 
-impl Report {
+impl Results for Report {
+    fn table(&self) -> String {
+        super::table::draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
+    fn page(&self) -> Option<String> {
+        Some(super::page::page(self))
+    }
+
     /// Whether every cell had the expected result.
-    pub fn is_good(&self) -> bool {
+    fn is_good(&self) -> bool {
         !self.cells.is_empty() && self.cells.iter().all(|cell| cell.is_good)
     }
-}
-
-/// The cells of a run: those named in `only`; otherwise all, or only the quick ones in a quick run.
-pub fn cells(plan: &RecoveryPlan, only: &[String]) -> Vec<Cell> {
-    let is_wanted = |cell: &&Cell| {
-        if only.is_empty() {
-            cell.is_quick || !plan.is_quick
-        } else {
-            only.iter().any(|name| name == cell.name)
-        }
-    };
-    CELLS.iter().filter(is_wanted).copied().collect()
-}
-
-/// Number of steps of the progress bar.
-pub fn steps(cells: &[Cell]) -> u64 {
-    2 + cells.len() as u64
 }
 
 /// Runs the measurements. `out_dir`: where the JSON and the page of each cell are written.

@@ -120,11 +120,6 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The name of its node.
-    pub fn node(&self) -> &str {
-        &self.node
-    }
-
     /// The path of one of its files.
     pub fn file(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Families;
 use super::observer::Overlap;
 use super::scenario::Scenario;
+use crate::experiment::Results;
 use crate::failover::result::Machine;
 
 /// One repetition of one scenario. Times are since the fault, in ms.
@@ -89,14 +90,17 @@ impl ScenarioRun {
     }
 }
 
-impl Report {
-    /// Whether everything is as required.
-    pub fn is_good(&self) -> bool {
-        self.broken.is_empty() && self.outcomes.iter().all(|outcome| outcome.wrong.is_empty())
+impl Results for Report {
+    fn table(&self) -> String {
+        super::table::draw(self)
     }
 
-    /// As JSON.
-    pub fn json(&self) -> anyhow::Result<serde_json::Value> {
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
         Ok(serde_json::to_value(self)?)
+    }
+
+    /// Whether everything is as required.
+    fn is_good(&self) -> bool {
+        self.broken.is_empty() && self.outcomes.iter().all(|outcome| outcome.wrong.is_empty())
     }
 }

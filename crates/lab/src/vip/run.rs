@@ -56,7 +56,7 @@ pub async fn run(plan: &VipPlan, progress: &Progress) -> anyhow::Result<Report> 
     let teller = progress.clone();
     let mut scene = Scene::up(plan, move |step| teller.now(step)).await?;
     for repetition in 0..plan.repetitions {
-        for &scenario in &plan.scenarios {
+        for &scenario in plan.scenarios() {
             progress.now(&format!("{} ({}/{})", scenario.title(), repetition + 1, plan.repetitions));
             let ran = one(&mut scene, plan, scenario, repetition).await;
             let lowered = scene.lower().await;

@@ -110,16 +110,16 @@ pub async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Forecast>> {
         let row = run(bench, standby).await;
         rows.push(row.with_context(|| format!("a standby that is {}", standby.title))?);
     }
-    ground.set_standby_pool(bench.plan.standby_pool_mb)?;
+    ground.set_standby_pool(bench.plan.standby_pool_mb())?;
     Ok(rows)
 }
 
 async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     let (ground, plan) = (bench.ground, bench.plan);
     let pool_mb = match (plan.is_quick, standby.is_smaller) {
-        (true, _) => plan.standby_pool_mb.max(QUICK_POOL_MB),
-        (false, true) => plan.standby_pool_mb / SMALLER,
-        (false, false) => plan.standby_pool_mb,
+        (true, _) => plan.standby_pool_mb().max(QUICK_POOL_MB),
+        (false, true) => plan.standby_pool_mb() / SMALLER,
+        (false, false) => plan.standby_pool_mb(),
     };
     ground.set_standby_pool(pool_mb)?;
     ground.make_cold().await?;

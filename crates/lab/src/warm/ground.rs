@@ -67,7 +67,7 @@ impl Ground {
         .await?;
         let mut ground = Self { stage, page_cache: None };
         ground.page_cache = ground.page_cache_in_the_way()?;
-        ground.set_standby_pool(plan.standby_pool_mb)?;
+        ground.set_standby_pool(plan.standby_pool_mb())?;
         tell(&format!("filling a table of {} MiB", plan.data_mb));
         ground.fill(plan).await?;
         Ok(ground)

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::record::Recorded;
 use super::way::{COLD, CONTROL, PARALLEL};
+use crate::experiment::Results;
 use crate::failover::result::Machine;
 
 /// Goal: maximum of the disk reads after warming by parallel replay, relative to the control's.
@@ -184,15 +185,24 @@ impl Report {
         }
         self.goals = goals;
     }
+}
 
-    /// Whether all goals are met.
-    pub fn is_good(&self) -> bool {
-        self.goals.iter().all(|goal| goal.holds)
+impl Results for Report {
+    fn table(&self) -> String {
+        super::table::draw(self)
     }
 
-    /// The report as JSON.
-    pub fn json(&self) -> anyhow::Result<serde_json::Value> {
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
         Ok(serde_json::to_value(self)?)
+    }
+
+    fn page(&self) -> Option<String> {
+        Some(super::page::page(self))
+    }
+
+    /// Whether all goals are met.
+    fn is_good(&self) -> bool {
+        self.goals.iter().all(|goal| goal.holds)
     }
 }
 

@@ -28,7 +28,7 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     let mut cases = Vec::new();
     // The standby that replicated during the recording is measured first: a restart would empty its memory.
     let (follows, others): (Vec<&'static Way>, Vec<&'static Way>) =
-        plan.ways.iter().partition(|way| way.does == Does::Follows);
+        plan.ways().into_iter().partition(|way| way.does == Does::Follows);
     for way in follows.into_iter().chain(others) {
         tell(way.title);
         cases.push(bench.measure(way).await?);
@@ -36,26 +36,26 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     }
     let mut forecasts = Vec::new();
     let (mut keep_up, mut prices, mut failovers) = (Vec::new(), Vec::new(), Vec::new());
-    if plan.parts.contains(&Part::FullRate) {
+    if plan.parts().contains(&Part::FullRate) {
         tell("full rate: whether replay keeps up with the source");
         keep_up = keepup::measure(&ground, plan, &process_parent)
             .await
             .context("replay beside a source at full rate")?;
         progress.step();
     }
-    if plan.parts.contains(&Part::Price) {
+    if plan.parts().contains(&Part::Price) {
         tell("what streaming costs the active node");
         prices = price::measure(&ground, plan, &process_parent).await.context("the cost of streaming")?;
         progress.step();
     }
-    if plan.parts.contains(&Part::Failovers) {
+    if plan.parts().contains(&Part::Failovers) {
         tell("failovers under load: a warmed standby, a cold one, a slow one");
         failovers = failover::measure(&ground, plan, &recording, &process_parent)
             .await
             .context("a failover under load")?;
         progress.step();
     }
-    if plan.parts.contains(&Part::Forecasts) {
+    if plan.parts().contains(&Part::Forecasts) {
         tell("forecasts, and the failovers that were forecast");
         forecasts = forecast::measure(&bench).await.context("a failover that was forecast")?;
         progress.step();
@@ -65,7 +65,7 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
         at: machine::now_utc(),
         data_mb: plan.data_mb,
         pool_mb: plan.pool_mb,
-        standby_pool_mb: plan.standby_pool_mb,
+        standby_pool_mb: plan.standby_pool_mb(),
         chunk_s: plan.chunk_s,
         rate: plan.rate,
         connections: plan.connections,
@@ -94,14 +94,8 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     Ok(report)
 }
 
-/// Number of steps of the progress bar.
-pub fn steps(plan: &WarmPlan) -> u64 {
-    let others = plan.parts.iter().filter(|part| **part != Part::Ways).count();
-    (2 + plan.ways.len() + others) as u64
-}
-
 fn check(plan: &WarmPlan) -> anyhow::Result<()> {
-    let pool = plan.pool_mb.max(plan.standby_pool_mb);
+    let pool = plan.pool_mb.max(plan.standby_pool_mb());
     if plan.data_mb < pool * 2 {
         bail!(
             "--data-mb {} is not twice the buffer pool of {pool} MiB: everything would be in memory, and nothing would be measured",

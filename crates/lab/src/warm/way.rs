@@ -126,6 +126,14 @@ pub fn named(name: &str) -> Option<&'static Way> {
     WAYS.iter().find(|way| way.name == name)
 }
 
+/// The same for a command line.
+pub fn parse(name: &str) -> Result<&'static Way, String> {
+    named(name).ok_or_else(|| {
+        let names: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+        format!("there is {}", names.join(", "))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,9 +7,9 @@ use measure::capacity::reading::{ClusterKind, Reading};
 use measure::capacity::result::{Capacity, Counted};
 use serde_json::{Value, json};
 
+use super::plot::thousands;
 use super::servers::Site;
 use report::table::span;
-use report::words::{number, percent};
 
 /// Below this share of the catching up, its end is known well enough.
 const RESOLUTION_MAX: f64 = 0.05;
@@ -32,6 +32,10 @@ fn ms(time: std::time::Duration) -> u64 {
     time.as_millis() as u64
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 impl Measured<'_> {
     /// A few lines.
     pub fn text(&self) -> String {
@@ -39,8 +43,8 @@ impl Measured<'_> {
         let name = &self.site.node.name;
         let mut out = format!(
             "{name} can apply {} transactions a second: {} in {}\n",
-            number(capacity.apply_per_s),
-            number(counted.applied as f64),
+            thousands(capacity.apply_per_s),
+            thousands(counted.applied as f64),
             span(ms(counted.catch_up)),
         );
         let mut line = |text: String| {
@@ -49,13 +53,13 @@ impl Measured<'_> {
         };
         line(format!(
             "usual rate      {} a second over {}: {} of that",
-            number(capacity.baseline_per_s),
+            thousands(capacity.baseline_per_s),
             span(ms(counted.baseline)),
             percent(capacity.baseline_share)
         ));
         line(format!(
             "meanwhile       {} a second over {}: {} of that",
-            number(capacity.arrival_per_s),
+            thousands(capacity.arrival_per_s),
             span(ms(counted.held + counted.catch_up)),
             percent(capacity.arrival_share)
         ));
@@ -69,11 +73,11 @@ impl Measured<'_> {
         };
         let peak = record
             .peak_per_s()
-            .map_or_else(String::new, |rate| format!(", at its fastest {} a second", number(rate)));
+            .map_or_else(String::new, |rate| format!(", at its fastest {} a second", thousands(rate)));
         line(format!(
             "held            {}{ended}; the queue grew to {}{peak}",
             span(ms(counted.held)),
-            number(record.queue_max() as f64)
+            thousands(record.queue_max() as f64)
         ));
         if let Some(elsewhere) = record.elsewhere() {
             let felt = match (self.site.kind, elsewhere.paused.is_zero()) {
@@ -85,8 +89,8 @@ impl Measured<'_> {
             };
             line(format!(
                 "the others      {} commits a second before, {} meanwhile{felt}",
-                number(elsewhere.before_per_s),
-                number(elsewhere.during_per_s)
+                thousands(elsewhere.before_per_s),
+                thousands(elsewhere.during_per_s)
             ));
         }
         if let Some(resolution) = record.resolution().filter(|share| *share > RESOLUTION_MAX) {
@@ -176,12 +180,12 @@ pub fn failure(site: &Site, why: &Why) -> String {
         Why::Written { transactions } => format!(
             "clients write on {name} itself ({} transactions while the usual rate was looked at), and would wait while it is held: measure a node that \
              is not written to",
-            number(*transactions as f64)
+            thousands(*transactions as f64)
         ),
         Why::Burden(what) => format!("{name} gave no figure: {what}"),
         Why::TooSlow { queue } => format!(
             "{name} had not caught up when the time for that was over (--catch-up-max-s): {} transactions were left in its queue",
-            number(*queue as f64)
+            thousands(*queue as f64)
         ),
         Why::Order(order, why) => format!("{order} failed: {why}"),
         Why::State(what) => format!("{name}: {what}"),

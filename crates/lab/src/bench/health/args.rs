@@ -1,28 +1,21 @@
-//! `lab bench`: benchmarks of single parts; and `lab bench health`, the benchmark of the health endpoint.
+//! The command line of `lab bench health`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 
-use crate::bench::health::cell::{Cell, Times};
-use crate::bench::health::contestant::Who;
-use crate::bench::health::load::{Mode, Plan};
-use crate::bench::health::{self, BenchPlan, Report, csv, table};
-use crate::failover::progress::Progress;
+use super::cell::{Cell, Times};
+use super::contestant::Who;
+use super::load::{Mode, Plan};
+use super::{BenchPlan, Report, csv, table};
+use crate::experiment::{Experiment, Output, Place, Results};
 use crate::load::arrivals::Arrivals;
-
-/// What can be measured
-#[derive(Debug, clap::Subcommand)]
-pub enum Bench {
-    /// The health endpoint compared with nginx and HAProxy, under the seed's load and harder ones
-    ///
-    /// Ends with 1 when an answer was wrong (other bytes than expected, a status other than 200 and 503), or when a server gave none. A missed goal does not change the exit code: speed depends on what else the machine does.
-    Health(Box<HealthArgs>),
-}
+use crate::output::positive;
 
 /// The servers that can be measured
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,58 +33,54 @@ pub enum Server {
 pub struct HealthArgs {
     /// Only these loads [default: all; with --like-the-seed a and b]
     #[arg(long = "cell", value_enum, value_delimiter = ',')]
-    pub cells: Vec<Cell>,
+    cells: Vec<Cell>,
     /// Only these servers [default: all three; none with --through]
     #[arg(long = "server", value_enum, value_delimiter = ',')]
-    pub servers: Vec<Server>,
+    servers: Vec<Server>,
     /// Also measure the server at this address; 200 and 503 are right with any body
     #[arg(long, value_name = "ADDRESS:PORT")]
-    pub through: Vec<SocketAddr>,
+    through: Vec<SocketAddr>,
     /// The seed's times: 600 s, ramp-up 60 s, intervals of 5 s, for each load and server
     #[arg(long, conflicts_with_all = ["run_s", "rampup_s", "interval_s"])]
-    pub like_the_seed: bool,
+    like_the_seed: bool,
     /// Seconds of each load for each server [default: 10]
-    #[arg(long, value_parser = super::output::positive)]
-    pub run_s: Option<f64>,
+    #[arg(long, value_parser = positive)]
+    run_s: Option<f64>,
     /// Seconds until the last thread has started [default: a tenth of --run-s, as in the seed]
-    #[arg(long, value_parser = super::output::positive)]
-    pub rampup_s: Option<f64>,
+    #[arg(long, value_parser = positive)]
+    rampup_s: Option<f64>,
     /// Seconds of each interval of the series [default: 1]
-    #[arg(long, value_parser = super::output::positive)]
-    pub interval_s: Option<f64>,
+    #[arg(long, value_parser = positive)]
+    interval_s: Option<f64>,
     /// Seconds after which a transaction has failed
-    #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
-    pub timeout_s: f64,
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
+    timeout_s: f64,
     /// For a load of your own: groups of threads; needs --threads [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=100), requires = "threads", conflicts_with = "cells")]
-    pub groups: Option<u16>,
+    groups: Option<u16>,
     /// A load of your own instead of the cells: threads of each group; with --rate, maximum of connections [default: none, the cells are
     /// used]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=5000), conflicts_with = "cells")]
-    pub threads: Option<u16>,
+    threads: Option<u16>,
     /// Your own load keeps its connections; needs --threads [default: a new one for each request]
     #[arg(long, requires = "threads")]
-    pub keep_alive: bool,
+    keep_alive: bool,
     /// Your own load is an open loop with this many transactions a second; latency counts from when each was due; needs --threads [default:
     /// a closed loop]
-    #[arg(long, requires = "threads", value_parser = super::output::positive)]
-    pub rate: Option<f64>,
+    #[arg(long, requires = "threads", value_parser = positive)]
+    rate: Option<f64>,
     /// How the open loop's transactions arrive
     #[arg(long, value_enum, default_value = "poisson")]
-    pub arrivals: Arrivals,
+    arrivals: Arrivals,
     /// Maximum of rows in each results.csv for ordinary transactions, which are thinned evenly when there are more, and as many again for
     /// timeouts, errors and answers above 50 ms; the run reports what was left out
     #[arg(long, value_name = "ROWS", default_value_t = 1_000_000)]
-    pub csv_rows: usize,
+    csv_rows: usize,
     /// Do not pin the servers to one processor and the generator to another
     #[arg(long)]
-    pub no_pin: bool,
-    /// Write the figures as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write result.json and table.txt here, and for each load and server results.csv
-    #[arg(long, value_name = "DIR")]
-    pub out_dir: Option<PathBuf>,
+    no_pin: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl HealthArgs {
@@ -144,41 +133,55 @@ impl HealthArgs {
             contestants: ours.chain(self.through.iter().copied().map(Who::Through)).collect(),
             interval_s: self.interval_s.unwrap_or(if self.like_the_seed { 5.0 } else { 1.0 }),
             // Without --out-dir no rows are written, so none are kept in memory.
-            rows_max: if self.out_dir.is_some() { self.csv_rows } else { 0 },
+            rows_max: if self.output.out_dir.is_some() { self.csv_rows } else { 0 },
             pin: !self.no_pin,
         })
     }
 }
 
-/// Runs the benchmark, prints the table, writes the requested files.
-pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
-    let Bench::Health(args) = bench;
-    let dir = tempfile::Builder::new().prefix("understudy-bench-").tempdir();
-    let dir = dir.context("cannot make a directory for the servers' files")?;
-    let plan = args.plan()?;
-    let progress = Progress::new(plan.loads.len() as u64);
-    let report = health::run(&plan, dir.path(), &progress).await;
-    progress.end();
-    let report = report?;
-    let drawn = table::draw(&report);
-    println!("{drawn}");
-    if let Some(path) = &args.json {
-        report::file::write_json(path, &report.json())?;
+impl Experiment for HealthArgs {
+    type Results = Report;
+
+    fn output(&self) -> &Output {
+        &self.output
     }
-    if let Some(dir) = &args.out_dir {
-        write_all(dir, &report, &drawn)?;
-        println!("everything: {}", dir.display());
+
+    fn steps(&self) -> u64 {
+        self.plan().map_or(0, |plan| plan.loads.len() as u64)
     }
-    let faults = report.faults();
-    if !faults.is_empty() {
-        bail!("the answers were not right: {}", faults.join("; "));
+
+    async fn run(&self, place: &Place<'_>) -> anyhow::Result<Report> {
+        super::run(&self.plan()?, &place.work.join("servers"), place.progress).await
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn write_all(dir: &Path, report: &Report, drawn: &str) -> anyhow::Result<()> {
-    report::file::write_json(&dir.join("result.json"), &report.json())?;
-    report::file::write_text(&dir.join("table.txt"), drawn)?;
+impl Results for Report {
+    fn table(&self) -> String {
+        table::draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<Value> {
+        Ok(self.json())
+    }
+
+    fn write_rest(&self, dir: &Path) -> anyhow::Result<()> {
+        write_rows(dir, self)
+    }
+
+    fn is_good(&self) -> bool {
+        self.faults().is_empty()
+    }
+
+    fn verdict(&self) -> anyhow::Result<ExitCode> {
+        if !self.is_good() {
+            bail!("the answers were not right: {}", self.faults().join("; "));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Writes results.csv of each load and server.
+fn write_rows(dir: &Path, report: &Report) -> anyhow::Result<()> {
     for load in &report.loads {
         for one in &load.measured {
             let dir = dir.join(&load.name).join(one.who.name());

@@ -1,9 +1,6 @@
-//! Shared by the lab's commands: printing, parsing numbers.
+//! Shared by the lab's commands: printing lines, parsing numbers.
 
 use std::io::Write;
-use std::path::Path;
-
-use report::file::{write_json, write_text};
 
 /// The exit code of a program that SIGPIPE has ended, as shells tell it.
 const NOBODY_READS: i32 = 141;
@@ -14,25 +11,6 @@ pub fn print_line(line: &str) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(NOBODY_READS);
     }
-}
-
-/// Prints a report's table, and writes what was asked for: its figures as JSON to a file, and both to a directory.
-pub fn write_report(
-    table: &str,
-    figures: &serde_json::Value,
-    json: Option<&Path>,
-    out_dir: Option<&Path>,
-) -> anyhow::Result<()> {
-    println!("{table}");
-    if let Some(path) = json {
-        write_json(path, figures)?;
-    }
-    if let Some(dir) = out_dir {
-        write_text(&dir.join("table.txt"), table)?;
-        write_json(&dir.join("result.json"), figures)?;
-        println!("everything: {}", dir.display());
-    }
-    Ok(())
 }
 
 /// Range of a rate (per second) and a time (s): a day is long enough, and both limits are far from what a clock can represent.
