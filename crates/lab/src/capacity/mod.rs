@@ -12,8 +12,6 @@
 //! Before each measurement `--passive` observes for a while. Regularly a batch changes some thousand rows at once, as applications do: the
 //! small transactions behind it are delayed, and from that alone `--passive` must estimate the same capacity.
 
-pub mod batch;
-pub mod load;
 pub mod observe;
 pub mod run;
 pub mod table;

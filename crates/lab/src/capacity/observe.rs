@@ -11,7 +11,7 @@ use mysql_async::{Conn, OptsBuilder};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::load::Counts;
+use crate::load::paced::Counts;
 
 /// Interval between two queries.
 const PACE: Duration = Duration::from_millis(20);

@@ -10,17 +10,22 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::batch::Batches;
-use super::load::{DDL, Writers};
 use super::observe::{self, Truth};
 use super::{CapacityPlan, DIFFERENCE_MAX};
 use crate::experiment::{Place, Results};
+use crate::load::paced::Paced;
 use crate::load::session::Target;
 use crate::program;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::ProcessParent;
 use crate::stage::{ClusterKind, Stage, StagePlan};
 
+/// The table. Its primary key is the row number; the second index makes applying a row as much work as an application's.
+const DDL: &str = "CREATE TABLE capacity (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, k INT NOT NULL, pad CHAR(200) NOT NULL, KEY (k))";
+/// Regularly changes some thousand rows in one transaction: db3 applies the transactions behind it only after a delay.
+const BATCH: &str = "UPDATE capacity SET pad = MD5(RAND()) WHERE id <= 3000";
+/// Batches a second.
+const BATCHES_PER_S: f64 = 0.5;
 /// gcache size: room for the writesets that arrive while db3 is held.
 const GALERA_OPTIONS: &str = "gcache.size=256M";
 /// The measured node.
@@ -104,7 +109,7 @@ pub async fn run(plan: &CapacityPlan, place: &Place<'_>) -> anyhow::Result<Repor
     progress.step();
     let address = stage.node("db1")?.address.to_string();
     let target = Target::parse(&address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
-    let writers = Writers::start(&target, plan.connections, plan.rate).await?;
+    let writers = Paced::start(&target, plan.connections, plan.rate, |_| row).await?;
     tokio::time::sleep(WARM_UP).await;
     let mut runs = Vec::new();
     for number in 1..=plan.runs {
@@ -129,17 +134,24 @@ pub async fn run(plan: &CapacityPlan, place: &Place<'_>) -> anyhow::Result<Repor
     })
 }
 
+/// The statement that writes a row.
+fn row(id: u64) -> String {
+    // Spreads the rows over the second index, the same in each run.
+    let k = id.wrapping_mul(2_654_435_761) % 1_000_000;
+    format!("INSERT INTO capacity VALUES ({id}, {k}, REPEAT('{}', 190))", id % 10)
+}
+
 async fn measure(
     plan: &CapacityPlan,
     stage: &Stage,
-    (writers, target): (&Writers, &Target),
+    (writers, target): (&Paced, &Target),
     out_dir: &Path,
     number: u32,
 ) -> anyhow::Result<Measured> {
     let passive = match plan.passive_s {
         0 => None,
         _ => {
-            let batches = Batches::start(target).await?;
+            let batches = Paced::start(target, 1, BATCHES_PER_S, |_| |_| BATCH.to_owned()).await?;
             let told = passive(plan, stage, out_dir, number).await?;
             batches.stop().await?;
             Some(told)

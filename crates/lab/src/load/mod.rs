@@ -12,6 +12,7 @@
 
 pub mod arrivals;
 pub mod client;
+pub mod paced;
 pub mod pinned;
 pub mod prepare;
 pub mod probe;

@@ -1,7 +1,5 @@
 //! The seed's two tables, their loader, the updater by primary key, and the check of their content.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -11,9 +9,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
 
 use super::RecoveryPlan;
+use crate::load::paced::Paced;
 use crate::load::session::Target;
 use crate::stage::Stage;
 use crate::stage::account::APP_SCHEMA;
@@ -42,7 +40,7 @@ const LOAD_ROWS: u64 = 2_000;
 /// Updates of one transaction: with single ones, the disk's flushes would be the limit, not the number of updates.
 const UPDATES: u64 = 10;
 /// Number of updating connections.
-const CONNECTIONS: u64 = 4;
+const CONNECTIONS: u32 = 4;
 /// Limit for the check of a table; one of the seed's size takes a fraction of it.
 const CHECK_LIMIT: Duration = Duration::from_secs(180);
 
@@ -79,85 +77,31 @@ pub async fn load(target: &Target, rows: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Running updates. Dropping them aborts them.
-pub struct Updater {
-    acknowledged: Arc<AtomicU64>,
-    is_over: Arc<AtomicBool>,
-    tasks: JoinSet<anyhow::Result<()>>,
-}
-
-impl Updater {
-    /// Starts `updates_per_s` updates of single rows a second, chosen at random in both tables. Open loop: a transaction is due whether or
-    /// not earlier ones have been acknowledged. Each `seed` selects other rows: rows of an earlier load would be cheaper to update than
-    /// rows updated for the first time, since their index entries are next to each other.
-    pub async fn start(target: &Target, plan: &RecoveryPlan, seed: u64) -> anyhow::Result<Self> {
-        let (acknowledged, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let mut tasks = JoinSet::new();
-        let began = Instant::now();
-        for number in 0..CONNECTIONS {
-            let conn = Conn::new(target.opts()).await.context("the updater cannot connect")?;
-            let work = Work {
-                rows: plan.rows,
-                updates_per_s: plan.updates_per_s,
-                number,
-                random: StdRng::seed_from_u64(seed * CONNECTIONS + number),
-                began,
-                acknowledged: acknowledged.clone(),
-                is_over: is_over.clone(),
-            };
-            tasks.spawn(work.run(conn));
-        }
-        Ok(Self { acknowledged, is_over, tasks })
-    }
-
-    /// Stops it; returns how many updates were acknowledged.
-    ///
-    /// # Errors
-    /// When one has failed: then the number of updates is unknown.
-    pub async fn stop(mut self) -> anyhow::Result<u64> {
-        self.is_over.store(true, Ordering::Relaxed);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended?.context("the updater was refused an update")?;
-        }
-        Ok(self.acknowledged.load(Ordering::Relaxed))
-    }
-}
-
-struct Work {
-    rows: u64,
-    updates_per_s: f64,
-    number: u64,
-    random: StdRng,
-    began: Instant,
-    acknowledged: Arc<AtomicU64>,
-    is_over: Arc<AtomicBool>,
-}
-
-impl Work {
-    async fn run(mut self, mut conn: Conn) -> anyhow::Result<()> {
-        let mut due = 0_u64;
-        while !self.is_over.load(Ordering::Relaxed) {
-            let at_s = (due * CONNECTIONS + self.number) as f64 * UPDATES as f64 / self.updates_per_s;
-            due += 1;
-            sleep_until(self.began + Duration::from_secs_f64(at_s)).await;
-            let (table, _) = TABLES[(due % 2) as usize];
+/// Starts the plan's updates of single rows, chosen at random in both tables. Each `seed` selects other rows: rows of an earlier load would be
+/// cheaper to update than rows updated for the first time, since their index entries are next to each other.
+pub async fn update(target: &Target, plan: &RecoveryPlan, seed: u64) -> anyhow::Result<Paced> {
+    let rows = plan.rows;
+    let per_s = plan.updates_per_s / UPDATES as f64;
+    let updates = |connection: u32| {
+        let number_of_connection = u64::from(connection);
+        let connections = u64::from(CONNECTIONS);
+        let mut random = StdRng::seed_from_u64(seed * connections + number_of_connection);
+        move |number: u64| {
+            let (table, _) = TABLES[(number % 2) as usize];
             // Each connection updates its own rows, so that none waits for another's locks.
             let keys: Vec<String> = (0..UPDATES)
                 .map(|_| {
-                    let own = self.random.random_range(0..(self.rows / CONNECTIONS).max(1));
-                    let b = (own * CONNECTIONS + self.number) % self.rows + 1;
+                    let own = random.random_range(0..(rows / connections).max(1));
+                    let b = (own * connections + number_of_connection) % rows + 1;
                     format!("(a = '{b:k>32}' AND b = {b})")
                 })
                 .collect();
             // Assignments are evaluated from left to right: the texts are those of the new version.
             let texts = TEXTS.map(|(column, text)| format!("{column} = {text}")).join(", ");
-            conn.query_drop(format!("UPDATE {table} SET d = d + 1, {texts} WHERE {}", keys.join(" OR ")))
-                .await?;
-            self.acknowledged.fetch_add(conn.affected_rows(), Ordering::Relaxed);
+            format!("UPDATE {table} SET d = d + 1, {texts} WHERE {}", keys.join(" OR "))
         }
-        conn.disconnect().await?;
-        Ok(())
-    }
+    };
+    Paced::start(target, CONNECTIONS, per_s, updates).await
 }
 
 /// The content of both tables on one node.

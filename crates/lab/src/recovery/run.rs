@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::RecoveryPlan;
 use super::cell::{Absence, Cell};
-use super::data::{self, Holds, Updater};
+use super::data::{self, Holds};
 use crate::experiment::Results;
 use crate::failover::machine;
 use crate::failover::progress::Progress;
@@ -184,7 +184,7 @@ impl<'a> Ground<'a> {
     async fn measure(&mut self, cell: &Cell, out_dir: &Path) -> anyhow::Result<Measured> {
         self.set_method(cell.method)?;
         let updater = if cell.is_loaded {
-            let updater = Updater::start(&self.target, self.plan, self.acknowledged).await?;
+            let updater = data::update(&self.target, self.plan, self.acknowledged).await?;
             tokio::time::sleep(WARM_UP).await;
             Some(updater)
         } else {
