@@ -599,17 +599,17 @@ impl Cycle {
 
     /// The actions that only a primary with replicas has.
     fn tend_server(&self, acts: &mut JoinSet<Done>, action: replication::Action) {
-        let node = action.node();
+        let node = action.node;
         let means = servers::Means {
             address: self.address(node),
             login: self.login.clone(),
-            source: servers::source(&action).map_or_else(String::new, |source| self.address(source)),
+            source: action.errand.source().map_or_else(String::new, |source| self.address(source)),
             account: self.replication.clone(),
             newest: Arc::clone(&self.newest_order),
             events: Arc::clone(&self.events),
             ready: Arc::clone(&self.ready),
         };
-        self.newest_order.fetch_max(servers::term(&action).0, SeqCst);
+        self.newest_order.fetch_max(action.term.0, SeqCst);
         let (kind, name) = (self.settings.kind, self.name(node).to_owned());
         acts.spawn(async move {
             let user = means.login.user.clone();

@@ -8,12 +8,13 @@ use topology::NodeId;
 use topology::action::Action;
 use topology::brain::{Brain, NotTaken, Restored};
 use topology::fact::{Fact, Outcome};
+use topology::galera;
 use topology::heartbeat::Wish;
 use topology::order::Order;
+use topology::replication::{self, Errand};
 use topology::routes::Routes;
 use topology::settings::Settings;
 use topology::view::ClusterView;
-use topology::{galera, replication};
 
 /// See the head of this file.
 pub struct Arranged {
@@ -97,7 +98,6 @@ impl Arranged {
 
     fn outcome(&self, outcome: &mut Outcome) {
         use galera::Outcome as G;
-        use replication::Outcome as R;
         match outcome {
             Outcome::Persisted { .. } | Outcome::PersistFailed { .. } => {}
             Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. } => {
@@ -110,19 +110,7 @@ impl Arranged {
                 *node = self.place(*node);
             }
             Outcome::Galera(G::Hurried { .. } | G::HurryEnded { .. } | G::BootstrapEnded { .. }) => {}
-            Outcome::Replication(
-                R::Demoted { node, .. }
-                | R::DemoteFailed { node, .. }
-                | R::Following { node, .. }
-                | R::FollowFailed { node, .. }
-                | R::Reconnected { node, .. }
-                | R::ReconnectFailed { node, .. }
-                | R::Parted { node, .. }
-                | R::PartFailed { node, .. }
-                | R::EventsStopped { node, .. }
-                | R::EventsRun { node, .. }
-                | R::EventsFailed { node, .. },
-            ) => *node = self.place(*node),
+            Outcome::Replication(outcome) => outcome.node = self.place(outcome.node),
         }
     }
 
@@ -137,7 +125,6 @@ impl Arranged {
 
     fn action(&self, mut action: Action) -> Action {
         use galera::Action as G;
-        use replication::Action as R;
         let to_node = |place: &mut NodeId| *place = self.node(*place);
         match &mut action {
             Action::Confirm { node }
@@ -146,13 +133,6 @@ impl Arranged {
             | Action::ReadTables { node }
             | Action::Galera(
                 G::Pace { node, .. } | G::Desync { node, .. } | G::Prove { node, .. } | G::Forget { node },
-            )
-            | Action::Replication(
-                R::Demote { node, .. }
-                | R::Promote { node, .. }
-                | R::Part { node, .. }
-                | R::StopEvents { node, .. }
-                | R::RunEvents { node, .. },
             ) => to_node(node),
             Action::Persist { writer, sessions_max, renumbered, filtered, .. } => {
                 let filtered_nodes = filtered.iter_mut().map(|(node, _)| node);
@@ -174,8 +154,11 @@ impl Arranged {
             Action::Galera(G::Ease { .. } | G::Remember { .. })
             | Action::Remember { .. }
             | Action::Say(_) => {}
-            Action::Replication(R::Follow { node, source, .. } | R::Reconnect { node, source, .. }) => {
-                [node, source].into_iter().for_each(to_node);
+            Action::Replication(replication::Action { node, errand, .. }) => {
+                to_node(node);
+                if let Errand::Follow { source } | Errand::Reconnect { source } = errand {
+                    to_node(source);
+                }
             }
             Action::Barrier { node, lost, .. } => {
                 to_node(node);

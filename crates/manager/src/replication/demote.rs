@@ -22,7 +22,7 @@ const LAST: Duration = Duration::from_millis(50);
 /// that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are ended by killing their
 /// sessions, since a primary without replicas could otherwise never become read only. They are committed there, and their clients are told
 /// nothing. `for_good`: sessions that wait for space on a full disk are killed, too, which ends them with an error, and all that wait
-/// behind them; see [`topology::replication::Action::Demote`] for what that costs.
+/// behind them; see [`topology::replication::Errand::Demote`] for what that costs.
 pub(super) async fn demote(
     server: &mut Server,
     events: &Events,

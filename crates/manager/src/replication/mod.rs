@@ -31,10 +31,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use link::Login;
+use topology::Term;
 use topology::fact::Outcome;
-use topology::replication::Action;
-use topology::replication::action;
-use topology::{NodeId, Term};
+use topology::replication::{Action, End, Errand, action};
 
 use crate::act::{Failed, in_time};
 use crate::events::Events;
@@ -65,115 +64,71 @@ pub(crate) struct Means {
     pub ready: Arc<Ready>,
 }
 
-/// The decision that an action belongs to.
-pub(crate) fn term(action: &Action) -> Term {
-    match action {
-        Action::Demote { term, .. }
-        | Action::Promote { term, .. }
-        | Action::Follow { term, .. }
-        | Action::Reconnect { term, .. }
-        | Action::Part { term, .. }
-        | Action::StopEvents { term, .. }
-        | Action::RunEvents { term, .. } => *term,
-    }
-}
-
-/// The source that it is to follow.
-pub(crate) fn source(action: &Action) -> Option<NodeId> {
-    match action {
-        Action::Follow { source, .. } | Action::Reconnect { source, .. } => Some(*source),
-        Action::Demote { .. }
-        | Action::Promote { .. }
-        | Action::Part { .. }
-        | Action::StopEvents { .. }
-        | Action::RunEvents { .. } => None,
-    }
-}
-
 /// Carries out an order; returns its outcome, and the error number if it failed with one.
 pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<u16>) {
-    let order_term = term(&action);
-    match action {
-        Action::Demote { node, term, for_good, within } => {
-            let demote = async |server: &mut Server| demote::demote(server, &means.events, for_good).await;
-            let done = ordered(&means, order_term, within, demote).await;
-            told(done, |done| match done {
-                Ok((position, events_left)) => {
-                    action::Outcome::Demoted { node, term, position, events_left }.into()
-                }
-                Err(why) => action::Outcome::DemoteFailed { node, term, why }.into(),
+    let Action { node, term, within, errand } = action;
+    let events = &means.events;
+    let (end, errno) = match errand {
+        Errand::Demote { for_good } => {
+            let demote = async |server: &mut Server| demote::demote(server, events, for_good).await;
+            told(ordered(&means, term, within, demote).await, |done| match done {
+                Ok((position, events_left)) => End::Demoted { position, events_left },
+                Err(why) => End::DemoteFailed { why },
             })
         }
-        Action::Promote { node, term, reach, within } => {
+        Errand::Promote { reach } => {
             let promote = async |server: &mut Server| promote::promote(server, reach.as_ref()).await;
-            told(ordered(&means, order_term, within, promote).await, |done| passed(node, term, done))
+            return told(ordered(&means, term, within, promote).await, |done| match done {
+                Ok(()) => Outcome::BarrierPassed { node, term },
+                Err(why) => Outcome::BarrierFailed { node, term, why },
+            });
         }
-        Action::Follow { node, term, within, .. } => {
+        Errand::Follow { .. } => {
             let follow = async |server: &mut Server| match &means.account {
-                Some(account) => follow::follow(server, &means.source, account, &means.events).await,
+                Some(account) => follow::follow(server, &means.source, account, events).await,
                 None => {
                     Err(Failed::because("no account to log in with is configured: [cluster.replication]"))
                 }
             };
-            told(ordered(&means, order_term, within, follow).await, |done| match done {
-                Ok((sessions_ended, events_left)) => {
-                    action::Outcome::Following { node, term, sessions_ended, events_left }.into()
-                }
-                Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
+            told(ordered(&means, term, within, follow).await, |done| match done {
+                Ok((sessions_ended, events_left)) => End::Following { sessions_ended, events_left },
+                Err(why) => End::FollowFailed { why },
             })
         }
-        Action::Reconnect { node, term, within, .. } => {
+        Errand::Reconnect { .. } => {
             let reconnect = async |server: &mut Server| reconnect::reconnect(server, &means.source).await;
-            told(ordered(&means, order_term, within, reconnect).await, |done| match done {
-                Ok(receives) => action::Outcome::Reconnected { node, term, receives }.into(),
-                Err(why) => action::Outcome::ReconnectFailed { node, term, why }.into(),
+            told(ordered(&means, term, within, reconnect).await, |done| match done {
+                Ok(receives) => End::Reconnected { receives },
+                Err(why) => End::ReconnectFailed { why },
             })
         }
-        Action::Part { node, term, within } => {
-            let done = ordered(&means, order_term, within, async |server| part::part(server).await).await;
-            told(done, |done| match done {
-                Ok(()) => action::Outcome::Parted { node, term }.into(),
-                Err(why) => action::Outcome::PartFailed { node, term, why }.into(),
-            })
+        Errand::Part => {
+            let done = ordered(&means, term, within, async |server| part::part(server).await).await;
+            told(done, |done| done.map_or_else(|why| End::PartFailed { why }, |()| End::Parted))
         }
-        Action::StopEvents { node, term, within } => {
+        // The advice for an error number is about the other orders.
+        Errand::StopEvents => {
             let stop = async |server: &mut Server| {
                 let left = server.left();
-                Ok(events::stop_within(server, &means.events, false, left).await)
+                Ok(events::stop_within(server, events, false, left).await)
             };
-            let (outcome, _) = told(ordered(&means, order_term, within, stop).await, |done| {
-                let events_left = done.unwrap_or_else(Some);
-                action::Outcome::EventsStopped { node, term, events_left }.into()
-            });
-            // As below.
-            (outcome, None)
+            let done = ordered(&means, term, within, stop).await;
+            (End::EventsStopped { events_left: done.unwrap_or_else(|failed| Some(failed.why)) }, None)
         }
-        Action::RunEvents { node, has_replaced, term, within } => {
-            let events = &means.events;
+        Errand::RunEvents { has_replaced } => {
             let mut left = events.left_unseen(&means.address);
             let run = async |server: &mut Server| events::run(server, has_replaced, events, &mut left).await;
-            let done = ordered(&means, order_term, within, run).await;
-            let (outcome, _) = told(done, |done| match done {
-                Ok(count) => action::Outcome::EventsRun { node, term, count }.into(),
-                Err(why) => action::Outcome::EventsFailed { node, term, why, left }.into(),
-            });
-            // The advice for an error number is about the other orders.
-            (outcome, None)
+            let end = match ordered(&means, term, within, run).await {
+                Ok(count) => End::EventsRun { count },
+                Err(Failed { why, .. }) => End::EventsFailed { why, left },
+            };
+            (end, None)
         }
-    }
+    };
+    (action::Outcome { node, term, end }.into(), errno)
 }
 
-fn passed(node: NodeId, term: Term, done: Result<(), String>) -> Outcome {
-    match done {
-        Ok(()) => Outcome::BarrierPassed { node, term },
-        Err(why) => Outcome::BarrierFailed { node, term, why },
-    }
-}
-
-fn told<T>(
-    done: Result<T, Failed>,
-    outcome: impl FnOnce(Result<T, String>) -> Outcome,
-) -> (Outcome, Option<u16>) {
+fn told<T, O>(done: Result<T, Failed>, outcome: impl FnOnce(Result<T, String>) -> O) -> (O, Option<u16>) {
     let errno = done.as_ref().err().map(|failed| failed.errno);
     (outcome(done.map_err(|failed| failed.why)), errno)
 }

@@ -4,6 +4,7 @@ use fixture::signal;
 use link::Secret;
 use protocol::gtid::{Family, Position};
 use tokio::time::Instant;
+use topology::NodeId;
 
 use super::*;
 use crate::events::tests::kept_in;
@@ -54,22 +55,30 @@ fn account(password: &str) -> Option<Account> {
     Some(Account { user: "repl".into(), password: Password(password.into()) })
 }
 
+fn action(within: Duration, errand: Errand) -> Action {
+    Action { node: NODE, term: TERM, within, errand }
+}
+
 async fn order(server: &fixture::Server, action: Action) -> Outcome {
     carry_out(action, means(server, "app", "secret")).await.0
 }
 
 async fn demote(server: &fixture::Server, within: Duration) -> Result<Position, String> {
-    match order(server, Action::Demote { node: NODE, term: TERM, for_good: true, within }).await {
-        Outcome::Replication(action::Outcome::Demoted { node: NODE, term: TERM, position, .. }) => {
-            Ok(position)
+    match order(server, action(within, Errand::Demote { for_good: true })).await {
+        Outcome::Replication(action::Outcome {
+            node: NODE,
+            term: TERM,
+            end: End::Demoted { position, .. },
+        }) => Ok(position),
+        Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::DemoteFailed { why } }) => {
+            Err(why)
         }
-        Outcome::Replication(action::Outcome::DemoteFailed { node: NODE, term: TERM, why }) => Err(why),
         other => panic!("{other:?}"),
     }
 }
 
 async fn promote(server: &fixture::Server, reach: Option<Position>, within: Duration) -> Result<(), String> {
-    match order(server, Action::Promote { node: NODE, term: TERM, reach, within }).await {
+    match order(server, action(within, Errand::Promote { reach })).await {
         Outcome::BarrierPassed { node: NODE, term: TERM } => Ok(()),
         Outcome::BarrierFailed { node: NODE, term: TERM, why } => Err(why),
         other => panic!("{other:?}"),
@@ -80,12 +89,16 @@ async fn promote(server: &fixture::Server, reach: Option<Position>, within: Dura
 async fn follow(server: &fixture::Server, source: &fixture::Server, password: &str) -> Result<usize, String> {
     let mut means = means(server, "app", "secret");
     (means.source, means.account) = (source.address().to_string(), account(password));
-    let action = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: WITHIN };
+    let action = self::action(WITHIN, Errand::Follow { source: NodeId(1) });
     match carry_out(action, means).await.0 {
-        Outcome::Replication(action::Outcome::Following {
-            node: NODE, term: TERM, sessions_ended, ..
+        Outcome::Replication(action::Outcome {
+            node: NODE,
+            term: TERM,
+            end: End::Following { sessions_ended, .. },
         }) => Ok(sessions_ended),
-        Outcome::Replication(action::Outcome::FollowFailed { node: NODE, term: TERM, why }) => Err(why),
+        Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::FollowFailed { why } }) => {
+            Err(why)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -234,10 +247,16 @@ const OTHERS: &str = "SELECT GROUP_CONCAT(STATUS ORDER BY EVENT_NAME) FROM infor
 
 /// How many events run now; or why they do not, and the names of those.
 async fn run_events(means: Means, has_replaced: bool) -> Result<usize, (String, Vec<String>)> {
-    let action = Action::RunEvents { node: NODE, has_replaced, term: TERM, within: WITHIN };
+    let action = self::action(WITHIN, Errand::RunEvents { has_replaced });
     match carry_out(action, means).await.0 {
-        Outcome::Replication(action::Outcome::EventsRun { node: NODE, term: TERM, count }) => Ok(count),
-        Outcome::Replication(action::Outcome::EventsFailed { node: NODE, term: TERM, why, left }) => {
+        Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::EventsRun { count } }) => {
+            Ok(count)
+        }
+        Outcome::Replication(action::Outcome {
+            node: NODE,
+            term: TERM,
+            end: End::EventsFailed { why, left },
+        }) => {
             let mut names: Vec<String> = left.events.into_iter().map(|event| event.name).collect();
             names.sort();
             Err((why, names))
@@ -269,11 +288,13 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
     let of =
         |server, events: &Arc<Events>| Means { events: Arc::clone(events), ..means(server, "app", "secret") };
     assert_eq!(run_events(of(&one, &events), false).await, Ok(0), "it is the first primary");
-    let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+    let demote = action(WITHIN, Errand::Demote { for_good: false });
     let demoted = carry_out(demote, of(&one, &events)).await.0;
     // This program is killed, and begins again: what ran is on disk.
     events = Arc::new(kept_in(dir.path()));
-    let Outcome::Replication(action::Outcome::Demoted { position, .. }) = demoted else {
+    let Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::Demoted { position, .. } }) =
+        demoted
+    else {
         panic!("{demoted:?}")
     };
     assert_eq!(
@@ -316,7 +337,7 @@ async fn a_failover_stops_events_without_the_disk_and_says_what_runs_on() {
         .execute_batch("DROP TABLE events")
         .unwrap();
     let of = || Means { events: Arc::clone(&events), ..means(&one, "app", "secret") };
-    let demote = |for_good| Action::Demote { node: NODE, term: TERM, for_good, within: WITHIN };
+    let demote = |for_good| action(WITHIN, Errand::Demote { for_good });
     let planned = carry_out(demote(false), of()).await.0;
     assert!(format!("{planned:?}").contains("could not be written to disk"), "{planned:?}");
     assert!(one.sql(FIRST).starts_with("ENABLED\t"));
@@ -324,13 +345,17 @@ async fn a_failover_stops_events_without_the_disk_and_says_what_runs_on() {
     let mut beside = Link::connect(&one).await;
     beside.query("LOCK TABLES mysql.event WRITE").await;
     let left = |outcome| match outcome {
-        Outcome::Replication(action::Outcome::Demoted { events_left, .. }) => events_left,
+        Outcome::Replication(action::Outcome {
+            node: NODE,
+            term: TERM,
+            end: End::Demoted { events_left, .. },
+        }) => events_left,
         other => panic!("{other:?}"),
     };
     let why = left(carry_out(demote(true), of()).await.0).unwrap();
     assert!(why.contains("no answer") || why.contains("max_statement_time"), "{why}");
     beside.query("UNLOCK TABLES").await;
-    let stop = Action::StopEvents { node: NODE, term: TERM, within: WITHIN };
+    let stop = action(WITHIN, Errand::StopEvents);
     let stopped = carry_out(stop, of()).await.0;
     assert!(format!("{stopped:?}").contains("events_left: None"), "{stopped:?}");
     assert!(one.sql(FIRST).starts_with("SLAVESIDE_DISABLED\t"));
@@ -342,7 +367,7 @@ async fn an_account_that_may_not_stop_events_makes_a_server_read_only_all_the_sa
     one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY); CREATE USER few@'%' IDENTIFIED BY 'few'; GRANT EVENT ON *.* TO few@'%'");
     one.sql(&crate::grants_for(topology::kind::Kind::Replication, "few"));
     one.sql(EVENTS);
-    let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+    let demote = action(WITHIN, Errand::Demote { for_good: false });
     let of_few = || means(&one, "few", "few");
     let demoted = format!("{:?}", carry_out(demote, of_few()).await.0);
     assert!(demoted.contains("Demoted {") && read_only(&one), "{demoted}");
@@ -353,7 +378,7 @@ async fn an_account_that_may_not_stop_events_makes_a_server_read_only_all_the_sa
         |user: &str, password| Means { events: Arc::new(kept_in(dir.path())), ..means(&one, user, password) };
     one.sql("SET GLOBAL read_only = OFF");
     assert_eq!(run_events(of("app", "secret"), false).await, Ok(0));
-    let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+    let demote = action(WITHIN, Errand::Demote { for_good: false });
     carry_out(demote, of("app", "secret")).await;
     assert!(one.sql(FIRST).starts_with("SLAVESIDE_DISABLED\t"));
     let (why, left) = run_events(of("few", "few"), false).await.unwrap_err();
@@ -403,7 +428,7 @@ async fn why_a_server_does_not_follow_is_told_without_the_password() {
     drop(gone);
     let mut means = means(&two, "app", "secret");
     (means.source, means.account) = (address, account(PASSWORD));
-    let action = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: SHORT };
+    let action = self::action(SHORT, Errand::Follow { source: NodeId(1) });
     let told = format!("{:?}", carry_out(action, means).await.0);
     assert!(told.contains("FollowFailed") && told.contains("error connecting to master"), "{told}");
     assert!(!told.contains("secret"), "{told}");
@@ -415,19 +440,25 @@ async fn an_order_under_an_earlier_decision_changes_nothing_any_more() {
     one.sql("SET GLOBAL read_only = ON");
     let means = means(&one, "app", "secret");
     means.newest.store(TERM.0 + 1, std::sync::atomic::Ordering::SeqCst);
-    let action = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+    let action = self::action(WITHIN, Errand::Promote { reach: None });
     let told = format!("{:?}", carry_out(action, means).await.0);
     assert!(told.contains("BarrierFailed") && told.contains("overtaken by the decision of term 8"), "{told}");
     assert!(read_only(&one) && !waits(&one));
 }
 
 async fn receives(replica: &fixture::Server, within: Duration) -> Result<bool, String> {
-    let action = Action::Reconnect { node: NODE, source: NodeId(1), term: TERM, within };
+    let action = self::action(within, Errand::Reconnect { source: NodeId(1) });
     match order(replica, action).await {
-        Outcome::Replication(action::Outcome::Reconnected { node: NODE, term: TERM, receives }) => {
-            Ok(receives)
-        }
-        Outcome::Replication(action::Outcome::ReconnectFailed { node: NODE, term: TERM, why }) => Err(why),
+        Outcome::Replication(action::Outcome {
+            node: NODE,
+            term: TERM,
+            end: End::Reconnected { receives },
+        }) => Ok(receives),
+        Outcome::Replication(action::Outcome {
+            node: NODE,
+            term: TERM,
+            end: End::ReconnectFailed { why },
+        }) => Err(why),
         other => panic!("{other:?}"),
     }
 }
@@ -454,9 +485,11 @@ async fn a_replica_finds_out_whether_its_source_answers_and_may_be_promoted_when
 }
 
 async fn part(replica: &fixture::Server) -> Result<(), String> {
-    match order(replica, Action::Part { node: NODE, term: TERM, within: WITHIN }).await {
-        Outcome::Replication(action::Outcome::Parted { node: NODE, term: TERM }) => Ok(()),
-        Outcome::Replication(action::Outcome::PartFailed { node: NODE, term: TERM, why }) => Err(why),
+    match order(replica, action(WITHIN, Errand::Part)).await {
+        Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::Parted }) => Ok(()),
+        Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::PartFailed { why } }) => {
+            Err(why)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -489,7 +522,7 @@ async fn a_replica_gets_nothing_more_from_an_old_primary() {
 async fn what_an_account_may_not_do_is_told_by_its_number() {
     let one = server(1);
     one.sql("CREATE USER few@'%' IDENTIFIED BY 'few'");
-    let demote = Action::Demote { node: NODE, term: TERM, for_good: true, within: WITHIN };
+    let demote = action(WITHIN, Errand::Demote { for_good: true });
     let (outcome, errno) = carry_out(demote.clone(), means(&one, "few", "few")).await;
     assert_eq!(errno, Some(1227), "{outcome:?}");
     // The grants that are advised are enough for each order.
@@ -502,10 +535,10 @@ async fn what_an_account_may_not_do_is_told_by_its_number() {
     two.sql("RESET MASTER");
     let mut following = means(&one, "few", "few");
     (following.source, following.account) = (two.address().to_string(), account(PASSWORD));
-    let follow = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: WITHIN };
+    let follow = action(WITHIN, Errand::Follow { source: NodeId(1) });
     let (outcome, errno) = carry_out(follow, following).await;
     assert_eq!(errno, None, "{outcome:?}");
-    let promote = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+    let promote = action(WITHIN, Errand::Promote { reach: None });
     let (outcome, errno) = carry_out(promote, means(&one, "few", "few")).await;
     assert_eq!(errno, None, "{outcome:?}");
     assert!(waits(&one) && !read_only(&one));
@@ -567,12 +600,18 @@ async fn orders_go_over_the_link_that_stands() {
     one.sql("ALTER USER app@'%' IDENTIFIED BY 'another'");
     let session = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'app'";
     for round in 0..3 {
-        let demote = Action::Demote { node: NODE, term: TERM, for_good: false, within: WITHIN };
+        let demote = action(WITHIN, Errand::Demote { for_good: false });
         let done = carry_out(demote, means.with_ready()).await;
-        assert!(matches!(done.0, Outcome::Replication(action::Outcome::Demoted { .. })), "{done:?}");
+        assert!(
+            matches!(
+                done.0,
+                Outcome::Replication(action::Outcome { node: NODE, term: TERM, end: End::Demoted { .. } })
+            ),
+            "{done:?}"
+        );
         assert!(read_only(&one), "round {round}");
         // The undo as well.
-        let promote = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+        let promote = action(WITHIN, Errand::Promote { reach: None });
         let done = carry_out(promote, means.with_ready()).await;
         assert!(matches!(done.0, Outcome::BarrierPassed { .. }), "{done:?}");
         assert!(!read_only(&one), "round {round}");
@@ -581,7 +620,7 @@ async fn orders_go_over_the_link_that_stands() {
     // A link that was lost is replaced, and one that is there is tried before it is used.
     one.sql("ALTER USER app@'%' IDENTIFIED BY 'secret'");
     one.sql("SELECT GROUP_CONCAT(CONCAT('KILL ', ID) SEPARATOR ';') INTO @kill FROM information_schema.PROCESSLIST WHERE USER = 'app'; EXECUTE IMMEDIATE @kill");
-    let promote = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+    let promote = action(WITHIN, Errand::Promote { reach: None });
     let done = carry_out(promote, means.with_ready()).await;
     assert!(matches!(done.0, Outcome::BarrierPassed { .. }), "{done:?}");
     drop(two);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::gtid::Position;
 use topology::fact::{Fact, Outcome};
 use topology::replication::kept_events::Left;
+use topology::replication::{End, Errand};
 use topology::{NodeId, Term, replication};
 
 use super::events::Has;
@@ -23,40 +24,31 @@ const TOO_LONG: &str = "it takes too long";
 impl World {
     /// Receives an order; what it contains is written down.
     pub fn begin_order(&mut self, action: replication::Action) -> String {
-        use replication::Action;
-        let (Action::Demote { term, .. }
-        | Action::Promote { term, .. }
-        | Action::Follow { term, .. }
-        | Action::Reconnect { term, .. }
-        | Action::Part { term, .. }
-        | Action::StopEvents { term, .. }
-        | Action::RunEvents { term, .. }) = &action;
-        self.newest = self.newest.max(*term);
-        if let Action::Demote { node, .. } = &action {
-            self.demand_not_served(usize::from(node.0));
+        self.newest = self.newest.max(action.term);
+        if let Errand::Demote { .. } = &action.errand {
+            self.demand_not_served(usize::from(action.node.0));
         }
         let name = |node: NodeId| self.names[usize::from(node.0)].clone();
-        let line = match &action {
-            Action::Demote { node, .. } => format!("read only: {}", name(*node)),
-            Action::Promote { node, reach, .. } => {
+        let of = name(action.node);
+        let line = match &action.errand {
+            Errand::Demote { .. } => format!("read only: {of}"),
+            Errand::Promote { reach } => {
                 let reach = reach.as_ref().map_or("all that it has".to_owned(), ToString::to_string);
-                format!("promote {} at {reach}", name(*node))
+                format!("promote {of} at {reach}")
             }
-            Action::Follow { node, source, .. } => format!("{} is to follow {}", name(*node), name(*source)),
-            Action::Reconnect { node, source, .. } => {
-                format!("{} is to connect to {} anew", name(*node), name(*source))
-            }
-            Action::Part { node, .. } => format!("{} is to fetch no more", name(*node)),
-            Action::StopEvents { node, .. } => format!("{} is to stop its events", name(*node)),
-            Action::RunEvents { node, has_replaced, .. } => {
+            Errand::Follow { source } => format!("{of} is to follow {}", name(*source)),
+            Errand::Reconnect { source } => format!("{of} is to connect to {} anew", name(*source)),
+            Errand::Part => format!("{of} is to fetch no more"),
+            Errand::StopEvents => format!("{of} is to stop its events"),
+            Errand::RunEvents { has_replaced } => {
                 let before = if *has_replaced { " before it" } else { "" };
-                format!("{} is to run the events of the primary{before}", name(*node))
+                format!("{of} is to run the events of the primary{before}")
             }
         };
         let job = Job {
-            give_up: self.now + action.within(),
+            give_up: self.now + action.within,
             process: self.process,
-            life: self.servers[usize::from(action.node().0)].life,
+            life: self.servers[usize::from(action.node.0)].life,
             stage: 0,
             unconnected: None,
             events_left: Left::default(),
@@ -70,7 +62,7 @@ impl World {
     }
 
     fn work(&mut self, mut job: Job) {
-        let node = usize::from(job.action.node().0);
+        let node = usize::from(job.action.node.0);
         // A statement that was on its way when our process ended may be carried out; what comes after it is not.
         if job.process != self.process && !self.chance(30) {
             return;
@@ -132,14 +124,13 @@ impl World {
 
     /// One statement of an order. `Some` when it has ended.
     fn stage(&mut self, node: usize, job: &mut Job) -> Option<Result<(), String>> {
-        use replication::Action;
         let (semi_sync, now) = (self.semi_sync, self.now);
         let commits_wait =
             self.waiting.iter().any(|commit| commit.server == node && commit.life == self.servers[node].life);
         let server = &mut self.servers[node];
         let stage = job.stage;
-        match &job.action {
-            Action::Demote { for_good, .. } => match stage {
+        match &job.action.errand {
+            Errand::Demote { for_good } => match stage {
                 0 if commits_wait => return None,
                 0 => {
                     server.read_only = true;
@@ -162,7 +153,7 @@ impl World {
                     return Some(Ok(()));
                 }
             },
-            Action::Promote { reach, term, .. } => match stage {
+            Errand::Promote { reach } => match stage {
                 0 if reach.as_ref().is_some_and(|reach| !server.position().contains(reach).unwrap()) => {
                     if server.fetching == Fetching::Yes || !server.received.is_empty() {
                         job.unconnected = None;
@@ -186,13 +177,13 @@ impl World {
                 }
                 4 => {
                     server.read_only = false;
-                    let term = *term;
+                    let term = job.action.term;
                     self.became_writable(node, term, job.process);
                     return Some(Ok(()));
                 }
                 _ => {}
             },
-            Action::Follow { source, .. } => match stage {
+            Errand::Follow { source } => match stage {
                 0 => {
                     server.read_only = true;
                     server.waits = false;
@@ -220,7 +211,7 @@ impl World {
                 _ if server.fetching == Fetching::Yes => return Some(Ok(())),
                 _ => return None,
             },
-            Action::Reconnect { .. } => match stage {
+            Errand::Reconnect { .. } => match stage {
                 0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
                 // Two statements.
                 0 if server.is_mysql => {
@@ -241,14 +232,14 @@ impl World {
                 _ if server.fetching == Fetching::Yes => return Some(Ok(())),
                 _ => return None,
             },
-            Action::Part { .. } => match stage {
+            Errand::Part => match stage {
                 0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
                 0 => {
                     self.leave_source(node);
                 }
                 _ => return Some(Ok(())),
             },
-            Action::StopEvents { .. } => {
+            Errand::StopEvents => {
                 let had_event = server.event == Has::Enabled;
                 job.leaves_events = had_event && server.has_slow_events;
                 if had_event && !job.leaves_events {
@@ -257,7 +248,7 @@ impl World {
                 }
                 return Some(Ok(()));
             }
-            Action::RunEvents { has_replaced, .. } => {
+            Errand::RunEvents { has_replaced } => {
                 let done = self.run_events(node, *has_replaced, &mut job.events_left)?;
                 return Some(done.map(|count| job.events_count = count));
             }
@@ -286,48 +277,36 @@ struct Job {
 impl Job {
     /// Another was decided on since.
     fn is_overtaken(&self, newest: Term) -> bool {
-        use replication::Action::{Promote, RunEvents};
-        matches!(self.action, Promote { term, .. } | RunEvents { term, .. } if term < newest)
+        let can_be = matches!(self.action.errand, Errand::Promote { .. } | Errand::RunEvents { .. });
+        can_be && self.action.term < newest
     }
 
     /// `position`: where the server stands.
     fn outcome(self, end: Result<(), String>, position: Position) -> Fact {
-        use replication::{Action, Outcome as Came};
+        let replication::Action { node, term, errand, .. } = self.action;
         let (left, count) = (self.events_left, self.events_count);
         let events_left = self.leaves_events.then(|| "it takes too long".to_owned());
-        let came = match (self.action, end) {
-            (Action::Demote { node, term, .. }, Ok(())) => {
-                Came::Demoted { node, term, position, events_left }
-            }
-            (Action::Demote { node, term, .. }, Err(why)) => Came::DemoteFailed { node, term, why },
-            (Action::Promote { node, term, .. }, Ok(())) => {
+        let end = match (errand, end) {
+            (Errand::Demote { .. }, Ok(())) => End::Demoted { position, events_left },
+            (Errand::Demote { .. }, Err(why)) => End::DemoteFailed { why },
+            (Errand::Promote { .. }, Ok(())) => {
                 return Fact::Outcome(Outcome::BarrierPassed { node, term });
             }
-            (Action::Promote { node, term, .. }, Err(why)) => {
+            (Errand::Promote { .. }, Err(why)) => {
                 return Fact::Outcome(Outcome::BarrierFailed { node, term, why });
             }
-            (Action::Follow { node, term, .. }, Ok(())) => {
-                Came::Following { node, term, sessions_ended: 0, events_left }
-            }
-            (Action::Follow { node, term, .. }, Err(why)) => Came::FollowFailed { node, term, why },
-            (Action::Reconnect { node, term, .. }, Ok(())) => {
-                Came::Reconnected { node, term, receives: true }
-            }
-            (Action::Reconnect { node, term, .. }, Err(why)) if why == TOO_LONG => {
-                Came::Reconnected { node, term, receives: false }
-            }
-            (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
-            (Action::Part { node, term, .. }, Ok(())) => Came::Parted { node, term },
-            (Action::Part { node, term, .. }, Err(why)) => Came::PartFailed { node, term, why },
-            (Action::StopEvents { node, term, .. }, Ok(())) => {
-                Came::EventsStopped { node, term, events_left }
-            }
-            (Action::StopEvents { node, term, .. }, Err(why)) => {
-                Came::EventsStopped { node, term, events_left: Some(why) }
-            }
-            (Action::RunEvents { node, term, .. }, Ok(())) => Came::EventsRun { node, term, count },
-            (Action::RunEvents { node, term, .. }, Err(why)) => Came::EventsFailed { node, term, why, left },
+            (Errand::Follow { .. }, Ok(())) => End::Following { sessions_ended: 0, events_left },
+            (Errand::Follow { .. }, Err(why)) => End::FollowFailed { why },
+            (Errand::Reconnect { .. }, Ok(())) => End::Reconnected { receives: true },
+            (Errand::Reconnect { .. }, Err(why)) if why == TOO_LONG => End::Reconnected { receives: false },
+            (Errand::Reconnect { .. }, Err(why)) => End::ReconnectFailed { why },
+            (Errand::Part, Ok(())) => End::Parted,
+            (Errand::Part, Err(why)) => End::PartFailed { why },
+            (Errand::StopEvents, Ok(())) => End::EventsStopped { events_left },
+            (Errand::StopEvents, Err(why)) => End::EventsStopped { events_left: Some(why) },
+            (Errand::RunEvents { .. }, Ok(())) => End::EventsRun { count },
+            (Errand::RunEvents { .. }, Err(why)) => End::EventsFailed { why, left },
         };
-        Fact::Outcome(came.into())
+        Fact::Outcome(replication::Outcome { node, term, end }.into())
     }
 }

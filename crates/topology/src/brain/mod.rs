@@ -496,7 +496,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
         }
         Fact::Reads(fact) => about(fact),
         Fact::Outcome(Outcome::Galera(outcome)) => outcome.node(),
-        Fact::Outcome(Outcome::Replication(outcome)) => Some(outcome.node()),
+        Fact::Outcome(Outcome::Replication(outcome)) => Some(outcome.node),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
         | Fact::UnknownAccount { .. }
         | Fact::PositionWanted

@@ -23,7 +23,7 @@ use super::renumber;
 use super::sight::{answers, own, writes};
 use super::start::root_of;
 use super::status::ReplicationStatus;
-use super::{Action, Replication, retry_at};
+use super::{Errand, Replication, retry_at};
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
@@ -314,7 +314,7 @@ impl Replication {
             fence.demoted.insert(id, Demotion::Ordered);
         }
         let for_good = self.fence.as_ref().is_none_or(|fence| !fence.is_planned);
-        self.order(core, Action::Demote { node: id, term, for_good, within });
+        self.order(core, id, term, within, Errand::Demote { for_good });
     }
 
     /// Orders `to` to take over within `within`. `true`: it is the primary already, by another manager's hand.
@@ -324,7 +324,7 @@ impl Replication {
         }
         let reach = self.reach(core, to);
         self.server_mut(to).may_write = Some(term);
-        self.order(core, Action::Promote { node: to, term, reach, within });
+        self.order(core, to, term, within, Errand::Promote { reach });
         false
     }
 
@@ -381,7 +381,7 @@ impl Replication {
                 Way::Blocked(text)
             }
             OldFollows::Unasked => {
-                self.order(core, Action::Follow { node: from, source: to, term, within });
+                self.order(core, from, term, within, Errand::Follow { source: to });
                 if let Some(fence) = &mut self.fence {
                     fence.old_follows = OldFollows::Ordered;
                 }

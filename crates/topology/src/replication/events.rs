@@ -22,7 +22,7 @@ use super::external::is_external;
 use super::kept_events::Left;
 use super::sight::{answers, own};
 use super::sql::text;
-use super::{Action, Replication};
+use super::{Errand, Replication};
 use crate::core::Core;
 use crate::fact::Now;
 use crate::view::Level;
@@ -202,7 +202,7 @@ impl Replication {
     fn run_events(&mut self, core: &mut Core, node: NodeId, unrun: Unrun, within: Duration) {
         let Unrun { term, has_replaced, .. } = unrun;
         self.server_mut(node).events = Some(unrun);
-        self.order(core, Action::RunEvents { node, has_replaced, term, within });
+        self.order(core, node, term, within, Errand::RunEvents { has_replaced });
     }
 
     pub(super) fn events_run(&mut self, core: &mut Core, node: NodeId, term: Term, count: usize) {
@@ -270,7 +270,7 @@ impl Replication {
     pub(super) fn stop_events_again(&mut self, core: &mut Core, id: NodeId, term: Term) {
         let is_due = |unstopped: &Unstopped| core.now >= unstopped.again;
         if self.fence.is_none() && self.server(id).unstopped.as_ref().is_some_and(is_due) {
-            self.order(core, Action::StopEvents { node: id, term, within: AGAIN_WITHIN });
+            self.order(core, id, term, AGAIN_WITHIN, Errand::StopEvents);
         }
     }
 

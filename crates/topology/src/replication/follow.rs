@@ -9,7 +9,7 @@ use protocol::gtid::History;
 
 use super::external::is_external;
 use super::sight::{answers, follows_stranger, own};
-use super::{Action, Channel, Replication, ReplicationStatus, retry_at};
+use super::{Channel, Errand, Replication, ReplicationStatus, retry_at};
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
@@ -67,8 +67,7 @@ impl Replication {
                 self.note_unconnected(core, id, primary);
                 if self.should_follow(core, id, primary) && self.is_compared(core, id, primary) {
                     self.server_mut(id).unconnected = None;
-                    let within = FOLLOW_DEADLINE;
-                    self.order(core, Action::Follow { node: id, source: primary, term, within });
+                    self.order(core, id, term, FOLLOW_DEADLINE, Errand::Follow { source: primary });
                     continue;
                 }
             }

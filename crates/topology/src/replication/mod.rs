@@ -60,8 +60,8 @@ pub mod words;
 
 use std::time::Duration;
 
-use self::action::OrderKind;
-pub use self::action::{Action, Outcome};
+use self::action::ErrandKind;
+pub use self::action::{Action, End, Errand, Outcome};
 pub(crate) use self::age::Ages;
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
@@ -139,7 +139,7 @@ struct Server {
     /// It is read only, and some of its events may run on.
     unstopped: Option<events::Unstopped>,
     /// An order to it is being carried out, and counts as lost after that time.
-    order: Option<(OrderKind, Now)>,
+    order: Option<(Term, ErrandKind, Now)>,
     /// The result of the last order to be read only, or to follow.
     followed: Followed,
     /// Since when its I/O thread has tried in vain to connect to the primary, as far as that was seen after the last order.
@@ -235,38 +235,38 @@ impl Replication {
     }
 
     /// Gives an order.
-    fn order(&mut self, core: &mut Core, action: Action) {
-        let give_up = core.now + action.within() + ANSWER_GRACE;
-        self.server_mut(action.node()).order = Some((action.kind(), give_up));
-        core.out.push(action.into());
+    fn order(&mut self, core: &mut Core, node: NodeId, term: Term, within: Duration, errand: Errand) {
+        let give_up = core.now + within + ANSWER_GRACE;
+        self.server_mut(node).order = Some((term, errand.kind(), give_up));
+        core.out.push(Action { node, term, within, errand }.into());
     }
 
     /// Whether an order to it is being carried out.
     fn is_ordered(&self, core: &Core, id: NodeId) -> bool {
-        self.server(id).order.is_some_and(|(_, give_up)| core.now < give_up)
+        self.server(id).order.is_some_and(|(.., give_up)| core.now < give_up)
     }
 
     /// Handles the result of an action.
-    pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
-        self.answered(outcome.node(), outcome.kind());
-        match outcome {
-            Outcome::Demoted { node, term, position, events_left } => {
+    pub fn outcome(&mut self, core: &mut Core, Outcome { node, term, end }: Outcome) {
+        self.answered(node, term, end.kind());
+        match end {
+            End::Demoted { position, events_left } => {
                 self.demoted(core, node, term, position);
                 self.events_stopped(core, node, events_left);
             }
-            Outcome::DemoteFailed { node, term, why } => self.demote_failed(core, node, term, &why),
-            Outcome::Following { node, term, sessions_ended, events_left } => {
+            End::DemoteFailed { why } => self.demote_failed(core, node, term, &why),
+            End::Following { sessions_ended, events_left } => {
                 self.following(core, node, term, sessions_ended);
                 self.events_stopped(core, node, events_left);
             }
-            Outcome::FollowFailed { node, term, why } => self.follow_failed(core, node, term, &why),
-            Outcome::Reconnected { node, receives, .. } => self.reconnected(core, node, receives),
-            Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
-            Outcome::Parted { node, term } => self.parted(core, node, term, None),
-            Outcome::PartFailed { node, term, why } => self.parted(core, node, term, Some(why)),
-            Outcome::EventsStopped { node, events_left, .. } => self.events_stopped(core, node, events_left),
-            Outcome::EventsRun { node, term, count } => self.events_run(core, node, term, count),
-            Outcome::EventsFailed { node, term, why, left } => {
+            End::FollowFailed { why } => self.follow_failed(core, node, term, &why),
+            End::Reconnected { receives } => self.reconnected(core, node, receives),
+            End::ReconnectFailed { why } => self.reconnect_failed(core, node, why),
+            End::Parted => self.parted(core, node, term, None),
+            End::PartFailed { why } => self.parted(core, node, term, Some(why)),
+            End::EventsStopped { events_left } => self.events_stopped(core, node, events_left),
+            End::EventsRun { count } => self.events_run(core, node, term, count),
+            End::EventsFailed { why, left } => {
                 self.events_failed(core, node, term, &why, &left);
             }
         }
@@ -279,11 +279,11 @@ impl Replication {
 
     /// The server that was to take over has answered.
     pub fn promote_answered(&mut self, id: NodeId, term: Term) {
-        self.answered(id, OrderKind::Promote(term));
+        self.answered(id, term, ErrandKind::Promote);
     }
 
-    fn answered(&mut self, id: NodeId, kind: OrderKind) {
-        self.server_mut(id).order.take_if(|(ordered, _)| *ordered == kind);
+    fn answered(&mut self, id: NodeId, term: Term, kind: ErrandKind) {
+        self.server_mut(id).order.take_if(|(of_term, ordered, _)| (*of_term, *ordered) == (term, kind));
     }
 
     /// Whether a server that is not the primary may take reads, apart from the age of its data.
@@ -301,7 +301,7 @@ impl Replication {
     /// This process did not run for `gap`. Orders get that much more time, and a server that reported before may have ended since.
     pub fn slept(&mut self, gap: Duration) {
         for server in &mut self.servers {
-            if let Some((_, give_up)) = &mut server.order {
+            if let Some((.., give_up)) = &mut server.order {
                 *give_up += gap;
             }
             // It may have attached to the primary again meanwhile, and acknowledged.

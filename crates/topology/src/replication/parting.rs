@@ -17,10 +17,10 @@
 
 use std::time::Duration;
 
-use super::action::OrderKind;
+use super::action::ErrandKind;
 use super::change::Fence;
 use super::sight::{answers, ours, own};
-use super::{Action, Replication};
+use super::{Errand, Replication};
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
@@ -51,7 +51,7 @@ impl Replication {
             .filter(|id| *id != to && !is_over(id))
             .filter(|id| match self.server(*id).order.filter(|_| self.is_ordered(core, *id)) {
                 // Its thread runs again when that order has ended.
-                Some((OrderKind::Reconnect(_) | OrderKind::Part(_), _)) => true,
+                Some((_, ErrandKind::Reconnect | ErrandKind::Part, _)) => true,
                 Some(_) => false,
                 None => fetches(core, *id, to),
             })
@@ -67,7 +67,7 @@ impl Replication {
                 if let Some(fence) = &mut self.fence {
                     fence.parted.insert(node, Parting::Ordered);
                 }
-                self.order(core, Action::Part { node, term, within: WITHIN });
+                self.order(core, node, term, WITHIN, Errand::Part);
             }
         }
         false

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::sight::channel_to;
-use super::{Action, Replication, retry_at};
+use super::{Errand, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -142,7 +142,7 @@ impl Replication {
         primary: NodeId,
         within: Duration,
     ) {
-        self.order(core, Action::Reconnect { node, source: primary, term: core.term, within });
+        self.order(core, node, core.term, within, Errand::Reconnect { source: primary });
     }
 
     pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {

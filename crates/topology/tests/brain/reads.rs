@@ -73,7 +73,12 @@ impl Story {
                     Action::Persist { number, .. } => {
                         facts.push(Fact::Outcome(Outcome::Persisted { number }))
                     }
-                    Action::Replication(replication::Action::Promote { node, term, .. }) => {
+                    Action::Replication(replication::Action {
+                        node,
+                        term,
+                        errand: replication::Errand::Promote { .. },
+                        ..
+                    }) => {
                         facts.push(Fact::Outcome(Outcome::BarrierPassed { node, term }));
                     }
                     _ => {}
