@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows, Secret};
+use link::{Link, LinkError, Login, Rows};
 use manager::tells_apart;
 use serde::Serialize;
 use topology::kind::Kind;
@@ -99,7 +99,7 @@ impl MissingPrivilege {
 
 /// Queries every node concurrently.
 pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
-    let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+    let login = Login::with_password(&settings.monitor.user, password);
     asked::each(settings, |address| {
         let login = login.clone();
         async move { ask(&address, &login).await }

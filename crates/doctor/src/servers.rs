@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows, Secret};
+use link::{Link, LinkError, Login, Rows};
 use manager::{Marks, Standing};
 use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
@@ -35,9 +35,8 @@ pub async fn all(
     account: Option<&manager::Account>,
     marks: &Marks,
 ) -> Vec<Result<Server, String>> {
-    let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
-    let monitor = login(&settings.monitor.user, password);
-    let replicas = account.map(|account| login(&account.user, &account.password.0));
+    let monitor = Login::with_password(&settings.monitor.user, password);
+    let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
     let facts = asked::each(settings, |address| {
         let (monitor, replicas) = (monitor.clone(), replicas.clone());
         async move { ask(&address, &monitor, replicas.as_ref()).await }

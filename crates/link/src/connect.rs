@@ -1,5 +1,6 @@
 //! Resolves a name, connects and logs in, with one deadline for all of it.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,15 @@ pub enum Endpoint {
     Tcp(String),
     /// The server's unix socket, where an account of `localhost` may log in.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 impl Link {

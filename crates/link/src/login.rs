@@ -74,6 +74,12 @@ impl Login {
             | Caps::DEPRECATE_EOF.0,
     );
 
+    /// As [`Login::new`]. An empty password: the account has none.
+    pub fn with_password(user: impl Into<String>, password: impl Into<String>) -> Login {
+        let password = password.into();
+        Login::new(user, if password.is_empty() { Secret::None } else { Secret::Password(password) })
+    }
+
     /// A login with [`Login::PLAIN`] capabilities, no database, utf8mb4.
     pub fn new(user: impl Into<String>, secret: Secret) -> Login {
         Login {

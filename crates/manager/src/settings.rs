@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use link::{Login, Secret};
+use link::Login;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +43,7 @@ pub struct Account {
 
 impl Account {
     fn login(&self) -> Login {
-        let secret = match self.password.0.as_str() {
-            "" => Secret::None,
-            password => Secret::Password(password.to_owned()),
-        };
-        Login::new(self.user.clone(), secret)
+        Login::with_password(&self.user, &self.password.0)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use health::refresh::Whereabouts;
-use link::{Endpoint, Login, Secret};
+use link::{Endpoint, Login};
 
 use crate::local::{DEFAULT_SOCKETS, Target};
 use mycnf::Options;
@@ -47,17 +47,14 @@ impl Database {
                 None => (Endpoint::Tcp(address("127.0.0.1", port)).into(), Target::Here(port)),
             },
         };
-        let secret =
-            options.password.filter(|password| !password.is_empty()).map_or(Secret::None, Secret::Password);
-        Self { whereabouts, login: Login::new(options.user.unwrap_or_else(user), secret), target }
+        let login =
+            Login::with_password(options.user.unwrap_or_else(user), options.password.unwrap_or_default());
+        Self { whereabouts, login, target }
     }
 
     /// For people.
     pub fn shown(&self) -> String {
-        match self.whereabouts.now() {
-            Endpoint::Tcp(address) => address.clone(),
-            Endpoint::Unix(path) => path.display().to_string(),
-        }
+        self.whereabouts.now().to_string()
     }
 }
 
@@ -85,6 +82,8 @@ pub fn system_user() -> String {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use link::Secret;
 
     use super::*;
 

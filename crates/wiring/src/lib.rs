@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use link::{Login, Secret};
+use link::Login;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc};
 use topology::action::Level;
@@ -261,11 +261,7 @@ impl Services {
 }
 
 fn monitor_login(settings: &Settings, password: &str) -> Login {
-    let secret = match password {
-        "" => Secret::None,
-        password => Secret::Password(password.to_owned()),
-    };
-    Login::new(settings.monitor.user.clone(), secret)
+    Login::with_password(&settings.monitor.user, password)
 }
 
 /// The ends of both ports, at once.

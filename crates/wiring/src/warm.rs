@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use link::{Endpoint, Login, Secret};
+use link::{Endpoint, Login};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -119,8 +119,7 @@ fn source(warm: &warm::Warm, access: Access, tap: proxy::Tap) -> Source {
 
 /// The login out of a node's address.
 pub fn target(warm: &warm::Warm, password: &str) -> impl Fn(&str) -> Target + Send + Sync + use<> {
-    let secret = if password.is_empty() { Secret::None } else { Secret::Password(password.to_owned()) };
-    let login = Login::new(warm.user.clone(), secret);
+    let login = Login::with_password(&warm.user, password);
     move |address| Target {
         place: Endpoint::Tcp(address.to_owned()),
         login: login.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Secret};
+use link::{Link, LinkError, Login};
 use manager::Standing;
 use topology::flavor::Flavor;
 use topology::replication::sql;
@@ -90,9 +90,8 @@ pub async fn all(
     account: Option<&manager::Account>,
     files: &Files,
 ) -> Vec<NodeFacts> {
-    let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
-    let monitor = login(&settings.monitor.user, password);
-    let replicas = account.map(|account| login(&account.user, &account.password.0));
+    let monitor = Login::with_password(&settings.monitor.user, password);
+    let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
     let mut facts = asked::each(settings, |address| {
         let (monitor, replicas) = (monitor.clone(), replicas.clone());
         async move { ask(&address, &monitor, replicas.as_ref()).await }

@@ -8,7 +8,7 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use link::{Link, LinkError, Login, Secret, ask_once};
+use link::{Link, LinkError, Login, ask_once};
 use protocol::errno;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -290,11 +290,7 @@ fn is_same(one: &str, other: &str) -> bool {
 
 /// MHA's account on a server.
 fn account(server: &Server) -> Login {
-    let secret = match server.password() {
-        "" => Secret::None,
-        password => Secret::Password(password.to_owned()),
-    };
-    Login::new(server.user(), secret)
+    Login::with_password(server.user(), server.password())
 }
 
 /// Tries MHA's account on all these servers at once, as MHA does before anything else.

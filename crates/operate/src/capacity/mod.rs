@@ -43,6 +43,7 @@ use cli::duration::seconds;
 use cli::exit::{CommandResult, Failure};
 use cli::foreground::Signals;
 use client::Server;
+use link::Login;
 use nodecheck::account::Account;
 
 /// A signal ended it.
@@ -208,7 +209,7 @@ impl Capacity {
         let login = match self.server.settings()? {
             Some(settings) if !self.account.names_an_account() => {
                 let password = settings.password().map_err(Failure::usage)?;
-                servers::login(settings.monitor.user, password)
+                Login::with_password(settings.monitor.user, password)
             }
             _ => self.account.login()?.1,
         };

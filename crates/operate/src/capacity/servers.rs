@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use link::{Endpoint, Link, Login, Rows, Secret};
+use link::{Endpoint, Link, Login, Rows};
 use measure::capacity::reading::ClusterKind;
 use serde_json::Value;
 
@@ -154,13 +154,9 @@ pub async fn ask(link: &mut Link, address: &str, sql: &str) -> Result<Rows, Fail
     link.query(sql, ANSWER_MAX).await.map_err(|e| Failure::usage(format!("{address}: {e}")))
 }
 
-/// A login with a password.
-pub fn login(user: String, password: String) -> Login {
-    Login::new(user, Secret::Password(password))
-}
-
 #[cfg(test)]
 mod tests {
+    use link::Secret;
     use serde_json::json;
 
     use super::*;

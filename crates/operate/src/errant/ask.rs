@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows, Secret};
+use link::{Link, LinkError, Login, Rows};
 use protocol::gtid::mariadb::{Position, State};
 use topology::flavor::Flavor;
 use topology::replication::{Channel, channel};
@@ -58,7 +58,7 @@ impl Server {
     /// Connects with the monitor's account.
     pub async fn connect(settings: &Settings, node: &Node, password: &str) -> Result<Self, Failure> {
         let user = settings.monitor.user.clone();
-        let login = Login::new(user.clone(), Secret::Password(password.to_owned()));
+        let login = Login::with_password(&user, password);
         // The same time limit as in the manager.
         let monitor = &settings.monitor;
         let within = CONNECT_TIME_MIN.max(monitor.interval * monitor.misses_max);

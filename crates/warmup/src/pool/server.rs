@@ -209,10 +209,7 @@ pub(super) struct Session<'a> {
 impl Server {
     /// The address as text.
     pub fn address(&self) -> String {
-        match &self.place {
-            Endpoint::Tcp(address) => address.clone(),
-            Endpoint::Unix(path) => path.display().to_string(),
-        }
+        self.place.to_string()
     }
 
     /// Orders a dump, waits for it and parses it, with the names of the tablespaces.

@@ -145,10 +145,7 @@ impl Target {
 
     /// Where, in words.
     pub fn address(&self) -> String {
-        match &self.place {
-            Endpoint::Tcp(address) => address.clone(),
-            Endpoint::Unix(path) => path.display().to_string(),
-        }
+        self.place.to_string()
     }
 }
 

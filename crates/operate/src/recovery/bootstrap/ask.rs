@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use link::{Link, LinkError, Login, Secret};
+use link::{Link, LinkError, Login};
 use tokio::time::{Instant, sleep};
 use topology::flavor::Flavor;
 use topology::galera::bootstrap::{Answer, Word};
@@ -20,7 +20,7 @@ const PRIMARY_MAX: Duration = Duration::from_secs(10);
 const LOOK_GAP: Duration = Duration::from_millis(20);
 
 pub(super) fn login(settings: &Settings, password: &str) -> Login {
-    Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()))
+    Login::with_password(&settings.monitor.user, password)
 }
 
 /// What asking a node came to.

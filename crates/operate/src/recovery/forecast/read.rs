@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows, Secret};
+use link::{Link, LinkError, Login, Rows};
 use manager::Standing;
 use measure::recovery::WriteRate;
 use measure::recovery::galera::Donor;
@@ -61,7 +61,7 @@ pub(in crate::recovery) async fn all(
     password: &str,
     window: Duration,
 ) -> Vec<NodeFacts<Said>> {
-    let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+    let login = Login::with_password(&settings.monitor.user, password);
     let kind = settings.kind;
     asked::each(settings, |address| {
         let login = login.clone();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Asker, Link, LinkError, Login, Rows, Secret};
+use link::{Asker, Link, LinkError, Login, Rows};
 use measure::recovery::galera::Donor;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -98,7 +98,7 @@ impl Watch {
     pub(super) fn start(settings: &Settings, password: &str) -> Self {
         let (tell, answers) = mpsc::channel(ANSWERS_MAX);
         let mut tasks = JoinSet::new();
-        let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+        let login = Login::with_password(&settings.monitor.user, password);
         for (node, place) in settings.nodes.iter().enumerate() {
             tasks.spawn(ask(node, place.address.clone(), login.clone(), tell.clone()));
         }
@@ -136,7 +136,7 @@ pub(super) async fn clients(
     password: &str,
     address: &str,
 ) -> Result<Clients, LinkError> {
-    let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+    let login = Login::with_password(&settings.monitor.user, password);
     let mut link = Link::connect(address, &login, DEADLINE).await?;
     let rows = link.query("SELECT USER FROM information_schema.PROCESSLIST", DEADLINE).await?;
     // It needs no right.
