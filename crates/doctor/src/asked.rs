@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::join_all;
 use link::LinkError;
-use tokio::task::JoinHandle;
 
 use super::read::explain;
 use settings::Settings;
@@ -22,23 +22,18 @@ pub struct NodeFacts<Said> {
 }
 
 /// Queries every node concurrently; `ask` gets its address.
-pub async fn each<Said, Asking>(settings: &Settings, ask: impl Fn(String) -> Asking) -> Vec<NodeFacts<Said>>
-where
-    Said: Send + 'static,
-    Asking: Future<Output = Result<Said, LinkError>> + Send + 'static,
-{
-    let tasks: Vec<JoinHandle<_>> =
-        settings.nodes.iter().map(|node| tokio::spawn(ask(node.address.clone()))).collect();
-    let mut facts = Vec::new();
-    for (node, task) in settings.nodes.iter().zip(tasks) {
-        let said = match task.await {
-            Ok(Ok(said)) => Ok(said),
-            Ok(Err(e)) => Err(explain(&e, settings.kind, &settings.monitor.user)),
-            Err(e) => Err(format!("the question broke off: {e}")),
-        };
-        facts.push(NodeFacts { name: node.name.clone(), address: node.address.clone(), said, file: None });
-    }
-    facts
+pub async fn each<Said>(
+    settings: &Settings,
+    ask: impl AsyncFn(&str) -> Result<Said, LinkError>,
+) -> Vec<NodeFacts<Said>> {
+    let answers = join_all(settings.nodes.iter().map(|node| ask(&node.address))).await;
+    let facts = settings.nodes.iter().zip(answers).map(|(node, said)| NodeFacts {
+        name: node.name.clone(),
+        address: node.address.clone(),
+        said: said.map_err(|e| explain(&e, settings.kind, &settings.monitor.user)),
+        file: None,
+    });
+    facts.collect()
 }
 
 /// The nodes that answered, with their names.

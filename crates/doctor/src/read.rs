@@ -100,11 +100,7 @@ impl MissingPrivilege {
 /// Queries every node concurrently.
 pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
     let login = Login::with_password(&settings.monitor.user, password);
-    asked::each(settings, |address| {
-        let login = login.clone();
-        async move { ask(&address, &login).await }
-    })
-    .await
+    asked::each(settings, async |address| ask(address, &login).await).await
 }
 
 async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {

@@ -37,11 +37,7 @@ pub async fn all(
 ) -> Vec<Result<Server, String>> {
     let monitor = Login::with_password(&settings.monitor.user, password);
     let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
-    let facts = asked::each(settings, |address| {
-        let (monitor, replicas) = (monitor.clone(), replicas.clone());
-        async move { ask(&address, &monitor, replicas.as_ref()).await }
-    })
-    .await;
+    let facts = asked::each(settings, async |address| ask(address, &monitor, replicas.as_ref()).await).await;
     let mut answers: Vec<_> = facts.into_iter().map(|node| node.said).collect();
     tell_faults(settings, marks, &mut answers);
     answers

@@ -3,12 +3,12 @@
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use link::{Link, Login};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use topology::galera::position::Left;
 use topology::galera::sql;
@@ -196,19 +196,11 @@ pub(crate) async fn bootstrap(order: &Order, login: &Login, within: Duration) ->
 
 /// A node at whose address a server accepts connections. Silence and refusals mean nothing here, since the proofs decide.
 async fn who_listens(nodes: &[(String, String)]) -> Option<String> {
-    let mut looks = JoinSet::new();
-    for (name, address) in nodes {
-        let (name, address) = (name.clone(), address.clone());
-        looks.spawn(async move {
-            let accepted = timeout(LISTENS_WITHIN, TcpStream::connect(&address)).await;
-            matches!(accepted, Ok(Ok(_))).then_some(name)
-        });
-    }
-    let mut found = None;
-    while let Some(look) = looks.join_next().await {
-        found = found.or(look.ok().flatten());
-    }
-    found
+    let looks = nodes.iter().map(|(name, address)| async move {
+        let accepted = timeout(LISTENS_WITHIN, TcpStream::connect(address)).await;
+        matches!(accepted, Ok(Ok(_))).then(|| name.clone())
+    });
+    join_all(looks).await.into_iter().flatten().next()
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use link::{Link, LinkError, Login, Rows};
 use protocol::gtid::{Family, Position};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use topology::NodeId;
 use topology::flavor::Dialect;
@@ -75,26 +75,17 @@ impl Preflight {
         let Wish { view, to, budget, immovable, stopped, sessions, warm, within } = wish;
         let to_name = to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
         let to_name = to_name.or(view.candidate.as_deref());
-        let mut tasks = JoinSet::new();
-        for (place, (name, address)) in self.nodes.iter().enumerate() {
+        let asked = self.nodes.iter().enumerate().map(|(place, (name, address))| async move {
             // A node that is known not to answer is not waited for.
             if view.nodes.get(place).is_none_or(|node| !node.linked || node.misses > 0) {
-                continue;
+                return Said::NotAsked;
             }
             let is_successor = self.kind == Kind::Replication && to_name == Some(name.as_str());
             let replicas = self.replication.clone().filter(|_| is_successor && self.gives_orders);
             let wanted = Wanted { binlogs: is_successor, rights: self.gives_orders };
-            let (address, login) = (address.clone(), self.login.clone());
-            tasks.spawn(async move { (place, ask_all(&address, &login, replicas, wanted, within).await) });
-        }
-        let mut said: Vec<Said> = self.nodes.iter().map(|_| Said::NotAsked).collect();
-        while let Some(done) = tasks.join_next().await {
-            if let Ok((place, answer)) = done
-                && let Some(slot) = said.get_mut(place)
-            {
-                *slot = answer;
-            }
-        }
+            ask_all(address, &self.login, replicas, wanted, within).await
+        });
+        let said = join_all(asked).await;
         preflight::judge(&Inputs {
             view,
             kind: self.kind,

@@ -92,11 +92,8 @@ pub async fn all(
 ) -> Vec<NodeFacts> {
     let monitor = Login::with_password(&settings.monitor.user, password);
     let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
-    let mut facts = asked::each(settings, |address| {
-        let (monitor, replicas) = (monitor.clone(), replicas.clone());
-        async move { ask(&address, &monitor, replicas.as_ref()).await }
-    })
-    .await;
+    let mut facts =
+        asked::each(settings, async |address| ask(address, &monitor, replicas.as_ref()).await).await;
     for node in &mut facts {
         let version = node.said.as_ref().ok().and_then(|said| said.variables.get("version"));
         let version = version.map(|version| version.value.as_str());

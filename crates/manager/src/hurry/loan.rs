@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use link::{Link, Login, ask_once};
-use tokio::task::JoinSet;
 use topology::galera::sql;
 use topology::galera::timers::{KEEPALIVE, Mode, SUSPECT, is_set};
 
@@ -46,41 +46,21 @@ pub(super) fn of(member: &Member) -> impl Iterator<Item = Loan> + use<'_> {
 }
 
 /// One try for all, in parallel. Returns those that could not be restored, and why.
-pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Option<String>)> {
-    let mut tasks = JoinSet::new();
-    let mut kept = loans.clone();
+pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, String)> {
+    let mut giving = Vec::new();
     for loan in loans {
-        let login = login.clone();
-        tasks.spawn(async move {
-            let done = loan.give_back(&login).await;
-            (loan, done)
-        });
+        giving.push(async move { loan.give_back(login).await.err().map(|failed| (loan, failed.why)) });
     }
-    let mut why = Vec::new();
-    while let Some(joined) = tasks.join_next().await {
-        match joined {
-            Ok((loan, Ok(_))) => kept.retain(|other| *other != loan),
-            Ok((loan, Err(failed))) => why.push((loan, failed.why)),
-            // A task that panicked has restored nothing.
-            Err(_) => {}
-        }
-    }
-    let why = |loan: &Loan| why.iter().find(|(other, _)| other == loan).map(|(_, why)| why.clone());
-    kept.into_iter().map(|loan| (loan.clone(), why(&loan))).collect()
+    join_all(giving).await.into_iter().flatten().collect()
 }
 
 /// Whether a member that one of them is of is agreeing with others on their next view.
 pub(super) async fn any_forming_view(loans: Vec<Loan>, login: &Login) -> bool {
-    let mut tasks = JoinSet::new();
-    for loan in loans.into_iter().filter(|loan| loan.option == SUSPECT) {
-        let login = login.clone();
-        tasks.spawn(async move { loan.is_forming_view(&login).await });
+    let mut asking = Vec::new();
+    for loan in loans.iter().filter(|loan| loan.option == SUSPECT) {
+        asking.push(loan.is_forming_view(login));
     }
-    let mut any = false;
-    while let Some(joined) = tasks.join_next().await {
-        any |= joined.is_ok_and(|said| said.unwrap_or(false));
-    }
-    any
+    join_all(asking).await.into_iter().any(|is_forming_view| is_forming_view.unwrap_or(false))
 }
 
 impl Loan {

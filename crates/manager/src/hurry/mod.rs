@@ -254,16 +254,16 @@ impl Worker {
             let due: Vec<Loan>;
             (due, lent) = lent.into_iter().partition(|loan| loan.option == option);
             if option == KEEPALIVE && !kept.is_empty() && tries < BACK_TRIES {
-                kept.extend(due.into_iter().map(|loan| (loan, None)));
+                kept.extend(due.into_iter().map(|loan| (loan, "it waits for another".to_owned())));
             } else {
                 kept.extend(loan::give_back_all(due, &means.login).await);
             }
         }
         for (node, name) in &means.nodes {
             let mine = kept.iter().find(|(loan, _)| loan.node == *name);
-            let text = mine.filter(|_| tries >= BACK_TRIES).map(|(loan, why)| {
-                advice::timers(name, why.as_deref().unwrap_or("it waits for another"), &loan.statement())
-            });
+            let text = mine
+                .filter(|_| tries >= BACK_TRIES)
+                .map(|(loan, why)| advice::timers(name, why, &loan.statement()));
             if text.is_some() || mine.is_none() {
                 let _ = self.notes.send(Note::Advice(*node, Topic::Timers, text)).await;
             }

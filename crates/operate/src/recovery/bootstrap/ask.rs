@@ -33,19 +33,15 @@ pub(super) struct Said {
 /// Asks every node, at the same time. Only reads.
 pub(super) async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts<Said>> {
     let login = login(settings, password);
-    let (kind, user) = (settings.kind, settings.monitor.user.clone());
-    asked::each(settings, |address| {
-        let (login, user) = (login.clone(), user.clone());
-        async move {
-            Ok(match answer(&address, &login).await {
-                Ok((answer, flavor)) => Said { word: Word::Answers(answer), flavor: Some(flavor) },
-                Err(error) => {
-                    let how = explain(&error, kind, &user);
-                    let word = if is_silence(&error) { Word::Silent(how) } else { Word::Alive(how) };
-                    Said { word, flavor: None }
-                }
-            })
-        }
+    asked::each(settings, async |address| {
+        Ok(match answer(address, &login).await {
+            Ok((answer, flavor)) => Said { word: Word::Answers(answer), flavor: Some(flavor) },
+            Err(error) => {
+                let how = explain(&error, settings.kind, &settings.monitor.user);
+                let word = if is_silence(&error) { Word::Silent(how) } else { Word::Alive(how) };
+                Said { word, flavor: None }
+            }
+        })
     })
     .await
 }

@@ -62,18 +62,14 @@ pub(in crate::recovery) async fn all(
     window: Duration,
 ) -> Vec<NodeFacts<Said>> {
     let login = Login::with_password(&settings.monitor.user, password);
-    let kind = settings.kind;
-    asked::each(settings, |address| {
-        let login = login.clone();
-        async move {
-            let mut link = Link::connect(&address, &login, DEADLINE).await?;
-            let said = match kind {
-                Kind::Galera => member(&mut link, window).await?,
-                Kind::Replication => server(&mut link, window).await?,
-            };
-            link.quit();
-            Ok(said)
-        }
+    asked::each(settings, async |address| {
+        let mut link = Link::connect(address, &login, DEADLINE).await?;
+        let said = match settings.kind {
+            Kind::Galera => member(&mut link, window).await?,
+            Kind::Replication => server(&mut link, window).await?,
+        };
+        link.quit();
+        Ok(said)
     })
     .await
 }
