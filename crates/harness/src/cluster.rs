@@ -15,7 +15,7 @@ use fixture::client::{Client, ClientOptions};
 use fixture::{Server, signal};
 use proxy::Settings;
 use tokio::sync::mpsc;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{Cut, LaneState, Routes};
 
 use super::{Bench, SECOND, lane, routes_of};
@@ -39,7 +39,7 @@ pub struct Cluster {
     pub servers: Vec<Server>,
     pub bench: Bench,
     /// What the proxy told, as it came: taken up at once, since the proxy waits for room for what must not be lost.
-    pub facts: mpsc::UnboundedReceiver<Fact>,
+    pub facts: mpsc::UnboundedReceiver<ProxyFact>,
     lanes: Vec<(LaneState, u64, Cut)>,
     /// Of each server: the last epoch that ended since it was lost.
     lost: Vec<Option<u64>>,
@@ -157,7 +157,7 @@ impl Cluster {
         let said = async {
             loop {
                 let fact = facts.recv().await.expect("the proxy runs");
-                if let Fact::Quiesced { node, epoch: of, version, .. } = fact
+                if let ProxyFact::Quiesced { node, epoch: of, version, .. } = fact
                     && (node.0, of) == (here, epoch)
                     && version >= least
                 {

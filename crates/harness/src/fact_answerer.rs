@@ -10,7 +10,7 @@ use std::time::Duration;
 use fixture::client::{Client, ClientOptions};
 use proxy::{Handle, Settings};
 use tokio::task::JoinHandle;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{Lane, LaneState};
 
 use super::{Bench, lane, routes_of};
@@ -22,7 +22,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// opened.
 pub struct Kept {
     pub proxy: Handle,
-    seen: Arc<Mutex<Vec<Fact>>>,
+    seen: Arc<Mutex<Vec<ProxyFact>>>,
     task: JoinHandle<()>,
 }
 
@@ -45,8 +45,8 @@ impl Kept {
             let mut version = 1;
             while let Some(fact) = facts.recv().await {
                 told.lock().unwrap().push(fact.clone());
-                let (Fact::TrafficLost { node, epoch, alarm, .. }
-                | Fact::TrafficRefused { node, epoch, alarm, .. }) = fact
+                let (ProxyFact::TrafficLost { node, epoch, alarm, .. }
+                | ProxyFact::TrafficRefused { node, epoch, alarm, .. }) = fact
                 else {
                     continue;
                 };
@@ -93,7 +93,7 @@ impl Kept {
     }
 
     /// What the proxy has told so far.
-    pub fn facts(&self) -> Vec<Fact> {
+    pub fn facts(&self) -> Vec<ProxyFact> {
         self.seen.lock().unwrap().clone()
     }
 }

@@ -21,7 +21,7 @@ use protocol::native;
 use proxy::{Handle, Inputs, Settings, Split, Stats};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 
@@ -29,7 +29,7 @@ pub const SECOND: Duration = Duration::from_secs(1);
 
 pub struct Bench {
     pub routes: Arc<watch::Sender<Arc<Routes>>>,
-    pub facts: mpsc::Receiver<Fact>,
+    pub facts: mpsc::Receiver<ProxyFact>,
     pub proxy: Handle,
 }
 

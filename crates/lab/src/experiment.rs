@@ -124,8 +124,8 @@ pub async fn conduct(experiment: &impl Experiment) -> anyhow::Result<ExitCode> {
     }
     let results = results?;
 
-    let table = results.table();
-    println!("{table}");
+    let table = format!("{}\n", results.table().trim_end());
+    print!("{table}");
     if let Some(path) = &output.json {
         write_json(path, &results.json()?)?;
     }

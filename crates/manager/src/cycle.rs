@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
 use topology::brain::{Brain, NotTaken};
-use topology::fact::{ConnectFailure, Fact, Outcome};
+use topology::fact::{ConnectFailure, Fact, Outcome, ProxyFact};
 use topology::galera;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
@@ -22,7 +22,7 @@ use topology::reads::Reached;
 use topology::replication;
 use topology::routes::Routes;
 use topology::view::{ClusterView, Level};
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
@@ -55,6 +55,8 @@ const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 /// The deadline, at the end, for restoring the settings of all nodes that are changed for a while.
 const PACES_DEADLINE: Duration = Duration::from_secs(3);
+/// The proxy of this program, by the one channel for facts.
+const PROXY: Origin = Origin(0);
 /// Other settings wait this long for the end of what must not be disturbed by them.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
 
@@ -93,7 +95,7 @@ pub(crate) struct Cycle {
     pub brain: Brain,
     pub store: Store,
     pub started: Instant,
-    pub facts: mpsc::Receiver<Fact>,
+    pub facts: mpsc::Receiver<ProxyFact>,
     pub orders: mpsc::Receiver<Asked>,
     pub changes: mpsc::Receiver<Change>,
     /// The numbers of the nodes outside of the brain.
@@ -196,7 +198,7 @@ impl Cycle {
                         Fact::Tick
                     }
                 }
-                Some(fact) = self.facts.recv() => self.numbers.fact(fact).unwrap_or(Fact::Tick),
+                Some(fact) = self.facts.recv() => self.numbers.fact(fact.by(PROXY)).unwrap_or(Fact::Tick),
                 _ = tick.tick() => {
                     let facts = self.watched.round().into_iter();
                     cycle_state.own.extend(facts.filter_map(|fact| self.numbers.fact(fact)));

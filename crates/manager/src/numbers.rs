@@ -145,7 +145,8 @@ fn removed(number: NodeId, name: &str, address: &str, last: Option<&Routes>) -> 
 
 #[cfg(test)]
 mod tests {
-    use topology::Term;
+    use topology::fact::ProxyFact;
+    use topology::{Origin, Term};
 
     use super::*;
 
@@ -207,11 +208,11 @@ mod tests {
         let wanted = [("db1", 0, Open, 1, false), ("db2", 1, Shut, 0, true), ("db3", 2, Shut, 0, false)];
         assert_eq!(shown(&next), wanted);
         assert_eq!((numbers.number(NodeId(0)), numbers.place(NodeId(0))), (NodeId(2), Some(NodeId(1))));
-        let cut = |node| Fact::Cut { node: NodeId(node), epoch: 0 };
+        let cut = |node| ProxyFact::Cut { node: NodeId(node), epoch: 0 };
         let place = |fact: Option<Fact>| fact.map(|mut fact| *fact.node_mut().unwrap());
-        assert_eq!(place(numbers.fact(cut(0))), Some(NodeId(1)));
-        assert_eq!(place(numbers.fact(cut(1))), None, "it was removed");
-        assert_eq!(place(numbers.fact(Fact::Reads(Box::new(cut(2))))), Some(NodeId(0)));
+        assert_eq!(place(numbers.fact(cut(0).by(Origin(0)))), Some(NodeId(1)));
+        assert_eq!(place(numbers.fact(cut(1).by(Origin(0)))), None, "it was removed");
+        assert_eq!(place(numbers.fact(ProxyFact::Reads(Box::new(cut(2))).by(Origin(0)))), Some(NodeId(0)));
         change(&mut numbers, &["db2", "db1"]);
         assert_eq!(numbers.all(), [NodeId(1), NodeId(0)], "it has its number again");
     }

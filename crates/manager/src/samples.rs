@@ -64,7 +64,7 @@ struct Series {
 
 /// Where the probe of one node puts its counters.
 #[derive(Clone)]
-pub(crate) struct Input {
+pub struct Input {
     node: Node,
     news: broadcast::Sender<(NodeId, Sample)>,
 }
@@ -117,7 +117,7 @@ impl News {
 
 impl Samples {
     /// Nothing yet, for the nodes with these numbers.
-    pub(crate) fn new(numbers: &[NodeId]) -> Self {
+    pub fn new(numbers: &[NodeId]) -> Self {
         let news = broadcast::channel(NEWS_MAX).0;
         Self { nodes: Arc::default(), news }.arranged(numbers)
     }
@@ -136,7 +136,7 @@ impl Samples {
     }
 
     /// For the probe of the node with that number; `None` if there is none.
-    pub(crate) fn input(&self, number: NodeId) -> Option<Input> {
+    pub fn input(&self, number: NodeId) -> Option<Input> {
         let node = self.nodes.iter().find(|node| node.number == number)?.clone();
         Some(Input { node, news: self.news.clone() })
     }

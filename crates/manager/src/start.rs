@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use topology::brain::{Brain, NotTaken, Restored};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::galera::Component;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::reads::Reached;
@@ -67,7 +67,7 @@ pub struct Handles {
     /// The moment from which [`ClusterView::now_ms`] counts: with it the age of a view can be computed.
     pub started: std::time::Instant,
     /// For facts from the proxy, under the numbers of its routes: `try_send` for those that may be dropped, `send` for those that may not (`Quiesced`, `Cut`).
-    pub facts: mpsc::Sender<Fact>,
+    pub facts: mpsc::Sender<ProxyFact>,
     /// Takes operators' orders.
     pub orders: Orders,
     /// All decisions, with their time and reason.

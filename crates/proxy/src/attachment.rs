@@ -17,7 +17,7 @@ use session::session::Session;
 use session::standing::Standing;
 use tokio::time::timeout;
 use topology::account::{Accounts, Proof};
-use topology::fact::{ConnectFailure, Fact};
+use topology::fact::{ConnectFailure, ProxyFact};
 
 use crate::activity::{Card, Doing};
 use crate::backend::{AttachError, Backend, Stirred, Terms};
@@ -232,7 +232,7 @@ impl Attachment {
             _ if !past.has_spoken => CatchUp::No,
             Some(reads) => {
                 let left = self.left.unwrap_or_else(Instant::now);
-                reads.catch_up(&lane, left, || self.shared.tell(Fact::PositionWanted)).await
+                reads.catch_up(&lane, left, || self.shared.tell(ProxyFact::PositionWanted)).await
             }
             None if self.shared.writers_all => CatchUp::Group,
             None => CatchUp::No,
@@ -253,7 +253,7 @@ impl Attachment {
                 };
                 if let Some(how) = how {
                     let (node, epoch) = (lane.node, lane.epoch);
-                    self.shared.tell(Fact::TrafficLost { node, epoch, how, alarm: 0 });
+                    self.shared.tell(ProxyFact::TrafficLost { node, epoch, how, alarm: 0 });
                 }
                 self.tried = Some((lane, 0));
                 return Err(match error {
@@ -372,7 +372,7 @@ impl Attachment {
             return;
         }
         let alarm = lane.next_alarm();
-        self.shared.tell(Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm });
+        self.shared.tell(ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm });
         self.tried = Some((lane, alarm));
     }
 
@@ -380,7 +380,7 @@ impl Attachment {
     pub fn tell_refused(&mut self, errno: u16) {
         let Some(lane) = self.backend.as_ref().map(Backend::lane).cloned() else { return };
         let alarm = lane.next_alarm();
-        self.shared.tell(Fact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno, alarm });
+        self.shared.tell(ProxyFact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno, alarm });
         self.tried = Some((lane, alarm));
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 
 use crate::shared::Shared;
 
@@ -27,10 +27,10 @@ pub fn watch(shared: &Arc<Shared>) {
             let commits = shared.registry.commits(LATE);
             let before = std::mem::replace(&mut told, commits.keys().copied().collect());
             for node in before.difference(&told).copied() {
-                shared.tell(Fact::CommitsWait { node, commits: vec![] });
+                shared.tell(ProxyFact::CommitsWait { node, commits: vec![] });
             }
             for (node, commits) in commits {
-                shared.tell(Fact::CommitsWait { node, commits });
+                shared.tell(ProxyFact::CommitsWait { node, commits });
             }
         }
     });

@@ -2,7 +2,7 @@
 //! has become quiet.
 //!
 //! Enters: [`Routes`], and small messages from sessions (wait, gone, finished, quiet). Leaves: the [`LaneTable`] that sessions read, a
-//! result for each held statement, [`Fact::Quiesced`]. Only this task changes them, so no lock is held across an await, and all see events
+//! result for each held statement, [`ProxyFact::Quiesced`]. Only this task changes them, so no lock is held across an await, and all see events
 //! in the same order.
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use session::names::{List, Names};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use topology::account::Accounts;
 use topology::catalogue::Catalogue;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{Routes, ServerGreeting};
 use topology::{NodeId, Term};
 
@@ -123,7 +123,7 @@ impl Door {
     pub fn start(
         limits: Limits,
         routes: watch::Receiver<Arc<Routes>>,
-        facts: mpsc::Sender<Fact>,
+        facts: mpsc::Sender<ProxyFact>,
         stats: Arc<Counts>,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (messages, heard) = mpsc::unbounded_channel();
@@ -227,7 +227,7 @@ struct DoorTask {
     /// Lanes that were shut, and the last epoch whose links are cut: to be reported.
     cut: Vec<(NodeId, u64)>,
     lane_table: watch::Sender<Arc<LaneTable>>,
-    facts: mpsc::Sender<Fact>,
+    facts: mpsc::Sender<ProxyFact>,
     stats: Arc<Counts>,
 }
 
@@ -372,7 +372,7 @@ impl DoorTask {
         let lane_table = self.lane_table.borrow().clone();
         for lane in lane_table.lanes.iter().filter(|lane| lane.is_draining() && lane.is_quiet()) {
             if self.quiesced.insert(lane.node.0) {
-                let fact = Fact::Quiesced {
+                let fact = ProxyFact::Quiesced {
                     node: lane.node,
                     epoch: lane.epoch,
                     term: lane_table.term,
@@ -390,7 +390,7 @@ impl DoorTask {
     async fn say_cut(&mut self) {
         for (node, epoch) in std::mem::take(&mut self.cut) {
             // The manager's end closes only when the program ends.
-            let _ = self.facts.send(Fact::Cut { node, epoch }).await;
+            let _ = self.facts.send(ProxyFact::Cut { node, epoch }).await;
         }
     }
 }

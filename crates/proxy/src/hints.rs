@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 
 /// The time between two hints. The manager reads the accounts and tables again much less often.
 const GAP: Duration = Duration::from_millis(10);
@@ -34,7 +34,7 @@ struct Waiting {
 
 impl Hints {
     /// Must be called inside a tokio runtime, which runs the task that forwards the hints.
-    pub fn start(facts: mpsc::Sender<Fact>) -> Self {
+    pub fn start(facts: mpsc::Sender<ProxyFact>) -> Self {
         let slots = Arc::new(Slots::default());
         let carrier = tokio::spawn(carry(slots.clone(), facts)).abort_handle();
         Self { slots, carrier }
@@ -64,17 +64,17 @@ impl Slots {
         act(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(&self) -> Option<Fact> {
+    fn take(&self) -> Option<ProxyFact> {
         self.with(|waiting| {
             if let Some(user) = waiting.unknown_user.take() {
-                return Some(Fact::UnknownAccount { user });
+                return Some(ProxyFact::UnknownAccount { user });
             }
-            std::mem::take(&mut waiting.tables_changed).then_some(Fact::TablesChanged)
+            std::mem::take(&mut waiting.tables_changed).then_some(ProxyFact::TablesChanged)
         })
     }
 }
 
-async fn carry(slots: Arc<Slots>, facts: mpsc::Sender<Fact>) {
+async fn carry(slots: Arc<Slots>, facts: mpsc::Sender<ProxyFact>) {
     loop {
         if facts.capacity() <= facts.max_capacity() / 2 {
             tokio::time::sleep(GAP).await;
@@ -112,8 +112,8 @@ mod tests {
         let mut tables = 0;
         while let Ok(Some(fact)) = tokio::time::timeout(GAP * 4, heard.recv()).await {
             match fact {
-                Fact::UnknownAccount { user } => users.push(user),
-                Fact::TablesChanged => tables += 1,
+                ProxyFact::UnknownAccount { user } => users.push(user),
+                ProxyFact::TablesChanged => tables += 1,
                 other => panic!("{other:?}"),
             }
         }

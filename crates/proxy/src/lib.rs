@@ -5,10 +5,10 @@
 //!                                                 │  ▲                     │
 //!                             hold (no lane open) ┘  └ session (decides)   └ relay (streams the answer back)
 //!                               ▲
-//!                Routes ──> door (one owner: lanes, hold queue) ──> Fact::Quiesced
+//!                Routes ──> door (one owner: lanes, hold queue) ──> ProxyFact::Quiesced
 //! ```
 //!
-//! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::Fact`]s about what the
+//! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::ProxyFact`]s about what the
 //! traffic has seen. The proxy decides nothing about the cluster.
 
 mod activity;
@@ -45,14 +45,14 @@ use std::time::Duration;
 use session::hold_queue::Limits;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::Routes;
 
 pub use activity::{Busy, Tied};
 pub use live_duration::LiveDuration;
 pub use reads::Reads;
 pub use split::{Split, SplitStats};
-pub use stats::Stats;
+pub use stats::{ErrorCount, HoldStats, LaneStats, Stats};
 pub use tap::{Tap, Wish};
 
 /// Settings of the proxy; all of them come from the program's table of settings.
@@ -95,7 +95,7 @@ pub struct Inputs {
     /// From the manager; the newest value counts.
     pub routes: watch::Receiver<Arc<Routes>>,
     /// To the manager.
-    pub facts: mpsc::Sender<Fact>,
+    pub facts: mpsc::Sender<ProxyFact>,
 }
 
 /// The proxy could not start.

@@ -16,7 +16,7 @@ use session::finish::NodeError;
 use session::wanted::Wanted;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::reads::Reached;
 
 use crate::lane::Lane;
@@ -126,13 +126,13 @@ fn may_hide(flight: &InFlight) -> bool {
 }
 
 /// Forwards this port's facts to the manager, marked as such, since their epochs are those of the port's own lanes.
-pub fn forward(facts: mpsc::Sender<Fact>) -> mpsc::Sender<Fact> {
+pub fn forward(facts: mpsc::Sender<ProxyFact>) -> mpsc::Sender<ProxyFact> {
     let (tell, mut heard) = mpsc::channel(FACTS_MAX);
     tokio::spawn(async move {
         while let Some(fact) = heard.recv().await {
             let fact = match fact {
-                Fact::PositionWanted => fact,
-                fact => Fact::Reads(Box::new(fact)),
+                ProxyFact::PositionWanted => fact,
+                fact => ProxyFact::Reads(Box::new(fact)),
             };
             if facts.send(fact).await.is_err() {
                 return; // the manager has ended, and with it the program

@@ -14,7 +14,7 @@ use session::login::Check;
 use session::suspects::Suspects;
 use tokio::sync::{Notify, mpsc, watch};
 use topology::account::Accounts;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::ServerGreeting;
 
 use crate::Settings;
@@ -53,7 +53,7 @@ pub struct Shared {
     pub writers_all: bool,
     /// Lanes and hold.
     pub door: Door,
-    facts: mpsc::Sender<Fact>,
+    facts: mpsc::Sender<ProxyFact>,
     /// To the manager, too: what clients alone can cause to be told as often as they like.
     pub hints: Hints,
     /// See [`Counts`].
@@ -132,7 +132,7 @@ impl Shared {
     pub fn new(
         settings: Settings,
         door: Door,
-        facts: mpsc::Sender<Fact>,
+        facts: mpsc::Sender<ProxyFact>,
         counts: Arc<Counts>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
@@ -274,7 +274,7 @@ impl Shared {
 
     /// Tells the manager, unless it has too much to do already: what matters here it will see by itself. What a client can cause as often
     /// as it likes goes through [`Shared::hints`].
-    pub fn tell(&self, fact: Fact) {
+    pub fn tell(&self, fact: ProxyFact) {
         let _ = self.facts.try_send(fact);
     }
 
@@ -343,12 +343,12 @@ impl Shared {
     }
 
     /// The same without telling: what is to be told.
-    pub fn suspect(&self, lane: &Lane, text: &[u8]) -> Fact {
+    pub fn suspect(&self, lane: &Lane, text: &[u8]) -> ProxyFact {
         let number = digest(text, 0);
         self.with_suspects(|suspects, now| suspects.lost(now, number, (lane.node, lane.epoch)));
         let shape = digest_text(text, 0, STATEMENT_SHOWN);
         let digest = format!("{number:016x}");
-        Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape }
+        ProxyFact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape }
     }
 
     /// The server greeting for clients, once it is known; `None` after `within`.

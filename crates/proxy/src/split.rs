@@ -16,7 +16,7 @@ use session::split::{Gtid, only_domain};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use topology::NodeId;
-use topology::fact::{ConnectFailure, Fact};
+use topology::fact::{ConnectFailure, ProxyFact};
 use topology::routes::Routes;
 
 use crate::attachment::LOOK_WAIT;
@@ -79,7 +79,7 @@ struct Alone {
 /// What all sessions share about the replicas. See the head of this file.
 pub struct Replicas {
     door: Door,
-    facts: mpsc::Sender<Fact>,
+    facts: mpsc::Sender<ProxyFact>,
     /// See [`Split::wait_max`].
     pub wait_max: LiveDuration,
     left_alone: Mutex<HashMap<NodeId, Alone>>,
@@ -143,7 +143,7 @@ pub struct SplitStats {
 
 impl Replicas {
     /// Uses the lanes that `door` follows.
-    pub fn new(door: Door, facts: mpsc::Sender<Fact>, wait_max: Duration) -> Self {
+    pub fn new(door: Door, facts: mpsc::Sender<ProxyFact>, wait_max: Duration) -> Self {
         Self {
             door,
             facts,
@@ -244,14 +244,14 @@ impl Replicas {
             return; // slow, and asked often enough by the manager itself
         }
         // Alarm 0: no session waits for the answer.
-        let fact = Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
+        let fact = ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
         self.tell(fact);
     }
 
     /// Has the manager ask a replica whose link ended during a read; whether the replica is well. If that is not known in time, it is not.
     pub async fn is_well(&self, lane: &Lane, how: ConnectFailure) -> bool {
         let alarm = lane.next_alarm();
-        self.tell(Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm });
+        self.tell(ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm });
         let mut lane_tables = self.door.watch();
         // The lanes are updated from new routes before the table is replaced.
         let word =
@@ -261,7 +261,7 @@ impl Replicas {
     }
 
     /// Sends a fact about the lanes for reads to the manager.
-    pub fn tell(&self, fact: Fact) {
+    pub fn tell(&self, fact: ProxyFact) {
         let _ = self.facts.try_send(fact);
     }
 

@@ -1,4 +1,7 @@
-//! Plain-text tables: columns as wide as their widest cell, two spaces between, nothing else.
+//! Tables: columns as wide as their widest cell for a terminal, and the same cells for a page.
+
+use crate::plot::Colour;
+use crate::words::{each, escape, number};
 
 /// Which way a column's cells lean.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -9,12 +12,87 @@ pub enum Lean {
     Right,
 }
 
+/// One cell. On a page counts have separators.
+#[derive(Clone, Default)]
+pub struct Cell {
+    text: String,
+    /// Where it differs from the text.
+    page: Option<String>,
+    /// A bar below it, as a part of the longest; for the page.
+    bar: Option<(f64, Colour)>,
+    is_warned: bool,
+}
+
+impl Cell {
+    /// A figure with so many decimals.
+    pub fn fixed(value: f64, decimals: usize) -> Self {
+        format!("{value:.decimals$}").into()
+    }
+
+    /// What a page, which has more room, says instead.
+    #[must_use]
+    pub fn on_page(self, text: String) -> Self {
+        Self { page: Some(text), ..self }
+    }
+
+    #[must_use]
+    pub fn bar(self, part: f64, colour: Colour) -> Self {
+        Self { bar: Some((part, colour)), ..self }
+    }
+
+    /// Something is wrong there: a page marks it.
+    #[must_use]
+    pub fn warned(self) -> Self {
+        Self { is_warned: true, ..self }
+    }
+
+    fn html(&self, tag: &str, lean: Lean) -> String {
+        let text = self.page.as_ref().unwrap_or(&self.text);
+        let classes =
+            [(lean == Lean::Right, "right"), (text.contains('\n'), "lines"), (self.is_warned, "warned")];
+        let classes: Vec<&str> = classes.into_iter().filter_map(|(has, name)| has.then_some(name)).collect();
+        let bar = self.bar.map_or_else(String::new, |(part, colour)| {
+            let width = (part * 100.0).clamp(0.0, 100.0);
+            format!("<div class=\"bar\"><i style=\"width:{width:.1}%;background:var(--{colour})\"></i></div>")
+        });
+        format!("<{tag} class=\"{}\">{}{bar}</{tag}>", classes.join(" "), escape(text))
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Self { text: count.to_string(), page: Some(number(count as f64)), ..Self::default() }
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    /// What is not known is a dash.
+    fn from(value: Option<T>) -> Self {
+        value.map_or_else(|| "-".into(), Into::into)
+    }
+}
+
 /// A table in the making.
 pub struct Table {
     leans: Vec<Lean>,
+    widths_min: Vec<usize>,
     /// Of each column: cells that are longer than this many characters go on in the next line.
     widths_max: Vec<usize>,
-    rows: Vec<Vec<String>>,
+    /// Spaces between two columns.
+    gap: usize,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
@@ -22,9 +100,17 @@ impl Table {
     pub fn new(columns: &[(&str, Lean)]) -> Self {
         Self {
             leans: columns.iter().map(|(_, lean)| *lean).collect(),
+            widths_min: vec![0; columns.len()],
             widths_max: vec![usize::MAX; columns.len()],
-            rows: vec![columns.iter().map(|(name, _)| (*name).to_owned()).collect()],
+            gap: 2,
+            rows: vec![columns.iter().map(|(name, _)| Cell::from(*name)).collect()],
         }
+    }
+
+    /// A table whose first column leans to the left and whose others, figures, to the right.
+    pub fn figures<const N: usize>(names: [&str; N]) -> Self {
+        let mut lean = Lean::Left;
+        Self::new(&names.map(|name| (name, std::mem::replace(&mut lean, Lean::Right))))
     }
 
     /// The last columns get at most so many characters each; what is longer goes on in the next line.
@@ -37,27 +123,45 @@ impl Table {
         self
     }
 
+    /// Columns with these widths, the space between them included, whatever is in them: tables of several runs stand below each other.
+    #[must_use]
+    pub fn fixed<const N: usize>(self, widths: [usize; N]) -> Self {
+        Self { widths_min: widths.into(), gap: 0, ..self }
+    }
+
     /// One more line.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.cells(cells.into_iter().map(Cell::from));
+    }
+
+    /// One more line.
+    pub fn cells(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Whether it has nothing but its headings.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
     }
 
     /// The text, each line ended.
     pub fn text(&self) -> String {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(|row| self.lines(row)).collect();
-        let width = |column: usize| {
-            lines.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        let width = |(column, least): (usize, &usize)| {
+            let widths = lines.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            widths.fold(*least, usize::max)
         };
-        let widths: Vec<_> = (0..self.leans.len()).map(width).collect();
+        let widths: Vec<_> = self.widths_min.iter().enumerate().map(width).collect();
         let mut text = String::new();
         for row in &lines {
             let mut line = String::new();
             for ((cell, lean), width) in row.iter().zip(&self.leans).zip(&widths) {
                 let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
                 match lean {
-                    Lean::Left => line.extend([cell, pad.as_str(), "  "]),
-                    Lean::Right => line.extend([pad.as_str(), cell, "  "]),
+                    Lean::Left => line.extend([cell, pad.as_str()]),
+                    Lean::Right => line.extend([pad.as_str(), cell]),
                 }
+                line.push_str(&" ".repeat(self.gap));
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -66,14 +170,27 @@ impl Table {
     }
 
     /// A row as the lines that it takes.
-    fn lines(&self, row: &[String]) -> Vec<Vec<String>> {
+    fn lines(&self, row: &[Cell]) -> Vec<Vec<String>> {
         let wrapped: Vec<Vec<String>> =
-            row.iter().zip(&self.widths_max).map(|(cell, most)| wrap(cell, *most)).collect();
+            row.iter().zip(&self.widths_max).map(|(cell, most)| wrap(&cell.text, *most)).collect();
         let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
         let line = |at: usize| {
             wrapped.iter().map(|cell| cell.get(at).cloned().unwrap_or_default()).collect::<Vec<_>>()
         };
         (0..height).map(line).collect()
+    }
+
+    /// The same for a page.
+    pub(crate) fn html(&self) -> String {
+        let row = |(number, row): (usize, &Vec<Cell>)| {
+            let cell = |(column, cell): (usize, &Cell)| {
+                let tag = if number == 0 || column == 0 { "th" } else { "td" };
+                cell.html(tag, self.leans.get(column).copied().unwrap_or(Lean::Left))
+            };
+            format!("<tr>{}</tr>", each(row.iter().enumerate(), cell))
+        };
+        let rows = each(self.rows.iter().enumerate(), row);
+        format!("<div class=\"figures\"><table>{rows}</table></div>")
     }
 }
 
@@ -109,6 +226,9 @@ pub fn moment(unix_ms: u64) -> String {
 
 /// Breaks a sentence at spaces into lines of at most `width` characters.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -133,6 +253,16 @@ mod tests {
         table.row(["db1".into(), "1200000".into(), String::new()]);
         table.row(["longer".into(), "3".into(), "because".into()]);
         assert_eq!(table.text(), "NODE      QUEUE  WHY\ndb1     1200000\nlonger        3  because\n");
+    }
+
+    #[test]
+    fn figures_stand_below_each_other() {
+        let mut table = Table::figures(["  ", "answers"]);
+        table.row(["  nginx".into(), "22".into()]);
+        assert_eq!(table.text(), "         answers\n  nginx       22\n");
+        let mut fixed = Table::figures(["node", "reads"]).fixed([6, 8]);
+        fixed.cells(["db1".into(), 12_u64.into()]);
+        assert_eq!(fixed.text(), "node     reads\ndb1         12\n");
     }
 
     #[test]

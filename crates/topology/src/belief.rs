@@ -8,6 +8,7 @@ use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves};
 use crate::heartbeat::Pulse;
 use crate::lost::LostStatements;
+use crate::proxies::Proxies;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::status::Status;
 
@@ -121,8 +122,8 @@ pub(crate) struct Belief {
     pub alarms: Alarms,
     /// The last epoch that ended since the node was gone.
     pub lost_epoch: Option<u64>,
-    /// Every link of an epoch below this one is certainly gone.
-    pub cut_below: u64,
+    /// What the proxies have acknowledged of its lane.
+    pub proxies: Proxies,
     /// Statements that ran there when connections broke, since it was last well.
     pub lost: LostStatements,
 }
@@ -167,21 +168,9 @@ impl Belief {
             turned_away: false,
             alarms: Alarms::default(),
             lost_epoch: None,
-            cut_below: 0,
+            proxies: Proxies::default(),
             lost: LostStatements::default(),
         }
-    }
-
-    /// The proxy reports that every connection of that epoch and of older ones is cut.
-    pub fn links_cut(&mut self, epoch: u64) {
-        if epoch < self.epoch {
-            self.cut_below = self.cut_below.max(epoch + 1);
-        }
-    }
-
-    /// Every connection of an older epoch is cut.
-    pub fn links_gone(&self) -> bool {
-        self.cut_below >= self.epoch
     }
 
     /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node is to be asked for its status.
@@ -221,24 +210,5 @@ impl Belief {
     /// Its last status is the answer to a query that was sent after `moment`.
     pub fn answered_since(&self, moment: Now) -> bool {
         self.asked_at.is_some_and(|at| at > moment)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn links_are_gone_when_the_door_says_so_of_all_that_were() {
-        let mut node = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
-        assert!(node.links_gone(), "none was ever made");
-        node.epoch = 2;
-        node.links_cut(0);
-        assert!(!node.links_gone());
-        node.links_cut(2);
-        assert!(!node.links_gone(), "those of the present epoch may stand");
-        node.links_cut(1);
-        assert!(node.links_gone());
     }
 }

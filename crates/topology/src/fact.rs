@@ -1,7 +1,7 @@
 //! The input of the brain ([`crate::brain::Brain::on`]): one [`Fact`] for each thing that was observed, was ordered by an operator, or came
 //! of an action. A fact says what was seen; what it means is decided in the brain alone.
 //!
-//! Three parties send facts. The manager's probes keep one connection open to each node. The proxy reports what client traffic met. The
+//! Three parties send facts. The manager's probes keep one connection open to each node. Each proxy reports what client traffic met. The
 //! manager's cycle reports what came of the brain's actions, and passes on operators' orders and the passing of time.
 //! All of them arrive through channels: in order from one sender, in any order between senders.
 
@@ -15,7 +15,7 @@ use crate::order::{Order, OrderId};
 use crate::replication::action as replication;
 use crate::routes::ServerGreeting;
 use crate::status::Status;
-use crate::{NodeId, Term};
+use crate::{NodeId, Origin, Term};
 
 /// Time since the program started, monotonic. Cores never ask a clock; every fact comes with one of these.
 pub type Now = Duration;
@@ -57,7 +57,23 @@ pub enum Fact {
     /// The names whose writes cannot be rolled back, and the names of which a read may write, read from `node`; answers
     /// [`crate::action::Action::ReadTables`]. Published as above.
     Catalogue { node: NodeId, catalogue: Catalogue },
-    // ---- from the proxy: what client traffic met. Their channel is bounded; facts that do not fit are dropped, except where noted
+    // ---- from a proxy
+    /// What a proxy reports. `origin` names the proxy; the manager knows it by the channel, so that none can speak for another.
+    Proxy { origin: Origin, fact: ProxyFact },
+    // ---- from the manager's cycle
+    /// What came of an action that the brain asked for.
+    Outcome(Outcome),
+    /// An operator's order, from the command line or the HTTP API. Each gets exactly one [`crate::action::Action::Answer`] with its `id`,
+    /// at once or when it has been carried out.
+    Order { id: OrderId, order: Order },
+    /// Nothing but the passing of time. Sent every 20 ms when there is nothing else, so that deadlines inside the brain are met to about that.
+    Tick,
+}
+
+/// What a proxy reports of the traffic of its clients. The channel is bounded; facts that do not fit are dropped, except where noted.
+#[allow(missing_docs)] // as above
+#[derive(Clone, Debug)]
+pub enum ProxyFact {
     /// A session's connection to the node broke, or could not be made. `epoch` is that of the session's lane; from an older epoch it is
     /// old news, and no reason to hold traffic. `alarm` numbers the alarms of one lane (node and epoch) from 1 on: the session waits until
     /// [`crate::routes::Lane::looked`] or [`crate::routes::Lane::refused`] has reached its number, or the lane is shut. It is 0 when no
@@ -86,25 +102,17 @@ pub enum Fact {
     /// The proxy did not let a client in: its account is unknown, or the password did not match. The account may be newer than what was read
     /// last, so the accounts are read again, at most once in `accounts_gap_min`.
     UnknownAccount { user: String },
-    // ---- from the proxy's second port, which takes reads
+    // ---- from the second port, which takes reads
     /// One of the facts above, seen by the traffic of that port. Epochs and alarms in it are those of its own lanes.
-    Reads(Box<Fact>),
+    Reads(Box<ProxyFact>),
     /// A session has left its replica, and must not read older rows on the next one than it may have seen: it waits for a position of the
     /// primary that is not older than its leaving. The primary is asked for its status at once; the position goes out as
     /// [`crate::action::Action::Reached`].
     PositionWanted,
-    // ---- from the manager's cycle
-    /// What came of an action that the brain asked for.
-    Outcome(Outcome),
-    /// An operator's order, from the command line or the HTTP API. Each gets exactly one [`crate::action::Action::Answer`] with its `id`,
-    /// at once or when it has been carried out.
-    Order { id: OrderId, order: Order },
-    /// Nothing but the passing of time. Sent every 20 ms when there is nothing else, so that deadlines inside the brain are met to about that.
-    Tick,
 }
 
 impl Fact {
-    /// The node that a probe or the proxy reports on; `None` for all other facts.
+    /// The node that a probe or a proxy reports on; `None` for all other facts.
     pub fn node_mut(&mut self) -> Option<&mut NodeId> {
         match self {
             Self::LinkUp { node, .. }
@@ -114,22 +122,47 @@ impl Fact {
             | Self::Status { node, .. }
             | Self::ProbeMissed { node, .. }
             | Self::ProbeSlow { node, .. }
-            | Self::Beat { node, .. }
+            | Self::Beat { node, .. } => Some(node),
+            Self::Proxy { fact, .. } => fact.node_mut(),
+            Self::Accounts { .. }
+            | Self::Catalogue { .. }
+            | Self::Outcome(_)
+            | Self::Order { .. }
+            | Self::Tick => None,
+        }
+    }
+}
+
+impl ProxyFact {
+    /// As reported by that proxy.
+    pub fn by(self, origin: Origin) -> Fact {
+        Fact::Proxy { origin, fact: self }
+    }
+
+    /// The node that it is about.
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::TrafficLost { node, .. }
             | Self::CommitsWait { node, .. }
-            | Self::TrafficLost { node, .. }
+            | Self::TrafficRefused { node, .. }
+            | Self::StatementLost { node, .. }
+            | Self::Quiesced { node, .. }
+            | Self::Cut { node, .. } => Some(*node),
+            Self::Reads(fact) => fact.node(),
+            Self::TablesChanged | Self::UnknownAccount { .. } | Self::PositionWanted => None,
+        }
+    }
+
+    fn node_mut(&mut self) -> Option<&mut NodeId> {
+        match self {
+            Self::TrafficLost { node, .. }
+            | Self::CommitsWait { node, .. }
             | Self::TrafficRefused { node, .. }
             | Self::StatementLost { node, .. }
             | Self::Quiesced { node, .. }
             | Self::Cut { node, .. } => Some(node),
             Self::Reads(fact) => fact.node_mut(),
-            Self::Accounts { .. }
-            | Self::Catalogue { .. }
-            | Self::TablesChanged
-            | Self::UnknownAccount { .. }
-            | Self::PositionWanted
-            | Self::Outcome(_)
-            | Self::Order { .. }
-            | Self::Tick => None,
+            Self::TablesChanged | Self::UnknownAccount { .. } | Self::PositionWanted => None,
         }
     }
 }

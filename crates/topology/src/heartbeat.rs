@@ -13,8 +13,10 @@
 
 pub mod sql;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::Origin;
 use crate::fact::Now;
 use crate::problem::seconds;
 
@@ -234,8 +236,8 @@ pub(crate) struct Pulse {
     /// When the last heartbeat that succeeded was sent.
     pub committed: Option<Now>,
     waits: Option<Waits>,
-    /// The clients' commits that were not answered, and when that was reported.
-    commits: Option<(Now, Vec<Commit>)>,
+    /// The clients' commits that were not answered, and when that was reported, by the proxies of the clients.
+    commits: BTreeMap<Origin, (Now, Vec<Commit>)>,
     /// When a waiting heartbeat was last reported.
     waited: Option<Now>,
     /// This process did not run before that time, so no wait is counted from an earlier one.
@@ -259,7 +261,7 @@ impl Pulse {
                     committed: Some(asked),
                     awake_since: self.awake_since,
                     waited: self.waited,
-                    commits: self.commits.take(),
+                    commits: std::mem::take(&mut self.commits),
                     ..Self::default()
                 };
                 return;
@@ -283,25 +285,25 @@ impl Pulse {
     }
 
     /// These commits of clients are not answered; each has its age.
-    pub fn commits_wait(&mut self, now: Now, commits: &[(u32, Duration)]) {
+    pub fn commits_wait(&mut self, now: Now, origin: Origin, commits: &[(u32, Duration)]) {
         let commits = commits.iter().map(|&(connection, age)| Commit {
             connection,
             asked: now.saturating_sub(age).max(self.awake_since),
         });
-        self.commits = Some((now, commits.collect()));
+        self.commits.insert(origin, (now, commits.collect()));
     }
 
     /// The clients' commits that are not answered, as last reported.
-    pub fn commits(&self, now: Now) -> &[Commit] {
-        let report =
-            self.commits.as_ref().filter(|(at, _)| now.saturating_sub(*at) < COMMITS_REPORT_VALID_FOR);
-        report.map_or(&[], |(_, commits)| commits)
+    pub fn commits(&self, now: Now) -> Vec<Commit> {
+        let is_valid = |at: Now| now.saturating_sub(at) < COMMITS_REPORT_VALID_FOR;
+        let reports = self.commits.values().filter(|(at, _)| is_valid(*at));
+        reports.flat_map(|(_, commits)| commits.iter().copied()).collect()
     }
 
     /// This process did not run until `now`.
     pub fn slept(&mut self, now: Now) {
         self.waits = None;
-        self.commits = None;
+        self.commits.clear();
         self.awake_since = now;
     }
 
@@ -404,7 +406,7 @@ mod tests {
     fn clients_commits_are_known_for_as_long_as_they_are_told() {
         let mut pulse = Pulse::default();
         pulse.slept(8 * S);
-        pulse.commits_wait(10 * S, &[(7, 3 * S), (9, S)]);
+        pulse.commits_wait(10 * S, Origin(0), &[(7, 3 * S), (9, S)]);
         let known = [Commit { connection: 7, asked: 8 * S }, Commit { connection: 9, asked: 9 * S }];
         pulse.beat(10 * S, &Beat::Committed { asked: 10 * S });
         assert_eq!(pulse.commits(11 * S), known);

@@ -39,6 +39,7 @@ pub mod places;
 mod plan;
 pub mod preflight;
 mod problem;
+mod proxies;
 mod readers;
 pub mod reads;
 pub mod replication;
@@ -53,6 +54,10 @@ use std::fmt;
 /// A node of the cluster: its place in the configuration's list, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct NodeId(pub u8);
+
+/// A proxy: its place among those that [`settings::Settings::proxies`] counts, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin(pub u8);
 
 /// The number of a writer decision. It only grows, it is on disk before it is used, and links of an older term are cut.
 #[derive(

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use crate::NodeId;
 use crate::galera::settings as galera;
 pub use crate::galera::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy};
 use crate::heartbeat;
 use crate::kind::Kind;
 use crate::reads;
 use crate::replication::settings as replication;
+use crate::{NodeId, Origin};
 
 /// Who takes writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -45,6 +45,8 @@ pub struct Settings {
     pub writers: Writers,
     /// The nodes. A [`NodeId`] is an index into this list.
     pub nodes: Vec<NodeSettings>,
+    /// The proxies through which clients reach the nodes, by what they acknowledge. No server takes over before all of them have.
+    pub proxies: Vec<Origin>,
     /// Settings of a Galera cluster.
     pub galera: galera::Settings,
     /// Settings of a primary with replicas.
@@ -95,6 +97,7 @@ impl Settings {
             kind: Kind::default(),
             writers,
             nodes,
+            proxies: vec![Origin(0)],
             galera: galera::Settings::default(),
             replication: replication::Settings::default(),
             reads: reads::Settings::default(),

@@ -316,18 +316,16 @@ impl Control for ClusterControl {
         };
         let warm = self.warmth.as_ref().map(|warmth| warmth.warming_table.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
-        let windows = self.windows.rows();
-        let mut text = metrics::text(
-            self.cluster.id,
-            &view,
-            &self.samples,
-            &proxy,
-            reads.as_ref(),
-            warm.as_deref(),
-            &windows,
-        );
-        text += &metrics::capacity::text(self.cluster.id, &view, &self.capacities.known());
-        text
+        metrics::text(&metrics::Figures {
+            id: self.cluster.id,
+            view: &view,
+            samples: &self.samples,
+            proxy: &proxy,
+            reads: reads.as_ref(),
+            warm: warm.as_deref(),
+            windows: &self.windows.rows(),
+            capacities: &self.capacities.known(),
+        })
     }
 
     fn slow(&self, wish: SlowWish) -> Result<Body, String> {

@@ -9,7 +9,6 @@
 //!   unix sockets (nodecheck::local) ──> one for each node, and one for this program
 //! ```
 
-use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -27,6 +26,7 @@ use tokio::sync::watch;
 use topology::health::{Finding, Question, Rules, refused};
 use topology::view::{ClusterView, NodeView};
 
+use crate::metrics::page::{Page, families};
 use health::VIEW_AGE_MAX;
 use nodecheck::local::{self, Bound, Target};
 use settings::{Node, Settings};
@@ -133,47 +133,51 @@ impl Source for Outlook {
 
     fn metrics(&self) -> String {
         let (view, age) = self.view();
-        let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
-        };
-        let good = |node: Option<&str>, question| u64::from(self.is_good(&view, age, node, question));
-        let one = |value| [(String::new(), value)];
-        // Names of nodes are letters, digits, dots, underscores and dashes.
-        let each = |question| {
-            let value = |name: &str| (format!("{{node=\"{name}\"}}"), good(Some(name), question));
-            view.nodes.iter().map(|node| value(&node.name)).collect::<Vec<_>>()
-        };
-        let own = one(good(None, Question::Member(RULES)));
-        family("understudy_good", "gauge", "1 when this Understudy serves clients.", &own);
-        let nodes = each(Question::Member(RULES));
-        family("understudy_node_good", "gauge", "1 when the node may take traffic.", &nodes);
-        let writers = each(Question::Writer);
-        family("understudy_node_writable", "gauge", "1 when the node may take writes.", &writers);
+        let good = |node: Option<&str>, question| self.is_good(&view, age, node, question);
+        let is_good = |node: &NodeView| good(Some(&node.name), Question::Member(RULES));
+        let is_writable = |node: &NodeView| good(Some(&node.name), Question::Writer);
         let counts = &self.counts;
-        for (name, kind, help, counter) in [
-            ("understudy_health_connections", "gauge", "Health connections that are open.", &counts.open),
-            (
-                "understudy_health_connections_total",
-                "counter",
-                "Health connections accepted.",
-                &counts.accepted,
-            ),
-            (
-                "understudy_health_connections_refused_total",
-                "counter",
-                "Health connections beyond the limit.",
-                &counts.beyond,
-            ),
-        ] {
-            family(name, kind, help, &one(counter.load(Relaxed)));
-        }
-        text += &counts.answers("understudy_health_answers_total");
-        text
+        let mut page = Page::new(&[]);
+        page.add(
+            FAMILIES,
+            &Figures {
+                is_good: good(None, Question::Member(RULES)),
+                nodes: view
+                    .nodes
+                    .iter()
+                    .map(|node| (node.name.clone(), is_good(node), is_writable(node)))
+                    .collect(),
+                connections: [&counts.open, &counts.accepted, &counts.beyond]
+                    .map(|counter| counter.load(Relaxed)),
+            },
+        );
+        page.text + &counts.answers("understudy_health_answers_total")
+    }
+}
+
+/// What the metrics tell.
+struct Figures {
+    is_good: bool,
+    /// Each node's name, and whether it may take traffic and writes.
+    nodes: Vec<(String, bool, bool)>,
+    /// Connections that are open, that were accepted, and that were refused.
+    connections: [u64; 3],
+}
+
+families! {
+    FAMILIES(Figures) {
+        gauge "understudy_good" "1 when this Understudy serves clients."
+            => |of, lines| lines.one(u8::from(of.is_good));
+        gauge "understudy_node_good" "1 when the node may take traffic."
+            => |of, lines| for (node, is_good, _) in &of.nodes { lines.node(node, u8::from(*is_good)) };
+        gauge "understudy_node_writable" "1 when the node may take writes."
+            => |of, lines| for (node, _, is_writable) in &of.nodes { lines.node(node, u8::from(*is_writable)) };
+        gauge "understudy_health_connections" "Health connections that are open."
+            => |of, lines| lines.one(of.connections[0]);
+        counter "understudy_health_connections_total" "Health connections accepted."
+            => |of, lines| lines.one(of.connections[1]);
+        counter "understudy_health_connections_refused_total" "Health connections beyond the limit."
+            => |of, lines| lines.one(of.connections[2]);
     }
 }
 

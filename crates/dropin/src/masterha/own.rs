@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::order::Order;
 use topology::replication::FailoverPolicy;
 use topology::routes::{LaneState, Routes};
@@ -151,15 +151,15 @@ fn without_our_setting(status: Value) -> Value {
 }
 
 /// Reports what a proxy without clients would report.
-async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<Fact>) {
+async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<ProxyFact>) {
     loop {
         let now = Arc::clone(&routes.borrow_and_update());
         for lane in &now.lanes {
             let node = lane.node;
             let fact = match lane.state {
-                LaneState::Shut if lane.epoch > 0 => Fact::Cut { node, epoch: lane.epoch - 1 },
+                LaneState::Shut if lane.epoch > 0 => ProxyFact::Cut { node, epoch: lane.epoch - 1 },
                 LaneState::Draining => {
-                    Fact::Quiesced { node, epoch: lane.epoch, term: now.term, version: now.version }
+                    ProxyFact::Quiesced { node, epoch: lane.epoch, term: now.term, version: now.version }
                 }
                 LaneState::Shut | LaneState::Open => continue,
             };

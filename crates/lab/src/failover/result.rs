@@ -348,6 +348,18 @@ pub struct Machine {
     pub versions: BTreeMap<String, String>,
 }
 
+impl Machine {
+    /// What it is and what runs on it, for the end of a page.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let machine = format!(
+            "{} cores, {}, {} GiB, Linux {}",
+            self.cores, self.processor, self.memory_gib, self.kernel
+        );
+        let versions = self.versions.iter().map(|(name, version)| (name.clone(), version.clone()));
+        std::iter::once(("Machine".to_owned(), machine)).chain(versions).collect()
+    }
+}
+
 /// The settings of the run, for the end of the report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Conditions {

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use report::words::time;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -18,7 +19,6 @@ use super::plan::FailoverPlan;
 use super::progress::Progress;
 use super::result::Conditions;
 use super::run;
-use super::table::time;
 use super::understudy::Ordered;
 use crate::checker::{self, LedgerCheck};
 use crate::experiment::{Cluster, ClusterArgs, Experiment, Output, Place, Results};

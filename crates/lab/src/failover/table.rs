@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use report::words::time;
+
 use super::case::{Case, Scope, seed_says};
 use super::result::{Cell, Report, Summary, Who};
 use crate::figures::{Effect, quantile};
@@ -25,13 +27,8 @@ pub fn name_of(who: &Who) -> String {
     }
 }
 
-/// Formats a time: `0.21 s`, below a tenth `34 ms`.
-pub fn time(ms: f64) -> String {
-    if ms < 99.5 { format!("{ms:.0} ms") } else { format!("{:.2} s", ms / 1e3) }
-}
-
 /// `no errors`, `1 error (2013)`, `8 errors (2013 x7, closed)`.
-pub fn errors(sum: &Summary) -> String {
+fn errors(sum: &Summary) -> String {
     let codes: Vec<String> = sum
         .errors_naive_by_code
         .iter()
@@ -45,7 +42,7 @@ pub fn errors(sum: &Summary) -> String {
 }
 
 /// Maximum added latency of a repetition, as median and maximum over all, or that the service did not recover.
-pub fn hold(sum: &Summary) -> String {
+fn hold(sum: &Summary) -> String {
     let Some(median) = sum.hold_ms_median else {
         return "without end".into();
     };
@@ -56,7 +53,7 @@ pub fn hold(sum: &Summary) -> String {
 }
 
 /// The outage, as median and maximum over all repetitions; `none above 9 ms` where it is not above the noise.
-pub fn outage(sum: &Summary) -> String {
+fn outage(sum: &Summary) -> String {
     if !sum.by_sysbench && sum.outage_above_noise_ms_worst == 0.0 {
         return format!("none above {}", time(sum.noise_ms));
     }
@@ -136,10 +133,7 @@ pub fn draw(report: &Report) -> String {
         let seed = Scope::ALL.map(|scope| seed_says(kind, case, scope).unwrap_or("-"));
         out += &row([case.title(), "", "", ""]);
         out += &row(["  the seed", seed[0], seed[1], seed[2]]);
-        let mut whos: Vec<&Who> = report.cells.iter().filter(|c| c.case == case).map(|c| &c.who).collect();
-        whos.sort_by_key(|who| who.rank());
-        whos.dedup();
-        for who in whos {
+        for who in whos(report, case) {
             let cells = Scope::ALL.map(|scope| {
                 let cell = report.at(case, scope).find(|cell| cell.who == *who);
                 cell.map_or_else(|| vec!["-".to_owned()], lines)
@@ -153,12 +147,24 @@ pub fn draw(report: &Report) -> String {
         }
     }
     out += &rule("└", "┴", "┘");
-    let runs = runs_of(report);
-    let _ = writeln!(out, "Each cell: {runs}. {WORDS_MEAN}{}", noise(report));
+    let _ = writeln!(out, "{}", notes(report));
     for broke in report.broken() {
         let _ = writeln!(out, "Broke off: {broke}");
     }
     out
+}
+
+/// The proxies that were measured in this case, the baselines first.
+pub fn whos(report: &Report, case: Case) -> Vec<&Who> {
+    let mut whos: Vec<&Who> = report.cells.iter().filter(|c| c.case == case).map(|c| &c.who).collect();
+    whos.sort_by_key(|who| who.rank());
+    whos.dedup();
+    whos
+}
+
+/// How the table is to be read.
+pub fn notes(report: &Report) -> String {
+    format!("Each cell: {}. {WORDS_MEAN}{}", runs_of(report), noise(report))
 }
 
 /// What to compare the outages with: the same figure of this run without a fault, and the gaps that the arrivals leave.
@@ -301,13 +307,5 @@ mod tests {
         cell.repetitions[1].effect.outage_ms = 0.0;
         cell.repetitions[2].effect.outage_ms = 0.0;
         assert!(lines(&cell).contains(&"  outage below 1 s (worst 3 s)".to_owned()), "{:?}", lines(&cell));
-    }
-
-    #[test]
-    fn times_are_read_at_a_glance() {
-        assert_eq!(
-            [time(0.4), time(34.4), time(99.4), time(100.0), time(6300.0)],
-            ["0 ms", "34 ms", "99 ms", "0.10 s", "6.30 s"]
-        );
     }
 }

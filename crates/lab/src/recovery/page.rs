@@ -1,138 +1,94 @@
-//! Renders the report as one self-contained HTML file. Each restart is a bar of its phases. Pure.
+//! The results as one document: the figures for a terminal, and a page with a bar for each restart. Pure.
 
-use std::fmt::Write;
+use report::document::Document;
+use report::plot::{Axis, Band, Colour, Panel, Plot};
+use report::words::number;
 
 use super::run::{Measured, Report};
 use super::table::{self, figure};
-use report::words::escape;
-
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 360.0;
-const RIGHT: f64 = 90.0;
-const BAR: f64 = 22.0;
-const STEP: f64 = 34.0;
-const TOP: f64 = 34.0;
 
 /// Each phase's name and colour.
-const PHASES: [(&str, &str); 8] = [
-    ("join", "#8a8f98"),
-    ("request", "#a05ca0"),
-    ("copy", "#b3541e"),
-    ("engines", "#b07d00"),
-    ("ist", "#0b7a75"),
-    ("state", "#55585e"),
-    ("catch-up", "#3d5a98"),
-    ("ready", "#c9ccd1"),
+const PHASES: [(&str, Colour); 8] = [
+    ("join", "seed"),
+    ("request", "non-primary"),
+    ("copy", "base"),
+    ("engines", "queue"),
+    ("ist", "ours"),
+    ("state", "silent"),
+    ("catch-up", "lat"),
+    ("ready", "line"),
 ];
 
-/// The whole page.
-pub fn page(report: &Report) -> String {
-    let mut out = String::with_capacity(32 * 1024);
-    out += "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-            <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-            <title>Understudy: the return of a Galera node, measured</title><style>";
-    out += report::STYLE;
-    out += include_str!("../warm/page.css");
-    out += "</style></head><body><main><h1>How long a Galera node takes to come back</h1>";
+pub fn document(report: &Report) -> Document {
+    let mut page = Document::new("How long a Galera node takes to come back");
     let plan = &report.conditions.plan;
-    put(
-        &mut out,
-        format_args!(
-            "<p class=\"soft\">Three real nodes, the seed's two tables with {} rows each; {:.0} updates a second by primary key in the cells with \
-             updates. After every restart the returned node's rows were compared with another's. {}</p>",
-            report::words::number(plan.rows as f64),
-            plan.updates_per_s,
-            escape(&report.conditions.at),
-        ),
+    page.remark(format!(
+        "Three real nodes, the seed's two tables with {} rows each; {:.0} updates a second by primary key in the cells with updates. After every \
+         restart the returned node's rows were compared with another's. {}",
+        number(plan.rows as f64),
+        plan.updates_per_s,
+        report.conditions.at,
+    ));
+    page.plot(bars(report));
+    page.heading("The figures, and the seed's");
+    page.prose(format!(
+        "the return of a Galera node: two tables of {} rows ({:.0} MB of rows), {:.0} updates a second ({:.1} MB of rows) where there are updates, \
+         a buffer pool of {} MiB",
+        plan.rows,
+        2.0 * plan.rows as f64 * 512.0 / 1e6,
+        plan.updates_per_s,
+        plan.updates_per_s * 512.0 / 1e6,
+        plan.pool_mb,
+    ));
+    page.table(table::table(report));
+    page.prose(
+        "times in s; net: copy, ist and catch-up alone. The seed's are of NDB 5.1 in 2007: net is without the 2 min of its initial checkpoint.\n\
+         In \"copy\" the scripts' own waits are contained: mariabackup's sleeps 10 s before it copies.",
     );
-    out += "<div class=\"figures\">";
-    bars(&mut out, report);
-    out += "</div>";
-    out += "<p class=\"soft\">";
-    for (name, colour) in PHASES {
-        put(&mut out, format_args!("<b style=\"color:{colour}\">■</b> {name} &#160; "));
+    let ratios = table::ratios(report);
+    if !ratios.is_empty() {
+        let head = "a full copy takes so many times as long as the missed writesets:".to_owned();
+        page.lines(std::iter::once(head).chain(ratios));
     }
-    out += "</p><h2>The figures, and the seed's</h2><div class=\"figures\"><pre style=\"padding:.8rem;font-size:.75rem\">";
-    out += &escape(&table::draw(report));
-    out += "</pre></div>";
-    put(
-        &mut out,
-        format_args!(
-            "<p class=\"soft\">{}; {}, {} cores, {} GiB, Linux {}</p>",
-            escape(&report.conditions.settings),
-            escape(&report.machine.processor),
-            report.machine.cores,
-            report.machine.memory_gib,
-            escape(&report.machine.kernel)
-        ),
-    );
-    out + "</main></body></html>\n"
-}
-
-fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _ = out.write_fmt(part);
+    page.lines(report.cells.iter().map(table::forecast));
+    let updates = report.cells.iter().map(|measured| measured.holds.updates).max().unwrap_or(0);
+    page.prose(format!(
+        "after each of the {} restarts the returned node had all rows and all of up to {updates} acknowledged updates, byte for byte as the others",
+        report.cells.len()
+    ));
+    page.heading("Machine, versions, settings");
+    page.remark(report.conditions.settings.as_str());
+    page.facts(report.machine.facts());
+    page
 }
 
 /// A bar for each cell, all with the same scale.
-fn bars(out: &mut String, report: &Report) {
-    let most_s = report
-        .cells
-        .iter()
-        .map(|cell| figure(&cell.told, "gross_s"))
-        .filter(|s| s.is_finite())
-        .fold(1.0, f64::max);
-    let height = TOP + STEP * report.cells.len() as f64 + 8.0;
-    put(
-        out,
-        format_args!(
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" style=\"font-size:13px;fill:currentColor\" role=\"img\" aria-label=\"each restart by phases\">"
-        ),
-    );
-    put(
-        out,
-        format_args!(
-            "<text x=\"{LEFT}\" y=\"18\">from the start of the process until Synced, by phases</text>"
-        ),
-    );
-    for (number, measured) in report.cells.iter().enumerate() {
-        bar(out, measured, TOP + STEP * number as f64, (WIDTH - LEFT - RIGHT) / most_s);
+fn bars(report: &Report) -> Plot {
+    let gross_s = report.cells.iter().map(|cell| figure(&cell.told, "gross_s"));
+    Plot {
+        label: "each restart by phases",
+        axis: Axis {
+            from_s: 0.0,
+            to_s: gross_s.filter(|s| s.is_finite()).fold(1.0, f64::max),
+            title: "seconds from the start of the process until Synced",
+        },
+        panels: report.cells.iter().map(bar).collect(),
+        key: PHASES.map(|(name, colour)| (colour, name.to_owned())).into(),
+        ..Plot::default()
     }
-    out.push_str("</svg>");
 }
 
-fn bar(out: &mut String, measured: &Measured, y: f64, px_per_s: f64) {
-    let middle = y + BAR * 0.7;
-    let title = escape(measured.cell.title);
-    put(
-        out,
-        format_args!("<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{title}</text>", LEFT - 10.0),
-    );
-    for phase in measured.told["phases"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        let name = phase["phase"].as_str().unwrap_or_default();
-        let (from_s, took_s) = (figure(phase, "from_s"), figure(phase, "took_s"));
-        let Some((_, colour)) = PHASES.iter().find(|(known, _)| *known == name) else { continue };
-        if !(from_s.is_finite() && took_s.is_finite()) {
-            continue;
-        }
-        put(
-            out,
-            format_args!(
-                "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{colour}\"><title>{} {took_s:.2} s</title></rect>",
-                LEFT + from_s * px_per_s,
-                took_s * px_per_s,
-                escape(name)
-            ),
-        );
-    }
-    let gross_s = figure(&measured.told, "gross_s");
-    if gross_s.is_finite() {
-        put(
-            out,
-            format_args!(
-                "<text x=\"{:.1}\" y=\"{middle:.1}\">{gross_s:.1} s</text>",
-                LEFT + gross_s * px_per_s + 8.0
-            ),
-        );
+fn bar(measured: &Measured) -> Panel {
+    let phases = measured.told["phases"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let bands = phases.iter().filter_map(|phase| {
+        let (name, colour) = PHASES.into_iter().find(|(name, _)| phase["phase"] == *name)?;
+        let (from_s, took_s) = (phase["from_s"].as_f64()?, phase["took_s"].as_f64()?);
+        Some(Band { from_s, to_s: from_s + took_s, colour, name })
+    });
+    let gross_s = measured.told["gross_s"].as_f64();
+    Panel::Row {
+        name: measured.cell.title.to_owned(),
+        bands: bands.collect(),
+        end: gross_s.map_or_else(String::new, |s| format!("{s:.1} s")),
     }
 }

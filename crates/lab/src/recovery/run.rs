@@ -72,7 +72,7 @@ pub struct Report {
 
 impl Results for Report {
     fn table(&self) -> String {
-        super::table::draw(self)
+        super::page::document(self).text()
     }
 
     fn json(&self) -> anyhow::Result<Value> {
@@ -80,7 +80,7 @@ impl Results for Report {
     }
 
     fn page(&self) -> Option<String> {
-        Some(super::page::page(self))
+        Some(super::page::document(self).html())
     }
 
     /// Whether every cell had the expected result.

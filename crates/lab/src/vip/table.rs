@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use report::table::{Lean, Table};
+use report::words::time;
+
 use super::result::{Report, ScenarioRun};
 use super::scenario::Scenario;
 use crate::figures::quantile;
@@ -24,10 +27,6 @@ pub fn line(outcome: &ScenarioRun) -> String {
     )
 }
 
-fn time(ms: f64) -> String {
-    if ms < 99.5 { format!("{ms:.0} ms") } else { format!("{:.2} s", ms / 1e3) }
-}
-
 /// The median, followed by the maximum when there are several values.
 fn summed(values: impl Iterator<Item = f64>) -> String {
     // As integer microseconds, which can be sorted.
@@ -47,19 +46,17 @@ pub fn draw(report: &Report) -> String {
         let at = Scenario::ALL.iter().position(|scenario| *scenario == outcome.scenario).unwrap_or(0);
         by_scenario.entry(at).or_default().push(outcome);
     }
-    let mut rows = vec![
-        [
-            "what happens",
-            "holder",
-            "old one lost it",
-            "moved",
-            "answered",
-            "client's gap",
-            "two holders",
-            "verdict",
-        ]
-        .map(str::to_owned),
+    let names = [
+        "what happens",
+        "holder",
+        "old one lost it",
+        "moved",
+        "answered",
+        "client's gap",
+        "two holders",
+        "verdict",
     ];
+    let mut table = Table::new(&names.map(|name| (name, Lean::Left)));
     let mut below = String::new();
     for outcomes in by_scenario.values() {
         let Some(first) = outcomes.first() else { continue };
@@ -67,7 +64,7 @@ pub fn draw(report: &Report) -> String {
         let overlap = outcomes.iter().map(|o| o.overlap_ms()).fold(0.0, f64::max);
         let apart = outcomes.iter().map(|o| o.overlap_apart_ms()).fold(0.0, f64::max);
         let wrong = outcomes.iter().filter(|o| !o.wrong.is_empty()).count();
-        rows.push([
+        table.row([
             first.scenario.title().to_owned(),
             format!("{} -> {to}", first.from),
             summed(outcomes.iter().filter_map(|o| o.left_ms)),
@@ -108,26 +105,11 @@ pub fn draw(report: &Report) -> String {
         if report.galera_options.is_empty() { "Galera's own timeouts" } else { "the advised evs settings" },
         if report.outcomes.iter().any(|o| o.repetition > 0) { ", median (worst)" } else { "" },
     );
-    aligned(&mut text, &rows);
-    text.push('\n');
-    text.push_str(&below);
+    let _ = write!(text, "{}\n{below}", table.text());
     for broken in &report.broken {
         let _ = writeln!(text, "broke off: {broken}");
     }
     text
-}
-
-fn aligned<const N: usize>(text: &mut String, rows: &[[String; N]]) {
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-            line.push_str(cell);
-            line.push_str(&" ".repeat(width + 2 - cell.chars().count()));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
 }
 
 #[cfg(test)]

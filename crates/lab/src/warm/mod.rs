@@ -27,7 +27,6 @@ pub mod record;
 pub mod result;
 pub mod run;
 pub mod streamer;
-pub mod table;
 pub mod takeover;
 pub mod way;
 pub mod workload;

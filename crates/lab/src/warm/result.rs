@@ -189,7 +189,7 @@ impl Report {
 
 impl Results for Report {
     fn table(&self) -> String {
-        super::table::draw(self)
+        super::page::document(self).text()
     }
 
     fn json(&self) -> anyhow::Result<serde_json::Value> {
@@ -197,7 +197,7 @@ impl Results for Report {
     }
 
     fn page(&self) -> Option<String> {
-        Some(super::page::page(self))
+        Some(super::page::document(self).html())
     }
 
     /// Whether all goals are met.

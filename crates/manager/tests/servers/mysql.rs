@@ -9,7 +9,7 @@ use manager::{Account, Handles, Password, PreflightWish, Settings};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::kind::Kind;
 use topology::order::Order;
 use topology::routes::{LaneState, Routes};
@@ -137,14 +137,16 @@ impl Site {
 }
 
 /// Says what a proxy without clients would say.
-async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<Fact>) {
+async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<ProxyFact>) {
     loop {
         let now = Arc::clone(&routes.borrow_and_update());
         for lane in &now.lanes {
             let (node, epoch) = (lane.node, lane.epoch);
             let fact = match lane.state {
-                LaneState::Shut if epoch > 0 => Fact::Cut { node, epoch: epoch - 1 },
-                LaneState::Draining => Fact::Quiesced { node, epoch, term: now.term, version: now.version },
+                LaneState::Shut if epoch > 0 => ProxyFact::Cut { node, epoch: epoch - 1 },
+                LaneState::Draining => {
+                    ProxyFact::Quiesced { node, epoch, term: now.term, version: now.version }
+                }
                 LaneState::Shut | LaneState::Open => continue,
             };
             if facts.send(fact).await.is_err() {

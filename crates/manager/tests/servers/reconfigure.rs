@@ -9,7 +9,7 @@ use fixture::Server;
 use manager::{Account, Handles, NotTaken, Password, Settings};
 use tokio::time::{Instant, sleep, timeout};
 use topology::NodeId;
-use topology::fact::{ConnectFailure, Fact};
+use topology::fact::{ConnectFailure, ProxyFact};
 use topology::kind::Kind;
 use topology::order::Order;
 use topology::routes::{Lane, LaneState, Routes};
@@ -135,7 +135,7 @@ async fn what_the_proxy_and_an_operator_mean_is_the_node_that_they_know() {
 
     // The proxy's number 0 is db1, whose place is 1.
     let how = ConnectFailure::Closed;
-    stand.handles.facts.send(Fact::TrafficLost { node: NodeId(0), epoch, how, alarm: 1 }).await.unwrap();
+    stand.handles.facts.send(ProxyFact::TrafficLost { node: NodeId(0), epoch, how, alarm: 1 }).await.unwrap();
     stand.routes("the alarm is answered", |routes| lane(routes, "db1").looked >= 1).await;
     stand.routes("db1 is written on", |routes| lane(routes, "db1").state == LaneState::Open).await;
 

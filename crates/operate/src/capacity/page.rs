@@ -7,9 +7,9 @@ use measure::capacity::reading::{ClusterKind, Reading};
 use measure::capacity::result::{Capacity, Counted};
 use serde_json::{Value, json};
 
-use super::plot::thousands;
 use super::servers::Site;
 use report::table::span;
+use report::words::{number, percent};
 
 /// Below this share of the catching up, its end is known well enough.
 const RESOLUTION_MAX: f64 = 0.05;
@@ -32,10 +32,6 @@ fn ms(time: std::time::Duration) -> u64 {
     time.as_millis() as u64
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
 impl Measured<'_> {
     /// A few lines.
     pub fn text(&self) -> String {
@@ -43,8 +39,8 @@ impl Measured<'_> {
         let name = &self.site.node.name;
         let mut out = format!(
             "{name} can apply {} transactions a second: {} in {}\n",
-            thousands(capacity.apply_per_s),
-            thousands(counted.applied as f64),
+            number(capacity.apply_per_s),
+            number(counted.applied as f64),
             span(ms(counted.catch_up)),
         );
         let mut line = |text: String| {
@@ -53,13 +49,13 @@ impl Measured<'_> {
         };
         line(format!(
             "usual rate      {} a second over {}: {} of that",
-            thousands(capacity.baseline_per_s),
+            number(capacity.baseline_per_s),
             span(ms(counted.baseline)),
             percent(capacity.baseline_share)
         ));
         line(format!(
             "meanwhile       {} a second over {}: {} of that",
-            thousands(capacity.arrival_per_s),
+            number(capacity.arrival_per_s),
             span(ms(counted.held + counted.catch_up)),
             percent(capacity.arrival_share)
         ));
@@ -73,11 +69,11 @@ impl Measured<'_> {
         };
         let peak = record
             .peak_per_s()
-            .map_or_else(String::new, |rate| format!(", at its fastest {} a second", thousands(rate)));
+            .map_or_else(String::new, |rate| format!(", at its fastest {} a second", number(rate)));
         line(format!(
             "held            {}{ended}; the queue grew to {}{peak}",
             span(ms(counted.held)),
-            thousands(record.queue_max() as f64)
+            number(record.queue_max() as f64)
         ));
         if let Some(elsewhere) = record.elsewhere() {
             let felt = match (self.site.kind, elsewhere.paused.is_zero()) {
@@ -89,8 +85,8 @@ impl Measured<'_> {
             };
             line(format!(
                 "the others      {} commits a second before, {} meanwhile{felt}",
-                thousands(elsewhere.before_per_s),
-                thousands(elsewhere.during_per_s)
+                number(elsewhere.before_per_s),
+                number(elsewhere.during_per_s)
             ));
         }
         if let Some(resolution) = record.resolution().filter(|share| *share > RESOLUTION_MAX) {
@@ -180,12 +176,12 @@ pub fn failure(site: &Site, why: &Why) -> String {
         Why::Written { transactions } => format!(
             "clients write on {name} itself ({} transactions while the usual rate was looked at), and would wait while it is held: measure a node that \
              is not written to",
-            thousands(*transactions as f64)
+            number(*transactions as f64)
         ),
         Why::Burden(what) => format!("{name} gave no figure: {what}"),
         Why::TooSlow { queue } => format!(
             "{name} had not caught up when the time for that was over (--catch-up-max-s): {} transactions were left in its queue",
-            thousands(*queue as f64)
+            number(*queue as f64)
         ),
         Why::Order(order, why) => format!("{order} failed: {why}"),
         Why::State(what) => format!("{name}: {what}"),

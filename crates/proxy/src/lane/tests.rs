@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::Term;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::Routes;
 
 use super::*;
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(10);
 struct TestDoor {
     door: Door,
     routes: watch::Sender<Arc<Routes>>,
-    facts: mpsc::Receiver<Fact>,
+    facts: mpsc::Receiver<ProxyFact>,
 }
 
 impl TestDoor {
@@ -45,7 +45,7 @@ impl TestDoor {
     /// The next lane that is said to be cut: its node, and the epoch.
     async fn cut(&mut self) -> (NodeId, u64) {
         loop {
-            if let Fact::Cut { node, epoch } = timeout(LONG, self.facts.recv()).await.unwrap().unwrap() {
+            if let ProxyFact::Cut { node, epoch } = timeout(LONG, self.facts.recv()).await.unwrap().unwrap() {
                 return (node, epoch);
             }
         }

@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::MutexGuard;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::LaneState;
 
 /// Panics in any task since the hook was set.
@@ -107,7 +107,7 @@ impl Scene {
         while let Ok(fact) = self.bench.facts.try_recv() {
             assert!(
                 // Noise may be a statement that is not understood, which may have made a table.
-                matches!(fact, Fact::UnknownAccount { .. } | Fact::TablesChanged),
+                matches!(fact, ProxyFact::UnknownAccount { .. } | ProxyFact::TablesChanged),
                 "a client's doing is blamed on the node: {fact:?}"
             );
         }
@@ -728,7 +728,7 @@ async fn clients_that_end_while_they_wait_for_a_node() {
     .await;
     until("nothing is left", || async { census(&bench, &server).await == before }).await;
     while let Ok(fact) = bench.facts.try_recv() {
-        assert!(matches!(fact, Fact::Quiesced { .. }), "{fact:?}");
+        assert!(matches!(fact, ProxyFact::Quiesced { .. }), "{fact:?}");
     }
 }
 

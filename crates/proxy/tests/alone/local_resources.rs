@@ -6,7 +6,7 @@ use crate::ALONE;
 use fixture::Server;
 use harness::{Bench, SECOND, one, routes, settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::LaneState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,6 +31,6 @@ async fn a_lack_of_descriptors_is_waited_for_and_not_held_against_the_node() {
     setrlimit(Resource::Nofile, before).unwrap();
     assert_eq!(asked.await.unwrap(), "1");
     while let Ok(fact) = bench.facts.try_recv() {
-        assert!(matches!(fact, Fact::Quiesced { .. }), "held against the node: {fact:?}");
+        assert!(matches!(fact, ProxyFact::Quiesced { .. }), "held against the node: {fact:?}");
     }
 }

@@ -10,7 +10,7 @@ use harness::{Bench, SECOND, one, routes, settings};
 use link::{Link, LinkError};
 use protocol::capability::Caps;
 use topology::catalogue::Catalogue;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{LaneState, Routes};
 
 /// The names of tables without transactions, as the manager would have read them.
@@ -152,7 +152,7 @@ async fn sessions_on_a_node_that_stops_are_held_until_the_manager_says_what_beca
     // Both have met the loss; the word comes later than anybody waits for it, and three checks of a second later.
     let mut lost = 0;
     while lost < 2 {
-        lost += u32::from(matches!(pair.bench.facts.recv().await.unwrap(), Fact::TrafficLost { .. }));
+        lost += u32::from(matches!(pair.bench.facts.recv().await.unwrap(), ProxyFact::TrafficLost { .. }));
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(asked.iter().all(|asked| !asked.is_finished()), "a session ended, or was answered by nobody");

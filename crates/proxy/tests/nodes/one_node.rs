@@ -8,7 +8,7 @@ use harness::{Bench, SECOND, cli, one, routes, settings};
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::LaneState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,7 +107,7 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     // The old writer drains, the statement waits; the new one opens, the statement runs there.
     bench.follow(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)])).await;
     let quiet = loop {
-        if let Fact::Quiesced { node, epoch, .. } = bench.facts.recv().await.unwrap() {
+        if let ProxyFact::Quiesced { node, epoch, .. } = bench.facts.recv().await.unwrap() {
             break (node, epoch);
         }
     };
@@ -161,11 +161,11 @@ async fn a_transaction_whose_node_dies_is_told_to_start_again() {
     old.signal(9);
     old.wait_gone();
     let mut lost = bench.facts.recv().await.unwrap();
-    if let Fact::StatementLost { text, .. } = &lost {
+    if let ProxyFact::StatementLost { text, .. } = &lost {
         assert!(text.to_lowercase().starts_with("update"), "{text}");
         lost = bench.facts.recv().await.unwrap();
     }
-    assert!(matches!(lost, Fact::TrafficLost { node: NodeId(0), .. }), "{lost:?}");
+    assert!(matches!(lost, ProxyFact::TrafficLost { node: NodeId(0), .. }), "{lost:?}");
     bench.follow(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     match open.query("INSERT INTO t VALUES (2)", 5 * SECOND).await {
         Err(LinkError::Rejected { errno: 1213, state, .. }) => assert_eq!(&state, b"40001"),
@@ -236,7 +236,7 @@ async fn a_quiet_lane_is_said_to_be_quiet_of_each_routes() {
     for of in 2..5 {
         bench.follow(routes(of, &[(&server, LaneState::Draining, 1)])).await;
         match bench.facts.recv().await.unwrap() {
-            Fact::Quiesced { node: NodeId(0), epoch: 1, version, .. } => assert_eq!(version, of),
+            ProxyFact::Quiesced { node: NodeId(0), epoch: 1, version, .. } => assert_eq!(version, of),
             other => panic!("{other:?}"),
         }
     }
@@ -249,7 +249,7 @@ async fn a_quiet_lane_is_said_to_be_quiet_of_each_routes() {
     assert!(bench.facts.try_recv().is_err(), "not quiet yet");
     client.query("COMMIT", SECOND).await.unwrap();
     match bench.facts.recv().await.unwrap() {
-        Fact::Quiesced { version, .. } => assert_eq!(version, 7),
+        ProxyFact::Quiesced { version, .. } => assert_eq!(version, 7),
         other => panic!("{other:?}"),
     }
 }

@@ -12,7 +12,7 @@ use link::Link;
 use proxy::{Handle, Inputs, Reads};
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::reads::Reached;
 use topology::routes::{LaneState, Routes};
 
@@ -34,7 +34,7 @@ struct Port {
     nodes: Vec<ScriptedNode>,
     moods: Vec<Arc<Mood>>,
     routes: watch::Sender<Arc<Routes>>,
-    facts: mpsc::Receiver<Fact>,
+    facts: mpsc::Receiver<ProxyFact>,
     reached: Arc<watch::Sender<Arc<Reached>>>,
     origin: Instant,
     epochs: [u64; 2],
@@ -114,8 +114,8 @@ impl Port {
         loop {
             let fact = tokio::time::timeout(10 * SECOND, self.facts.recv()).await;
             match fact.expect("something is told").expect("the port is open") {
-                Fact::PositionWanted => self.say_position(),
-                Fact::Reads(fact) if matches!(*fact, Fact::TrafficLost { .. }) => return,
+                ProxyFact::PositionWanted => self.say_position(),
+                ProxyFact::Reads(fact) if matches!(*fact, ProxyFact::TrafficLost { .. }) => return,
                 _ => {}
             }
         }
@@ -128,7 +128,7 @@ impl Port {
         let (reached, origin) = (Arc::clone(&self.reached), self.origin);
         tokio::spawn(async move {
             while let Some(fact) = facts.recv().await {
-                if matches!(fact, Fact::PositionWanted) {
+                if matches!(fact, ProxyFact::PositionWanted) {
                     let now = Reached { asked: origin.elapsed(), ..(**reached.borrow()).clone() };
                     reached.send_replace(Arc::new(now));
                 }

@@ -12,7 +12,7 @@ use fixture::{Server, answers, signal};
 use harness::fact_answerer::Kept;
 use harness::twin::none_of;
 use harness::{SECOND, settings};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 
 /// The last number that was given to an error before there was one for this.
 const LAST_OLD_CODE: u16 = 9112;
@@ -75,7 +75,7 @@ async fn a_read_that_kills_its_node_costs_two_at_the_most() {
     // Told by a task of its own, behind the answer.
     let told = || {
         let lost = |fact| match fact {
-            Fact::StatementLost { digest, text, .. } => Some((digest, text)),
+            ProxyFact::StatementLost { digest, text, .. } => Some((digest, text)),
             _ => None,
         };
         kept.facts().into_iter().filter_map(lost).collect::<Vec<(String, String)>>()

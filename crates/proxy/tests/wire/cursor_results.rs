@@ -5,7 +5,7 @@ use fixture::client::{Client, ClientOptions, Cursor, Part, Reply};
 use harness::cluster::Cluster;
 use harness::twin::none_of;
 use protocol::capability::Caps;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 
 const ROUTINES: &str = "\
     USE shop; CREATE TABLE t (x INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u (x INT);
@@ -88,7 +88,7 @@ async fn a_result_beside_an_open_cursor_is_told_as_without_the_proxy() {
         }
     }
     while let Ok(fact) = cluster.facts.try_recv() {
-        if !matches!(fact, Fact::Quiesced { .. } | Fact::TablesChanged) {
+        if !matches!(fact, ProxyFact::Quiesced { .. } | ProxyFact::TablesChanged) {
             wrong.push(format!("the node is blamed: {fact:?}"));
         }
     }

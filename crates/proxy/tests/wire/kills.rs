@@ -7,7 +7,7 @@ use harness::fact_answerer::Kept;
 use harness::twin::none_of;
 use harness::{SECOND, settings};
 use protocol::command::Command;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 
 /// What is said before, how it kills, and whether its number is that of `SELECT CONNECTION_ID()` or of the greeting.
 enum Number {
@@ -188,7 +188,7 @@ async fn a_statement_killed_from_the_node_itself_is_told_so_and_not_sent_again()
     }
     assert_eq!(kept.proxy.stats().await.statements_again, 0, "sent again");
     for fact in kept.facts() {
-        assert!(!matches!(fact, Fact::StatementLost { .. }), "a kill is no loss of a node: {fact:?}");
+        assert!(!matches!(fact, ProxyFact::StatementLost { .. }), "a kill is no loss of a node: {fact:?}");
     }
     none_of(&wrong);
 }

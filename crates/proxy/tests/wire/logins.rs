@@ -130,7 +130,7 @@ async fn a_new_password_is_taken_as_soon_as_it_is_known() {
     let client = tokio::spawn(async move { connect(&address).await });
     let mut facts = bench.facts;
     let wanted = facts.recv().await.unwrap();
-    assert!(matches!(wanted, topology::fact::Fact::UnknownAccount { .. }), "{wanted:?}");
+    assert!(matches!(wanted, topology::fact::ProxyFact::UnknownAccount { .. }), "{wanted:?}");
     bench.routes.send_replace(with_accounts(&start, 2, vec![native("app", "secret")]));
     assert_eq!(one(&mut client.await.unwrap().unwrap(), "SELECT 1").await, "1");
 }

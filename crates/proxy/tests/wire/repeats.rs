@@ -15,7 +15,7 @@ use proxy::{Handle, Settings};
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{Lane, LaneState};
 
 /// What answers an alarm about a node.
@@ -46,8 +46,8 @@ impl Scene {
         let task = tokio::spawn(async move {
             let mut version = 1;
             while let Some(fact) = facts.recv().await {
-                let (Fact::TrafficRefused { node, epoch, alarm, .. }
-                | Fact::TrafficLost { node, epoch, alarm, .. }) = fact
+                let (ProxyFact::TrafficRefused { node, epoch, alarm, .. }
+                | ProxyFact::TrafficLost { node, epoch, alarm, .. }) = fact
                 else {
                     continue;
                 };
@@ -382,8 +382,8 @@ async fn no_number_of_unknown_clients_takes_the_place_of_a_loss() {
     let (mut strange, mut losses) = (0, 0);
     while losses == 0 {
         match timeout(5 * SECOND, bench.facts.recv()).await.expect("the loss is told").unwrap() {
-            Fact::UnknownAccount { .. } => strange += 1,
-            Fact::TrafficLost { .. } => losses += 1,
+            ProxyFact::UnknownAccount { .. } => strange += 1,
+            ProxyFact::TrafficLost { .. } => losses += 1,
             _ => {}
         }
     }

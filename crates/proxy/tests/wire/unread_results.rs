@@ -11,7 +11,7 @@ use protocol::packet::put_packet;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::Cut;
 
 /// Half a gigabyte: more than all sockets on the way hold.
@@ -286,7 +286,7 @@ async fn a_node_that_dies_under_a_result_that_nobody_reads_is_noticed() {
     cluster.here().signal(fixture::signal::KILL);
     let told = async {
         loop {
-            if let Fact::TrafficLost { node, .. } = cluster.facts.recv().await.unwrap() {
+            if let ProxyFact::TrafficLost { node, .. } = cluster.facts.recv().await.unwrap() {
                 return node;
             }
         }
@@ -325,7 +325,7 @@ async fn a_shut_lane_is_said_to_be_cut_once_whatever_its_clients_do() {
     let mut cuts = 0;
     let deadline = tokio::time::Instant::now() + within;
     while let Ok(Some(fact)) = tokio::time::timeout_at(deadline, cluster.facts.recv()).await {
-        if let Fact::Cut { node, epoch } = fact {
+        if let ProxyFact::Cut { node, epoch } = fact {
             assert_eq!((node, epoch), (NodeId(0), 1));
             cuts += 1;
         }

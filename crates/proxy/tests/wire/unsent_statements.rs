@@ -9,7 +9,7 @@ use protocol::command::Command;
 use protocol::ok::ErrPacket;
 use protocol::packet::put_packet;
 use tokio::io::AsyncWriteExt;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::Cut;
 
 /// A statement of 4 MiB as one packet: more than is kept.
@@ -124,7 +124,7 @@ async fn a_node_that_dies_under_a_client_that_stopped_is_let_go() {
     let cut = async {
         loop {
             match cluster.facts.recv().await {
-                Some(Fact::Cut { node: told, epoch: ended }) if (told, ended) == (node, epoch) => return,
+                Some(ProxyFact::Cut { node: told, epoch: ended }) if (told, ended) == (node, epoch) => return,
                 Some(_) => {}
                 None => panic!("the proxy has ended"),
             }

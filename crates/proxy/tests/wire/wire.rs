@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use topology::account::{Account, Accounts, Proof};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{LaneState, Routes, ServerGreeting};
 
 /// Sends a command and reads its whole answer, packet by packet.
@@ -860,7 +860,7 @@ async fn a_link_that_was_idle_for_too_long_is_not_taken_for_a_killed_one() {
     while fake.bench.facts.try_recv().is_ok() {}
     let asked = tokio::spawn(async move { client.query("SELECT 2", 5 * SECOND).await });
     let alarm = loop {
-        if let Some(Fact::TrafficLost { alarm, .. }) = fake.bench.facts.recv().await {
+        if let Some(ProxyFact::TrafficLost { alarm, .. }) = fake.bench.facts.recv().await {
             break alarm;
         }
     };

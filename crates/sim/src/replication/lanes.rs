@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{LaneState, Routes};
+use topology::{NodeId, Origin};
 
 use super::world::{MS, World};
 
@@ -73,7 +73,7 @@ impl World {
         self.later(gone, move |world| {
             if process == world.process {
                 world.cut_below[node] = world.cut_below[node].max(epoch + 1);
-                world.tell(Fact::Cut { node: id, epoch });
+                world.tell(ProxyFact::Cut { node: id, epoch }.by(Origin(0)));
             }
         });
     }
@@ -90,6 +90,8 @@ impl World {
             self.later(MS * 20, move |world| world.quiet(process, node, epoch));
             return;
         }
-        self.tell(Fact::Quiesced { node: id, epoch, term: routes.term, version: routes.version });
+        self.tell(
+            ProxyFact::Quiesced { node: id, epoch, term: routes.term, version: routes.version }.by(Origin(0)),
+        );
     }
 }

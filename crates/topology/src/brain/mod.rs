@@ -18,7 +18,7 @@
 //! every order gets exactly one answer.
 
 mod orders;
-mod reads;
+mod proxied;
 mod reconfigure;
 mod signs;
 mod snapshot;
@@ -39,7 +39,6 @@ use crate::galera::Component;
 use crate::group::Group;
 use crate::heartbeat::Wish;
 use crate::judgement::judge_all;
-use crate::plan::Quiet;
 use crate::plan::all::All;
 use crate::plan::one::One;
 use crate::problem::{NOT_COMMITTING, seconds};
@@ -211,7 +210,6 @@ impl Brain {
         {
             return;
         }
-        self.note_alarm(&fact);
         let fact = if self.core.settings.events { fact } else { without_events(fact) };
         match fact {
             Fact::LinkUp { node, greeting } => self.link_up(node, greeting),
@@ -225,10 +223,6 @@ impl Brain {
                 let now = self.core.now;
                 self.core.node_mut(node).pulse.beat(now, &beat);
             }
-            Fact::CommitsWait { node, commits } => {
-                let now = self.core.now;
-                self.core.node_mut(node).pulse.commits_wait(now, &commits);
-            }
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {
@@ -240,36 +234,7 @@ impl Brain {
                     self.catalogue = Some(Arc::new(catalogue));
                 }
             }
-            Fact::TablesChanged => self.tables_due.wanted = true,
-            Fact::StatementLost { node, epoch, digest, text } => {
-                let now = self.core.now;
-                let node = self.core.node_mut(node);
-                // The lane is often shut (one epoch more) by the time when its sessions report their losses.
-                if epoch + 1 >= node.epoch {
-                    node.lost.add(now, digest, text);
-                }
-            }
-            Fact::Cut { node, epoch } => self.core.node_mut(node).links_cut(epoch),
-            Fact::TrafficLost { node, epoch, how, .. } => {
-                self.traffic_lost(node, self.is_of_now(node, epoch), &how)
-            }
-            Fact::TrafficRefused { node, epoch, errno, .. } => {
-                self.traffic_refused(node, self.is_of_now(node, epoch), errno)
-            }
-            Fact::Quiesced { node, epoch, term, version } => {
-                let quiet = Quiet { node, epoch, term, version };
-                match &mut self.plan {
-                    Plan::One(plan) => plan.quiesced(quiet, &self.core),
-                    Plan::All(plan) => plan.quiesced(quiet, &self.core),
-                }
-            }
-            Fact::UnknownAccount { .. } => self.accounts_due.wanted = true,
-            Fact::Reads(fact) => self.reads_saw(*fact),
-            Fact::PositionWanted => {
-                if let Some(primary) = self.core.writer.filter(|id| self.core.node(*id).linked) {
-                    self.core.ask_probe(primary);
-                }
-            }
+            Fact::Proxy { origin, fact } => self.proxy_saw(origin, fact),
             Fact::Outcome(outcome) => self.outcome(outcome),
             Fact::Order { id, order } => self.order(id, order),
             Fact::Tick => self.tick(),
@@ -335,8 +300,8 @@ impl Brain {
                         || others
                             && (node.assessment.serves == Serves::Well
                                 || node.assessment.problem == NOT_COMMITTING));
-                let commits = if is_fit && writes(id) { node.pulse.commits(core.now) } else { &[] };
-                Wish { beats, commits: commits.to_vec() }
+                let commits = if is_fit && writes(id) { node.pulse.commits(core.now) } else { vec![] };
+                Wish { beats, commits }
             })
             .collect()
     }
@@ -466,8 +431,7 @@ fn without_events(fact: Fact) -> Fact {
         Fact::ConnectFailed { node, how: ConnectFailure::Refused | ConnectFailure::Reset } => {
             Fact::ConnectFailed { node, how: ConnectFailure::TimedOut }
         }
-        Fact::TrafficLost { .. } | Fact::TrafficRefused { .. } | Fact::ProbeSlow { .. } => Fact::Tick,
-        Fact::Reads(fact) => Fact::Reads(Box::new(without_events(*fact))),
+        Fact::ProbeSlow { .. } => Fact::Tick,
         other => other,
     }
 }
@@ -484,23 +448,14 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::ProbeSlow { node, .. }
         | Fact::Accounts { node, .. }
         | Fact::Beat { node, .. }
-        | Fact::CommitsWait { node, .. }
-        | Fact::TrafficLost { node, .. }
-        | Fact::TrafficRefused { node, .. }
-        | Fact::StatementLost { node, .. }
         | Fact::Catalogue { node, .. }
-        | Fact::Quiesced { node, .. }
-        | Fact::Cut { node, .. }
         | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
             Some(*node)
         }
-        Fact::Reads(fact) => about(fact),
+        Fact::Proxy { fact, .. } => fact.node(),
         Fact::Outcome(Outcome::Galera(outcome)) => outcome.node(),
         Fact::Outcome(Outcome::Replication(outcome)) => Some(outcome.node),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
-        | Fact::UnknownAccount { .. }
-        | Fact::PositionWanted
-        | Fact::TablesChanged
         | Fact::Order { .. }
         | Fact::Tick => None,
     }

@@ -79,7 +79,7 @@ impl Brain {
             if core.node(id).lane != LaneState::Shut || self.readers.takes_reads(id) {
                 return in_use(id, "takes sessions", "drain it first (`understudy drain`)");
             }
-            if !core.node(id).links_gone() {
+            if !core.links_gone(id) {
                 let what = format!("connections to {} are still being closed", core.name(id));
                 return Err(NotTaken::Busy(what));
             }
@@ -112,7 +112,8 @@ impl Brain {
         let new = |id: NodeId| {
             let of = &settings.nodes[usize::from(id.0)];
             let mut node = Belief::new(&of.name, &of.address, of.priority, None, now);
-            (node.epoch, node.cut_below) = (first_epoch, first_epoch);
+            node.epoch = first_epoch;
+            node.proxies.begin_at(first_epoch, &settings.proxies);
             node
         };
         core.nodes = places.arrange(std::mem::take(&mut core.nodes), new);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::Doubt;
-use crate::fact::{ConnectFailure, Fact, LinkEnd, Now};
+use crate::fact::{ConnectFailure, LinkEnd, Now};
 use crate::finding::Serves;
 use crate::replication::filters;
 use crate::routes::{LaneState, ServerGreeting};
@@ -273,24 +273,6 @@ impl Brain {
             core.ask_confirm(id);
         } else {
             core.ask_probe(id);
-        }
-    }
-
-    /// Notes each alarm, so that the node's next status answers it, whether or not it leads to a doubt.
-    pub(super) fn note_alarm(&mut self, fact: &Fact) {
-        let (fact, of_reads) = match fact {
-            Fact::Reads(fact) => (&**fact, true),
-            fact => (fact, false),
-        };
-        if let Fact::TrafficLost { node, epoch, alarm, .. }
-        | Fact::TrafficRefused { node, epoch, alarm, .. } = fact
-        {
-            let now = self.core.now;
-            if of_reads {
-                self.readers.alarmed(*node, *epoch, *alarm, now);
-            } else {
-                self.core.node_mut(*node).alarmed(*epoch, *alarm, now);
-            }
         }
     }
 }

@@ -31,7 +31,7 @@ impl Brain {
                 since_ms: ago(node.since),
                 lane: node.lane,
                 epoch: node.epoch,
-                links_gone: node.links_gone(),
+                links_gone: core.links_gone(id),
                 sessions_max: node.sessions_max,
                 has_temporary_drain: node.drained() && !node.drain_is_lasting,
                 writer: core.writer == Some(id),

@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use super::{Barrier, Budget, Quiet, back_off, cut};
+use super::{Barrier, Budget, back_off, cut};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
@@ -58,8 +58,6 @@ struct Entry {
     held_since: Option<Now>,
     /// It is in maintenance: since when it drains for that, and how long its transactions may take to end.
     leave: Option<(Now, Budget)>,
-    /// Its transactions have ended.
-    leave_quiet: bool,
     /// The routes' version before that draining began.
     leave_after: u64,
 }
@@ -69,7 +67,6 @@ struct Entry {
 struct Leaving {
     node: NodeId,
     budget: Budget,
-    quiet: bool,
     /// The routes' version before the draining began: a `Quiesced` counts only under later ones.
     after: u64,
     before: Option<u32>,
@@ -107,18 +104,6 @@ impl All {
     /// The list of nodes has changed.
     pub fn arrange(&mut self, places: &Places) {
         self.entries = places.arrange(std::mem::take(&mut self.entries), |_| Entry::default());
-    }
-
-    pub fn quiesced(&mut self, quiet: Quiet, core: &Core) {
-        let current = core.node(quiet.node).epoch == quiet.epoch && core.term == quiet.term;
-        if !current {
-            return;
-        }
-        if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.node == quiet.node) {
-            leaving.quiet |= quiet.version > leaving.after;
-        }
-        let entry = &mut self.entries[usize::from(quiet.node.0)];
-        entry.leave_quiet |= entry.leave.is_some() && quiet.version > entry.leave_after;
     }
 
     pub fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
@@ -335,14 +320,14 @@ impl All {
         let entry = &mut self.entries[usize::from(id.0)];
         let (since, budget) = *entry.leave.get_or_insert_with(|| {
             entry.leave_after = core.version;
-            entry.leave_quiet = false;
             (now, Budget::new(now, Settings::HANDOVER_BUDGET, false))
         });
-        if !entry.leave_quiet {
+        let is_quiet = core.is_quiet(id, entry.leave_after);
+        if !is_quiet {
             cut(core, id, budget, since);
         }
-        if entry.leave_quiet || now >= budget.over() {
-            *entry = Entry::default();
+        if is_quiet || now >= budget.over() {
+            self.entries[usize::from(id.0)] = Entry::default();
             core.set_lane(id, LaneState::Shut);
             let text =
                 format!("{} {}: its sessions have moved", core.name(id), core.node(id).assessment.reason);
@@ -399,15 +384,15 @@ impl All {
         if core.node(node).lane == LaneState::Open {
             core.set_lane(node, LaneState::Draining);
         }
-        let quiet = core.node(node).lane == LaneState::Shut;
         core.say(Level::Info, order.what.clone());
         let after = core.version;
-        self.leaving = Some(Leaving { node, budget, quiet, after, before, ticket, order });
+        self.leaving = Some(Leaving { node, budget, after, before, ticket, order });
     }
 
     fn finish_drain(&mut self, core: &mut Core) {
         let Some(leaving) = self.leaving.take() else { return };
-        if !leaving.quiet {
+        let is_quiet = core.is_quiet(leaving.node, leaving.after);
+        if !is_quiet {
             cut(core, leaving.node, leaving.budget, leaving.order.since);
         }
         let name = core.name(leaving.node).to_owned();
@@ -418,7 +403,7 @@ impl All {
             Written::Failed => {
                 Some(("store", format!("the drain of {name} could not be written to disk: {why}")))
             }
-            _ if !(leaving.quiet || shut) && leaving.budget.is_over(core.now, false) => Some((
+            _ if !(is_quiet || shut) && leaving.budget.is_over(core.now, false) => Some((
                 "over_budget",
                 format!("transactions still ran on {name} after {took}: the drain is undone"),
             )),
@@ -434,7 +419,7 @@ impl All {
                 // The barrier that it passed before still holds, unless a node was lost meanwhile: then it passes a new one like all others.
                 self.enter(core, leaving.node);
             }
-        } else if (leaving.quiet || shut) && written == Written::Done {
+        } else if (is_quiet || shut) && written == Written::Done {
             core.set_lane(leaving.node, LaneState::Shut);
             core.stop_expected(leaving.node);
             self.entries[usize::from(leaving.node.0)] = Entry::default();

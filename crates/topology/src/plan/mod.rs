@@ -6,13 +6,13 @@ pub(crate) mod one;
 
 use std::time::Duration;
 
+use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::fact::Now;
 use crate::problem::seconds;
 use crate::routes::Cut;
 use crate::settings::Settings;
-use crate::{NodeId, Term};
 
 /// How long before the end of the budget a result that its client does not read is cut.
 const STALLED_CUT_BEFORE: Duration = Duration::from_millis(300);
@@ -172,16 +172,6 @@ pub(crate) fn cut(core: &mut Core, id: NodeId, budget: Budget, since: Now) {
             format!("transactions still run on {} after {took}: they are cut, by force", core.name(id));
         core.say(Level::Warn, text);
     }
-}
-
-/// The proxy's report that no transaction runs on a draining lane ([`crate::fact::Fact::Quiesced`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quiet {
-    pub node: NodeId,
-    pub epoch: u64,
-    pub term: Term,
-    /// Of the routes that the lane was seen under.
-    pub version: u64,
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl Replication {
     /// What the change still waits for before the new primary is ordered to take over; `None` when it was ordered, or when there is no change.
     pub fn awaited(&self, core: &Core) -> Option<String> {
         let fence = self.fence.as_ref()?;
-        let is_open = |id: &NodeId| *id != fence.to && !core.node(*id).links_gone();
+        let is_open = |id: &NodeId| *id != fence.to && !core.links_gone(*id);
         if let Some(id) = ids(&core.nodes).find(is_open) {
             return Some(format!("connections to {} had not been closed", core.name(id)));
         }
@@ -164,7 +164,7 @@ impl Replication {
         for id in &others {
             core.set_lane(*id, LaneState::Shut);
         }
-        if others.iter().any(|id| !core.node(*id).links_gone()) {
+        if others.iter().any(|id| !core.links_gone(*id)) {
             return Way::Wait;
         }
         if !self.nobody_fetches(core, to, term) {

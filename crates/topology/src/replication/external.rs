@@ -158,7 +158,7 @@ impl Replication {
         for id in &others {
             core.set_lane(*id, LaneState::Shut);
         }
-        if others.iter().any(|id| !core.node(*id).links_gone()) {
+        if others.iter().any(|id| !core.links_gone(*id)) {
             return Way::Wait;
         }
         let now = core.now;

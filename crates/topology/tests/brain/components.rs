@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
-use topology::NodeId;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::{self, GaleraStatus};
 use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
+use topology::{NodeId, Origin};
 
 use crate::member::{Member, address};
 
@@ -188,12 +188,15 @@ impl World {
                         };
                         self.open = (0..NODES).filter(is_open).collect();
                         for lane in &routes.lanes {
-                            facts.push_back(Fact::Quiesced {
-                                node: lane.node,
-                                epoch: lane.epoch,
-                                term: routes.term,
-                                version: routes.version,
-                            });
+                            facts.push_back(
+                                ProxyFact::Quiesced {
+                                    node: lane.node,
+                                    epoch: lane.epoch,
+                                    term: routes.term,
+                                    version: routes.version,
+                                }
+                                .by(Origin(0)),
+                            );
                         }
                     }
                     Action::Say(sentence) => self.said.push(sentence.text),

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use topology::NodeId;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::GaleraStatus;
 use topology::galera::words::admit;
 use topology::health::{Question, Rules, Serves};
@@ -16,6 +15,7 @@ use topology::order::{Order, OrderId};
 use topology::routes::ServerGreeting;
 use topology::settings::{NodeSettings, Settings, Writers};
 use topology::view::{ClusterView, NodeView};
+use topology::{NodeId, Origin};
 
 const STRICT: Rules = Rules::STRICT;
 const KIND: Rules = Rules { donor: true, read_only: true, ..Rules::STRICT };
@@ -117,7 +117,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (node(), how).prop_map(|(node, how)| Event::Fact(Fact::ConnectFailed { node, how })),
         2 => (node(), end).prop_map(|(node, how)| Event::Fact(Fact::LinkEnded { node, how })),
         2 => node().prop_map(|node| Event::Fact(Fact::ProbeMissed { node, asked: Duration::ZERO })),
-        1 => node().prop_map(|node| Event::Fact(Fact::TrafficRefused { node, epoch: 0, errno: 1047, alarm: 0 })),
+        1 => node().prop_map(|node| Event::Fact(ProxyFact::TrafficRefused { node, epoch: 0, errno: 1047, alarm: 0 }.by(Origin(0)))),
         1 => (node(), 0u64..9).prop_map(|(node, id)| {
             let budget = Duration::from_millis(100);
             Event::Fact(Fact::Order { id: OrderId(id), order: Order::Drain { node, budget, force: false, temporary: false } })

@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use sim::arranged::Arranged;
 use topology::action::Action;
 use topology::brain::Restored;
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus};
 use topology::health::Serves;
@@ -18,7 +18,7 @@ use topology::order::{Order, OrderId};
 use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, SilencePolicy, Writers};
 use topology::view::NodeState;
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 const NODES: u8 = 3;
 /// All orders of the nodes.
@@ -344,25 +344,26 @@ impl World {
                     2 => ConnectFailure::Rejected { errno: 1040, message: "full".into() },
                     _ => ConnectFailure::Rejected { errno: 1053, message: "down".into() },
                 };
-                Fact::TrafficLost { node: NodeId(node), epoch, how, alarm }
+                ProxyFact::TrafficLost { node: NodeId(node), epoch, how, alarm }.by(Origin(0))
             }
             Event::Refused(node, errno) => {
                 let (epoch, alarm) = self.alarm(node);
-                Fact::TrafficRefused { node: NodeId(node), epoch, errno, alarm }
+                ProxyFact::TrafficRefused { node: NodeId(node), epoch, errno, alarm }.by(Origin(0))
             }
             Event::Cut(node) => {
                 let epoch = self.epochs.get(&node).copied().unwrap_or(0).saturating_sub(1);
-                Fact::Cut { node: NodeId(node), epoch }
+                ProxyFact::Cut { node: NodeId(node), epoch }.by(Origin(0))
             }
             Event::Statement(node) => {
                 let epoch = self.epochs.get(&node).copied().unwrap_or(0);
                 let (digest, text) = ("1a2b".to_owned(), "SELECT ?".to_owned());
-                Fact::StatementLost { node: NodeId(node), epoch, digest, text }
+                ProxyFact::StatementLost { node: NodeId(node), epoch, digest, text }.by(Origin(0))
             }
-            Event::Tables => Fact::TablesChanged,
+            Event::Tables => ProxyFact::TablesChanged.by(Origin(0)),
             Event::Quiet(node) => {
                 let epoch = self.epochs.get(&node).copied().unwrap_or(0);
-                Fact::Quiesced { node: NodeId(node), epoch, term: self.published, version: self.version }
+                ProxyFact::Quiesced { node: NodeId(node), epoch, term: self.published, version: self.version }
+                    .by(Origin(0))
             }
             Event::Persisted(done) => {
                 let Some((number, term)) = self.persists.pop_front() else { return };

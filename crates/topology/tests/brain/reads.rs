@@ -6,13 +6,13 @@ use std::time::Duration;
 use protocol::gtid::{Family, Position};
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::kind::Kind;
 use topology::reads::Reached;
 use topology::replication::{self, Channel, ReplicationStatus};
 use topology::routes::{LaneState, Routes, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 const MS: Duration = Duration::from_millis(1);
 const NODES: [NodeId; 3] = [NodeId(0), NodeId(1), NodeId(2)];
@@ -215,8 +215,8 @@ fn an_alarm_of_this_port_is_answered_by_the_node_and_means_nothing_for_who_is_wr
     let mut story = Story::new(true);
     let version = story.writes.as_ref().unwrap().version;
     let alarm = |alarm, epoch| {
-        let fact = Fact::TrafficRefused { node: NodeId(1), epoch, errno: 1053, alarm };
-        Fact::Reads(Box::new(fact))
+        let fact = ProxyFact::TrafficRefused { node: NodeId(1), epoch, errno: 1053, alarm };
+        ProxyFact::Reads(Box::new(fact)).by(Origin(0))
     };
     story.run(300);
     story.tell(alarm(1, 7));
@@ -226,9 +226,9 @@ fn an_alarm_of_this_port_is_answered_by_the_node_and_means_nothing_for_who_is_wr
     story.run(400);
     assert_eq!(story.states(), [Shut, Open, Open]);
     assert_eq!((story.lane(1).looked, story.lane(1).epoch), (1, 0));
-    let quiesced = Fact::Quiesced { node: NodeId(0), epoch: 0, term: Term(1), version };
-    for fact in [quiesced, Fact::Cut { node: NodeId(0), epoch: 0 }] {
-        story.tell(Fact::Reads(Box::new(fact)));
+    let quiesced = ProxyFact::Quiesced { node: NodeId(0), epoch: 0, term: Term(1), version };
+    for fact in [quiesced, ProxyFact::Cut { node: NodeId(0), epoch: 0 }] {
+        story.tell(ProxyFact::Reads(Box::new(fact)).by(Origin(0)));
     }
     story.run(400);
     assert_eq!(story.writes.as_ref().unwrap().version, version, "the writer's lanes are as they were");
@@ -238,12 +238,15 @@ fn an_alarm_of_this_port_is_answered_by_the_node_and_means_nothing_for_who_is_wr
 fn where_only_checks_count_an_alarm_is_answered_all_the_same_and_holds_nobody() {
     let mut story = Story::with(true, false);
     story.run(300);
-    story.tell(Fact::Reads(Box::new(Fact::TrafficRefused {
-        node: NodeId(1),
-        epoch: 0,
-        errno: 1053,
-        alarm: 1,
-    })));
+    story.tell(
+        ProxyFact::Reads(Box::new(ProxyFact::TrafficRefused {
+            node: NodeId(1),
+            epoch: 0,
+            errno: 1053,
+            alarm: 1,
+        }))
+        .by(Origin(0)),
+    );
     assert_eq!(story.states(), [Shut, Open, Open]);
     story.run(400);
     assert_eq!((story.lane(1).looked, story.lane(1).epoch), (1, 0));

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use topology::action::Action;
 use topology::brain::{Brain, NotTaken, Restored};
-use topology::fact::{Fact, Outcome};
+use topology::fact::{Fact, Outcome, ProxyFact};
 use topology::galera::GaleraStatus;
 use topology::order::{Order, OrderId};
 use topology::routes::{Lane, LaneState, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
 use topology::view::NodeView;
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 const MS: Duration = Duration::from_millis(1);
 const BUDGET: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ impl Story {
                             if drains && !self.is_slow {
                                 let (term, version) = (routes.term, routes.version);
                                 let (node, epoch) = (is.node, is.epoch);
-                                facts.push(Fact::Quiesced { node, epoch, term, version });
+                                facts.push(ProxyFact::Quiesced { node, epoch, term, version }.by(Origin(0)));
                             }
                         }
                         self.lanes.clone_from(&routes.lanes);
@@ -142,7 +142,7 @@ fn a_node_is_removed_when_its_connections_are_gone_and_added_with_a_later_epoch(
     story.order(Order::Drain { node: NodeId(0), budget: BUDGET, force: false, temporary: false });
     let busy = story.reconfigure(without.clone()).unwrap_err();
     assert_eq!(busy, NotTaken::Busy("connections to db1 are still being closed".into()));
-    story.tell(Fact::Cut { node: NodeId(0), epoch: 0 });
+    story.tell(ProxyFact::Cut { node: NodeId(0), epoch: 0 }.by(Origin(0)));
     story.reconfigure(without).unwrap();
     assert_eq!(story.shown(), [("db3".into(), Shut, 0), ("db2".into(), Open, 0)]);
     assert_eq!(story.writer().unwrap(), "db2");

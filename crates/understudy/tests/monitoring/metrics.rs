@@ -144,8 +144,6 @@ fn the_alerts_are_what_promtool_takes_and_do_what_they_say() {
 fn every_metric_has_its_line_in_the_documentation() {
     let sources = [
         "crates/wiring/src/metrics.rs",
-        "crates/wiring/src/metrics/capacity.rs",
-        "crates/wiring/src/metrics/warm.rs",
         "crates/wiring/src/health.rs",
         "crates/health/src/node.rs",
         "crates/warmup/src/stream/mod.rs",

@@ -215,13 +215,13 @@ impl Loaded {
             Mode::Open { .. } if self.plan.keep => (f64::from(ours.connected), "open at the end"),
             // No fixed number of connections: this goal is about the request rate.
             Mode::Open { rate, .. } => {
-                return (format!("at {} requests a second ", table::number(rate)), None);
+                return (format!("at {} requests a second ", report::words::number(rate)), None);
             }
         };
         let missing = (there < wanted * AT_ONCE).then(|| {
-            format!(" (there were {} {what}, and {AT_ONCE} of them are needed)", table::number(there))
+            format!(" (there were {} {what}, and {AT_ONCE} of them are needed)", report::words::number(there))
         });
-        (format!("at {} connections ", table::number(wanted)), missing)
+        (format!("at {} connections ", report::words::number(wanted)), missing)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use report::table::Table;
+use report::words::{number, percent};
+
 use super::archive::{SOURCE, runs, seed_says};
 use super::cell::words;
 use super::load::Mode;
@@ -19,25 +22,8 @@ pub fn time(s: f64) -> String {
     }
 }
 
-/// Formats a number with thousands separators: `12,345`.
-pub fn number(n: f64) -> String {
-    let digits = format!("{n:.0}");
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
-}
-
 const TITLES: [&str; 17] = [
-    "",
+    "  ",
     "answers/s",
     "per CPU s",
     "of nginx",
@@ -76,7 +62,7 @@ fn row(load: &Loaded, one: &Measured) -> Vec<String> {
     let (record, counts) = (&one.record, &one.record.counts);
     let unknown = || "-".to_owned();
     vec![
-        one.who.name(),
+        format!("  {}", one.who.name()),
         number(one.per_s()),
         one.per_cpu_s().map_or_else(unknown, number),
         load.of_nginx(one).map_or_else(unknown, |part| format!("{part:.2} x")),
@@ -96,43 +82,25 @@ fn row(load: &Loaded, one: &Measured) -> Vec<String> {
     ]
 }
 
-/// Aligns columns to their widest cell; the first to the left, the others to the right.
-pub fn columns(rows: &[Vec<String>]) -> String {
-    let wide = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|word| word.chars().count()).max().unwrap_or(0)
-    };
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, word) in row.iter().enumerate() {
-            let wide = wide(column);
-            // Writing to a String cannot fail.
-            let _ =
-                if column == 0 { write!(line, "  {word:<wide$}") } else { write!(line, "  {word:>wide$}") };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    out
-}
-
 /// The whole table.
 pub fn draw(report: &Report) -> String {
     let mut out = String::new();
     for load in &report.loads {
         let _ = writeln!(out, "Load {}: {}", load.name, words(&load.plan));
-        let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
-        rows.extend(load.measured.iter().map(|one| row(load, one)));
+        let mut table = Table::figures(TITLES);
+        for one in &load.measured {
+            table.row(row(load, one));
+        }
         if let Some(cell) = load.cell {
             for run in runs(cell) {
                 let mut row = vec![String::new(); 12];
-                row[0] = format!("{}*", run.name);
+                row[0] = format!("  {}*", run.name);
                 row[1] = number(run.per_s);
                 (row[6], row[8], row[11]) = (time(run.average_s), time(run.p95_s), time(run.max_s));
-                rows.push(row);
+                table.row(row);
             }
         }
-        out += &columns(&rows);
+        out += &table.text();
         for one in &load.measured {
             let drops = one.drops;
             let _ = writeln!(
@@ -211,15 +179,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_for_people() {
-        assert_eq!([number(0.0), number(999.6), number(1_234_567.0)], ["0", "1,000", "1,234,567"]);
+    fn times_are_for_people() {
         let times = [0.000_123, 0.012_34, 0.25, 63.368].map(time);
         assert_eq!(times, ["0.12 ms", "12.3 ms", "250 ms", "63.37 s"]);
-    }
-
-    #[test]
-    fn columns_stand_below_each_other() {
-        let rows = [["a", "1"], ["long", "22"]].map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(columns(&rows), "  a      1\n  long  22\n");
     }
 }

@@ -120,11 +120,12 @@ impl Measure {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
         };
-        let (json, text) = (report::json(&name, &found, &measured), report::text(&name, &found, &measured));
+        let (json, told) = (report::json(&name, &found, &measured), report::told(&name, &found, &measured));
+        let text = told.text();
         if let Some(dir) = &self.out_dir {
             let written = write_json(&dir.join("result.json"), &json)
                 .and_then(|()| write_text(&dir.join("table.txt"), &text))
-                .and_then(|()| write_text(&dir.join("report.html"), &page::page(&name, &text, &measured)));
+                .and_then(|()| write_text(&dir.join("report.html"), &page::page(told, &measured)));
             written.map_err(|e| Failure::failed(&e))?;
         }
         if self.json {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::before::Found;
 use super::drive::Measured;
+use report::document::Document;
 use report::table::{Lean, Table, span};
 
 fn ms(duration: std::time::Duration) -> u64 {
@@ -23,46 +24,49 @@ fn called(kind: TransferKind) -> &'static str {
 }
 
 /// For people.
-pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
+pub(super) fn told(name: &str, found: &Found, measured: &Measured) -> Document {
     let restart = &measured.restart;
     let kind = restart.kind();
-    let mut out = format!("{name} came back by {}", called(kind));
+    let mut first = format!("{name} came back by {}", called(kind));
     if let (Some(method), TransferKind::Full) = (&restart.method, kind) {
-        out += &format!(" with {method}");
+        first += &format!(" with {method}");
     }
     if let Some(donor) = &restart.donor {
-        out += &format!(" from {donor}");
+        first += &format!(" from {donor}");
     }
     let gross = restart.gross().map_or(0, ms);
-    out += &format!(
-        ", {} after its start; away for {} before\n",
+    first += &format!(
+        ", {} after its start; away for {} before",
         span(gross),
         span(ms(measured.started.saturating_sub(measured.gone)))
     );
+    let mut lines = vec![first];
     if let Some((writesets, first, last)) = restart.ist {
-        out += &format!("sent as missed: {writesets} writesets, {first} to {last}\n");
+        lines.push(format!("sent as missed: {writesets} writesets, {first} to {last}"));
     }
-    out += &format!(
-        "written while it was away: {} writesets, {:.1} MB; flow control stopped the others' writes for {:.0} ms\n",
+    lines.push(format!(
+        "written while it was away: {} writesets, {:.1} MB; flow control stopped the others' writes for {:.0} ms",
         measured.missed.0,
         measured.missed.1 as f64 / 1e6,
         measured.paused_ms
-    );
+    ));
     if let (TransferKind::Full, Some(bytes)) = (kind, found.data_bytes) {
-        out += &format!("a full copy is of about {:.1} MB{}\n", bytes as f64 / 1e6, copied(restart, bytes));
+        lines.push(format!("a full copy is of about {:.1} MB{}", bytes as f64 / 1e6, copied(restart, bytes)));
     }
     if kind == TransferKind::Unknown {
-        out += "which kind it was stands in its error log: give it with --error-log\n";
+        lines.push("which kind it was stands in its error log: give it with --error-log".to_owned());
     }
-    out += &format!("{}\n\n", verdict(found, measured));
-    out += &table(measured);
+    lines.push(verdict(found, measured));
     let net = restart.net().map_or(0, ms);
-    out += &format!(
-        "\ngross {}; net {}: copy, ist and catch-up alone, which grow with the data or with what was missed\n",
+    let mut told = Document::new(&format!("The return of {name}, by phases"));
+    told.lines(lines);
+    told.table(table(measured));
+    told.prose(format!(
+        "gross {}; net {}: copy, ist and catch-up alone, which grow with the data or with what was missed",
         span(gross),
         span(net)
-    );
-    out
+    ));
+    told
 }
 
 /// How fast the transfer's script was, its own waits included, for the next forecast.
@@ -98,7 +102,7 @@ fn verdict(found: &Found, measured: &Measured) -> String {
     )
 }
 
-fn table(measured: &Measured) -> String {
+fn table(measured: &Measured) -> Table {
     let mut table = Table::new(&[
         ("PHASE", Lean::Left),
         ("FROM", Lean::Right),
@@ -113,7 +117,7 @@ fn table(measured: &Measured) -> String {
             phase.mark.meaning().to_owned(),
         ]);
     }
-    table.text()
+    table
 }
 
 /// For programs.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use session::hold_queue::{Counters, HoldQueue, Limits, Ticket, WaitEnd};
 use topology::Term;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::Routes;
 
 use super::lane::{Inbox, Lane, Lease, Message};
@@ -271,7 +271,7 @@ impl Door {
             .filter(|lane| lane.state() == State::Draining && lane.occupancy.is_quiet())
         {
             if self.quiesced.borrow_mut().insert(lane.node.0) {
-                let fact = Fact::Quiesced {
+                let fact = ProxyFact::Quiesced {
                     node: lane.node,
                     epoch: lane.epoch,
                     term: lane_table.term,
@@ -285,7 +285,7 @@ impl Door {
     fn say_cut(&self) {
         for lane in self.cutting.take() {
             self.cut.set(self.cut.get() + 1);
-            self.manager.tell(Fact::Cut { node: lane.node, epoch: lane.epoch }, false);
+            self.manager.tell(ProxyFact::Cut { node: lane.node, epoch: lane.epoch }, false);
         }
     }
 }

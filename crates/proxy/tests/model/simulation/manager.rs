@@ -9,13 +9,13 @@ use std::time::Duration;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::catalogue::Catalogue;
-use topology::fact::{Fact, Outcome};
+use topology::fact::{Fact, Outcome, ProxyFact};
 use topology::galera;
 use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, Routes};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::view::ClusterView;
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 use super::group::{Group, NODES};
 use super::ledger::Ledger;
@@ -103,7 +103,7 @@ impl Manager {
     }
 
     /// A fact of the proxy's. One that `may_be_dropped` is so now and then; whether it was told.
-    pub fn tell(self: &Rc<Self>, fact: Fact, may_be_dropped: bool) -> bool {
+    pub fn tell(self: &Rc<Self>, fact: ProxyFact, may_be_dropped: bool) -> bool {
         let (clock, dice) = (&self.group.clock, &self.group.dice);
         if may_be_dropped && dice.percent(2) {
             return false;
@@ -113,7 +113,7 @@ impl Manager {
         let this = self.clone();
         clock.spawn(async move {
             this.group.clock.sleep_until(due).await;
-            this.inbox.borrow_mut().push_back(fact);
+            this.inbox.borrow_mut().push_back(fact.by(Origin(0)));
         });
         true
     }
@@ -159,7 +159,7 @@ impl Manager {
                     Fact::Tick
                 }
             };
-            if let Fact::Quiesced { node, epoch, .. } = &fact {
+            if let Fact::Proxy { fact: ProxyFact::Quiesced { node, epoch, .. }, .. } = &fact {
                 self.quiet.borrow_mut().insert((*node, *epoch));
             }
             let actions = self.brain.borrow_mut().on(clock.now(), fact);

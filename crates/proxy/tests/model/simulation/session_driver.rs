@@ -16,7 +16,7 @@ use session::hold_queue::WaitEnd;
 use session::names::Names;
 use session::session::Session;
 use session::standing::Standing;
-use topology::fact::{ConnectFailure, Fact};
+use topology::fact::{ConnectFailure, ProxyFact};
 
 use super::World;
 use super::door::Slot;
@@ -325,7 +325,7 @@ impl Driver {
             }
             Err(how) => {
                 if let Some(how) = how {
-                    let fact = Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
+                    let fact = ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
                     world.manager.tell(fact, true);
                 }
                 self.tried = Some((lane, 0));
@@ -414,7 +414,7 @@ impl Driver {
         let given_up = lane.is_shut();
         let alarm = if given_up { 0 } else { lane.next_alarm() };
         if !given_up {
-            let fact = Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm };
+            let fact = ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm };
             if self.world.manager.tell(fact, true) {
                 lane.told(alarm);
             }
@@ -426,7 +426,7 @@ impl Driver {
     fn refused(&mut self, errno: u16) -> Event {
         if let Some(lane) = self.backend.as_ref().map(|backend| backend.lane.clone()) {
             let alarm = lane.next_alarm();
-            let fact = Fact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno, alarm };
+            let fact = ProxyFact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno, alarm };
             if self.world.manager.tell(fact, true) {
                 lane.told(alarm);
             }

@@ -8,7 +8,7 @@ use protocol::native;
 use proxy::{Handle, Inputs, Reads, Split};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::reads::Reached;
 use topology::routes::{Lane, LaneState, Routes};
 
@@ -265,20 +265,20 @@ struct Manager {
 }
 
 impl Manager {
-    async fn decide(self, mut facts: mpsc::Receiver<Fact>) {
+    async fn decide(self, mut facts: mpsc::Receiver<ProxyFact>) {
         while let Some(fact) = facts.recv().await {
             let (fact, of_reads) = match fact {
-                Fact::Reads(fact) => (*fact, !self.is_read_port),
+                ProxyFact::Reads(fact) => (*fact, !self.is_read_port),
                 fact => (fact, false),
             };
             let (node, epoch, alarm) = match fact {
-                Fact::TrafficLost { node, epoch, alarm, .. }
-                | Fact::TrafficRefused { node, epoch, alarm, .. } => (node, epoch, alarm),
-                Fact::Quiesced { version, .. } if !of_reads => {
+                ProxyFact::TrafficLost { node, epoch, alarm, .. }
+                | ProxyFact::TrafficRefused { node, epoch, alarm, .. } => (node, epoch, alarm),
+                ProxyFact::Quiesced { version, .. } if !of_reads => {
                     self.told_quiet.send_replace(version);
                     continue;
                 }
-                Fact::PositionWanted => {
+                ProxyFact::PositionWanted => {
                     self.say_position().await;
                     continue;
                 }

@@ -9,7 +9,7 @@ use fixture::signal;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use topology::NodeId;
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{LaneState, Routes};
 
 use super::pair::{Pair, WAIT};
@@ -57,8 +57,8 @@ impl Managed {
         let asked = tokio::spawn(async move {
             while let Some(fact) = seen.recv().await {
                 // What is told of replicas is marked as of the lanes for reads.
-                let Fact::Reads(fact) = fact else { continue };
-                if let Fact::TrafficLost { alarm: 1.., .. } = *fact {
+                let ProxyFact::Reads(fact) = fact else { continue };
+                if let ProxyFact::TrafficLost { alarm: 1.., .. } = *fact {
                     let is_well = is_well(address).await;
                     routes.send_replace(if is_well { well.clone() } else { gone.clone() });
                 }
@@ -137,7 +137,7 @@ async fn a_read_elsewhere_keeps_no_link_to_the_primary() {
     pair.bench.follow(shut(&pair, 2)).await;
     let cut = async {
         while let Some(fact) = pair.bench.facts.recv().await {
-            if let Fact::Cut { node, epoch } = fact {
+            if let ProxyFact::Cut { node, epoch } = fact {
                 return (node, epoch);
             }
         }

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use self::informed::Informed;
 use self::moving::{Move, MoveKind};
-use super::{Budget, Quiet, back_off};
+use super::{Budget, back_off};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
@@ -110,18 +110,6 @@ impl One {
             }
             _ => format!("start with {to} as writer, term {}", run.term),
         })
-    }
-
-    pub fn quiesced(&mut self, quiet: Quiet, core: &Core) {
-        if let Phase::Moving(run) = &mut self.phase
-            && run.from == Some(quiet.node)
-            && core.node(quiet.node).epoch == quiet.epoch
-            && core.term == quiet.term
-            && let MoveKind::Handover { quiet: seen, after, .. } = &mut run.kind
-            && quiet.version > *after
-        {
-            *seen = true;
-        }
     }
 
     pub fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
@@ -438,8 +426,7 @@ impl One {
         if let Some(from) = from {
             core.set_lane(from, LaneState::Draining);
         }
-        let mut run =
-            Move::new(core, from, to, term, MoveKind::Handover { budget, quiet: false, after: core.version });
+        let mut run = Move::new(core, from, to, term, MoveKind::Handover { budget, after: core.version });
         run.order = order;
         run.answer_by = budget.over();
         run.undrain = undrain;

@@ -53,7 +53,6 @@ pub(super) enum MoveKind {
     /// Planned: the old lane drains.
     Handover {
         budget: Budget,
-        quiet: bool,
         /// The routes' version before the draining began: that no transaction runs counts only if it was seen under later routes, since the
         /// lane may have been drained before.
         after: u64,
@@ -80,6 +79,14 @@ impl Move {
             undrain: None,
         }
     }
+
+    /// No transaction of the old writer is waited for any more.
+    fn is_quiet(&self, core: &Core) -> bool {
+        match self.kind {
+            MoveKind::Start | MoveKind::Failover => true,
+            MoveKind::Handover { after, .. } => self.from.is_some_and(|from| core.is_quiet(from, after)),
+        }
+    }
 }
 
 impl One {
@@ -87,13 +94,14 @@ impl One {
         let now = core.now;
         run.finds_nobody = false;
         run.barrier.expire(now);
-        let late = matches!(run.kind, MoveKind::Handover { budget, quiet, .. } if budget.is_over(now, quiet));
+        let quiet = run.is_quiet(core);
+        let late = matches!(run.kind, MoveKind::Handover { budget, .. } if budget.is_over(now, quiet));
         if !late && self.writer_lost(core, group, &mut run) {
             self.phase = Phase::Moving(run);
             return false;
         }
-        if let MoveKind::Handover { budget, quiet, .. } = run.kind {
-            if budget.is_over(now, quiet) {
+        if let MoveKind::Handover { budget, .. } = run.kind {
+            if late {
                 return self.undo(core, group, *run, "over_budget", None);
             }
             if let Some(from) = run.from.filter(|_| !quiet) {
@@ -157,7 +165,7 @@ impl One {
             let why = why.clone();
             return self.next_candidate(core, group, *run, &format!("did not pass the barrier: {why}"));
         }
-        let quiet = !matches!(run.kind, MoveKind::Handover { quiet: false, .. });
+        let quiet = run.is_quiet(core);
         if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
             let deadline = core.settings.barrier_deadline;
             let within = match run.kind {
@@ -356,7 +364,7 @@ impl One {
         let term = core.next_term();
         self.going_on = Some(core.decide(term, Some(from)));
         let took = seconds(core.now.saturating_sub(run.since));
-        let quiet = matches!(run.kind, MoveKind::Handover { quiet: true, .. });
+        let quiet = run.is_quiet(core);
         let why = match code {
             "over_budget" if quiet => match group.awaited(core) {
                 Some(what) => format!("{what} after {took}"),

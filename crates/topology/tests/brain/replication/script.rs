@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [events] [manual] [dry-run] [external] [gap=60]
+//!           [proxies=2]         clients come through so many proxies
 //!           [own-log]           log_slave_updates is off everywhere
 //!           [durable]           each commit is synced everywhere
 //!           [accounts]          the first commit on each primary that is opened is a statement about accounts
@@ -35,6 +36,8 @@
 //!   db2 refuses | answers-late    the next order to it fails | its answer takes 10 ms
 //!   db2 shuts-out db1 | lets-in db1   it refuses new connections of that server's I/O thread | it does not any more
 //!   db3 cannot-reach db2 | reaches db2  no packet gets from one server to the other
+//!   proxy 1 quiet db1             with proxies=2 above: the second proxy, which says nothing by itself, has no transaction there any more
+//!   proxy 1 cut db1               it has no link of an older epoch there any more; `proxy 0` repeats what the first one says by itself
 //!   busy | quiet                  transactions run on and on | they have ended
 //!   order switchover [db2] [force]  budget 2 s
 //!   order drain db3
@@ -48,10 +51,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::gtid::{Family, Position};
+use topology::fact::ProxyFact;
 use topology::heartbeat::Stall;
 use topology::order::Order;
 use topology::replication::{FailoverPolicy, Manager};
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 use sim::replication::world::World;
 
@@ -218,6 +222,9 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
             node.priority = 100 - behind;
         }
     }
+    if let Some(count) = given("proxies=") {
+        world.settings.proxies = (0..count.parse().unwrap()).map(Origin).collect();
+    }
     let replication = &mut world.settings.replication;
     if let Some(gap) = given("gap=") {
         replication.failover_gap = Duration::from_secs_f64(gap.parse().unwrap());
@@ -234,6 +241,18 @@ fn perform(world: &mut World, words: &[&str]) {
             for _ in 0..count.parse().unwrap() {
                 assert!(world.commit(open, true), "clients are sent to a server that does not write");
             }
+        }
+        ["proxy", origin, what, name] => {
+            let (node, origin) = (NodeId(place(world, name) as u8), Origin(origin.parse().unwrap()));
+            let routes = world.routes.clone().expect("routes");
+            let (epoch, term, version) =
+                (routes.lane(node).expect("a lane").epoch, routes.term, routes.version);
+            let fact = match *what {
+                "quiet" => ProxyFact::Quiesced { node, epoch, term, version },
+                "cut" => ProxyFact::Cut { node, epoch: epoch - 1 },
+                _ => panic!("{what}"),
+            };
+            world.tell(fact.by(origin));
         }
         ["busy"] => world.busy = true,
         ["quiet"] => world.busy = false,

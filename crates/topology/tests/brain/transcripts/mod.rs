@@ -3,7 +3,7 @@
 //! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
 //!
 //! ```text
-//!   cluster writers=one evict=proven [silent=hurry] nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [list=auto] [KEY=SECONDS ...]
+//!   cluster writers=one evict=proven [silent=hurry] nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [proxies=2] [events=off] [list=auto] [KEY=SECONDS ...]
 //!                                         list=auto: nobody's wsrep_incoming_addresses names the members
 //!   auto persist barrier evict            these are answered at once, with success
 //!   0.100 all up                          every node: LinkUp and a Status
@@ -16,6 +16,7 @@
 //!   0.100 db1 lost alarm=1 | refused 1047 alarm=2 | full alarm=3      of the lane's present epoch, or epoch=N; full: error 1040
 //!   0.100 db1 beat committed | stuck | lock | own-table | failed | untold [asked=0.050]
 //!   0.100 db1 statement DIGEST TEXT | cut | tables log,old            cut: every link of the epoch before the present one is gone
+//!   0.100 db1 quiet by=1 | cut by=1       by the second proxy
 //!   0.100 persisted | persist-failed WHY | evicted | spared VIA | hurried | hurry-ended goes-on | evict-failed WHY | tick | account NAME | tables-changed
 //!   0.100 order switchover db2 budget=1.0 force
 //!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms, or every=SECONDS

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use topology::brain::{Brain, Restored};
 use topology::catalogue::Catalogue;
-use topology::fact::{ConnectFailure, Fact, Outcome};
+use topology::fact::{ConnectFailure, Fact, Outcome, ProxyFact};
 use topology::galera::{self, Component, GaleraStatus, HurryEnd, Process, SilencePolicy};
 use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
-use topology::{NodeId, Term};
+use topology::{NodeId, Origin, Term};
 
 use super::stage::Stage;
 use super::words::{address, ended, failed, greeting, option, seconds};
@@ -63,6 +63,9 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
     settings.events = given.get("events") != Some(&"off");
     if let Some(time) = given.get("leave_grace") {
         settings.galera.leave_grace = seconds(time)?;
+    }
+    if let Some(count) = given.get("proxies") {
+        settings.proxies = (0..count.parse().map_err(|_| "proxies?")?).map(Origin).collect();
     }
     settings.check()?;
     let place = |name: &str| settings.node(name).ok_or(format!("no node {name}"));
@@ -125,10 +128,12 @@ impl Stage {
         self.now = self.now.max(seconds(words[0])?);
         let (who, what) = (*words.get(1).ok_or("who?")?, words.get(2).copied().unwrap_or(""));
         let rest = words.get(3..).unwrap_or(&[]).join(" ");
+        let origin =
+            Origin(option(words, "by=").map_or(Ok(0), |proxy| proxy.parse().map_err(|_| "by whom?"))?);
         let fact = match who {
             "tick" => Fact::Tick,
-            "account" => Fact::UnknownAccount { user: what.into() },
-            "tables-changed" => Fact::TablesChanged,
+            "account" => ProxyFact::UnknownAccount { user: what.into() }.by(origin),
+            "tables-changed" => ProxyFact::TablesChanged.by(origin),
             "persisted" => Fact::Outcome(Outcome::Persisted {
                 number: self.persists.pop_front().ok_or("nothing is written")?,
             }),
@@ -207,16 +212,18 @@ impl Stage {
                         let (epoch, alarm) = self.alarm(node, words)?;
                         let how =
                             if what == "lost" { ConnectFailure::Reset } else { failed("rejected 1040")? };
-                        Fact::TrafficLost { node, epoch, how, alarm }
+                        ProxyFact::TrafficLost { node, epoch, how, alarm }.by(origin)
                     }
-                    "statement" => Fact::StatementLost {
+                    "statement" => ProxyFact::StatementLost {
                         node,
                         epoch: self.alarm(node, words)?.0,
                         digest: words.get(3).copied().unwrap_or_default().into(),
                         text: words.get(4..).unwrap_or(&[]).join(" "),
-                    },
+                    }
+                    .by(origin),
                     "beat" => Fact::Beat { node, beat: self.beat(&words[3..])? },
-                    "cut" => Fact::Cut { node, epoch: self.alarm(node, words)?.0.saturating_sub(1) },
+                    "cut" => ProxyFact::Cut { node, epoch: self.alarm(node, words)?.0.saturating_sub(1) }
+                        .by(origin),
                     "tables" => {
                         let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into);
                         Fact::Catalogue { node, catalogue: Catalogue::new(names, []) }
@@ -224,12 +231,13 @@ impl Stage {
                     "refused" => {
                         let errno = words.get(3).and_then(|errno| errno.parse().ok()).ok_or("errno?")?;
                         let (epoch, alarm) = self.alarm(node, words)?;
-                        Fact::TrafficRefused { node, epoch, errno, alarm }
+                        ProxyFact::TrafficRefused { node, epoch, errno, alarm }.by(origin)
                     }
                     "quiet" => {
                         let routes = self.routes.clone().ok_or("nothing is published")?;
                         let epoch = routes.lane(node).ok_or("lane?")?.epoch;
-                        Fact::Quiesced { node, epoch, term: routes.term, version: routes.version }
+                        ProxyFact::Quiesced { node, epoch, term: routes.term, version: routes.version }
+                            .by(origin)
                     }
                     "passed" | "barrier-failed" => {
                         let term = self.barriers.remove(&node).ok_or("no barrier is asked")?;

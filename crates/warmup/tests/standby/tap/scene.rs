@@ -11,7 +11,7 @@ use protocol::native;
 use proxy::{Handle, Inputs, Settings};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
-use topology::fact::Fact;
+use topology::fact::ProxyFact;
 use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 use warmup::replay::target::Target;
@@ -38,7 +38,7 @@ pub struct Scene {
     pub twin: Server,
     pub proxy: Handle,
     _routes: watch::Sender<Arc<Routes>>,
-    _facts: mpsc::Receiver<Fact>,
+    _facts: mpsc::Receiver<ProxyFact>,
 }
 
 impl Scene {
