@@ -1,6 +1,7 @@
 //! The proxy's lanes to the servers of the model: open, draining, shut and cut.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use topology::fact::ProxyFact;
 use topology::routes::{LaneState, Routes};
@@ -23,7 +24,8 @@ impl World {
     pub fn publish(&mut self, routes: Arc<Routes>) -> Option<String> {
         let open: Vec<&str> = routes.open().map(|lane| &*lane.name).collect();
         assert!(open.len() <= 1, "two lanes are open: {open:?}");
-        for lane in &routes.lanes {
+        let ours = if self.has_proxy { &[][..] } else { &routes.lanes };
+        for lane in ours {
             let known = self.routes.as_ref().and_then(|old| old.lane(lane.node)).cloned();
             let before = known.as_ref().map_or(0, |old| old.epoch);
             if lane.epoch > before {
@@ -58,6 +60,20 @@ impl World {
             }
         }
         is_news.then_some(lanes)
+    }
+
+    /// What a door beside this model tells, which comes at `at`; facts that come at one time come in the order in which they were told.
+    pub fn proxy_tells(&mut self, at: Duration, fact: ProxyFact) {
+        let process = self.process;
+        self.later(at.saturating_sub(self.now), move |world| {
+            if process == world.process {
+                if let ProxyFact::Cut { node, epoch } = &fact {
+                    let below = &mut world.cut_below[usize::from(node.0)];
+                    *below = (*below).max(epoch + 1);
+                }
+                world.tell(fact.by(Origin(0)));
+            }
+        });
     }
 
     /// The links of a lane are cut; what was in transit may arrive until that is certain.

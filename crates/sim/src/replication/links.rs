@@ -97,7 +97,7 @@ impl World {
         if !self.reaches(None, node) || hangs {
             // One attempt at a time: where another has succeeded meanwhile, this one was that.
             self.later(PROBE, move |world| {
-                if process == world.process && world.linked[node].is_none() {
+                if process == world.process && (world.has_proxy || world.linked[node].is_none()) {
                     world.tell(Fact::ConnectFailed { node: id, how: ConnectFailure::TimedOut });
                 }
             });
@@ -117,8 +117,8 @@ impl World {
 
     pub fn connect_anew(&mut self, node: usize) {
         match self.linked[node] {
-            // The kept link is not given up for it; a new one stands, or does not.
-            Some(_) => self.ask(node),
+            // Without traffic that loses links, only the kept link is ever asked about.
+            Some(_) if !self.has_proxy => self.ask(node),
             _ => self.connect(node),
         }
     }

@@ -2,7 +2,7 @@
 
 mod copies;
 mod demands;
-mod ending;
+pub mod ending;
 mod events;
 mod lanes;
 mod links;

@@ -58,10 +58,11 @@ impl World {
                 }
             }
             Action::Barrier { .. } | Action::Galera(_) => panic!("asked of a Galera cluster: {action:?}"),
-            Action::PublishReads(_)
-            | Action::Reached(_)
-            | Action::ReadAccounts { .. }
-            | Action::ReadTables { .. } => return,
+            Action::PublishReads(routes) => {
+                self.reads = Some(routes);
+                return;
+            }
+            Action::Reached(_) | Action::ReadAccounts { .. } | Action::ReadTables { .. } => return,
         };
         self.note(&line);
     }

@@ -108,7 +108,7 @@ fn live_through(family: Family, seed: u64, faults: Faults) -> World {
     world
 }
 
-fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
+pub fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     // Mostly two replicas; one, or up to four.
     let count = if dice.percent(60) { 3 } else { 2 + dice.below(4) };
     let names: Vec<String> = (1..=count).map(|number| format!("db{number}")).collect();
@@ -181,7 +181,7 @@ fn write_on(world: &mut World) {
     world.later(delay, write_on);
 }
 
-fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
+pub fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
     world.faults += 1;
     let count = world.servers.len() as u64;
     let node = dice.below(count) as usize;
@@ -577,7 +577,7 @@ fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
 }
 
 /// The servers get other places in the configuration.
-fn reload(world: &mut World, dice: &Rc<Dice>) {
+pub fn reload(world: &mut World, dice: &Rc<Dice>) {
     let mut order: Vec<NodeId> = (0..world.servers.len()).map(|node| NodeId(node as u8)).collect();
     for last in (1..order.len()).rev() {
         order.swap(last, dice.below(last as u64 + 1) as usize);

@@ -34,7 +34,7 @@ impl World {
                 continue;
             }
             if self.is_received(commit.server, commit.uid) && self.speaks(commit.server) {
-                self.acknowledged.push(commit.uid);
+                self.acknowledged.extend(Some(commit.uid).filter(|_| !self.has_proxy));
             } else {
                 self.waiting.push(commit);
             }
@@ -55,18 +55,23 @@ impl World {
         if !self.speaks(node) || self.servers[node].read_only || self.servers[node].stuck.is_some() {
             return false;
         }
+        let uid = self.write(node, told);
+        if told && !self.servers[node].waits {
+            self.acknowledged.push(uid);
+        }
+        true
+    }
+
+    /// A client commits on a server; its identity. `is_awaited`: an order that ends writes waits until a replica has acknowledged it.
+    pub fn write(&mut self, node: usize, is_awaited: bool) -> u64 {
         self.uid += 1;
         let (uid, now, epoch) = (self.uid, self.now, self.epoch(node));
         let server = &mut self.servers[node];
         server.write(uid, now);
-        let life = server.life;
-        let made = server.applied.last().copied();
-        self.made.extend(made.map(|made| (uid, made)));
-        if told && server.waits {
-            self.waiting.push(Waiting { uid, server: node, life, epoch });
-        } else if told {
-            self.acknowledged.push(uid);
+        self.made.extend(server.applied.last().map(|made| (uid, *made)));
+        if is_awaited && server.waits {
+            self.waiting.push(Waiting { uid, server: node, life: server.life, epoch });
         }
-        true
+        uid
     }
 }

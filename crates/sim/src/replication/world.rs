@@ -78,6 +78,10 @@ pub struct World {
     /// Whether packets get from the manager (`None`) or a server to a server.
     pub cut_off: Vec<(Option<usize>, usize)>,
     pub routes: Option<Arc<Routes>>,
+    /// The lanes that take reads.
+    pub reads: Option<Arc<Routes>>,
+    /// Sessions and a door are driven beside this model, and tell what comes of the lanes: see [`World::proxy_tells`].
+    pub has_proxy: bool,
     pub lanes: String,
     /// No lane becomes quiet by itself.
     pub busy: bool,
@@ -167,6 +171,8 @@ impl World {
             link_ended_at: vec![Duration::ZERO; count],
             cut_off: Vec::new(),
             routes: None,
+            reads: None,
+            has_proxy: false,
             lanes: String::new(),
             busy: false,
             out: String::new(),
@@ -219,6 +225,11 @@ impl World {
             assert!(left > 0, "it does not get on at {:?}:\n{}", self.now, self.tail());
         }
         self.now = until;
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Duration> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// A time between these, in milliseconds.
@@ -294,7 +305,7 @@ impl World {
         self.ended = Some(self.now);
         self.brain = None;
         self.stated = None;
-        self.routes = None;
+        (self.routes, self.reads) = (None, None);
         self.lanes.clear();
         self.linked.fill(None);
         self.waiting.clear();
@@ -400,8 +411,6 @@ impl World {
             }
         });
     }
-
-    // ---- transactions
 
     // ---- orders of an operator
 

@@ -16,17 +16,20 @@ const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// One client, until the run is over.
 pub async fn client(world: Rc<World>, number: usize) {
-    let mut me = Client { world: world.clone(), number, driver: Driver::new(&world), high: 0 };
+    let mut me = Client::new(&world, number);
     while !world.is_over.get() {
-        let think = if world.dice.percent(5) { (100, 1500) } else { (2, 60) };
-        me.driver.rest_for(world.dice.between_ms(think.0, think.1)).await;
-        let goes_on = match world.dice.below(10) {
-            0..4 => me.write().await,
-            4..7 => me.read().await,
-            _ => me.transaction().await,
+        let process = me.process;
+        let is_over = || (world.process() != process).then_some(());
+        let goes_on = match race(me.turn(), world.clock.until(is_over)).await {
+            Either::First(goes_on) => goes_on,
+            // The proxy's process has ended, and with it the connection.
+            Either::Second(()) => {
+                world.clock.until(|| world.process().map(|_| ())).await;
+                false
+            }
         };
         if !goes_on {
-            me.driver = Driver::new(&world);
+            me = Client::new(&world, number);
         }
     }
     me.world.left.set(me.world.left.get() + 1);
@@ -35,12 +38,27 @@ pub async fn client(world: Rc<World>, number: usize) {
 struct Client {
     world: Rc<World>,
     number: usize,
+    /// The proxy's.
+    process: Option<u64>,
     driver: Driver,
-    /// So much of the log must be seen, since something in it was acknowledged to this client.
-    high: usize,
 }
 
 impl Client {
+    fn new(world: &Rc<World>, number: usize) -> Self {
+        Self { world: world.clone(), number, process: world.process(), driver: Driver::new(world) }
+    }
+
+    /// Thinks, and does one thing. Tells whether the connection stands.
+    async fn turn(&mut self) -> bool {
+        let think = if self.world.dice.percent(5) { (100, 1500) } else { (2, 60) };
+        self.driver.rest_for(self.world.dice.between_ms(think.0, think.1)).await;
+        match self.world.dice.below(10) {
+            0..4 => self.write().await,
+            4..7 => self.read().await,
+            _ => self.transaction().await,
+        }
+    }
+
     /// One statement; `None` when the client itself went away meanwhile.
     async fn say(&mut self, does: Does) -> Option<Heard> {
         let (world, dice) = (self.world.clone(), self.world.dice.clone());
@@ -56,7 +74,7 @@ impl Client {
         match heard {
             Either::First(heard) => {
                 world
-                    .manager
+                    .control
                     .note_statement(format!("client {} {does:?} since {began:.3?}: {heard:?}", self.number));
                 Some(heard)
             }
@@ -75,13 +93,7 @@ impl Client {
     fn tell(&mut self, rows: &[u32], told: KnownResult) {
         self.world.ledger.told(rows, told);
         if told == KnownResult::Done {
-            let log = self.world.group.log.borrow();
-            for row in rows {
-                let at = log.iter().rposition(|there| there == row);
-                let at = at.unwrap_or_else(|| panic!("row {row} was acknowledged, and is not there"));
-                self.high = self.high.max(at + 1);
-            }
-            self.world.high.set(self.world.high.get().max(self.high));
+            self.world.ground.nodes.acknowledged(self.number, rows);
             self.world.done.set(self.world.done.get() + rows.len());
         }
     }
@@ -102,11 +114,11 @@ impl Client {
     }
 
     async fn read(&mut self) -> bool {
-        // With one writer everybody sees what anybody was told; else each its own.
-        let high = if self.world.is_one { self.world.high.get() } else { self.high };
+        let nodes = self.world.ground.nodes.clone();
+        let must = nodes.must_see(self.number);
         match self.say(Does::Read).await {
             Some(Heard::Rows(seen)) => {
-                assert!(seen >= high, "a read saw {seen} of {high} acknowledged rows");
+                nodes.sees(self.number, must, seen);
                 true
             }
             Some(Heard::Ok) => panic!("a read without rows"),

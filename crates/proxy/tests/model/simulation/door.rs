@@ -11,8 +11,8 @@ use topology::Term;
 use topology::fact::ProxyFact;
 use topology::routes::Routes;
 
+use super::ground::Control;
 use super::lane::{Inbox, Lane, Lease, Message};
-use super::manager::Manager;
 use super::occupancy::State;
 use sim::Dice;
 use sim::clock::Clock;
@@ -61,7 +61,7 @@ impl Drop for Waiting<'_> {
 /// See the head of this file.
 pub struct Door {
     clock: Rc<Clock>,
-    manager: Rc<Manager>,
+    control: Rc<dyn Control>,
     is_one: bool,
     lane_table: RefCell<LaneTable>,
     hold_queue: RefCell<HoldQueue>,
@@ -80,13 +80,13 @@ impl Door {
     pub fn start(
         clock: &Rc<Clock>,
         dice: &Rc<Dice>,
-        manager: &Rc<Manager>,
+        control: Rc<dyn Control>,
         limits: Limits,
         is_one: bool,
     ) -> Rc<Self> {
         let door = Rc::new(Self {
             clock: clock.clone(),
-            manager: manager.clone(),
+            control,
             is_one,
             lane_table: RefCell::default(),
             hold_queue: RefCell::new(HoldQueue::new(limits)),
@@ -162,16 +162,21 @@ impl Door {
 
     async fn run(self: Rc<Self>, dice: Rc<Dice>) {
         let mut version = 0;
-        loop {
+        let process = self.control.process();
+        while self.control.process() == process {
             let deadline = self.hold_queue.borrow().next_deadline().unwrap_or(Duration::MAX);
             let has_news = || {
-                let routes = self.manager.routes.borrow();
-                let is_new = routes.as_ref().is_some_and(|routes| routes.version != version);
-                (is_new || !self.inbox.borrow().is_empty()).then_some(())
+                let routes = self.control.routes();
+                let is_new = routes.is_some_and(|routes| routes.version != version);
+                let is_over = self.control.process() != process;
+                (is_new || is_over || !self.inbox.borrow().is_empty()).then_some(())
             };
             sim::clock::race(self.clock.until(has_news), self.clock.sleep_until(deadline)).await;
             self.clock.sleep(dice.between_us(1, 100)).await;
-            let routes = self.manager.routes.borrow().clone().filter(|routes| routes.version != version);
+            if self.control.process() != process {
+                break;
+            }
+            let routes = self.control.routes().filter(|routes| routes.version != version);
             if let Some(routes) = routes {
                 version = routes.version;
                 self.take_up(&routes);
@@ -277,7 +282,7 @@ impl Door {
                     term: lane_table.term,
                     version: lane_table.version,
                 };
-                self.manager.tell(fact, false);
+                self.control.tell(fact, false);
             }
         }
     }
@@ -285,7 +290,7 @@ impl Door {
     fn say_cut(&self) {
         for lane in self.cutting.take() {
             self.cut.set(self.cut.get() + 1);
-            self.manager.tell(ProxyFact::Cut { node: lane.node, epoch: lane.epoch }, false);
+            self.control.tell(ProxyFact::Cut { node: lane.node, epoch: lane.epoch }, false);
         }
     }
 }

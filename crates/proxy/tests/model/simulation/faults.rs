@@ -6,11 +6,12 @@ use std::time::Duration;
 use topology::NodeId;
 use topology::order::Order;
 
-use super::World;
-use super::group::{Life, NODES};
+use super::galera::Galera;
+use super::ground::Life;
+use super::group::NODES;
 
 /// Until the run's faults are over.
-pub async fn faults(world: Rc<World>) {
+pub async fn faults(world: Rc<Galera>) {
     // The first decision comes first.
     world.clock.sleep(Duration::from_secs(1)).await;
     while world.has_faults.get() {
@@ -21,7 +22,7 @@ pub async fn faults(world: Rc<World>) {
     }
 }
 
-fn one(world: &Rc<World>) {
+fn one(world: &Rc<Galera>) {
     let (group, dice) = (&world.group, &world.dice);
     let node = dice.below(NODES as u64) as usize;
     let is_whole = |node: usize| {
@@ -101,7 +102,7 @@ fn one(world: &Rc<World>) {
     }
 }
 
-fn order(world: &World, node: NodeId) -> Order {
+fn order(world: &Galera, node: NodeId) -> Order {
     let budget = world.dice.between_ms(50, 3000);
     let force = world.dice.percent(30);
     match world.dice.below(5) {
@@ -113,7 +114,7 @@ fn order(world: &World, node: NodeId) -> Order {
     }
 }
 
-fn later(world: &Rc<World>, (least, most): (u64, u64), act: impl FnOnce(&Rc<World>) + 'static) {
+fn later(world: &Rc<Galera>, (least, most): (u64, u64), act: impl FnOnce(&Rc<Galera>) + 'static) {
     let world = world.clone();
     let time = world.dice.between_ms(least, most);
     world.clock.clone().spawn(async move {

@@ -6,11 +6,13 @@
 //! what it believed before.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
 use topology::galera::GaleraStatus;
+
+use super::ground::{Doing, Life, Nodes, NotDone};
 
 use sim::Dice;
 use sim::clock::Clock;
@@ -18,16 +20,6 @@ use sim::clock::Clock;
 pub const NODES: usize = 3;
 /// How long a member may be silent before the others go on without it (evs.suspect_timeout).
 const SUSPECT: Duration = Duration::from_secs(5);
-
-/// What a node's process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    Up,
-    Frozen,
-    /// Told to end, and on its way out.
-    Stopping,
-    Down,
-}
 
 /// What a member believes of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +33,7 @@ pub struct View {
 pub struct Node {
     pub life: Life,
     /// Grows with each start: a link knows by it whether its server is still the same.
-    pub born: u32,
+    pub born: u64,
     /// Its network to the proxy and the manager is gone.
     pub apart_from_us: bool,
     /// Its network to the other members is gone.
@@ -66,21 +58,126 @@ pub struct Group {
     pub log: RefCell<Vec<u32>>,
     /// The newest primary view.
     newest: RefCell<View>,
+    /// With one writer everybody sees what anybody was told; else each its own.
+    is_one: bool,
+    /// So much of the log must be seen by each client, since something in it was acknowledged.
+    high: RefCell<BTreeMap<usize, usize>>,
     /// When each node was last not as it should be.
     trouble: [Cell<Duration>; NODES],
 }
 
-/// Why a statement was not done by its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotDone {
-    /// Refused, or rolled back, with this error.
-    Error(u16),
-    /// The process ended.
-    Died,
+impl Nodes for Group {
+    fn life(&self, node: usize) -> Life {
+        self.nodes.borrow()[node].life
+    }
+
+    fn born(&self, node: usize) -> u64 {
+        self.nodes.borrow()[node].born
+    }
+
+    fn is_reachable(&self, node: usize) -> bool {
+        !self.nodes.borrow()[node].apart_from_us
+    }
+
+    fn serves(&self, node: usize) -> Result<(), u16> {
+        let node = &self.nodes.borrow()[node];
+        let well = node.life == Life::Up && node.view.is_primary && node.is_synced && !node.cast_out;
+        if well { Ok(()) } else { Err(1047) }
+    }
+
+    fn read(&self, node: usize) -> usize {
+        self.nodes.borrow()[node].applied
+    }
+
+    fn commit<'a>(
+        &'a self,
+        node: usize,
+        born: u64,
+        rows: &'a [u32],
+    ) -> Doing<'a, Result<Option<String>, NotDone>> {
+        Box::pin(async move {
+            self.work(node, born, self.dice.between_us(200, 1500)).await?;
+            if self.node(node).read_only {
+                return Err(NotDone::Error(1290));
+            }
+            self.clock
+                .until(|| {
+                    if !self.is_same(node, born) {
+                        return Some(Err(NotDone::Died));
+                    }
+                    if !self.runs(node) {
+                        return None;
+                    }
+                    if self.serves(node).is_err() {
+                        return Some(Err(NotDone::Error(self.dice.one_of(&[1047, 1213]))));
+                    }
+                    self.agrees(node).then(|| {
+                        self.log.borrow_mut().extend(rows);
+                        let all = self.log.borrow().len();
+                        self.with(node, |node| node.applied = all);
+                        Ok(None)
+                    })
+                })
+                .await
+        })
+    }
+
+    fn causal_read(&self, node: usize, born: u64) -> Doing<'_, Result<(), NotDone>> {
+        Box::pin(async move {
+            self.work(node, born, self.dice.between_us(100, 500)).await?;
+            let mut wanted = None;
+            self.clock
+                .until(|| {
+                    if !self.is_same(node, born) {
+                        return Some(Err(NotDone::Died));
+                    }
+                    if !self.runs(node) {
+                        return None;
+                    }
+                    if let Err(error) = self.serves(node) {
+                        return Some(Err(NotDone::Error(error)));
+                    }
+                    if wanted.is_none() && self.agrees(node) {
+                        wanted = Some(self.log.borrow().len());
+                    }
+                    wanted.is_some_and(|wanted| self.node(node).applied >= wanted).then_some(Ok(()))
+                })
+                .await
+        })
+    }
+
+    fn position(&self, _node: usize) -> String {
+        String::new()
+    }
+
+    fn has_applied(&self, _node: usize, _position: &str) -> bool {
+        false
+    }
+
+    fn acknowledged(&self, client: usize, rows: &[u32]) {
+        let log = self.log.borrow();
+        let whose = if self.is_one { 0 } else { client };
+        for row in rows {
+            let at = log.iter().rposition(|there| there == row);
+            let at = at.unwrap_or_else(|| panic!("row {row} was acknowledged, and is not there"));
+            let mut high = self.high.borrow_mut();
+            let high = high.entry(whose).or_default();
+            *high = (at + 1).max(*high);
+        }
+    }
+
+    fn must_see(&self, client: usize) -> usize {
+        let whose = if self.is_one { 0 } else { client };
+        self.high.borrow().get(&whose).copied().unwrap_or_default()
+    }
+
+    fn sees(&self, _client: usize, must: usize, seen: usize) {
+        assert!(seen >= must, "a read saw {seen} of {must} acknowledged rows");
+    }
 }
 
 impl Group {
-    pub fn new(clock: Rc<Clock>, dice: Rc<Dice>) -> Rc<Self> {
+    pub fn new(clock: Rc<Clock>, dice: Rc<Dice>, is_one: bool) -> Rc<Self> {
         let view = View { number: 1, members: (0..NODES).collect(), is_primary: true };
         let node = || Node {
             life: Life::Up,
@@ -101,6 +198,8 @@ impl Group {
             nodes: RefCell::new(nodes),
             log: RefCell::default(),
             newest: RefCell::new(view),
+            is_one,
+            high: RefCell::default(),
             trouble: Default::default(),
         });
         for node in 0..NODES {
@@ -120,29 +219,6 @@ impl Group {
 
     pub fn node(&self, node: usize) -> Node {
         self.nodes.borrow()[node].clone()
-    }
-
-    /// Its process does something.
-    pub fn runs(&self, node: usize) -> bool {
-        matches!(self.nodes.borrow()[node].life, Life::Up | Life::Stopping)
-    }
-
-    /// The proxy and the manager can reach its host.
-    pub fn is_reachable(&self, node: usize) -> bool {
-        !self.nodes.borrow()[node].apart_from_us
-    }
-
-    /// Still the process that it was, frozen or not.
-    pub fn is_same(&self, node: usize, born: u32) -> bool {
-        let node = &self.nodes.borrow()[node];
-        node.born == born && node.life != Life::Down
-    }
-
-    /// It takes statements; else the error that it gives.
-    pub fn serves(&self, node: usize) -> Result<(), u16> {
-        let node = &self.nodes.borrow()[node];
-        let well = node.life == Life::Up && node.view.is_primary && node.is_synced && !node.cast_out;
-        if well { Ok(()) } else { Err(1047) }
     }
 
     /// All members of its view hear it, and have the same view.
@@ -217,58 +293,8 @@ impl Group {
 
     // ---- the log
 
-    /// Commits: all of it is in the log when this gives yes, none of it when it gives an error.
-    pub async fn commit(&self, node: usize, born: u32, writes: &[u32]) -> Result<(), NotDone> {
-        self.work(node, born, self.dice.between_us(200, 1500)).await?;
-        if self.node(node).read_only {
-            return Err(NotDone::Error(1290));
-        }
-        self.clock
-            .until(|| {
-                if !self.is_same(node, born) {
-                    return Some(Err(NotDone::Died));
-                }
-                if !self.runs(node) {
-                    return None;
-                }
-                if self.serves(node).is_err() {
-                    return Some(Err(NotDone::Error(self.dice.one_of(&[1047, 1213]))));
-                }
-                self.agrees(node).then(|| {
-                    self.log.borrow_mut().extend(writes);
-                    let all = self.log.borrow().len();
-                    self.with(node, |node| node.applied = all);
-                    Ok(())
-                })
-            })
-            .await
-    }
-
-    /// Waits until all is applied that the group had when this began, as a causal read does.
-    pub async fn causal_read(&self, node: usize, born: u32) -> Result<(), NotDone> {
-        self.work(node, born, self.dice.between_us(100, 500)).await?;
-        let mut wanted = None;
-        self.clock
-            .until(|| {
-                if !self.is_same(node, born) {
-                    return Some(Err(NotDone::Died));
-                }
-                if !self.runs(node) {
-                    return None;
-                }
-                if let Err(error) = self.serves(node) {
-                    return Some(Err(NotDone::Error(error)));
-                }
-                if wanted.is_none() && self.agrees(node) {
-                    wanted = Some(self.log.borrow().len());
-                }
-                wanted.is_some_and(|wanted| self.node(node).applied >= wanted).then_some(Ok(()))
-            })
-            .await
-    }
-
     /// Takes so long, if the process runs.
-    pub async fn work(&self, node: usize, born: u32, time: Duration) -> Result<(), NotDone> {
+    pub async fn work(&self, node: usize, born: u64, time: Duration) -> Result<(), NotDone> {
         self.clock.sleep(time).await;
         self.clock
             .until(|| match self.is_same(node, born) {

@@ -4,7 +4,7 @@
 //! transaction is there whole or not at all, nothing is there twice.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A row is sent again only when a node was given up, and there are not many of them.
 const SENT_MAX: u32 = 4;
@@ -75,13 +75,16 @@ impl Ledger {
         }
     }
 
-    /// The end: `log` is what is committed.
-    pub fn check(&self, log: &[u32]) {
+    /// The end: `log` is what is committed, and of what was acknowledged only this may be `lost`.
+    pub fn check(&self, log: &[u32], lost: &HashSet<u32>) {
         let there: BTreeSet<u32> = log.iter().copied().collect();
         assert_eq!(there.len(), log.len(), "a row was done twice: {log:?}");
         for (row, told) in self.told.borrow().iter() {
             match told {
-                KnownResult::Done => assert!(there.contains(row), "row {row} was acknowledged, and is lost"),
+                KnownResult::Done => assert!(
+                    there.contains(row) || lost.contains(row),
+                    "row {row} was acknowledged, and is lost"
+                ),
                 KnownResult::NotDone => {
                     assert!(!there.contains(row), "row {row} was said not to be done, and is")
                 }

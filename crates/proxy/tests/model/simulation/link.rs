@@ -5,10 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use std::time::Duration;
+
+use protocol::ok::status;
 use topology::fact::ConnectFailure;
 
-use super::group::{Group, Life, NotDone};
-use super::ledger::Ledger;
+use super::ground::{Ground, Life, NotDone};
 use sim::clock::{Either, race};
 
 /// What a statement does.
@@ -23,7 +25,7 @@ pub enum Does {
 }
 
 /// What is asked of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// A client's statement. `forged`: it fails, with an error that a node in trouble would give.
     Statement { does: Does, forged: bool },
@@ -31,15 +33,24 @@ pub enum Ask {
     Ping,
     /// Wait until all is applied that the group has.
     CausalRead,
+    /// All that it has.
+    Position,
+    /// Wait until it has applied everything up to there, not longer than this.
+    WaitFor { position: Rc<str>, within: Duration },
 }
 
 /// What comes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Ok {
         in_transaction: bool,
+        /// Of what the statement has committed, where the server reports it.
+        gtid: Option<Rc<str>>,
     },
-    /// So much of the log was seen.
+    Position(Rc<str>),
+    /// It has not applied that in time.
+    Late,
+    /// What was seen, as the nodes count it.
     Rows {
         seen: usize,
         in_transaction: bool,
@@ -51,10 +62,9 @@ pub enum Answer {
 
 /// See the head of this file.
 pub struct Link {
-    group: Rc<Group>,
-    ledger: Rc<Ledger>,
+    ground: Rc<Ground>,
     pub node: usize,
-    born: u32,
+    born: u64,
     requests: RefCell<VecDeque<Ask>>,
     answers: RefCell<VecDeque<Answer>>,
     /// By us.
@@ -65,31 +75,26 @@ pub struct Link {
 
 impl Link {
     /// Connects and logs in; waits for ever where nobody answers.
-    pub async fn connect(
-        group: &Rc<Group>,
-        ledger: &Rc<Ledger>,
-        node: usize,
-    ) -> Result<Rc<Self>, ConnectFailure> {
-        let clock = &group.clock;
-        clock.sleep(group.dice.between_us(100, 600)).await;
-        clock.until(|| group.is_reachable(node).then_some(())).await;
-        if group.node(node).life == Life::Down {
+    pub async fn connect(ground: &Rc<Ground>, node: usize) -> Result<Rc<Self>, ConnectFailure> {
+        let (clock, nodes) = (&ground.clock, &ground.nodes);
+        clock.sleep(ground.dice.between_us(100, 600)).await;
+        clock.until(|| nodes.is_reachable(node).then_some(())).await;
+        if nodes.life(node) == Life::Down {
             return Err(ConnectFailure::Refused);
         }
-        let born = group.node(node).born;
+        let born = nodes.born(node);
         let life = clock
             .until(|| {
-                let life = group.node(node).life;
-                let stays = matches!(life, Life::Frozen | Life::Stopping) && group.is_same(node, born);
-                (!stays && group.is_reachable(node)).then_some(life)
+                let life = nodes.life(node);
+                let stays = matches!(life, Life::Frozen | Life::Stopping) && nodes.is_same(node, born);
+                (!stays && nodes.is_reachable(node)).then_some(life)
             })
             .await;
-        if life == Life::Down || !group.is_same(node, born) {
+        if life == Life::Down || !nodes.is_same(node, born) {
             return Err(ConnectFailure::Reset);
         }
         let link = Rc::new(Self {
-            group: group.clone(),
-            ledger: ledger.clone(),
+            ground: ground.clone(),
             node,
             born,
             requests: RefCell::default(),
@@ -105,9 +110,9 @@ impl Link {
 
     /// What the network shows of its end.
     pub fn broken(&self) -> Option<ConnectFailure> {
-        if !self.group.is_reachable(self.node) {
+        if !self.ground.nodes.is_reachable(self.node) {
             None
-        } else if !self.group.is_same(self.node, self.born) {
+        } else if !self.ground.nodes.is_same(self.node, self.born) {
             Some(ConnectFailure::Reset)
         } else {
             self.is_ended.get().then_some(ConnectFailure::Closed)
@@ -128,11 +133,11 @@ impl Link {
     /// The next answer, or the link's end.
     pub async fn answer(&self) -> Result<Answer, ConnectFailure> {
         let answer = self
-            .group
+            .ground
             .clock
             .until(|| {
-                let answer = self.answers.borrow().front().copied();
-                match answer.filter(|_| self.group.is_reachable(self.node)) {
+                let answer = self.answers.borrow().front().cloned();
+                match answer.filter(|_| self.ground.nodes.is_reachable(self.node)) {
                     Some(answer) => {
                         self.answers.borrow_mut().pop_front();
                         Some(Ok(answer))
@@ -141,7 +146,7 @@ impl Link {
                 }
             })
             .await;
-        self.group.clock.sleep(self.group.dice.between_us(50, 300)).await;
+        self.ground.clock.sleep(self.ground.dice.between_us(50, 300)).await;
         answer
     }
 
@@ -153,13 +158,13 @@ impl Link {
 
     /// Resolves when the idle link has ended.
     pub async fn ended(&self) -> ConnectFailure {
-        self.group.clock.until(|| self.broken()).await
+        self.ground.clock.until(|| self.broken()).await
     }
 
     /// Lets go of it. `reset`: the node need not read what is still in its socket, though it may.
     pub fn close(&self, reset: bool) {
         self.is_closed.set(true);
-        if reset && self.group.dice.percent(50) {
+        if reset && self.ground.dice.percent(50) {
             self.requests.borrow_mut().clear();
         }
     }
@@ -174,7 +179,7 @@ impl Link {
     async fn serve(self: Rc<Self>) {
         let mut transaction: Option<Vec<u32>> = None;
         loop {
-            let Turn::Do(request) = self.group.clock.until(|| self.turn()).await else { break };
+            let Turn::Do(request) = self.ground.clock.until(|| self.turn()).await else { break };
             let done = match race(self.perform(request, &mut transaction), self.stopped()).await {
                 Either::First(done) => done,
                 Either::Second(()) => break,
@@ -194,10 +199,10 @@ impl Link {
 
     /// What the server's thread does next; nothing while it waits for its client, or cannot run.
     fn turn(&self) -> Option<Turn> {
-        if !self.group.is_same(self.node, self.born) || self.is_ended.get() {
+        if !self.ground.nodes.is_same(self.node, self.born) || self.is_ended.get() {
             return Some(Turn::End);
         }
-        if !self.group.runs(self.node) || !self.group.is_reachable(self.node) {
+        if !self.ground.nodes.runs(self.node) || !self.ground.nodes.is_reachable(self.node) {
             return None;
         }
         match self.requests.borrow_mut().pop_front() {
@@ -208,59 +213,73 @@ impl Link {
 
     /// Resolves when a shutdown ends this connection, or somebody kills it.
     async fn stopped(&self) {
-        let clock = &self.group.clock;
-        let is_stopping = || self.group.node(self.node).life == Life::Stopping;
+        let clock = &self.ground.clock;
+        let is_stopping = || self.ground.nodes.life(self.node) == Life::Stopping;
         clock.until(|| (is_stopping() || self.is_ended.get()).then_some(())).await;
         if !self.is_ended.get() {
-            clock.sleep(self.group.dice.between_ms(30, 2000)).await;
+            clock.sleep(self.ground.dice.between_ms(30, 2000)).await;
         }
     }
 
     async fn perform(&self, request: Ask, transaction: &mut Option<Vec<u32>>) -> Result<Answer, NotDone> {
-        let group = &self.group;
-        group.work(self.node, self.born, group.dice.between_us(50, 800)).await?;
+        let nodes = &self.ground.nodes;
+        self.ground.work(self.node, self.born, self.ground.dice.between_us(50, 800)).await?;
         if let Ask::Statement { does: Does::Write(row), .. } = request {
-            self.ledger.is_sent(row);
+            self.ground.ledger.is_sent(row);
         }
         let (does, forged) = match request {
-            Ask::Ping => return Ok(Answer::Ok { in_transaction: transaction.is_some() }),
+            Ask::Ping => return Ok(Answer::Ok { in_transaction: transaction.is_some(), gtid: None }),
+            Ask::Position => return Ok(Answer::Position(nodes.position(self.node).into())),
+            Ask::WaitFor { position, within } => return self.wait_for(&position, within).await,
             Ask::CausalRead => {
-                group.causal_read(self.node, self.born).await?;
-                return Ok(Answer::Ok { in_transaction: false });
+                nodes.causal_read(self.node, self.born).await?;
+                return Ok(Answer::Ok { in_transaction: false, gtid: None });
             }
             Ask::Statement { does, forged } => (does, forged),
         };
-        group.serves(self.node).map_err(NotDone::Error)?;
+        nodes.serves(self.node).map_err(NotDone::Error)?;
         if forged {
             // Only the statement is rolled back.
             return Ok(Answer::Error { code: 1047 });
         }
+        let mut gtid = None;
         match does {
             Does::Read => {
-                let seen = group.node(self.node).applied;
+                let seen = nodes.read(self.node);
                 return Ok(Answer::Rows { seen, in_transaction: transaction.is_some() });
             }
             Does::Begin => *transaction = Some(vec![]),
             Does::Rollback => *transaction = None,
             Does::Write(row) => match transaction {
                 Some(rows) => rows.push(row),
-                None => self.commit(&[row]).await?,
+                None => gtid = self.commit(&[row]).await?,
             },
             Does::Commit => {
                 let rows = transaction.take().unwrap_or_default();
                 if !rows.is_empty() {
-                    self.commit(&rows).await?;
+                    gtid = self.commit(&rows).await?;
                 }
             }
         }
-        Ok(Answer::Ok { in_transaction: transaction.is_some() })
+        Ok(Answer::Ok { in_transaction: transaction.is_some(), gtid: gtid.map(Into::into) })
     }
 
-    async fn commit(&self, rows: &[u32]) -> Result<(), NotDone> {
-        self.ledger.begins(rows);
-        let done = self.group.commit(self.node, self.born, rows).await;
+    async fn wait_for(&self, position: &str, within: Duration) -> Result<Answer, NotDone> {
+        let (clock, nodes) = (&self.ground.clock, &self.ground.nodes);
+        let applied = clock.until(|| {
+            let is_there = nodes.runs(self.node) && nodes.has_applied(self.node, position);
+            (is_there || !nodes.is_same(self.node, self.born)).then_some(())
+        });
+        let is_there = clock.within(within, applied).await.is_some();
+        self.ground.work(self.node, self.born, Duration::ZERO).await?;
+        Ok(if is_there { Answer::Ok { in_transaction: false, gtid: None } } else { Answer::Late })
+    }
+
+    async fn commit(&self, rows: &[u32]) -> Result<Option<String>, NotDone> {
+        self.ground.ledger.begins(rows);
+        let done = self.ground.nodes.commit(self.node, self.born, rows).await;
         if matches!(done, Err(NotDone::Error(_))) {
-            self.ledger.surely_not_done(rows);
+            self.ground.ledger.surely_not_done(rows);
         }
         done
     }
@@ -269,4 +288,9 @@ impl Link {
 enum Turn {
     Do(Ask),
     End,
+}
+
+/// The flags of a server's answer.
+pub fn status_of(in_transaction: bool) -> u16 {
+    status::AUTOCOMMIT | if in_transaction { status::IN_TRANS } else { 0 }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::view::ClusterView;
 use topology::{NodeId, Origin, Term};
 
+use super::ground::{Control, Ground, Nodes};
 use super::group::{Group, NODES};
-use super::ledger::Ledger;
 use super::link::{Answer, Ask, Link};
 use super::probe::Wish;
 use sim::clock::{Either, race};
@@ -32,14 +32,15 @@ const ORDER_TIME: Duration = Duration::from_secs(15);
 /// See the head of this file.
 pub struct Manager {
     pub group: Rc<Group>,
-    pub ledger: Rc<Ledger>,
+    pub ground: Rc<Ground>,
     pub settings: Settings,
     brain: RefCell<Brain>,
     pub inbox: RefCell<VecDeque<Fact>>,
     /// Facts of the proxy come in the order in which they were told.
     last_told: Cell<Duration>,
+    me: Weak<Self>,
     pub wishes: [RefCell<VecDeque<Wish>>; NODES],
-    pub routes: RefCell<Option<Arc<Routes>>>,
+    routes: RefCell<Option<Arc<Routes>>>,
     orders: Cell<u64>,
     /// When the last one was given.
     ordered: Cell<Duration>,
@@ -60,7 +61,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    pub fn start(group: &Rc<Group>, ledger: &Rc<Ledger>, writers: Writers, evict: EvictPolicy) -> Rc<Self> {
+    pub fn start(group: &Rc<Group>, ground: &Rc<Ground>, writers: Writers, evict: EvictPolicy) -> Rc<Self> {
         let node = |at: usize| NodeSettings {
             name: format!("db{}", at + 1),
             address: Group::address(at),
@@ -69,9 +70,10 @@ impl Manager {
         let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
         settings.galera.evict = evict;
         let restored = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
-        let manager = Rc::new(Self {
+        let manager = Rc::new_cyclic(|me| Self {
+            me: me.clone(),
             group: group.clone(),
-            ledger: ledger.clone(),
+            ground: ground.clone(),
             brain: RefCell::new(Brain::new(settings.clone(), restored, Duration::ZERO)),
             settings,
             inbox: RefCell::default(),
@@ -100,22 +102,6 @@ impl Manager {
     /// What the brain holds true.
     pub fn view(&self) -> ClusterView {
         self.brain.borrow().view(self.group.clock.now())
-    }
-
-    /// A fact of the proxy's. One that `may_be_dropped` is so now and then; whether it was told.
-    pub fn tell(self: &Rc<Self>, fact: ProxyFact, may_be_dropped: bool) -> bool {
-        let (clock, dice) = (&self.group.clock, &self.group.dice);
-        if may_be_dropped && dice.percent(2) {
-            return false;
-        }
-        let due = (clock.now() + dice.between_us(10, 400)).max(self.last_told.get());
-        self.last_told.set(due);
-        let this = self.clone();
-        clock.spawn(async move {
-            this.group.clock.sleep_until(due).await;
-            this.inbox.borrow_mut().push_back(fact.by(Origin(0)));
-        });
-        true
     }
 
     /// An operator's order; its number.
@@ -202,11 +188,6 @@ impl Manager {
     /// Keeps the end of what happened.
     pub fn note(&self, text: String) {
         self.keep(&self.said, text);
-    }
-
-    /// A client's statement has ended.
-    pub fn note_statement(&self, text: String) {
-        self.keep(&self.ended, text);
     }
 
     fn keep(&self, last: &RefCell<VecDeque<String>>, text: String) {
@@ -325,8 +306,7 @@ impl Manager {
         self.group.clock.spawn(async move {
             let at = usize::from(node.0);
             let asked = async {
-                let link =
-                    Link::connect(&this.group, &this.ledger, at).await.map_err(|e| format!("{e:?}"))?;
+                let link = Link::connect(&this.ground, at).await.map_err(|e| format!("{e:?}"))?;
                 let answer = link.ask(Ask::CausalRead).await.map_err(|e| format!("{e:?}"));
                 link.close(false);
                 match answer? {
@@ -366,5 +346,33 @@ impl Manager {
             };
             this.inbox.borrow_mut().push_back(Fact::Outcome(outcome.into()));
         });
+    }
+}
+
+impl Control for Manager {
+    fn routes(&self) -> Option<Arc<Routes>> {
+        self.routes.borrow().clone()
+    }
+
+    fn tell(&self, fact: ProxyFact, may_be_dropped: bool) -> bool {
+        let (clock, dice) = (&self.group.clock, &self.group.dice);
+        let Some(this) = self.me.upgrade().filter(|_| !(may_be_dropped && dice.percent(2))) else {
+            return false;
+        };
+        let due = (clock.now() + dice.between_us(10, 400)).max(self.last_told.get());
+        self.last_told.set(due);
+        clock.spawn(async move {
+            this.group.clock.sleep_until(due).await;
+            this.inbox.borrow_mut().push_back(fact.by(Origin(0)));
+        });
+        true
+    }
+
+    fn process(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn note_statement(&self, text: String) {
+        self.keep(&self.ended, text);
     }
 }

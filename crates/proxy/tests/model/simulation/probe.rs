@@ -148,8 +148,7 @@ impl Manager {
         let this = self.clone();
         let deadline = self.settings.probe_interval * self.settings.misses_max;
         let link = Box::pin(async move {
-            let connected =
-                this.group.clock.within(deadline, Link::connect(&this.group, &this.ledger, node)).await;
+            let connected = this.group.clock.within(deadline, Link::connect(&this.ground, node)).await;
             connected.unwrap_or(Err(ConnectFailure::TimedOut))
         });
         let since = self.group.clock.now();

@@ -19,16 +19,17 @@ use session::standing::Standing;
 use topology::fact::{ConnectFailure, ProxyFact};
 
 use super::World;
-use super::door::Slot;
+use super::door::{Door, Slot};
 use super::lane::{Lane, Lease, Registration, Saver};
-use super::link::{self, Answer, Does, Link};
+use super::link::{self, Answer, Does, Link, status_of};
+use super::side::Side;
 use sim::clock::{Either, race};
 
 const LOOK_WAIT: Duration = Duration::from_secs(2);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
 const SAVE_TIME: Duration = Duration::from_secs(1);
-const CAPS: Caps = Caps::NONE;
+pub const CAPS: Caps = Caps(Caps::PROTOCOL_41.0 | Caps::SESSION_TRACK.0);
 
 /// What the client hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +46,24 @@ pub enum Heard {
 }
 
 /// A link, with what stands on it.
-struct Backend {
-    link: Rc<Link>,
-    standing: Standing,
-    lane: Rc<Lane>,
+pub struct Backend {
+    pub link: Rc<Link>,
+    pub standing: Standing,
+    pub lane: Rc<Lane>,
     _registration: Registration,
 }
 
 impl Backend {
+    pub fn new(link: Rc<Link>, standing: Standing, lane: Rc<Lane>, registration: Registration) -> Self {
+        Self { link, standing, lane, _registration: registration }
+    }
+
     /// Its socket is shut with its lane.
-    fn send(&self, ask: link::Ask) -> Result<(), ConnectFailure> {
+    pub fn send(&self, ask: link::Ask) -> Result<(), ConnectFailure> {
         if self.lane.is_shut() { Err(ConnectFailure::Closed) } else { self.link.send(ask) }
     }
 
-    async fn ask(&self, ask: link::Ask) -> Result<Answer, ConnectFailure> {
+    pub async fn ask(&self, ask: link::Ask) -> Result<Answer, ConnectFailure> {
         self.send(ask)?;
         self.link.answer().await
     }
@@ -72,10 +77,14 @@ impl Drop for Backend {
 
 /// See the head of this file.
 pub struct Driver {
-    world: Rc<World>,
-    session: Session,
-    backend: Option<Backend>,
-    lease: Option<Lease>,
+    pub world: Rc<World>,
+    /// Of the manager's process with which this began.
+    pub door: Rc<Door>,
+    pub session: Session,
+    pub backend: Option<Backend>,
+    pub lease: Option<Lease>,
+    /// What reads elsewhere need.
+    pub side: Side,
     saver: Option<Saver>,
     tried: Option<(Rc<Lane>, u64)>,
     has_run: bool,
@@ -92,9 +101,16 @@ struct Waiting {
 
 impl Driver {
     pub fn new(world: &Rc<World>) -> Self {
+        let mut session = Session::new(None, 2);
+        let replicas = world.replicas.borrow().clone();
+        if replicas.is_some() {
+            session.wanted.keep_gtid();
+        }
         Self {
             world: world.clone(),
-            session: Session::new(None, 2),
+            door: world.door(),
+            session,
+            side: Side::new(replicas),
             backend: None,
             lease: None,
             saver: None,
@@ -147,6 +163,9 @@ impl Driver {
             Next::Tell(Owed::SessionLost(_)) => return Heard::Failed(Failure::SessionLost),
             other => panic!("{other:?}"),
         };
+        if let Some(heard) = self.elsewhere(&flight, &payload, does).await {
+            return heard;
+        }
         let limits = Limits { hold_time: super::HOLD_TIME, resends_max: 1 };
         let mut exchange = Exchange::new(flight, limits);
         let mut waiting = Waiting::default();
@@ -161,6 +180,7 @@ impl Driver {
             };
         };
         drop(waiting);
+        self.has_run_on_primary(exchange.flight());
         self.rest();
         self.heard(finish)
     }
@@ -179,11 +199,11 @@ impl Driver {
 
     fn heard(&self, finish: Finish) -> Heard {
         match finish {
-            Finish::Answered => match self.answer {
+            Finish::Answered => match &self.answer {
                 Some(Answer::Ok { .. }) => Heard::Ok,
-                Some(Answer::Rows { seen, .. }) => Heard::Rows(seen),
-                Some(Answer::Error { code }) => Heard::Error(code),
-                None => panic!("answered without an answer"),
+                Some(Answer::Rows { seen, .. }) => Heard::Rows(*seen),
+                Some(Answer::Error { code }) => Heard::Error(*code),
+                other => panic!("answered by {other:?}"),
             },
             Finish::Ok => Heard::Ok,
             Finish::Fail { failure, .. } => Heard::Failed(failure),
@@ -218,7 +238,7 @@ impl Driver {
             Op::Send => self.send(flight, payload, does, forged).await,
             Op::AwaitLook => Event::Looked(self.look().await),
             Op::Ask(Ask::Status) => match self.ask(link::Ask::Ping).await {
-                Some(Answer::Ok { in_transaction }) => Event::Status(status_of(in_transaction)),
+                Some(Answer::Ok { in_transaction, .. }) => Event::Status(status_of(in_transaction)),
                 _ => Event::AskLost,
             },
             Op::Ask(Ask::Track | Ask::Variables) => Event::Asked,
@@ -250,7 +270,7 @@ impl Driver {
         };
         let here = own.is_some_and(|own| Rc::ptr_eq(&own, lease.lane()));
         self.lease = Some(lease);
-        self.world.door.check_alone();
+        self.door.check_alone();
         Ok(here)
     }
 
@@ -261,7 +281,7 @@ impl Driver {
         {
             return Some(lease);
         }
-        self.world.door.try_lease(avoid).or_else(|| own.and_then(Lane::lease))
+        self.door.try_lease(avoid).or_else(|| own.and_then(Lane::lease))
     }
 
     async fn lease_after_hold(
@@ -273,12 +293,12 @@ impl Driver {
         let since = *waiting.since.get_or_insert_with(|| self.world.clock.now());
         loop {
             waiting.slot = None;
-            let slot = self.world.door.wait(bytes, since).await.map_err(|against| match against {
+            let slot = self.door.wait(bytes, since).await.map_err(|against| match against {
                 WaitEnd::Evicted => NoLease::Evicted,
                 WaitEnd::Expired | WaitEnd::Resumed => NoLease::Expired,
             })?;
             waiting.slot = Some(slot);
-            if let Some(lease) = own.and_then(Lane::lease).or_else(|| self.world.door.try_lease(None)) {
+            if let Some(lease) = own.and_then(Lane::lease).or_else(|| self.door.try_lease(None)) {
                 return Ok(lease);
             }
         }
@@ -291,13 +311,13 @@ impl Driver {
         let world = self.world.clone();
         let node = usize::from(lane.node.0);
         let attached = async {
-            let connect = Link::connect(&world.group, &world.ledger, node);
+            let connect = Link::connect(&world.ground, node);
             let link = world.clock.within(CONNECT_TIMEOUT, connect).await;
             let link = link.unwrap_or(Err(ConnectFailure::TimedOut)).map_err(Some)?;
             let registration = lane.register().ok_or(None)?;
             let standing = self.session.standing(self.has_run);
             // Closed again whatever comes.
-            let backend = Backend { link, standing, lane: lane.clone(), _registration: registration };
+            let backend = Backend::new(link, standing, lane.clone(), registration);
             if !world.is_one && self.has_run {
                 // A session that moves between nodes that all take writes reads its own writes.
                 match world.clock.within(CAUSAL_READ_TIME, backend.ask(link::Ask::CausalRead)).await {
@@ -318,6 +338,7 @@ impl Driver {
         };
         match attached {
             Ok(backend) => {
+                self.side.has_attached(&mut self.session);
                 world.note_link(&backend.link);
                 self.backend = Some(backend);
                 self.session.attached(status_of(false));
@@ -326,7 +347,7 @@ impl Driver {
             Err(how) => {
                 if let Some(how) = how {
                     let fact = ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
-                    world.manager.tell(fact, true);
+                    world.control.tell(fact, true);
                 }
                 self.tried = Some((lane, 0));
                 false
@@ -353,7 +374,7 @@ impl Driver {
         self.saver = None;
     }
 
-    fn lost_idle(&mut self) {
+    pub fn lost_idle(&mut self) {
         if let Some(backend) = &self.backend {
             self.session.lost_idle(&backend.standing);
         }
@@ -397,12 +418,17 @@ impl Driver {
         let end = match answer {
             Answer::Error { code: code @ (1047 | 1290) } => return self.refused(code),
             Answer::Error { code } => End::Err { code },
+            Answer::Position(_) | Answer::Late => panic!("{answer:?} to a statement"),
             Answer::Rows { in_transaction, .. } => End::Eof { status: status_of(in_transaction) },
-            Answer::Ok { in_transaction } => {
-                End::Ok { status: status_of(in_transaction), warnings: 0, changed: false }
+            Answer::Ok { in_transaction, ref gtid } => {
+                End::Ok { status: status_of(in_transaction), warnings: 0, changed: gtid.is_some() }
             }
         };
-        self.session.ended(&mut backend.standing, flight, &end, &[0, 1, 0], payload, CAPS);
+        let ok = match &answer {
+            Answer::Ok { gtid: Some(gtid), .. } => ok_of(gtid),
+            _ => vec![0, 1, 0],
+        };
+        self.session.ended(&mut backend.standing, flight, &end, &ok, payload, CAPS);
         self.answer = Some(answer);
         Event::Answered(end)
     }
@@ -415,7 +441,7 @@ impl Driver {
         let alarm = if given_up { 0 } else { lane.next_alarm() };
         if !given_up {
             let fact = ProxyFact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm };
-            if self.world.manager.tell(fact, true) {
+            if self.world.control.tell(fact, true) {
                 lane.told(alarm);
             }
         }
@@ -427,7 +453,7 @@ impl Driver {
         if let Some(lane) = self.backend.as_ref().map(|backend| backend.lane.clone()) {
             let alarm = lane.next_alarm();
             let fact = ProxyFact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno, alarm };
-            if self.world.manager.tell(fact, true) {
+            if self.world.control.tell(fact, true) {
                 lane.told(alarm);
             }
             self.tried = Some((lane, alarm));
@@ -470,7 +496,7 @@ impl Driver {
 
     /// Whether the lane that the command failed on takes transactions, and whether another does.
     fn openings(&self) -> (bool, bool) {
-        let lane_table = self.world.door.lane_table();
+        let lane_table = self.door.lane_table();
         let failed = self.tried.as_ref().map(|(lane, _)| lane);
         let is_failed = |lane: &Rc<Lane>| failed.is_some_and(|failed| Rc::ptr_eq(failed, lane));
         let elsewhere =
@@ -498,12 +524,17 @@ impl Driver {
     }
 }
 
-async fn until_shut(world: &World, lane: &Rc<Lane>) {
+pub async fn until_shut(world: &World, lane: &Rc<Lane>) {
     world.clock.until(|| lane.is_shut().then_some(())).await;
 }
 
-fn status_of(in_transaction: bool) -> u16 {
-    status::AUTOCOMMIT | if in_transaction { status::IN_TRANS } else { 0 }
+/// An OK packet that reports the GTID of what the statement has committed.
+fn ok_of(gtid: &str) -> Vec<u8> {
+    let strings =
+        [b"last_gtid", gtid.as_bytes()].map(|text| [&[text.len() as u8][..], text].concat()).concat();
+    let change = [&[0, strings.len() as u8][..], &strings].concat();
+    let flags = (status::AUTOCOMMIT | status::SESSION_STATE_CHANGED).to_le_bytes();
+    [&[0, 1, 0][..], &flags, &[0, 0, 0, change.len() as u8], &change].concat()
 }
 
 fn text(does: Does) -> String {
