@@ -18,7 +18,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use cli::exit::Failure;
-use settings::{self, Settings};
+use settings::{self, Settings, table as t};
 
 /// How long the server may take to accept a connection.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
@@ -207,16 +207,16 @@ pub fn body(fields: &[(&str, Option<Value>)]) -> Value {
 
 /// The server's URL, and the certificate to trust there.
 fn place_of(settings: &Settings) -> Result<(String, Option<PathBuf>), Failure> {
-    if let Some(http) = settings.listen.http.first() {
+    if let Some(http) = settings.get(&t::LISTEN_HTTP).first() {
         return Ok((format!("http://{}", reachable(http)), None));
     }
-    let Some(https) = settings.listen.https.first() else {
+    let Some(https) = settings.get(&t::LISTEN_HTTPS).into_iter().next() else {
         let problem = "listen.http and listen.https are both empty: the running server takes no orders";
         return Err(Failure::Usage(format!("{}: {problem}", settings.file.display())));
     };
     let given = settings.api.certificate.as_ref().map(|pair| pair.certificate.clone());
     let certificate = given.unwrap_or_else(|| settings.state_dir.join(web::certificate::CERTIFICATE_NAME));
-    Ok((format!("https://{}", reachable(https)), Some(certificate)))
+    Ok((format!("https://{}", reachable(&https)), Some(certificate)))
 }
 
 /// Where to connect to reach what listens on `listen`.

@@ -6,7 +6,7 @@
 use manager::Trial;
 
 use super::judge::{Finding, Weight};
-use settings::Settings;
+use settings::{Settings, table as t};
 
 /// The result for one node.
 pub struct Tried {
@@ -18,8 +18,8 @@ pub struct Tried {
 
 /// Tries the command for these nodes (name and address), concurrently; returns nothing where the setting is off.
 pub async fn all(settings: &Settings, answering: Vec<(String, String)>) -> Vec<Tried> {
-    let Some(command) = &settings.bootstrap.proof_command else { return Vec::new() };
-    let within = settings.bootstrap.proof_deadline;
+    let Some(command) = settings.get(&t::CLUSTER_PROOF_COMMAND) else { return Vec::new() };
+    let within = settings.get(&t::CLUSTER_PROOF_DEADLINE);
     let tasks: Vec<_> = answering
         .into_iter()
         .map(|(node, address)| {

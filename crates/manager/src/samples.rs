@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn every_name_of_a_sample_is_asked_for_by_the_probe() {
         use topology::{flavor::Dialect, galera, replication};
-        let all = measure::sample::NAMES.iter().chain(&measure::sample::GALERA_NAMES);
+        let all = measure::sample::NAMES.iter().chain(measure::sample::GALERA_NAMES);
         for name in all {
             assert!(galera::sql::STATUS_COUNTED.contains(&format!("'{name}'")), "{name}");
         }

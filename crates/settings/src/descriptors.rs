@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use web::Limits;
 
-use crate::Settings;
+use crate::{Settings, table as t};
 
 /// A client costs its own socket, the link to its node, and the handle by which that link can be cut.
 const FOR_A_CLIENT: u64 = 3;
@@ -34,12 +34,11 @@ pub struct Shares {
 /// when fewer clients than proxy.client_connections_max are left.
 pub fn divide(settings: &Settings) -> (Shares, Option<String>) {
     let limit = raise_to_hard();
-    let listen = &settings.listen;
     let wanted = Wanted {
-        clients_max: settings.proxy.client_connections_max,
-        for_a_client: if listen.split { FOR_A_SPLIT_CLIENT } else { FOR_A_CLIENT },
-        ports: 1 + u64::from(!listen.read.is_empty()),
-        has_agent: !listen.agent.is_empty(),
+        clients_max: settings.get(&t::PROXY_CLIENTS),
+        for_a_client: if settings.get(&t::LISTEN_SPLIT) { FOR_A_SPLIT_CLIENT } else { FOR_A_CLIENT },
+        ports: 1 + u64::from(!settings.get(&t::LISTEN_READ).is_empty()),
+        has_agent: !settings.get(&t::LISTEN_AGENT).is_empty(),
     };
     let shares = shares(limit, &wanted);
     let is_less = shares.clients_max < wanted.clients_max;

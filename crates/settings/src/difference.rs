@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::document::{Document, Value};
+use super::document::Document;
 use super::table::{Applies, Row, TABLE, ValueKind};
+use super::value::Value;
 use super::{Node, Settings, table as t};
 
 /// The value of each setting of a configuration, defaults included, except those of nodes. Debug shows none: passwords are among them.
@@ -21,6 +22,11 @@ impl Values {
     pub fn of(document: &Document) -> Self {
         let rows = TABLE.iter().filter(|row| row.section() != t::NODE_NAME.section());
         Self(rows.map(|row| (*row, document.value(row))).collect())
+    }
+
+    /// The value of this row, or its default.
+    pub fn of_row(&self, row: &Row) -> Option<&Value> {
+        self.0.iter().find(|(other, _)| other.path == row.path)?.1.as_ref()
     }
 }
 

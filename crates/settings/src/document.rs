@@ -12,23 +12,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
 use super::quotes;
-use super::table::{Default, Row, TABLE, ValueKind};
+use super::table::{Default, Row, Setting, TABLE, ValueKind};
+use super::value::{Read, Value};
 
 /// The table that may stand many times.
 const NODES: &str = "cluster.node";
-
-/// Values of a kind that passed their check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Names, texts, words, addresses, paths.
-    Text(String),
-    /// Numbers of all units.
-    Number(u64),
-    /// Addresses, and other lists.
-    List(Vec<String>),
-    /// Yes or no.
-    Switch(bool),
-}
 
 /// What was read.
 pub struct Document {
@@ -99,6 +87,21 @@ impl Document {
     /// The same for one node.
     pub fn node_value(&self, node: usize, row: &Row) -> Option<Value> {
         self.at(&node_path(node, row), row)
+    }
+
+    /// The same as those who use it read it.
+    pub fn get<T: Read>(&self, setting: &Setting<T>) -> T {
+        self.read_as(&setting.row)
+    }
+
+    /// The same for one node.
+    pub fn node_get<T: Read>(&self, node: usize, setting: &Setting<T>) -> T {
+        T::read(self.node_value(node, setting).as_ref(), base(&self.file))
+    }
+
+    /// The value of `row`, or its default, as a `T`.
+    pub fn read_as<T: Read>(&self, row: &Row) -> T {
+        T::read(self.value(row).as_ref(), base(&self.file))
     }
 
     /// Notes every required key that is missing.
@@ -193,6 +196,11 @@ impl Document {
             }
         }
     }
+}
+
+/// The directory of a configuration file.
+pub fn base(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
 }
 
 /// The full path of a node's key.

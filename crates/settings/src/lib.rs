@@ -1,4 +1,4 @@
-//! The configuration: one file, one table of what may stand in it, one typed value for the rest of the program.
+//! The configuration: one file, one table of what may stand in it, and [`Settings`], from which each setting is read by its row.
 //!
 //! ```text
 //!   understudy.toml ──> document (each key against the table) ──> Settings (what spans several keys) ──> wiring
@@ -14,19 +14,20 @@ mod ports;
 pub mod problem;
 mod quotes;
 pub mod table;
-pub mod warm;
+mod value;
+mod warm;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use document::{Document, Value, node_path};
-use password::PasswordSource;
+use document::{Document, base, node_path};
+use password::Account;
 use problem::{Problem, Problems};
-use table as t;
+use table::{self as t, Setting};
 use topology::kind::Kind;
 use topology::replication::{FailoverPolicy, Manager};
-use topology::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy, Writers};
+use topology::settings::{BootstrapPolicy, Writers};
+use value::Read;
 use warmup::access::Access;
 
 use cli::foreground::is_filter;
@@ -34,7 +35,8 @@ use cli::foreground::is_filter;
 /// Where the configuration is looked for when nobody says.
 pub const PLACES: [&str; 2] = ["understudy.toml", "/etc/understudy/understudy.toml"];
 
-/// A configuration that is right in itself. Whether the world agrees is what `serve --check` finds out.
+/// A configuration that is right in itself. Whether the world agrees is what `serve --check` finds out. The fields are what several settings say
+/// together, and what nearly everybody asks for; each other setting is read by its row, with [`Settings::get`].
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The file it came from.
@@ -45,36 +47,20 @@ pub struct Settings {
     pub id: u32,
     /// What the nodes are.
     pub kind: Kind,
-    /// What is done when nobody is in a Primary component any more.
-    pub bootstrap: Bootstrap,
     /// One writer, or all.
     pub writers: Writers,
     /// Who moves the primary.
     pub manager: Manager,
     /// The nodes, in the file's order.
     pub nodes: Vec<Node>,
-    /// The account and habits of the probes.
-    pub monitor: Monitor,
-    /// What concerns a primary with replicas; `None` with another kind, and where another manager moves the primary.
-    pub replication: Option<Replication>,
-    /// Where to listen.
-    pub listen: Listen,
-    /// How the port for reads chooses.
-    pub reads: topology::reads::Settings,
-    /// With [`Listen::split`]: how long a read waits on a replica.
-    pub split_wait: Duration,
-    /// What may wait.
-    pub hold: Hold,
-    /// Budget of orders that name none.
-    pub budget: Duration,
-    /// The proxy's limits.
-    pub proxy: Proxy,
+    /// For probes and orders.
+    pub monitor: Account,
+    /// That replicas log in with at the primary; `None` with another kind, and where another manager moves the primary.
+    pub replication: Option<Account>,
+    /// That replays on the standbys; `None`: they are not warmed.
+    pub warm: Option<Account>,
     /// The API's files.
     pub api: Api,
-    /// How standbys are warmed; `None`: they are not.
-    pub warm: Option<warm::Warm>,
-    /// What is logged.
-    pub log_level: String,
     /// Where state is kept.
     pub state_dir: PathBuf,
     lines: BTreeMap<&'static str, usize>,
@@ -92,108 +78,6 @@ pub struct Node {
     pub priority: u32,
     /// The line where it begins.
     pub line: usize,
-}
-
-/// What is done when nobody is in a Primary component any more.
-#[derive(Clone, Debug)]
-pub struct Bootstrap {
-    /// Whether the nodes that are left go on by themselves.
-    pub policy: BootstrapPolicy,
-    /// Proves that the process of a node has ended.
-    pub proof_command: Option<String>,
-    /// How long that may take.
-    pub proof_deadline: Duration,
-}
-
-/// The account and habits of the probes.
-#[derive(Clone, Debug)]
-pub struct Monitor {
-    /// The account.
-    pub user: String,
-    /// Where its password is.
-    pub password: PasswordSource,
-    /// Between two status queries.
-    pub interval: Duration,
-    /// Missed answers until a node is silent.
-    pub misses_max: u32,
-    /// Whether events count, or only missed answers.
-    pub events: bool,
-    /// Who is evicted.
-    pub evict: EvictPolicy,
-    /// What is done while the group waits for a silent node.
-    pub silent: SilencePolicy,
-    /// How long an orderly stop is left alone.
-    pub stop_grace: Duration,
-    /// Whether the writer commits.
-    pub heartbeat: topology::heartbeat::Settings,
-}
-
-/// What concerns a primary with replicas.
-#[derive(Clone, Debug)]
-pub struct Replication {
-    /// The account that replicas log in with at the primary.
-    pub user: String,
-    /// Where its password is.
-    pub password: PasswordSource,
-    /// How the loss of the primary is answered.
-    pub loss: topology::replication::Settings,
-}
-
-/// Where to listen; `host:port` each.
-#[derive(Clone, Debug)]
-pub struct Listen {
-    /// For applications.
-    pub mysql: Vec<String>,
-    /// For orders, plain.
-    pub http: Vec<String>,
-    /// For orders, TLS.
-    pub https: Vec<String>,
-    /// For health questions.
-    pub health: Vec<String>,
-    /// For HAProxy's agent check.
-    pub agent: Vec<String>,
-    /// For applications that only read.
-    pub read: Vec<String>,
-    /// On the first, reads outside transactions go to replicas.
-    pub split: bool,
-}
-
-/// What may wait.
-#[derive(Clone, Debug)]
-pub struct Hold {
-    /// How long.
-    pub time: Duration,
-    /// How many.
-    pub statements_max: usize,
-    /// How much.
-    pub bytes_max: usize,
-    /// How many are let go at once.
-    pub release_at_once: usize,
-}
-
-/// The proxy's limits.
-#[derive(Clone, Debug)]
-pub struct Proxy {
-    /// To a node.
-    pub connect_timeout: Duration,
-    /// By a client.
-    pub login_timeout: Duration,
-    /// How long a client may send nothing; zero: for ever.
-    pub client_idle_max: Duration,
-    /// Largest statement kept for a retry.
-    pub retain_bytes_max: usize,
-    /// How often a statement that changes nothing is sent again after its node was lost.
-    pub resends_max: u32,
-    /// How long statements that have cost nodes are refused; zero: never.
-    pub suspect_time: Duration,
-    /// Wrong passwords that one address may give for one account at once; zero: any number.
-    pub password_errors_max: u32,
-    /// After so long it may give one more.
-    pub password_error_pause: Duration,
-    /// Clients at once.
-    pub client_connections_max: usize,
-    /// At the end.
-    pub shutdown_grace: Duration,
 }
 
 /// The API's files.
@@ -238,20 +122,72 @@ impl Settings {
             document.require();
             together(&mut document);
         }
-        if document.problems.is_empty()
-            && let Some(settings) = build(file, &document)
-        {
-            return Ok(settings);
-        }
         if document.problems.is_empty() {
-            document.problem(
-                None,
-                "the table of settings and its reader disagree: this is a defect of Understudy",
-            );
+            return Ok(Self::of(file, &document));
         }
         let mut problems = document.problems;
         problems.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
         Err(Problems(problems))
+    }
+
+    fn of(file: &Path, document: &Document) -> Self {
+        let node = |(place, line): (usize, &usize)| Node {
+            name: document.node_get(place, &t::NODE_NAME),
+            address: document.node_get(place, &t::NODE_ADDRESS),
+            priority: document.node_get(place, &t::NODE_PRIORITY),
+            line: *line,
+        };
+        let account = |rows: &password::PasswordRows| rows.is_used(document).then(|| rows.account(document));
+        let state_dir = document.get(&t::STATE_DIR);
+        let key_file = document.get(&t::API_KEY_FILE);
+        let certificate = document.get(&t::API_CERTIFICATE).zip(document.get(&t::API_CERTIFICATE_KEY));
+        Self {
+            file: file.to_owned(),
+            name: document.get(&t::CLUSTER_NAME),
+            id: document.get(&t::CLUSTER_ID),
+            kind: document.get(&t::CLUSTER_KIND),
+            writers: document.get(&t::CLUSTER_WRITERS),
+            manager: document.get(&t::CLUSTER_MANAGER),
+            nodes: document.nodes().iter().enumerate().map(node).collect(),
+            monitor: password::MONITOR.account(document),
+            replication: account(&password::REPLICATION),
+            warm: account(&password::WARM),
+            api: Api {
+                key_is_ours: key_file.is_none(),
+                key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
+                certificate: certificate
+                    .map(|(certificate, key)| web::certificate::Pair { certificate, key }),
+            },
+            state_dir,
+            values: difference::Values::of(document),
+            lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
+        }
+    }
+
+    /// What the file says of a setting, or its default. Those of nodes are in `nodes`.
+    pub fn get<T: Read>(&self, setting: &Setting<T>) -> T {
+        T::read(self.values.of_row(setting), base(&self.file))
+    }
+
+    /// How the loss of a primary is answered.
+    pub fn loss(&self) -> topology::replication::Settings {
+        let answer = self.get(&t::REPLICATION_FAILOVER);
+        topology::replication::Settings {
+            failover: if answer == "manual" { FailoverPolicy::Manual } else { FailoverPolicy::Automatic },
+            failover_gap: self.get(&t::REPLICATION_GAP),
+            dry_run: answer == "dry_run",
+            manager: self.manager,
+            ..topology::replication::Settings::default()
+        }
+    }
+
+    /// How the port for reads, and the split of reads, choose.
+    pub fn reads(&self) -> topology::reads::Settings {
+        topology::reads::Settings {
+            on: !self.get(&t::LISTEN_READ).is_empty() || self.get(&t::LISTEN_SPLIT),
+            lag_max: self.get(&t::READ_LAG_MAX),
+            fallback: self.get(&t::READ_FALLBACK) == "primary",
+        }
     }
 
     /// Something found wrong later, with the line of the key that it is about.
@@ -276,9 +212,10 @@ impl Settings {
     }
 
     /// How the streamers are asked: by the files that `[warm]` names.
-    pub fn stream_access(&self, warm: &warm::Warm) -> Result<Access, Problem> {
-        let access = Access::of_files(warm.stream_key_file.as_deref(), warm.stream_ca_file.as_deref());
-        let row = if warm.stream_key_file.is_some() { &t::WARM_STREAM_KEY_FILE } else { &t::WARM_STREAM_CA };
+    pub fn stream_access(&self) -> Result<Access, Problem> {
+        let (key, authority) = (self.get(&t::WARM_STREAM_KEY_FILE), self.get(&t::WARM_STREAM_CA));
+        let access = Access::of_files(key.as_deref(), authority.as_deref());
+        let row = if key.is_some() { &t::WARM_STREAM_KEY_FILE } else { &t::WARM_STREAM_CA };
         access.map_err(|error| self.problem(row, error.to_string()))
     }
 
@@ -320,16 +257,15 @@ fn together(document: &mut Document) {
         ),
         _ => {}
     }
-    if let Some(Value::Text(level)) = document.value(&t::LOG_LEVEL)
-        && !is_filter(&level)
-    {
+    let level = document.get(&t::LOG_LEVEL);
+    if !is_filter(&level) {
         let line = document.line(t::LOG_LEVEL.path);
         document.problem(
             line,
             format!("log.level {level:?} is none: it must be off, error, warn, info, debug or trace"),
         );
     }
-    if document.value(&t::LISTEN_MYSQL) == Some(Value::List(Vec::new())) {
+    if document.get(&t::LISTEN_MYSQL).is_empty() {
         let line = document.line(t::LISTEN_MYSQL.path);
         document.problem(line, "listen.mysql is an empty list: applications need at least one address");
     }
@@ -337,14 +273,14 @@ fn together(document: &mut Document) {
 
 /// Settings of another kind of cluster would do nothing: whoever wrote them expects something of them.
 fn fits_kind(document: &mut Document) {
-    let is_replication = document.value(&t::CLUSTER_KIND) == Some(Value::Text("replication".into()));
-    let is_external = is_external(document);
+    let is_replication = document.get(&t::CLUSTER_KIND) == Kind::Replication;
+    let is_external = document.get(&t::CLUSTER_MANAGER) == Manager::External;
     if is_external && !is_replication {
         let text = "cluster.manager = \"external\" is for cluster.kind = \"replication\" only: take it out";
         document.problem(document.line(t::CLUSTER_MANAGER.path), text);
     }
     if !is_replication || is_external {
-        let others = [&t::REPLICATION_USER, &t::REPLICATION_FAILOVER, &t::REPLICATION_GAP];
+        let others = [&t::REPLICATION_USER.row, &t::REPLICATION_FAILOVER.row, &t::REPLICATION_GAP.row];
         let rows = password::REPLICATION.all().into_iter().chain(others);
         for row in rows.filter(|row| document.has(row)).collect::<Vec<_>>() {
             let with = if is_replication {
@@ -356,7 +292,7 @@ fn fits_kind(document: &mut Document) {
             document.problem(document.line(row.path), text);
         }
     }
-    let is_split = document.value(&t::LISTEN_SPLIT) == Some(Value::Switch(true));
+    let is_split = document.get(&t::LISTEN_SPLIT);
     if is_split && !is_replication {
         let text = "listen.split is for cluster.kind = \"replication\" only: with Galera no node can be told to wait for what this one \
                     session has written; use listen.read for what only reads, or take it out";
@@ -368,7 +304,7 @@ fn fits_kind(document: &mut Document) {
         document.problem(document.line(t::READ_SPLIT_WAIT.path), text);
     }
     if !is_replication {
-        let is_proven = document.value(&t::CLUSTER_BOOTSTRAP) == Some(Value::Text("proven".into()));
+        let is_proven = document.get(&t::CLUSTER_BOOTSTRAP) == BootstrapPolicy::Proven;
         if is_proven && !document.has(&t::CLUSTER_PROOF_COMMAND) {
             let text = "cluster.bootstrap is \"proven\", and cluster.proof_command is missing: without it no death can be proven";
             document.problem(document.line(t::CLUSTER_BOOTSTRAP.path), text);
@@ -376,12 +312,12 @@ fn fits_kind(document: &mut Document) {
         return;
     }
     for row in [
-        &t::MONITOR_EVICT,
-        &t::MONITOR_SILENT,
-        &t::MONITOR_STOP_GRACE,
-        &t::CLUSTER_BOOTSTRAP,
-        &t::CLUSTER_PROOF_COMMAND,
-        &t::CLUSTER_PROOF_DEADLINE,
+        &t::MONITOR_EVICT.row,
+        &t::MONITOR_SILENT.row,
+        &t::MONITOR_STOP_GRACE.row,
+        &t::CLUSTER_BOOTSTRAP.row,
+        &t::CLUSTER_PROOF_COMMAND.row,
+        &t::CLUSTER_PROOF_DEADLINE.row,
     ] {
         if document.has(row) {
             let text =
@@ -389,7 +325,7 @@ fn fits_kind(document: &mut Document) {
             document.problem(document.line(row.path), text);
         }
     }
-    if document.value(&t::CLUSTER_WRITERS) == Some(Value::Text("all".into())) {
+    if document.get(&t::CLUSTER_WRITERS) == Writers::All {
         let text =
             "cluster.writers is \"all\", which is for Galera only: a primary with replicas has one writer";
         document.problem(document.line(t::CLUSTER_WRITERS.path), text);
@@ -403,18 +339,11 @@ fn fits_kind(document: &mut Document) {
     }
 }
 
-fn is_external(document: &Document) -> bool {
-    document.value(&t::CLUSTER_MANAGER) == Some(Value::Text("external".into()))
-}
-
-fn unique(document: &mut Document, row: &t::Row) {
+fn unique(document: &mut Document, row: &Setting<String>) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for node in 0..document.nodes().len() {
-        let (Some(Value::Text(text)), Some(line)) =
-            (document.node_value(node, row), document.line(&node_path(node, row)))
-        else {
-            continue;
-        };
+        let Some(line) = document.line(&node_path(node, row)) else { continue };
+        let text = document.node_get(node, row);
         match seen.get(&text) {
             Some(first) => {
                 let text = format!(
@@ -427,180 +356,6 @@ fn unique(document: &mut Document, row: &t::Row) {
                 seen.insert(text, line);
             }
         }
-    }
-}
-
-/// The typed settings. `None` only when a row's kind and its use here disagree, which a test rules out.
-fn build(file: &Path, document: &Document) -> Option<Settings> {
-    let get = |row| Getter(document.value(row));
-    let base = file.parent().unwrap_or(Path::new(""));
-    let path = |row| Some(base.join(get(row).text()?));
-    let optional = |row: &'static t::Row| if document.has(row) { path(row).map(Some) } else { Some(None) };
-
-    let nodes = document.nodes().iter().enumerate().map(|(i, &line)| {
-        let get = |row| Getter(document.node_value(i, row));
-        Some(Node {
-            name: get(&t::NODE_NAME).text()?,
-            address: get(&t::NODE_ADDRESS).text()?,
-            priority: get(&t::NODE_PRIORITY).number()?,
-            line,
-        })
-    });
-    let replication = if document.has(&t::REPLICATION_USER) {
-        let answer = get(&t::REPLICATION_FAILOVER).text()?;
-        Some(Replication {
-            user: get(&t::REPLICATION_USER).text()?,
-            password: password::REPLICATION.source(document, base)?,
-            loss: topology::replication::Settings {
-                failover: if answer == "manual" { FailoverPolicy::Manual } else { FailoverPolicy::Automatic },
-                failover_gap: get(&t::REPLICATION_GAP).millis()?,
-                dry_run: answer == "dry_run",
-                ..topology::replication::Settings::default()
-            },
-        })
-    } else {
-        None
-    };
-    let state_dir = path(&t::STATE_DIR)?;
-    let key_file = optional(&t::API_KEY_FILE)?;
-    let certificate = match (optional(&t::API_CERTIFICATE)?, optional(&t::API_CERTIFICATE_KEY)?) {
-        (Some(certificate), Some(key)) => Some(web::certificate::Pair { certificate, key }),
-        _ => None,
-    };
-    Some(Settings {
-        file: file.to_owned(),
-        name: get(&t::CLUSTER_NAME).text()?,
-        id: get(&t::CLUSTER_ID).number()?,
-        kind: match get(&t::CLUSTER_KIND).text()?.as_str() {
-            "galera" => Kind::Galera,
-            "replication" => Kind::Replication,
-            _ => return None,
-        },
-        bootstrap: Bootstrap {
-            policy: match get(&t::CLUSTER_BOOTSTRAP).text()?.as_str() {
-                "never" => BootstrapPolicy::Never,
-                "proven" => BootstrapPolicy::Proven,
-                _ => return None,
-            },
-            proof_command: match document.value(&t::CLUSTER_PROOF_COMMAND) {
-                Some(Value::Text(command)) => Some(command),
-                _ => None,
-            },
-            proof_deadline: get(&t::CLUSTER_PROOF_DEADLINE).millis()?,
-        },
-        writers: match get(&t::CLUSTER_WRITERS).text()?.as_str() {
-            "one" => Writers::One,
-            "all" => Writers::All,
-            _ => return None,
-        },
-        manager: if is_external(document) { Manager::External } else { Manager::Understudy },
-        nodes: nodes.collect::<Option<_>>()?,
-        monitor: Monitor {
-            user: get(&t::MONITOR_USER).text()?,
-            password: password::MONITOR.source(document, base)?,
-            interval: get(&t::MONITOR_INTERVAL).millis()?,
-            misses_max: get(&t::MONITOR_MISSES).number()?,
-            events: get(&t::MONITOR_DETECT).text()? == "events",
-            evict: match get(&t::MONITOR_EVICT).text()?.as_str() {
-                "proven" => EvictPolicy::Proven,
-                "silent" => EvictPolicy::Silent,
-                "never" => EvictPolicy::Never,
-                _ => return None,
-            },
-            silent: match get(&t::MONITOR_SILENT).text()?.as_str() {
-                "hurry" => SilencePolicy::Hurry,
-                "wait" => SilencePolicy::Wait,
-                _ => return None,
-            },
-            stop_grace: get(&t::MONITOR_STOP_GRACE).millis()?,
-            heartbeat: topology::heartbeat::Settings {
-                interval: get(&t::HEARTBEAT_INTERVAL).millis()?,
-                schema: get(&t::HEARTBEAT_SCHEMA).text()?,
-                stuck_max: get(&t::HEARTBEAT_STUCK).millis()?,
-            },
-        },
-        replication,
-        listen: Listen {
-            mysql: get(&t::LISTEN_MYSQL).list()?,
-            http: get(&t::LISTEN_HTTP).list()?,
-            https: get(&t::LISTEN_HTTPS).list()?,
-            health: get(&t::LISTEN_HEALTH).list()?,
-            agent: get(&t::LISTEN_AGENT).list()?,
-            read: get(&t::LISTEN_READ).list()?,
-            split: get(&t::LISTEN_SPLIT).switch()?,
-        },
-        reads: topology::reads::Settings {
-            on: get(&t::LISTEN_READ).list()? != Vec::<String>::new() || get(&t::LISTEN_SPLIT).switch()?,
-            lag_max: get(&t::READ_LAG_MAX).millis()?,
-            fallback: get(&t::READ_FALLBACK).text()? == "primary",
-        },
-        split_wait: get(&t::READ_SPLIT_WAIT).millis()?,
-        hold: Hold {
-            time: get(&t::HOLD_TIME).millis()?,
-            statements_max: get(&t::HOLD_STATEMENTS).number()?,
-            bytes_max: get(&t::HOLD_BYTES).number()?,
-            release_at_once: get(&t::HOLD_RELEASE).number()?,
-        },
-        budget: get(&t::SWITCHOVER_BUDGET).millis()?,
-        proxy: Proxy {
-            connect_timeout: get(&t::PROXY_CONNECT_TIMEOUT).millis()?,
-            login_timeout: get(&t::PROXY_LOGIN_TIMEOUT).millis()?,
-            client_idle_max: get(&t::PROXY_CLIENT_IDLE).millis()?,
-            retain_bytes_max: get(&t::PROXY_RETAIN).number()?,
-            resends_max: get(&t::PROXY_RESENDS).number()?,
-            suspect_time: get(&t::PROXY_SUSPECT).millis()?,
-            password_errors_max: get(&t::PROXY_PASSWORD_ERRORS).number()?,
-            password_error_pause: get(&t::PROXY_PASSWORD_PAUSE).millis()?,
-            client_connections_max: get(&t::PROXY_CLIENTS).number()?,
-            shutdown_grace: get(&t::PROXY_SHUTDOWN_GRACE).millis()?,
-        },
-        api: Api {
-            key_is_ours: key_file.is_none(),
-            key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
-            certificate,
-        },
-        warm: warm::build(document, base)?,
-        log_level: get(&t::LOG_LEVEL).text()?,
-        state_dir,
-        values: difference::Values::of(document),
-        lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
-    })
-}
-
-/// A value on its way to its type.
-struct Getter(Option<Value>);
-
-impl Getter {
-    fn text(self) -> Option<String> {
-        match self.0 {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn list(self) -> Option<Vec<String>> {
-        match self.0 {
-            Some(Value::List(list)) => Some(list),
-            _ => None,
-        }
-    }
-
-    fn switch(self) -> Option<bool> {
-        match self.0 {
-            Some(Value::Switch(is_on)) => Some(is_on),
-            _ => None,
-        }
-    }
-
-    fn number<T: TryFrom<u64>>(self) -> Option<T> {
-        match self.0 {
-            Some(Value::Number(number)) => T::try_from(number).ok(),
-            _ => None,
-        }
-    }
-
-    fn millis(self) -> Option<Duration> {
-        self.number().map(Duration::from_millis)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The password of an account: in the configuration itself, in a file, or in the environment; in exactly one of them.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::document::{Document, Value};
+use super::document::Document;
 use super::problem::Problem;
 use super::{Settings, table as t};
 
@@ -28,6 +28,13 @@ impl fmt::Debug for PasswordSource {
     }
 }
 
+/// An account, and where its password is.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub user: String,
+    pub password: PasswordSource,
+}
+
 /// Where an account's password may be set.
 pub struct PasswordRows {
     user: &'static t::Row,
@@ -38,26 +45,26 @@ pub struct PasswordRows {
 
 /// The monitor's.
 pub const MONITOR: PasswordRows = PasswordRows {
-    user: &t::MONITOR_USER,
-    given: &t::MONITOR_PASSWORD,
-    file: &t::MONITOR_PASSWORD_FILE,
-    env: &t::MONITOR_PASSWORD_ENV,
+    user: &t::MONITOR_USER.row,
+    given: &t::MONITOR_PASSWORD.row,
+    file: &t::MONITOR_PASSWORD_FILE.row,
+    env: &t::MONITOR_PASSWORD_ENV.row,
 };
 
 /// That of the account that replicas log in with.
 pub const REPLICATION: PasswordRows = PasswordRows {
-    user: &t::REPLICATION_USER,
-    given: &t::REPLICATION_PASSWORD,
-    file: &t::REPLICATION_PASSWORD_FILE,
-    env: &t::REPLICATION_PASSWORD_ENV,
+    user: &t::REPLICATION_USER.row,
+    given: &t::REPLICATION_PASSWORD.row,
+    file: &t::REPLICATION_PASSWORD_FILE.row,
+    env: &t::REPLICATION_PASSWORD_ENV.row,
 };
 
 /// That of the account that replays reads on the standbys.
 pub const WARM: PasswordRows = PasswordRows {
-    user: &t::WARM_USER,
-    given: &t::WARM_PASSWORD,
-    file: &t::WARM_PASSWORD_FILE,
-    env: &t::WARM_PASSWORD_ENV,
+    user: &t::WARM_USER.row,
+    given: &t::WARM_PASSWORD.row,
+    file: &t::WARM_PASSWORD_FILE.row,
+    env: &t::WARM_PASSWORD_ENV.row,
 };
 
 impl PasswordRows {
@@ -85,19 +92,21 @@ impl PasswordRows {
         }
     }
 
-    /// Where it is. `base`: the configuration's directory.
-    pub fn source(&self, document: &Document, base: &Path) -> Option<PasswordSource> {
-        let text = |row| match document.value(row) {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
-        };
-        if document.has(self.file) {
-            Some(PasswordSource::File(base.join(text(self.file)?)))
+    /// Whether there is such an account.
+    pub fn is_used(&self, document: &Document) -> bool {
+        document.has(self.user)
+    }
+
+    /// The account, with where its password is.
+    pub fn account(&self, document: &Document) -> Account {
+        let password = if document.has(self.file) {
+            PasswordSource::File(document.read_as(self.file))
         } else if document.has(self.env) {
-            Some(PasswordSource::Env(text(self.env)?))
+            PasswordSource::Env(document.read_as(self.env))
         } else {
-            Some(PasswordSource::Given(text(self.given)?))
-        }
+            PasswordSource::Given(document.read_as(self.given))
+        };
+        Account { user: document.read_as(self.user), password }
     }
 
     /// Reads it from wherever it is.

@@ -1,10 +1,10 @@
 //! One address in two settings: neither could be told apart from "another program has the port" when it is opened.
 
-use super::document::{Document, Value};
-use super::table::{self as t, Row};
+use super::document::Document;
+use super::table::{self as t, Row, Setting};
 
 /// Everything that listens.
-const LISTENING: [&Row; 6] = [
+const LISTENING: [&Setting<Vec<String>>; 6] = [
     &t::LISTEN_MYSQL,
     &t::LISTEN_READ,
     &t::LISTEN_HTTP,
@@ -17,9 +17,7 @@ const LISTENING: [&Row; 6] = [
 pub(super) fn check(document: &mut Document) {
     let mut all: Vec<(&Row, String)> = Vec::new();
     for row in LISTENING.into_iter().filter(|row| !document.is_wrong(row)) {
-        if let Some(Value::List(list)) = document.value(row) {
-            all.extend(list.into_iter().map(|address| (row, address)));
-        }
+        all.extend(document.get(row).into_iter().map(|address| (&row.row, address)));
     }
     let mut problems = Vec::new();
     for (at, (row, address)) in all.iter().enumerate() {

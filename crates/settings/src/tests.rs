@@ -1,3 +1,8 @@
+use std::time::Duration;
+
+use topology::replication::FailoverPolicy;
+use topology::settings::{EvictPolicy, SilencePolicy};
+
 use super::*;
 
 const GOOD: &str = r#"
@@ -38,15 +43,18 @@ fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
         s.nodes.iter().map(|n| (n.name.as_str(), n.priority)).collect::<Vec<_>>(),
         [("db1", 0), ("db2", 3)]
     );
-    assert_eq!(s.listen.mysql, ["0.0.0.0:6033", "[::]:6033"]);
-    assert_eq!(s.listen.http, ["127.0.0.1:6080"]);
-    assert!(s.listen.https.is_empty() && s.listen.health.is_empty() && s.listen.agent.is_empty());
-    assert_eq!((s.monitor.interval, s.monitor.misses_max), (Duration::from_millis(200), 3));
-    assert_eq!((s.monitor.evict, s.monitor.silent), (EvictPolicy::Proven, SilencePolicy::Wait));
-    assert_eq!(s.monitor.stop_grace, Duration::from_secs(1));
-    assert_eq!((s.hold.time, s.hold.statements_max), (Duration::from_secs(60), 10_000));
-    assert_eq!((s.hold.bytes_max, s.hold.release_at_once), (67_108_864, 16));
-    assert_eq!((s.budget, s.proxy.retain_bytes_max), (Duration::from_secs(5), 1_048_576));
+    assert_eq!(s.get(&t::LISTEN_MYSQL), ["0.0.0.0:6033", "[::]:6033"]);
+    assert_eq!(s.get(&t::LISTEN_HTTP), ["127.0.0.1:6080"]);
+    for none in [&t::LISTEN_HTTPS, &t::LISTEN_HEALTH, &t::LISTEN_AGENT] {
+        assert!(s.get(none).is_empty());
+    }
+    assert_eq!((s.get(&t::MONITOR_INTERVAL), s.get(&t::MONITOR_MISSES)), (Duration::from_millis(200), 3));
+    assert_eq!(s.get(&t::MONITOR_EVICT), EvictPolicy::Proven);
+    assert_eq!(s.get(&t::MONITOR_SILENT), SilencePolicy::Wait);
+    assert_eq!(s.get(&t::MONITOR_STOP_GRACE), Duration::from_secs(1));
+    assert_eq!((s.get(&t::HOLD_TIME), s.get(&t::HOLD_STATEMENTS)), (Duration::from_secs(60), 10_000));
+    assert_eq!((s.get(&t::HOLD_BYTES), s.get(&t::HOLD_RELEASE)), (67_108_864, 16));
+    assert_eq!((s.get(&t::SWITCHOVER_BUDGET), s.get(&t::PROXY_RETAIN)), (Duration::from_secs(5), 1_048_576));
     assert_eq!(s.state_dir, Path::new("/var/lib/understudy"));
     assert_eq!(s.api.key_file, Path::new("/var/lib/understudy/api.key"));
     assert!(s.api.key_is_ours && s.api.certificate.is_none());
@@ -65,9 +73,9 @@ fn another_manager_moves_a_primary_and_needs_no_account_of_replicas() {
     use topology::replication::Manager;
     let external = GOOD.replace("id = 5", "kind = \"replication\"\nmanager = \"external\"");
     let s = parse(&external).unwrap();
-    assert!(!s.listen.split && !s.reads.on);
+    assert!(!s.get(&t::LISTEN_SPLIT) && !s.reads().on);
     let split = parse(&external.replace("[listen]", "[listen]\nsplit = true")).unwrap();
-    assert!(split.listen.split && split.reads.on && split.listen.read.is_empty());
+    assert!(split.get(&t::LISTEN_SPLIT) && split.reads().on && split.get(&t::LISTEN_READ).is_empty());
     assert_eq!((s.manager, s.replication.is_none()), (Manager::External, true));
     assert_eq!(parse(&replicating()).unwrap().manager, Manager::Understudy);
     let told = said(&(external + "[cluster.replication]\nuser = \"repl\"\npassword = \"secret\"\n"));
@@ -80,7 +88,7 @@ fn another_manager_moves_a_primary_and_needs_no_account_of_replicas() {
 fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
     let s = parse(&replicating()).unwrap();
     assert_eq!((s.kind, s.replication.as_ref().unwrap().user.as_str()), (Kind::Replication, "repl"));
-    let loss = |text: &str| parse(text).unwrap().replication.unwrap().loss;
+    let loss = |text: &str| parse(text).unwrap().loss();
     assert_eq!(loss(&replicating()), topology::replication::Settings::default());
     let dry = loss(&(replicating() + "failover = \"dry_run\"\nfailover_gap_ms = 5\n"));
     assert_eq!((dry.dry_run, dry.failover_gap), (true, Duration::from_millis(5)));
@@ -114,9 +122,9 @@ fn a_bootstrap_by_itself_needs_a_proof() {
     let alone = said(&with("bootstrap = \"proven\""));
     assert!(alone.contains("cluster.proof_command is missing"), "{alone}");
     let both = parse(&with("bootstrap = \"proven\"\nproof_command = \"look $NODE\"")).unwrap();
-    assert_eq!(both.bootstrap.policy, BootstrapPolicy::Proven);
-    assert_eq!(both.bootstrap.proof_command.as_deref(), Some("look $NODE"));
-    assert_eq!(parse(GOOD).unwrap().bootstrap.policy, BootstrapPolicy::Never);
+    assert_eq!(both.get(&t::CLUSTER_BOOTSTRAP), BootstrapPolicy::Proven);
+    assert_eq!(both.get(&t::CLUSTER_PROOF_COMMAND).as_deref(), Some("look $NODE"));
+    assert_eq!(parse(GOOD).unwrap().get(&t::CLUSTER_BOOTSTRAP), BootstrapPolicy::Never);
     let replicating =
         said(&replicating().replace("name = \"shop\"", "name = \"shop\"\nbootstrap = \"proven\""));
     assert!(replicating.contains("cluster.bootstrap is for Galera only"), "{replicating}");
@@ -148,15 +156,17 @@ fn standbys_are_warmed_when_there_is_an_account_for_it() {
     let s = parse(&warm("user = \"warm\"\npassword = \"hidden word\"\n")).unwrap();
     assert_eq!(s.warm_password().unwrap().as_deref(), Some("hidden word"));
     assert!(!format!("{s:?}").contains("hidden word"));
-    let w = s.warm.unwrap();
-    assert_eq!((w.user.as_str(), w.stream_port, w.sample), ("warm", 3307, warmup::source::Sample::default()));
-    assert_eq!((w.sessions_max, w.require_percent, w.lag_max), (None, None, Duration::from_secs(60)));
+    let sample = (s.get(&t::WARM_SAMPLE), s.get(&t::WARM_SAMPLE_BY));
+    assert_eq!((s.get(&t::WARM_STREAM_PORT), sample), (3307, (1, "session".to_owned())));
+    assert_eq!((s.get(&t::WARM_SESSIONS), s.get(&t::WARM_REQUIRE)), (0, 0));
+    assert_eq!(s.get(&t::WARM_LAG_MAX), Duration::from_secs(60));
+    assert_eq!(s.warm.unwrap().user, "warm");
     let s = parse(&warm(
         "user = \"w\"\npassword_env = \"X\"\nskip_users = [\"backup\"]\nrequire_percent = 80\nsample_one_in = 5\nsessions_max = 7\n",
     ));
-    let w = s.unwrap().warm.unwrap();
-    assert_eq!((w.skip_users, w.require_percent, w.sample.one_in), (vec!["backup".to_owned()], Some(80), 5));
-    assert_eq!(w.sessions_max, Some(7));
+    let s = s.unwrap();
+    assert_eq!(s.get(&t::WARM_SKIP), ["backup"]);
+    assert_eq!((s.get(&t::WARM_REQUIRE), s.get(&t::WARM_SAMPLE), s.get(&t::WARM_SESSIONS)), (80, 5, 7));
 
     let told = said(&warm("require_percent = 80\n"));
     assert!(told.contains(":22: warm.require_percent is set without warm.user"), "{told}");

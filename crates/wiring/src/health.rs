@@ -29,7 +29,7 @@ use topology::view::{ClusterView, NodeView};
 use crate::metrics::page::{Page, families};
 use health::VIEW_AGE_MAX;
 use nodecheck::local::{self, Bound, Target};
-use settings::{Node, Settings};
+use settings::{Node, Settings, table as t};
 
 /// How old the manager's last word is; `started`: when the view's clock began.
 pub(super) fn age(view: &ClusterView, started: Instant) -> Duration {
@@ -229,11 +229,10 @@ impl Doors {
         manager: &manager::Handles,
         proxy: proxy::Listening,
     ) -> anyhow::Result<Self> {
-        let listen = &settings.listen;
         let (view, started) = (manager.view.clone(), manager.started);
         let outlook = Arc::new(Outlook { view, started, proxy, counts: Arc::default() });
-        let http = listen::open(&listen.health).context("listen.health")?;
-        let agent = listen::open(&listen.agent).context("listen.agent")?;
+        let http = listen::open(&settings.get(&t::LISTEN_HEALTH)).context("listen.health")?;
+        let agent = listen::open(&settings.get(&t::LISTEN_AGENT)).context("listen.agent")?;
         let (unix, files) = bind(&[Target::Door(settings.name.clone())]);
         let main = start(&outlook, connections_max, (http, unix, agent), outlook.clone())?;
         let mut doors = Self { main, nodes: Vec::new(), outlook, connections_max, files };

@@ -49,8 +49,8 @@ use web::Event;
 use self::health::Doors;
 use self::managed::{Around, Managed};
 pub use self::reload::{NotApplied, ReloadReply, ReloadRequest};
-use settings::Settings;
 use settings::descriptors::Shares;
+use settings::{Settings, table as t};
 
 /// How long the API may go on answering what it was asked before the end.
 const WEB_GRACE: Duration = Duration::from_secs(2);
@@ -236,7 +236,7 @@ impl Services {
         let Self {
             settings, manager, managed, proxy, reads, health, web, events, reloads, hot, calm, ..
         } = self;
-        let shutdown_grace = settings.proxy.shutdown_grace;
+        let shutdown_grace = settings.get(&t::PROXY_SHUTDOWN_GRACE);
         let mut watchers = managed.take_apart();
         // First: nobody waits for it, and it must not disturb the end of the others.
         watchers.stop_warming();
@@ -282,10 +282,10 @@ fn proxy_of_clients(
 ) -> anyhow::Result<proxy::Handle> {
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
     let own = proxy_settings(settings, shares);
-    if !settings.listen.split {
+    if !settings.get(&t::LISTEN_SPLIT) {
         return Ok(proxy::start(own, inputs)?);
     }
-    let split = proxy::Split { routes: manager.reads.clone(), wait_max: settings.split_wait };
+    let split = proxy::Split { routes: manager.reads.clone(), wait_max: settings.get(&t::READ_SPLIT_WAIT) };
     Ok(proxy::start_split(own, inputs, split)?)
 }
 
@@ -295,7 +295,8 @@ fn proxy_of_reads(
     shares: Shares,
     manager: &manager::Handles,
 ) -> anyhow::Result<Option<proxy::Handle>> {
-    if settings.listen.read.is_empty() {
+    let listen = settings.get(&t::LISTEN_READ);
+    if listen.is_empty() {
         return Ok(None);
     }
     let inputs = proxy::Inputs { routes: manager.reads.clone(), facts: manager.facts.clone() };
@@ -305,12 +306,12 @@ fn proxy_of_reads(
         wait_max: catch_up_max(settings).into(),
         is_group: settings.kind == Kind::Galera,
     };
-    let own = proxy::Settings { listen: settings.listen.read.clone(), ..proxy_settings(settings, shares) };
+    let own = proxy::Settings { listen, ..proxy_settings(settings, shares) };
     Ok(Some(proxy::start_reads(own, inputs, reads)?))
 }
 
 fn catch_up_max(settings: &Settings) -> Duration {
-    settings.reads.lag_max.min(CATCH_UP_MAX)
+    settings.get(&t::READ_LAG_MAX).min(CATCH_UP_MAX)
 }
 
 // ---- one part's settings each, out of the program's
@@ -324,20 +325,21 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
     cluster.kind = settings.kind;
-    cluster.reads = settings.reads.clone();
-    if let Some(replication) = &settings.replication {
-        cluster.replication = replication.loss.clone();
-    }
-    cluster.replication.manager = settings.manager;
-    cluster.galera.evict = settings.monitor.evict;
-    cluster.galera.silence = settings.monitor.silent;
-    cluster.galera.bootstrap = settings.bootstrap.policy;
-    cluster.galera.proof_deadline = settings.bootstrap.proof_deadline;
-    cluster.probe_interval = settings.monitor.interval;
-    cluster.misses_max = settings.monitor.misses_max;
-    cluster.events = settings.monitor.events;
-    cluster.heartbeat = settings.monitor.heartbeat.clone();
-    cluster.galera.leave_grace = settings.monitor.stop_grace;
+    cluster.reads = settings.reads();
+    cluster.replication = settings.loss();
+    cluster.galera.evict = settings.get(&t::MONITOR_EVICT);
+    cluster.galera.silence = settings.get(&t::MONITOR_SILENT);
+    cluster.galera.bootstrap = settings.get(&t::CLUSTER_BOOTSTRAP);
+    cluster.galera.proof_deadline = settings.get(&t::CLUSTER_PROOF_DEADLINE);
+    cluster.galera.leave_grace = settings.get(&t::MONITOR_STOP_GRACE);
+    cluster.probe_interval = settings.get(&t::MONITOR_INTERVAL);
+    cluster.misses_max = settings.get(&t::MONITOR_MISSES);
+    cluster.events = settings.get(&t::MONITOR_DETECT) == "events";
+    cluster.heartbeat = topology::heartbeat::Settings {
+        interval: settings.get(&t::HEARTBEAT_INTERVAL),
+        schema: settings.get(&t::HEARTBEAT_SCHEMA),
+        stuck_max: settings.get(&t::HEARTBEAT_STUCK),
+    };
     manager::Settings {
         cluster,
         monitor: manager::Account {
@@ -345,27 +347,26 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
             password: manager::Password(passwords.monitor.clone()),
         },
         replication: passwords.replication.clone(),
-        proof_command: settings.bootstrap.proof_command.clone(),
+        proof_command: settings.get(&t::CLUSTER_PROOF_COMMAND),
         store: settings.store(),
     }
 }
 
 fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
-    let (hold, proxy) = (&settings.hold, &settings.proxy);
     proxy::Settings {
-        listen: settings.listen.mysql.clone(),
-        hold_time: hold.time,
-        hold_statements_max: hold.statements_max,
-        hold_bytes_max: hold.bytes_max,
-        release_at_once: hold.release_at_once,
-        connect_timeout: proxy.connect_timeout,
-        login_timeout: proxy.login_timeout,
-        client_idle_max: proxy.client_idle_max,
-        retain_bytes_max: proxy.retain_bytes_max,
-        resends_max: proxy.resends_max,
-        suspect_time: proxy.suspect_time,
-        password_errors_max: proxy.password_errors_max,
-        password_error_pause: proxy.password_error_pause,
+        listen: settings.get(&t::LISTEN_MYSQL),
+        hold_time: settings.get(&t::HOLD_TIME),
+        hold_statements_max: settings.get(&t::HOLD_STATEMENTS),
+        hold_bytes_max: settings.get(&t::HOLD_BYTES),
+        release_at_once: settings.get(&t::HOLD_RELEASE),
+        connect_timeout: settings.get(&t::PROXY_CONNECT_TIMEOUT),
+        login_timeout: settings.get(&t::PROXY_LOGIN_TIMEOUT),
+        client_idle_max: settings.get(&t::PROXY_CLIENT_IDLE),
+        retain_bytes_max: settings.get(&t::PROXY_RETAIN),
+        resends_max: settings.get(&t::PROXY_RESENDS),
+        suspect_time: settings.get(&t::PROXY_SUSPECT),
+        password_errors_max: settings.get(&t::PROXY_PASSWORD_ERRORS),
+        password_error_pause: settings.get(&t::PROXY_PASSWORD_PAUSE),
         client_connections_max: shares.clients_max,
         writers_all: settings.writers == topology::settings::Writers::All,
     }
@@ -373,11 +374,11 @@ fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
 
 fn web_settings(settings: &Settings, shares: Shares, credentials: Credentials) -> web::server::Settings {
     web::server::Settings {
-        http: settings.listen.http.clone(),
-        https: settings.listen.https.clone(),
+        http: settings.get(&t::LISTEN_HTTP),
+        https: settings.get(&t::LISTEN_HTTPS),
         tls: credentials.tls,
         key: credentials.key,
-        budget: settings.budget,
+        budget: settings.get(&t::SWITCHOVER_BUDGET),
         limits: shares.api,
     }
 }

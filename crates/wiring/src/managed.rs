@@ -18,7 +18,7 @@ use super::reload::ReloadRequest;
 use super::warmth::Warmth;
 use super::windows::Windows;
 use super::{Passwords, live, monitor_login, warm, windows};
-use settings::Settings;
+use settings::{Settings, table as t};
 
 /// How long the measurements may take to be written when they end.
 const SAVE_GRACE: Duration = Duration::from_secs(1);
@@ -155,8 +155,8 @@ fn warming(
     let warming_table = WarmingTable::default();
     let warmth = Warmth {
         warming_table: warming_table.clone(),
-        require_percent: warm.require_percent,
-        source: if warm.from_proxy { "proxy" } else { "slow-log" },
+        require_percent: Some(settings.get(&t::WARM_REQUIRE)).filter(|percent| *percent > 0),
+        source: settings.get(&t::WARM_SOURCE),
     };
     let tap = around.proxy.tap();
     let warming = warm::start(settings, warm, secrets.clone(), manager, tap, warming_table)?;

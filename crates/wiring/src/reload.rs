@@ -28,7 +28,7 @@ use super::{
 };
 use settings::descriptors::Shares;
 use settings::difference::Change;
-use settings::{Node, Settings};
+use settings::{Node, Settings, table as t};
 
 /// What comes of a reload: a sentence and what changed, or why nothing did.
 pub type ReloadReply = Result<(String, Value), OrderRefused>;
@@ -68,9 +68,8 @@ impl Services {
             // The other doors answer for all nodes.
             self.note(Level::Error, format!("no sockets of nodes answer health questions: {error:#}"));
         }
-        let is_of_warming = |change: &Change| {
-            change.path.starts_with("warm.") || change.path == settings::table::MONITOR_USER.path
-        };
+        let is_of_warming =
+            |change: &Change| change.path.starts_with("warm.") || change.path == t::MONITOR_USER.path;
         let is_other_warming = self.passwords.warm != passwords.warm || changes.iter().any(is_of_warming);
         if is_other_manager || is_other_warming || self.settings.id != settings.id {
             let around = Around {
@@ -84,12 +83,17 @@ impl Services {
             self.managed.renew(&settings, &passwords, &self.manager, &around, is_other_warming);
         }
         let own = proxy_settings(&settings, shares);
-        self.proxy.set_split_wait(settings.split_wait);
+        self.proxy.set_split_wait(settings.get(&t::READ_SPLIT_WAIT));
         if let Some(reads) = &self.reads {
             reads.apply(own.clone(), catch_up_max(&settings));
         }
         self.proxy.apply(own, catch_up_max(&settings));
-        self.web.replace(self.managed.control(), credentials.key, settings.budget, credentials.tls);
+        self.web.replace(
+            self.managed.control(),
+            credentials.key,
+            settings.get(&t::SWITCHOVER_BUDGET),
+            credentials.tls,
+        );
         (self.settings, self.passwords) = (settings, passwords);
         Ok(())
     }

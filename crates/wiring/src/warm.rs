@@ -26,10 +26,12 @@ use topology::view::{ClusterView, NodeState, NodeView, TrafficFlow};
 use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
+use warmup::source::Sample;
 use warmup::warmer::warming_table::WarmingTable;
 use warmup::warmer::{Roles, Said, Source, Warmer};
 
-use settings::{Settings, warm};
+use settings::password::Account;
+use settings::{Settings, table as t};
 
 /// How much nicer than the rest of the program the replay's thread is.
 const NICE: i32 = 10;
@@ -57,7 +59,7 @@ pub struct Warming {
 /// Starts it. `tap`: of the proxy whose clients are the application; `secrets`: what is shown to standbys and to streamers.
 pub fn start(
     settings: &Settings,
-    warm: &warm::Warm,
+    warm: &Account,
     Secrets { password, access }: Secrets,
     manager: &manager::Handles,
     tap: proxy::Tap,
@@ -73,23 +75,24 @@ pub fn start(
         .enable_all()
         .build()
         .context("cannot start the thread that warms standbys")?;
-    let mut skipped_users = warm.skip_users.clone();
+    let mut skipped_users = settings.get(&t::WARM_SKIP);
     skipped_users.extend([warm.user.clone(), settings.monitor.user.clone()]);
     let (journal, view) = (manager.journal.clone(), manager.view.clone());
     let term = manager.view.clone();
     let warmer = Warmer {
-        source: source(warm, access, tap),
+        source: source(settings, access, tap),
         target: Box::new(target(warm, &password.0)),
         settings: replay::Settings {
-            sessions: warm
-                .sessions_max
-                .map_or(Sessions::PerConnection { idle_max: IDLE_MAX }, Sessions::Pool),
-            lag_max: Some(warm.lag_max),
-            waiting_bytes_max: warm.waiting_bytes_max,
+            sessions: match settings.get(&t::WARM_SESSIONS) {
+                0 => Sessions::PerConnection { idle_max: IDLE_MAX },
+                sessions => Sessions::Pool(sessions),
+            },
+            lag_max: Some(settings.get(&t::WARM_LAG_MAX)),
+            waiting_bytes_max: settings.get(&t::WARM_WAITING),
             skipped_users,
             ..replay::Settings::default()
         },
-        may_be_writable: warm.writable_account,
+        may_be_writable: settings.get(&t::WARM_WRITABLE),
         warming_table,
         tell: Box::new(move |Said { is_bad, text }| {
             let level = if is_bad { Level::Warn } else { Level::Info };
@@ -104,21 +107,28 @@ pub fn start(
     Ok(Warming { runtime, stop, warmer })
 }
 
-fn source(warm: &warm::Warm, access: Access, tap: proxy::Tap) -> Source {
-    if !warm.from_proxy {
-        return Source::SlowLog { port: warm.stream_port, sample: warm.sample, access };
+fn source(settings: &Settings, access: Access, tap: proxy::Tap) -> Source {
+    let sample = sample(settings);
+    if settings.get(&t::WARM_SOURCE) != "proxy" {
+        return Source::SlowLog { port: settings.get(&t::WARM_STREAM_PORT), sample, access };
     }
     let wish = proxy::Wish {
-        one_in: warm.sample.one_in,
-        by_session: warm.sample.by_session,
-        bytes_max: warm.waiting_bytes_max,
+        one_in: sample.one_in,
+        by_session: sample.by_session,
+        bytes_max: settings.get(&t::WARM_WAITING),
         ..proxy::Wish::default()
     };
     Source::Proxy(Arc::new(move || tap.listen(wish)))
 }
 
+/// How much of what the active node is asked is replayed.
+pub fn sample(settings: &Settings) -> Sample {
+    let by_session = settings.get(&t::WARM_SAMPLE_BY) == "session";
+    Sample { one_in: settings.get(&t::WARM_SAMPLE), by_session }
+}
+
 /// The login out of a node's address.
-pub fn target(warm: &warm::Warm, password: &str) -> impl Fn(&str) -> Target + Send + Sync + use<> {
+pub fn target(warm: &Account, password: &str) -> impl Fn(&str) -> Target + Send + Sync + use<> {
     let login = Login::with_password(&warm.user, password);
     move |address| Target {
         place: Endpoint::Tcp(address.to_owned()),

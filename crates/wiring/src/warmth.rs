@@ -13,7 +13,7 @@ pub struct Warmth {
     /// What a planned switchover needs.
     pub require_percent: Option<u8>,
     /// The name of the source.
-    pub source: &'static str,
+    pub source: String,
 }
 
 impl Warmth {

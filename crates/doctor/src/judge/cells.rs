@@ -10,22 +10,22 @@ use super::report::Cell;
 use super::stall::Stall;
 use super::units::{kib, mib, seconds};
 use crate::read::{MissingPrivilege, NodeFacts, Said};
-use settings::Settings;
+use settings::{Settings, table as t};
 
 pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
-    let monitor = &settings.monitor;
-    let silence = monitor.interval * monitor.misses_max;
+    let (interval, misses_max) = (settings.get(&t::MONITOR_INTERVAL), settings.get(&t::MONITOR_MISSES));
+    let (silence, follows_events) = (interval * misses_max, follows_events(settings));
     let suspect = answered(nodes).filter_map(|(_, said)| said.options.duration("evs.suspect_timeout")).max();
     let suspect_text = suspect.map_or("not known".to_owned(), seconds);
     let stall = Stall::of(nodes);
     let probes = format!(
         "interval_ms x misses_max = {} x {} = {}",
-        monitor.interval.as_millis(),
-        monitor.misses_max,
+        interval.as_millis(),
+        misses_max,
         seconds(silence)
     );
     let (evict, evict_text) = eviction(settings, nodes);
-    let killed_is_noticed = if monitor.events {
+    let killed_is_noticed = if follows_events {
         "the kept-open link's end, confirmed by two refused connections".to_owned()
     } else {
         format!("{probes} (detect = \"checks\")")
@@ -40,11 +40,11 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
             "{} of silence, then eviction (measured 0.6 to 1.2 s in all with the defaults)",
             seconds(silence)
         ),
-        _ if hurries && monitor.events => "0.6 to 1.2 s of stalled writes (measured), since the other nodes' evs timers are shortened for the moment".to_owned(),
+        _ if hurries && follows_events => "0.6 to 1.2 s of stalled writes (measured), since the other nodes' evs timers are shortened for the moment".to_owned(),
         _ if hurries => format!("{} of silence, then 0.5 to 0.9 s, since the other nodes' evs timers are shortened for the moment", seconds(silence)),
         EvictPolicy::Proven | EvictPolicy::Never => stall.sentence("10.3 s", "0.6 s"),
     };
-    let silent = match monitor.silent {
+    let silent = match settings.get(&t::MONITOR_SILENT) {
         SilencePolicy::Hurry => "silent = \"hurry\"",
         SilencePolicy::Wait => "silent = \"wait\"",
     };
@@ -57,7 +57,7 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
             case: "graceful: active, all",
             decided_by: format!(
                 "switchover.budget_ms = {}; {}; {scope}",
-                settings.budget.as_millis(),
+                settings.get(&t::SWITCHOVER_BUDGET).as_millis(),
                 queue(nodes)
             ),
             comes_to:
@@ -75,7 +75,7 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
             case: "semi-graceful: active, all",
             decided_by: format!(
                 "the node's own goodbye (no timeout); stop_grace_ms = {}",
-                monitor.stop_grace.as_millis()
+                settings.get(&t::MONITOR_STOP_GRACE).as_millis()
             ),
             comes_to: "the kept-open link ends, the next writer is confirmed".into(),
             seed: "4 s with errors; 3 s",
@@ -104,19 +104,19 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
 
 /// The eviction policy that these settings and privileges allow, and its text.
 pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
-    let monitor = &settings.monitor;
-    let word = match monitor.evict {
+    let policy = settings.get(&t::MONITOR_EVICT);
+    let word = match policy {
         EvictPolicy::Proven => "evict = \"proven\"",
         EvictPolicy::Silent => "evict = \"silent\"",
         EvictPolicy::Never => "evict = \"never\"",
     };
     let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
     let is_forbidden = answered(nodes).any(|(_, said)| lacks(said));
-    match monitor.evict {
+    match policy {
         EvictPolicy::Proven | EvictPolicy::Silent if is_forbidden => {
             (EvictPolicy::Never, format!("{word}, which does nothing without {}", MissingPrivilege::EVICT))
         }
-        EvictPolicy::Proven if !monitor.events => {
+        EvictPolicy::Proven if !follows_events(settings) => {
             (EvictPolicy::Never, format!("{word}, which does nothing with detect = \"checks\""))
         }
         EvictPolicy::Proven | EvictPolicy::Silent if !are_all_ours(settings, nodes) => {
@@ -125,6 +125,11 @@ pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy
         }
         policy => (policy, word.to_owned()),
     }
+}
+
+/// Whether more than missed answers counts as a sign of loss.
+fn follows_events(settings: &Settings) -> bool {
+    settings.get(&t::MONITOR_DETECT) == "events"
 }
 
 /// Whether every member can be given orders about the group. An arbitrator takes none.
@@ -140,8 +145,8 @@ pub(super) fn members(nodes: &[NodeFacts]) -> u32 {
 /// Whether the evs timers of the other nodes are shortened while a node is silent.
 fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) -> bool {
     let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
-    settings.monitor.silent == SilencePolicy::Hurry
-        && settings.monitor.evict != EvictPolicy::Silent
+    settings.get(&t::MONITOR_SILENT) == SilencePolicy::Hurry
+        && settings.get(&t::MONITOR_EVICT) != EvictPolicy::Silent
         && members(nodes) > 2
         && are_all_ours(settings, nodes)
         && suspect.is_some_and(|suspect| suspect >= WORTH)

@@ -13,7 +13,7 @@ use super::report::{Finding, Weight};
 use super::units::{iso, kib, mib};
 use crate::defaults;
 use crate::read::{MissingPrivilege, NodeFacts, Said};
-use settings::Settings;
+use settings::{Settings, table as t};
 
 /// All findings, the worst first.
 pub(super) fn findings(settings: &Settings, nodes: &[NodeFacts], known: Option<&Component>) -> Vec<Finding> {
@@ -173,7 +173,7 @@ fn timeouts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding
         "with {word}, these timeouts decide kill -9, too (measured 5.3 s with the defaults, 0.9 s with these)"
     );
     let evict = match policy {
-        EvictPolicy::Proven if settings.monitor.silent == SilencePolicy::Hurry => {
+        EvictPolicy::Proven if settings.get(&t::MONITOR_SILENT) == SilencePolicy::Hurry => {
             "Understudy shortens two of them by itself while the group waits for a silent node (silent = \"hurry\"), and evicts a killed node at once, so these matter while it is not there"
         }
         EvictPolicy::Never => &never,

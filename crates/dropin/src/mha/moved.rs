@@ -185,7 +185,7 @@ mod tests {
             (settings.monitor.user.as_str(), settings.password().unwrap().as_str()),
             ("mha", "s3cret")
         );
-        assert_eq!(settings.monitor.interval.as_millis(), 1000);
+        assert_eq!(settings.get(&settings::table::MONITOR_INTERVAL).as_millis(), 1000);
         let account = settings.replication_account().unwrap().unwrap();
         assert_eq!((account.user.as_str(), account.password.0.as_str()), ("repl", "r3pl"));
         assert_eq!(settings.state_dir, Path::new("/var/log/masterha/app1/understudy"));

@@ -11,7 +11,7 @@ use topology::flavor::Flavor;
 use topology::replication::{Channel, channel};
 
 use cli::exit::Failure;
-use settings::{Node, Settings};
+use settings::{Node, Settings, table as t};
 
 /// The least time limit of connecting; otherwise as long as the manager waits for a silent node.
 const CONNECT_TIME_MIN: Duration = Duration::from_secs(1);
@@ -60,8 +60,8 @@ impl Server {
         let user = settings.monitor.user.clone();
         let login = Login::with_password(&user, password);
         // The same time limit as in the manager.
-        let monitor = &settings.monitor;
-        let within = CONNECT_TIME_MIN.max(monitor.interval * monitor.misses_max);
+        let within =
+            CONNECT_TIME_MIN.max(settings.get(&t::MONITOR_INTERVAL) * settings.get(&t::MONITOR_MISSES));
         let link = Link::connect(&node.address, &login, within).await;
         let link = link.map_err(|error| {
             Failure::Failed(format!("{} ({}) cannot be asked: {error}", node.name, node.address))

@@ -219,7 +219,7 @@ fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), cli::exit::Fai
         }
     };
     let Some(warm) = &settings.warm else { return Ok(()) };
-    let access = match settings.stream_access(warm) {
+    let access = match settings.stream_access() {
         Ok(access) => access,
         Err(problem) => {
             tried.wrong_file(&problem.to_string());

@@ -45,7 +45,7 @@ pub fn claim(settings: &Settings) -> anyhow::Result<Claim> {
 pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
     let key =
         if settings.api.key_is_ours { our_key(settings)? } else { key(settings).map_err(Failure::usage)? };
-    if settings.listen.https.is_empty() {
+    if settings.get(&t::LISTEN_HTTPS).is_empty() {
         return Ok(Credentials { key, tls: None });
     }
     let tls = match &settings.api.certificate {
@@ -109,7 +109,7 @@ fn names(settings: &Settings) -> Vec<String> {
         }
     };
     add(host_name());
-    for listen in &settings.listen.https {
+    for listen in settings.get(&t::LISTEN_HTTPS) {
         match listen.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_unspecified() => {}
             Ok(address) => add(address.ip().to_string()),

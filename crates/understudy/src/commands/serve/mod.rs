@@ -18,7 +18,7 @@ use cli::exit::{CommandResult, Failure};
 use cli::foreground::{Heard, Signals, log_at};
 use cli::notify;
 use settings::descriptors;
-use settings::{self, Settings};
+use settings::{self, Settings, table as t};
 use wiring::warm::Secrets;
 use wiring::{self, Passwords, ReloadRequest, Services};
 
@@ -45,7 +45,7 @@ impl Serve {
         if self.check {
             return check::run(&settings, self.json);
         }
-        log_at(&settings.log_level);
+        log_at(&settings.get(&t::LOG_LEVEL));
         for exposed in warnings::exposed_secrets(&settings) {
             tracing::warn!("{exposed}");
         }
@@ -74,11 +74,8 @@ fn passwords(settings: &Settings) -> Result<Passwords, Failure> {
 }
 
 fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
-    let (Some(warm), Some(password)) = (&settings.warm, settings.warm_password().map_err(Failure::usage)?)
-    else {
-        return Ok(None);
-    };
-    let access = settings.stream_access(warm).map_err(Failure::usage)?;
+    let Some(password) = settings.warm_password().map_err(Failure::usage)? else { return Ok(None) };
+    let access = settings.stream_access().map_err(Failure::usage)?;
     Ok(Some(Secrets { password: manager::Password(password), access }))
 }
 

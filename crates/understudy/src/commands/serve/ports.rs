@@ -7,26 +7,24 @@ use settings::problem::Problem;
 use settings::{Settings, table as t};
 
 /// One key of addresses that is not empty: its row, its addresses, and what came of them.
-pub type Tried<'a> = (&'static t::Row, &'a [String], Result<Vec<TcpListener>, Problem>);
+pub type Tried = (&'static t::Row, Vec<String>, Result<Vec<TcpListener>, Problem>);
 
 /// Tries them all. They stay open as long as the result is kept, so that one port in two keys is noticed.
-pub fn try_all(settings: &Settings) -> Vec<Tried<'_>> {
-    let listen = &settings.listen;
-    let keys = [
-        (&t::LISTEN_MYSQL, &listen.mysql),
-        (&t::LISTEN_HTTP, &listen.http),
-        (&t::LISTEN_HTTPS, &listen.https),
-        (&t::LISTEN_HEALTH, &listen.health),
-        (&t::LISTEN_AGENT, &listen.agent),
-        (&t::LISTEN_READ, &listen.read),
+pub fn try_all(settings: &Settings) -> Vec<Tried> {
+    let rows = [
+        &t::LISTEN_MYSQL,
+        &t::LISTEN_HTTP,
+        &t::LISTEN_HTTPS,
+        &t::LISTEN_HEALTH,
+        &t::LISTEN_AGENT,
+        &t::LISTEN_READ,
     ];
-    let open = |(row, list): (&'static t::Row, &'_ Vec<String>)| {
-        listen::open(list).map_err(|e| settings.problem(row, format!("{}: {e}", row.path)))
-    };
-    keys.into_iter()
-        .filter(|(_, list)| !list.is_empty())
-        .map(|(row, list)| (row, list.as_slice(), open((row, list))))
-        .collect()
+    let tried = rows.into_iter().map(|row| {
+        let list = settings.get(row);
+        let opened = listen::open(&list);
+        (&row.row, list, opened.map_err(|e| settings.problem(row, format!("{}: {e}", row.path))))
+    });
+    tried.filter(|(_, list, _)| !list.is_empty()).collect()
 }
 
 /// The first that cannot be listened on; all are closed again.

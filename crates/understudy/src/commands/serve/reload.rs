@@ -43,7 +43,7 @@ fn try_reload(services: &mut Services, ended: impl Future<Output = ()>) -> Resul
     if let Some(warning) = too_few.filter(|_| is_news) {
         tracing::warn!("{warning}");
     }
-    let level = settings.log_level.clone();
+    let level = settings.get(&t::LOG_LEVEL);
     services.apply(settings, &changes, shares, passwords, credentials, ended)?;
     set_level(&level);
     Ok(changes)

@@ -5,23 +5,25 @@ use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::source;
 
-use settings::{Settings, warm::Warm};
-use wiring::warm::target;
+use settings::password::Account;
+use settings::{Settings, table as t};
+use wiring::warm::{sample, target};
 
 /// One thing that was tried: what is well, or what is not, as a sentence.
 type Tried = Result<String, String>;
 
 /// Of each node, in the configuration's order; all are asked at the same time.
-pub async fn all(settings: &Settings, warm: &Warm, password: &str, access: &Access) -> Vec<Vec<Tried>> {
+pub async fn all(settings: &Settings, warm: &Account, password: &str, access: &Access) -> Vec<Vec<Tried>> {
     let asked: Vec<_> = settings
         .nodes
         .iter()
         .map(|node| {
             let target = target(warm, password)(&node.address);
             tokio::spawn(each(
-                warm.clone(),
+                settings.clone(),
+                warm.user.clone(),
                 target,
-                source::beside(&node.address, warm.stream_port),
+                source::beside(&node.address, settings.get(&t::WARM_STREAM_PORT)),
                 access.clone(),
             ))
         })
@@ -33,13 +35,19 @@ pub async fn all(settings: &Settings, warm: &Warm, password: &str, access: &Acce
     all
 }
 
-async fn each(warm: Warm, target: Target, streamer: String, access: Access) -> Vec<Tried> {
-    let account = target.check(warm.writable_account).await;
-    let account = account.map(|()| format!("{} can log in to warm it", warm.user)).map_err(|e| e.to_string());
-    if warm.from_proxy {
+async fn each(
+    settings: Settings,
+    user: String,
+    target: Target,
+    streamer: String,
+    access: Access,
+) -> Vec<Tried> {
+    let account = target.check(settings.get(&t::WARM_WRITABLE)).await;
+    let account = account.map(|()| format!("{user} can log in to warm it")).map_err(|e| e.to_string());
+    if settings.get(&t::WARM_SOURCE) == "proxy" {
         return vec![account];
     }
-    let stream = source::open(&access, &streamer, None, warm.sample).await;
+    let stream = source::open(&access, &streamer, None, sample(&settings)).await;
     vec![
         account,
         stream.map(|_| format!("its slow log is streamed at {streamer}")).map_err(|e| e.to_string()),

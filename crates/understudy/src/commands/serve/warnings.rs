@@ -28,7 +28,9 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
     }
     if let Some(warm) = &settings.warm {
         password(&warm.password, &t::WARM_PASSWORD, &t::WARM_PASSWORD_FILE);
-        files.extend(warm.stream_key_file.clone().map(|path| (&t::WARM_STREAM_KEY_FILE, path)));
+    }
+    if let Some(path) = settings.get(&t::WARM_STREAM_KEY_FILE) {
+        files.push((&t::WARM_STREAM_KEY_FILE, path));
     }
     files.push((&t::API_KEY_FILE, settings.api.key_file.clone()));
     if let Some(pair) = &settings.api.certificate {
@@ -47,7 +49,8 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
 
 /// The API in clear on an address that other machines reach.
 pub fn clear_api(settings: &Settings) -> Vec<Problem> {
-    let open = settings.listen.http.iter().filter(|address| is_open(address));
+    let http = settings.get(&t::LISTEN_HTTP);
+    let open = http.iter().filter(|address| is_open(address));
     let said = |address: &String| {
         let text = format!(
             "listen.http {address} can be reached from other machines, and the API key crosses the network readable: use listen.https \
