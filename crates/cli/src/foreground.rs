@@ -5,9 +5,10 @@ use std::sync::OnceLock;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, reload};
+use tracing_subscriber::{Registry, reload};
 
 use crate::exit::Failure;
 
@@ -101,7 +102,7 @@ async fn of(signal: &mut Option<Signal>) {
 const LEVEL: &str = "UNDERSTUDY_LOG";
 
 /// Changes the level while the program logs.
-static CHANGE_LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+static CHANGE_LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Begins to log. The level is UNDERSTUDY_LOG's; where that means nothing it is `info`, and that is the first line.
 pub fn log() {
@@ -111,8 +112,7 @@ pub fn log() {
 /// The same, at this level where UNDERSTUDY_LOG says nothing.
 pub fn log_at(level: &str) {
     let wanted = std::env::var(LEVEL).unwrap_or_default();
-    let filter = EnvFilter::new(given_level(&wanted).unwrap_or(level));
-    let (filter, handle) = reload::Layer::new(filter);
+    let (filter, handle) = reload::Layer::new(targets(given_level(&wanted).unwrap_or(level)));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // A line that cannot be written (the terminal is gone, nobody reads the pipe) is lost: to say so on stderr would panic.
@@ -134,13 +134,18 @@ pub fn set_level(level: &str) {
     let wanted = std::env::var(LEVEL).unwrap_or_default();
     if let Some(handle) = CHANGE_LEVEL.get().filter(|_| given_level(&wanted).is_none()) {
         // Fails only when nothing logs any more.
-        let _ = handle.reload(EnvFilter::new(level));
+        let _ = handle.reload(targets(level));
     }
 }
 
 /// The level that UNDERSTUDY_LOG gives; `None` when it is empty or means nothing.
 fn given_level(wanted: &str) -> Option<&str> {
     Some(wanted).filter(|wanted| !wanted.is_empty() && is_filter(wanted))
+}
+
+/// What is logged at these levels, which [`is_filter`] has found good.
+fn targets(levels: &str) -> Targets {
+    levels.parse().unwrap_or_default()
 }
 
 /// Levels, also of single modules (`info,proxy=debug`). A word that is no level would be taken for a module by the filter, and nothing else be logged.
@@ -150,7 +155,7 @@ pub fn is_filter(wanted: &str) -> bool {
         Some((module, level)) => !module.trim().is_empty() && is_level(level),
         None => is_level(part),
     };
-    wanted.is_empty() || (wanted.split(',').all(is_part) && EnvFilter::try_new(wanted).is_ok())
+    wanted.is_empty() || (wanted.split(',').all(is_part) && wanted.parse::<Targets>().is_ok())
 }
 
 #[cfg(test)]
