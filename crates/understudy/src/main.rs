@@ -13,7 +13,7 @@ use clap::Parser;
 /// the system within some seconds (docs/in-front-of-an-application.md has the figures).
 #[cfg(target_env = "gnu")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Keeps a stand-in ready for a database node, and hands traffic over so that the application need not notice.
 #[derive(Parser)]

@@ -89,7 +89,7 @@ impl Cluster {
     /// The same, in the order in which they were written.
     fn log(&self, model: &Model, node: usize) -> Vec<u32> {
         let rows = self.rows.borrow();
-        model.servers[node].applied.iter().flat_map(|it| rows.get(&it.uid)).flatten().copied().collect()
+        model.servers[node].applied.iter().filter_map(|it| rows.get(&it.uid)).flatten().copied().collect()
     }
 
     /// Lets the model's time pass with the clock's.
