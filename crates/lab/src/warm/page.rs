@@ -89,10 +89,11 @@ fn active(page: &mut Document, report: &Report) {
     let prices = report.prices.iter().map(|price| {
         let streamer = price.streamer_us.map(|us| format!(", and {us:.1} us in the streamer"));
         format!(
-            "active node, {}: {:.1} us of processor time a statement{}",
+            "active node, {}: {:.1} us of processor time a statement{} (of {} statements)",
             price.beside,
             price.server_us,
-            streamer.unwrap_or_default()
+            streamer.unwrap_or_default(),
+            number(price.statements as f64)
         )
     });
     let lines: Vec<String> = keep_up.chain(prices).collect();
