@@ -615,7 +615,7 @@ impl Cycle {
         let (kind, name) = (self.settings.kind, self.name(node).to_owned());
         acts.spawn(async move {
             let user = means.login.user.clone();
-            tracing::debug!("{name} is told: {action:?}");
+            tracing::debug!("{name} is told: {:?}, {}", action.errand, action.term);
             let (outcome, errno) = servers::carry_out(action, means).await;
             tracing::debug!("{name} was told, and: {outcome:?}");
             let text = errno.and_then(|errno| advice::order(kind, &name, &user, errno));
