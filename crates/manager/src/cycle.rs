@@ -617,7 +617,12 @@ impl Cycle {
             let user = means.login.user.clone();
             tracing::debug!("{name} is told: {:?}, {}", action.errand, action.term);
             let (outcome, errno) = servers::carry_out(action, means).await;
-            tracing::debug!("{name} was told, and: {outcome:?}");
+            match &outcome {
+                topology::fact::Outcome::Replication(outcome) => {
+                    tracing::debug!("{name} was told, and: {:?}", outcome.end);
+                }
+                outcome => tracing::debug!("{name} was told, and: {outcome:?}"),
+            }
             let text = errno.and_then(|errno| advice::order(kind, &name, &user, errno));
             (Fact::Outcome(outcome), Some((node, Topic::Orders, text)))
         });

@@ -41,7 +41,7 @@ const STEPS: [(&str, Obstacle, &str); 8] = [
     ("the new one is promoted", Obstacle::Nothing, "NEW is told: Promote"),
     ("it was promoted", Obstacle::Nothing, "NEW was told, and: BarrierPassed"),
     ("the old one is told to follow", Obstacle::Nothing, "OLD is told: Follow"),
-    ("the old one follows", Obstacle::Nothing, "OLD was told, and: Replication(Following"),
+    ("the old one follows", Obstacle::Nothing, "OLD was told, and: Following"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
