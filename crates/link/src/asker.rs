@@ -50,9 +50,9 @@ impl Asker {
         }
     }
 
-    /// The version of the server at the end of an open link.
-    pub fn version(&self) -> Option<&str> {
-        self.link.as_ref().map(|link| link.greeting.version.as_str())
+    /// The open link, if there is one: for what is meant for the server at its end, and for none that has started since.
+    pub fn opened(&mut self) -> Option<&mut Link> {
+        self.link.as_mut()
     }
 
     /// The next question is asked on a new link.

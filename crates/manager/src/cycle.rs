@@ -618,7 +618,7 @@ impl Cycle {
             tracing::debug!("{name} is told: {:?}, {}", action.errand, action.term);
             let (outcome, errno) = servers::carry_out(action, means).await;
             match &outcome {
-                topology::fact::Outcome::Replication(outcome) => {
+                Outcome::Replication(outcome) => {
                     tracing::debug!("{name} was told, and: {:?}", outcome.end);
                 }
                 outcome => tracing::debug!("{name} was told, and: {outcome:?}"),

@@ -208,7 +208,10 @@ impl Heartbeat {
             }
             if asked.elapsed() >= GIVE_UP && looks.are_harmless() {
                 // Its session may hang in its commit for ever, so the link is cut when this side ends.
-                let _ = beside.ask(&sql::kill(id), STEP).await;
+                // Not on a new link: a server that has started since gives the number to another session.
+                if let Some(beside) = beside.opened() {
+                    let _ = beside.query(&sql::kill(id), STEP).await;
+                }
                 return Err(LinkError::TimedOut { after: GIVE_UP });
             }
             let why = match self.look(&mut beside, id).await {

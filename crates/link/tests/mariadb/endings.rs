@@ -227,7 +227,9 @@ async fn who_asks_again_does_so_on_a_new_link() {
     assert!(matches!(late, LinkError::TimedOut { .. }), "{late}");
     let third = id(&mut asker).await;
     assert_ne!(third, second);
+    assert_eq!(asker.opened().unwrap().greeting.connection_id.to_string(), third);
     asker.close();
+    assert!(asker.opened().is_none(), "a link is opened by a question only");
     assert_ne!(id(&mut asker).await, third);
 }
 

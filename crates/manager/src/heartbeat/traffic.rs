@@ -64,13 +64,7 @@ impl Heartbeat {
                             // engines only.
                             Stall::OwnTable => Stall::Unknown,
                             // No counter shows what MySQL writes to its binlog.
-                            Stall::Stuck
-                                if beside
-                                    .version()
-                                    .is_some_and(|version| Flavor::of(version) == Flavor::MySql) =>
-                            {
-                                Stall::Unknown
-                            }
+                            Stall::Stuck if is_mysql(&mut beside) => Stall::Unknown,
                             stall => stall,
                         };
                         watched = Some(Watched {
@@ -146,4 +140,8 @@ impl Heartbeat {
         seen.is_large = self.sends_large(link).await?;
         Ok(Some((commit, seen)))
     }
+}
+
+fn is_mysql(beside: &mut Asker) -> bool {
+    beside.opened().is_some_and(|link| Flavor::of(&link.greeting.version) == Flavor::MySql)
 }
