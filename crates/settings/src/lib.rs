@@ -190,6 +190,16 @@ impl Settings {
         }
     }
 
+    /// Whether more than missed answers counts as a sign of a node's loss.
+    pub fn follows_events(&self) -> bool {
+        self.get(&t::MONITOR_DETECT) == "events"
+    }
+
+    /// Whether standbys are warmed with what the proxy's clients ask, and not from a slow log.
+    pub fn warms_from_proxy(&self) -> bool {
+        self.get(&t::WARM_SOURCE) == "proxy"
+    }
+
     /// Something found wrong later, with the line of the key that it is about.
     pub fn problem(&self, row: &t::Row, text: impl Into<String>) -> Problem {
         Problem { file: self.file.clone(), line: self.lines.get(row.path).copied(), text: text.into() }

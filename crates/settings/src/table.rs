@@ -102,6 +102,9 @@ macro_rules! settings {
         };)*
         /// All settings, in the order in which they are shown.
         pub static TABLE: &[&Row] = &[$(&$name.row),*];
+        /// The type as which each is read, in the same order.
+        #[cfg(test)]
+        pub static READ_AS: &[&str] = &[$(stringify!($type)),*];
     };
 }
 

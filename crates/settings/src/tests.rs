@@ -3,6 +3,7 @@ use std::time::Duration;
 use topology::replication::FailoverPolicy;
 use topology::settings::{EvictPolicy, SilencePolicy};
 
+use super::table::{Default, ValueKind};
 use super::*;
 
 const GOOD: &str = r#"
@@ -394,4 +395,31 @@ fn the_page_of_settings_is_current() {
         kept == made,
         "docs/settings.md is old: run `understudy settings --markdown > docs/settings.md`; first difference: {differs:?}"
     );
+}
+
+/// A value that does not fit the type it is read as would be read as nothing, or as 0.
+#[test]
+fn every_setting_is_read_as_what_its_value_is() {
+    let numbers = ["u8", "u16", "u32", "usize"];
+    for (row, read_as) in t::TABLE.iter().zip(t::READ_AS) {
+        let of = read_as.strip_prefix("Option<").and_then(|of| of.strip_suffix('>')).unwrap_or(read_as);
+        let words = ["Kind", "Writers", "Manager", "BootstrapPolicy", "EvictPolicy", "SilencePolicy"];
+        let fits = match row.kind {
+            ValueKind::Name | ValueKind::Text | ValueKind::Secret | ValueKind::Address => of == "String",
+            ValueKind::Choice(_) => of == "String" || words.contains(&of),
+            ValueKind::Path => of == "PathBuf",
+            ValueKind::Switch => of == "bool",
+            ValueKind::Millis { .. } => of == "Duration",
+            ValueKind::Count { .. } | ValueKind::Bytes { .. } => numbers.contains(&of),
+            ValueKind::Addresses | ValueKind::Texts => of == "Vec<String>",
+        };
+        assert!(fits, "{} is {:?} and read as {read_as}", row.path, row.kind);
+        // Nothing is read of what is not set, so its absence has to have a meaning.
+        let is_unset = matches!(row.default, Default::Unset(_));
+        assert!(
+            !is_unset || of != *read_as || *read_as == "Vec<String>",
+            "{} is read as {read_as}",
+            row.path
+        );
+    }
 }

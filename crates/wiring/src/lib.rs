@@ -334,7 +334,7 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
     cluster.galera.leave_grace = settings.get(&t::MONITOR_STOP_GRACE);
     cluster.probe_interval = settings.get(&t::MONITOR_INTERVAL);
     cluster.misses_max = settings.get(&t::MONITOR_MISSES);
-    cluster.events = settings.get(&t::MONITOR_DETECT) == "events";
+    cluster.events = settings.follows_events();
     cluster.heartbeat = topology::heartbeat::Settings {
         interval: settings.get(&t::HEARTBEAT_INTERVAL),
         schema: settings.get(&t::HEARTBEAT_SCHEMA),

@@ -109,7 +109,7 @@ pub fn start(
 
 fn source(settings: &Settings, access: Access, tap: proxy::Tap) -> Source {
     let sample = sample(settings);
-    if settings.get(&t::WARM_SOURCE) != "proxy" {
+    if !settings.warms_from_proxy() {
         return Source::SlowLog { port: settings.get(&t::WARM_STREAM_PORT), sample, access };
     }
     let wish = proxy::Wish {

@@ -14,7 +14,7 @@ use settings::{Settings, table as t};
 
 pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
     let (interval, misses_max) = (settings.get(&t::MONITOR_INTERVAL), settings.get(&t::MONITOR_MISSES));
-    let (silence, follows_events) = (interval * misses_max, follows_events(settings));
+    let (silence, follows_events) = (interval * misses_max, settings.follows_events());
     let suspect = answered(nodes).filter_map(|(_, said)| said.options.duration("evs.suspect_timeout")).max();
     let suspect_text = suspect.map_or("not known".to_owned(), seconds);
     let stall = Stall::of(nodes);
@@ -116,7 +116,7 @@ pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy
         EvictPolicy::Proven | EvictPolicy::Silent if is_forbidden => {
             (EvictPolicy::Never, format!("{word}, which does nothing without {}", MissingPrivilege::EVICT))
         }
-        EvictPolicy::Proven if !follows_events(settings) => {
+        EvictPolicy::Proven if !settings.follows_events() => {
             (EvictPolicy::Never, format!("{word}, which does nothing with detect = \"checks\""))
         }
         EvictPolicy::Proven | EvictPolicy::Silent if !are_all_ours(settings, nodes) => {
@@ -125,11 +125,6 @@ pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy
         }
         policy => (policy, word.to_owned()),
     }
-}
-
-/// Whether more than missed answers counts as a sign of loss.
-fn follows_events(settings: &Settings) -> bool {
-    settings.get(&t::MONITOR_DETECT) == "events"
 }
 
 /// Whether every member can be given orders about the group. An arbitrator takes none.

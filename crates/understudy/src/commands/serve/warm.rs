@@ -44,7 +44,7 @@ async fn each(
 ) -> Vec<Tried> {
     let account = target.check(settings.get(&t::WARM_WRITABLE)).await;
     let account = account.map(|()| format!("{user} can log in to warm it")).map_err(|e| e.to_string());
-    if settings.get(&t::WARM_SOURCE) == "proxy" {
+    if settings.warms_from_proxy() {
         return vec![account];
     }
     let stream = source::open(&access, &streamer, None, sample(&settings)).await;
