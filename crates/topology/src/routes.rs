@@ -43,7 +43,7 @@ pub struct Lane {
     pub epoch: u64,
     /// At most this many sessions at once (`None`: no limit). 0 drains.
     pub sessions_max: Option<u32>,
-    /// The highest alarm of this epoch ([`crate::fact::Fact::TrafficLost`], [`crate::fact::Fact::TrafficRefused`]) after which the node was
+    /// The highest alarm of this epoch ([`TrafficLost`](crate::fact::ProxyFact::TrafficLost), [`TrafficRefused`](crate::fact::ProxyFact::TrafficRefused)) after which the node was
     /// asked and reported that it is well. A session that raised an alarm, and sees the lane open with `looked` at its number, knows that
     /// the node is not lost. If it sees the lane shut, or in another epoch, it knows that the node was given up.
     pub looked: u64,
@@ -79,7 +79,7 @@ pub enum Cut {
 pub enum LaneState {
     /// New transactions may start here.
     Open,
-    /// Running transactions may end here, and no new one may start. When none is left, the proxy reports [`crate::fact::Fact::Quiesced`].
+    /// Running transactions may end here, and no new one may start. When none is left, the proxy reports [`Quiesced`](crate::fact::ProxyFact::Quiesced).
     Draining,
     /// Every link is cut at once, whatever runs on it.
     Shut,

@@ -7,7 +7,7 @@ use super::{Row, Severity};
 use crate::flavor::Dialect;
 use crate::replication::{ReplicationStatus, words};
 
-/// The rules of the brain's table ([`words`]): the check's name, its sentence when all is well, and the remedy when not.
+/// The rules of the brain's table ([`words`](mod@crate::replication::words)): the check's name, its sentence when all is well, and the remedy when not.
 const WORDS: &[(&str, &str, &str)] = &[
     (
         "renumbered",
