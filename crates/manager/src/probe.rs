@@ -27,9 +27,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
 use topology::action::Sentence;
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Now};
+use topology::fact::{ConnectFailure, Fact, LinkEnd};
 use topology::kind::Kind;
 use topology::routes::ServerGreeting;
+use topology::time::Now;
 
 use crate::advice::Topic;
 use crate::means::{self, Means, MeansNow};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use topology::NodeId;
-use topology::fact::Now;
+use topology::time::Now;
 
 use crate::advice::Topic;
 

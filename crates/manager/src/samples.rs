@@ -19,7 +19,7 @@ use measure::ring::Ring;
 use measure::sample::{Counters, Sample};
 use tokio::sync::broadcast::{self, error::RecvError};
 use topology::NodeId;
-use topology::fact::Now;
+use topology::time::Now;
 
 use crate::cycle::unix_ms;
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::fact::Now;
+use crate::time::Now;
 
 /// Alarms kept apart; further ones count as one with the last.
 const ALARMS_MAX: usize = 64;

@@ -4,13 +4,13 @@
 
 use crate::alarms::Alarms;
 use crate::detector::Counts;
-use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves};
 use crate::heartbeat::Pulse;
 use crate::lost::LostStatements;
 use crate::proxies::Proxies;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::status::Status;
+use crate::time::Now;
 
 /// What a node is held to be: the result of [`crate::judgement::judge_all`], made anew after each fact.
 #[derive(Clone, Debug, PartialEq, Eq)]

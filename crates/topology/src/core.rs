@@ -13,13 +13,13 @@ use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::NodeState;
 use crate::galera::Component;
 use crate::order::{OrderDone, OrderId, OrderRefused};
-use crate::problem::{UNCHECKED, seconds};
+use crate::problem::UNCHECKED;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
+use crate::time::{Now, seconds};
 use crate::view::{Counts, Decision};
 use crate::{NodeId, Term};
 

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use crate::fact::Now;
+use crate::time::Now;
 
 /// A gap between two calls of the brain that is longer than this means that the process was suspended or starved: ticks come
 /// every 20 ms.

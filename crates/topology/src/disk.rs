@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::fact::Now;
+use crate::time::Now;
 use crate::{NodeId, Term};
 
 /// The number of a request to write, so that an order can wait for its own.

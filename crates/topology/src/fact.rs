@@ -15,10 +15,8 @@ use crate::order::{Order, OrderId};
 use crate::replication::action as replication;
 use crate::routes::ServerGreeting;
 use crate::status::Status;
+use crate::time::Now;
 use crate::{NodeId, Origin, Term};
-
-/// Time since the program started, monotonic. Cores never ask a clock; every fact comes with one of these.
-pub type Now = Duration;
 
 /// Something seen.
 #[allow(missing_docs)] // the fields common to all: `node` is the node it is about, `asked` the time at which the question was sent

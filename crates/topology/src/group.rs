@@ -13,13 +13,13 @@
 use std::time::Duration;
 
 use crate::core::{Core, FailedOver};
-use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves};
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
 use crate::places::Places;
 use crate::replication::{self, FailoverPolicy, Replication, Written};
 use crate::status::Status;
+use crate::time::Now;
 use crate::{NodeId, Term};
 
 /// The state that only this kind of cluster has.

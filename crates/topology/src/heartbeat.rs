@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Origin;
-use crate::fact::Now;
-use crate::problem::seconds;
+use crate::time::{Now, seconds};
 
 /// Settings of the heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]

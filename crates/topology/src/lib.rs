@@ -47,6 +47,7 @@ pub mod routes;
 pub mod session_defaults;
 pub mod settings;
 pub mod status;
+pub mod time;
 pub mod view;
 
 use std::fmt;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::fact::Now;
+use crate::time::Now;
 
 /// At most this many statements are named for one loss.
 const STATEMENTS_MAX: usize = 5;

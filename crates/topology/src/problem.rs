@@ -8,13 +8,11 @@
 //!
 //! Enters: what is known of a node, and what its cluster says against it. Leaves: its state, whether it serves, and why.
 
-use std::time::Duration;
-
 use crate::belief::{Assessment, Belief};
-use crate::fact::Now;
 use crate::finding::{self, Finding, NodeState, Serves};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::time::{Now, seconds};
 
 /// What a row may look at.
 struct Sight<'a> {
@@ -36,11 +34,6 @@ impl Problem {
         let sentence = (self.sentence)(sight);
         Finding { problem: self.name, state: self.state, serves: self.serves, sentence }
     }
-}
-
-/// A length of time as sentences say it.
-pub(crate) fn seconds(time: Duration) -> String {
-    format!("{:.3} s", time.as_secs_f64())
 }
 
 /// What makes a node unusable, whatever its last status.
@@ -153,6 +146,8 @@ pub(crate) fn judge(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::galera::GaleraStatus;
     use crate::settings::{NodeSettings, Writers};

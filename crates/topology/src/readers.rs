@@ -20,16 +20,16 @@ use crate::alarms::Alarms;
 use crate::catalogue::Catalogue;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Reads};
 use crate::places::Places;
-use crate::problem::{UNCHECKED, seconds};
+use crate::problem::UNCHECKED;
 use crate::reads::{Reached, Settings, View};
 use crate::replication::Ages;
 use crate::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::Writers;
 use crate::status::Status;
+use crate::time::{Now, seconds};
 
 /// For this long after the start the primary does not take reads for want of a replica: they may not have been asked yet.
 const FIRST_WORDS: Duration = Duration::from_secs(2);

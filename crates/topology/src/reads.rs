@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::NodeId;
-use crate::fact::Now;
 use crate::routes::LaneState;
+use crate::time::Now;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,11 +10,12 @@ pub use crate::finding::NodeState;
 use crate::finding::{self, Finding, Serves, refused};
 use crate::health::Question;
 use crate::heartbeat::Stall;
-use crate::problem::{NOT_COMMITTING, seconds};
+use crate::problem::NOT_COMMITTING;
 use crate::reads;
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::status::Status;
+use crate::time::seconds;
 use crate::{NodeId, Term};
 
 /// The whole cluster, now.

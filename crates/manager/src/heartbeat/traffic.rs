@@ -8,9 +8,9 @@ use std::convert::Infallible;
 
 use link::{Asker, LinkError};
 use tokio::time::sleep;
-use topology::fact::Now;
 use topology::flavor::Flavor;
 use topology::heartbeat::{Beat, Commit, Sessions, Stall, is_at_commit, sql};
+use topology::time::Now;
 
 use super::{Heartbeat, LATE, LOOK_GAP, STEP, written};
 

@@ -33,7 +33,7 @@ use crate::catalogue::Catalogue;
 use crate::core::{Core, FailedOver};
 use crate::disk::Ticket;
 use crate::election::ids;
-use crate::fact::{ConnectFailure, Fact, Now, Outcome};
+use crate::fact::{ConnectFailure, Fact, Outcome};
 use crate::finding::Serves;
 use crate::galera::Component;
 use crate::group::Group;
@@ -41,11 +41,12 @@ use crate::heartbeat::Wish;
 use crate::judgement::judge_all;
 use crate::plan::all::All;
 use crate::plan::one::One;
-use crate::problem::{NOT_COMMITTING, seconds};
+use crate::problem::NOT_COMMITTING;
 use crate::readers::{Common, Readers};
 use crate::replication::Written;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
+use crate::time::{Now, seconds};
 use crate::{NodeId, Term};
 
 /// For this long after a node that took statements was lost, all nodes are asked without a pause, instead of with the next round of probes:

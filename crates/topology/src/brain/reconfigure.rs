@@ -8,10 +8,10 @@ use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::places::Places;
 use crate::routes::LaneState;
 use crate::settings::Settings;
+use crate::time::Now;
 
 /// Why other settings are not put in force. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::Doubt;
-use crate::fact::{ConnectFailure, LinkEnd, Now};
+use crate::fact::{ConnectFailure, LinkEnd};
 use crate::finding::Serves;
 use crate::replication::filters;
 use crate::routes::{LaneState, ServerGreeting};
 use crate::status::Status;
+use crate::time::Now;
 
 /// After a doubt was cleared, an alarm of the traffic within this time makes the node be asked, but holds no traffic: sessions whose
 /// connections broke together report one after the other.

@@ -2,8 +2,8 @@
 
 use super::Brain;
 use crate::election::{elect, ids};
-use crate::fact::Now;
 use crate::finding::Serves;
+use crate::time::Now;
 use crate::view::{ClusterView, NodeView, Stuck, TrafficFlow};
 
 impl Brain {

@@ -42,8 +42,8 @@ use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::{NodeState, Serves};
+use crate::time::Now;
 
 /// How often the eviction of one lost node is tried.
 const TRIES_MAX: u32 = 5;

@@ -43,9 +43,8 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::NodeState;
-use crate::problem::seconds;
+use crate::time::{Now, seconds};
 
 /// The group did not wait for the member: it is asked again after this long, as long as the member answers late.
 const ASK_GAP: Duration = Duration::from_millis(500);

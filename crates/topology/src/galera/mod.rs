@@ -49,9 +49,9 @@ pub(crate) use self::view::is_held_up;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Finding;
 use crate::places::Places;
+use crate::time::Now;
 
 /// What is known of the group beyond what is known of each node.
 #[derive(Clone, Debug)]

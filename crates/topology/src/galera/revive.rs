@@ -35,7 +35,7 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
+use crate::time::Now;
 
 /// Members report "non-Primary" for a moment whenever they agree on their next view.
 const CALM: Duration = Duration::from_secs(1);

@@ -13,8 +13,8 @@ use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::{Finding, Serves, refused};
+use crate::time::Now;
 
 /// How long a node that is not in the others' view may take to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);

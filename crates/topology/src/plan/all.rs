@@ -25,14 +25,14 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
 use crate::places::Places;
-use crate::problem::{SHUT_OUT, seconds};
+use crate::problem::SHUT_OUT;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
+use crate::time::{Now, seconds};
 use crate::{NodeId, Term};
 
 pub(crate) struct All {

@@ -9,10 +9,9 @@ use std::time::Duration;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::fact::Now;
-use crate::problem::seconds;
 use crate::routes::Cut;
 use crate::settings::Settings;
+use crate::time::{Now, seconds};
 
 /// How long before the end of the budget a result that its client does not read is cut.
 const STALLED_CUT_BEFORE: Duration = Duration::from_millis(300);

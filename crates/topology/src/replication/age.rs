@@ -19,8 +19,8 @@ use super::sight::answers;
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
-use crate::fact::Now;
 use crate::places::Places;
+use crate::time::Now;
 
 /// At most this many reports of the primary are kept for the time of the greatest age.
 const WORDS_IN_LAG_MAX: u32 = 500;

@@ -21,7 +21,7 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
+use crate::time::Now;
 
 /// How long that is waited for. A server that can follow does within some hundredths of a second; a replica that was connected to a primary
 /// which has restarted tries again after a second at the latest (MASTER_CONNECT_RETRY). After that reads are served, at least.

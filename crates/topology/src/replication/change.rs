@@ -27,9 +27,9 @@ use super::{Errand, Replication, retry_at};
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::group::{Heir, Way};
 use crate::routes::LaneState;
+use crate::time::Now;
 use crate::{NodeId, Term};
 
 /// How far the fencing for one decision has come.

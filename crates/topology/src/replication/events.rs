@@ -24,7 +24,7 @@ use super::sight::{answers, own};
 use super::sql::text;
 use super::{Errand, Replication};
 use crate::core::Core;
-use crate::fact::Now;
+use crate::time::Now;
 use crate::view::Level;
 use crate::{NodeId, Term};
 

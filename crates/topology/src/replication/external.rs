@@ -21,11 +21,11 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::{Finding, refused};
 use crate::group::{Heir, Way};
 use crate::places::Places;
 use crate::routes::LaneState;
+use crate::time::Now;
 
 /// For this long after a change of who is writable, no problem is reported: the other manager may still be working.
 const AT_WORK: Duration = Duration::from_secs(1);

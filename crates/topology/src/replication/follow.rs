@@ -12,10 +12,10 @@ use super::sight::{answers, follows_stranger, own};
 use super::{Channel, Errand, Replication, ReplicationStatus, retry_at};
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::routes::LaneState;
 use crate::status::Status;
+use crate::time::Now;
 use crate::view::Level;
 use crate::{NodeId, Term};
 

@@ -21,8 +21,8 @@ use super::sight::{channel_to, is_connected};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Serves;
+use crate::time::Now;
 use crate::view::Level;
 
 /// The least time between two such tests that led to nothing.

@@ -82,10 +82,10 @@ use protocol::gtid::{History, Position};
 
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::Reads;
 use crate::places::Places;
+use crate::time::Now;
 use crate::{NodeId, Term};
 
 /// A failed action is repeated after this long.

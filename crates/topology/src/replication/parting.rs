@@ -24,7 +24,7 @@ use super::{Errand, Replication};
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
+use crate::time::Now;
 use crate::{NodeId, Term};
 
 /// Stopping the thread is immediate, except when the replica has to close its old connection on a source that does not answer. A

@@ -19,9 +19,9 @@ use super::sight::{channel_to, is_connected};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::NodeState;
 use crate::group::Heir;
+use crate::time::Now;
 
 /// A replica may take this long to notice the end of its connection, before it is made to reconnect.
 const SEES_THE_END_WITHIN: Duration = Duration::from_secs(1);

@@ -16,8 +16,8 @@ use super::{Errand, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::NodeState;
+use crate::time::Now;
 
 /// For how long a replica's successful connect to the primary counts.
 pub(super) const RECEIVES_FOR: Duration = Duration::from_secs(2);

@@ -29,7 +29,7 @@ use crate::NodeId;
 use crate::action::Action;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
+use crate::time::Now;
 
 /// How often what has not changed is written to disk.
 const WRITE_GAP: Duration = Duration::from_secs(60);

@@ -23,7 +23,7 @@ use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
+use crate::time::Now;
 use crate::view::Level;
 
 /// A server reports its uptime in whole seconds, and some time after it was asked.

@@ -18,10 +18,10 @@ use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves, refused};
 use crate::routes::LaneState;
 use crate::status::Status;
+use crate::time::Now;
 
 /// Replicas that are less far behind than this, in seconds, count as equal when a switchover chooses among them.
 const LAG_ALIKE_S: u64 = 5;

@@ -26,7 +26,7 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
 use crate::group::Heir;
-use crate::problem::seconds;
+use crate::time::seconds;
 
 /// What leads on where the primary has lost transactions, and no other may take over.
 const WAY_OUT: &str = "; an order with force to the one whose data is right makes it the primary";

@@ -6,12 +6,11 @@ use super::{One, Phase};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::{Core, Running};
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Heir};
 use crate::plan::Budget;
-use crate::problem::seconds;
 use crate::routes::LaneState;
+use crate::time::{Now, seconds};
 use std::time::Duration;
 
 /// An order without a node counts as about a move that ended at most this long ago.

@@ -32,12 +32,12 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Heir};
 use crate::problem::SHUT_OUT;
 use crate::routes::LaneState;
 use crate::settings::Settings;
+use crate::time::Now;
 use crate::{NodeId, Term};
 
 /// How long after the loss the best candidate's status is waited for, before the next best that has answered is taken.

@@ -12,12 +12,11 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::elect_any;
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Heir, Way};
 use crate::plan::{Barrier, Budget, back_off, cut};
-use crate::problem::seconds;
 use crate::routes::LaneState;
+use crate::time::{Now, seconds};
 use crate::{NodeId, Term};
 
 #[derive(Clone, Debug)]

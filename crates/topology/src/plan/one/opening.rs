@@ -13,8 +13,8 @@ use crate::election::ids;
 use crate::finding::Serves;
 use crate::group::Group;
 use crate::heartbeat::Pulse;
-use crate::problem::seconds;
 use crate::routes::LaneState;
+use crate::time::seconds;
 
 impl One {
     /// `run.to` is the writer from now on.

@@ -7,10 +7,10 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
+use crate::time::Now;
 
 /// After no other node could take over, that is tried again after this long.
 const RELIEF_RETRY: Duration = Duration::from_secs(1);
