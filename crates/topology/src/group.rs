@@ -466,7 +466,7 @@ impl Group {
     pub fn follows(&self, core: &Core) -> bool {
         match self {
             Self::Galera(_) => false,
-            Self::Replication(_) => replication::is_external(core),
+            Self::Replication(_) => core.settings.replication.is_external(),
         }
     }
 

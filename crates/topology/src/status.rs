@@ -2,8 +2,8 @@
 
 use crate::finding::{Finding, Rules, Serves};
 use crate::galera::status::GaleraStatus;
-use crate::galera::words;
-use crate::replication::{self, ReplicationStatus};
+use crate::replication::ReplicationStatus;
+use crate::{galera, replication};
 
 /// A node's answer to the status query.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -64,7 +64,7 @@ impl Status {
     /// The first problem that it reports itself.
     pub fn examine(&self) -> Option<Finding> {
         match self {
-            Self::Galera(status) => words::examine(status),
+            Self::Galera(status) => galera::words::examine(status),
             Self::Replication(status) => replication::words::examine(status),
         }
     }
@@ -87,7 +87,7 @@ impl Status {
     /// The problem.
     pub fn admit(&self, rules: Rules) -> Result<(), Finding> {
         match self {
-            Self::Galera(status) => words::admit(status, rules),
+            Self::Galera(status) => galera::words::admit(status, rules),
             Self::Replication(status) => replication::words::admit(status, rules),
         }
     }

@@ -8,7 +8,7 @@ use crate::NodeId;
 use crate::belief::Doubt;
 use crate::fact::{ConnectFailure, LinkEnd};
 use crate::finding::Serves;
-use crate::replication::filters;
+use crate::replication::kept_filters;
 use crate::routes::{LaneState, ServerGreeting};
 use crate::status::Status;
 use crate::time::Now;
@@ -198,7 +198,7 @@ impl Brain {
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
         let mut status = self.group.amended(&self.core, id, status, asked);
-        filters::remember(&mut self.core, id, &mut status);
+        kept_filters::remember(&mut self.core, id, &mut status);
         self.group.heard(&mut self.core, id, &status, asked);
         self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use protocol::gtid::Position;
 
-use super::sight::answers;
+use super::reports::answers;
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;

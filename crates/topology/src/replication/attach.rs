@@ -14,8 +14,7 @@
 
 use std::time::Duration;
 
-use super::external::is_external;
-use super::sight::{answers, follows_stranger, is_connected, own};
+use super::reports::{answers, follows_stranger, is_connected, own};
 use super::{Replication, SemiSync};
 use crate::NodeId;
 use crate::action::Level;
@@ -73,7 +72,7 @@ impl Replication {
 
     /// What the lane of `to` waits for if those of `rest` may attach that have not: not longer than [`WITHIN`] from `from` on.
     fn awaited_replicas(&self, core: &mut Core, to: NodeId, rest: Vec<NodeId>, from: Now) -> Option<String> {
-        if is_external(core) || core.settings.replication.dry_run {
+        if core.settings.replication.is_external() || core.settings.replication.dry_run {
             return None;
         }
         let coming: Vec<NodeId> = rest.into_iter().filter(|id| self.may_attach(core, *id, to)).collect();

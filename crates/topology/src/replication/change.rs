@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use protocol::gtid::Position;
 
-use super::external::is_external;
 use super::follow::Followed;
 use super::parting::{Parting, may_send};
 use super::renumber;
-use super::sight::{answers, own, writes};
+use super::reports::{answers, own, writes};
 use super::start::root_of;
 use super::status::ReplicationStatus;
 use super::{Errand, Replication, retry_at};
@@ -157,7 +156,7 @@ impl Replication {
         within: Duration,
     ) -> Way {
         self.begin_as(core, to, term, true);
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return self.clear_to_follow(core, to);
         }
         let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != to).collect();
@@ -319,7 +318,7 @@ impl Replication {
 
     /// Orders `to` to take over within `within`. `true`: it is the primary already, by another manager's hand.
     pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> bool {
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return true;
         }
         let reach = self.reach(core, to);
@@ -360,7 +359,7 @@ impl Replication {
     /// Whether the old primary follows `to`, which a switchover has promoted; orders it. It logs in at `to` from its own host, by the name and
     /// with the account that every replica will use. Until it follows, it has everything, and the switchover can be undone.
     pub fn is_followed(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> Way {
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return Way::Clear;
         }
         let Some(fence) = self.fence.as_ref().filter(|fence| fence.is_planned && fence.to == to) else {

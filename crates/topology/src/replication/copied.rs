@@ -13,7 +13,7 @@
 use protocol::gtid::mariadb::{Gtid, Run, State};
 use protocol::gtid::{History, Origin, Position};
 
-use super::sight::{all_of, own};
+use super::reports::{all_of, own};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;

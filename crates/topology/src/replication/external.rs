@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Replication;
-use super::settings::Manager;
-use super::sight::{answers, applied, before_the_first, own};
+use super::reports::{answers, applied, own};
+use super::sight::before_the_first;
 use super::words;
 use crate::NodeId;
 use crate::action::Level;
@@ -55,11 +55,6 @@ impl Writable {
         // In the order in which the list is made, so that it counts as the same one.
         self.now.sort_unstable();
     }
-}
-
-/// Whether another manager moves the primary.
-pub(crate) fn is_external(core: &Core) -> bool {
-    core.settings.replication.manager == Manager::External
 }
 
 impl Replication {

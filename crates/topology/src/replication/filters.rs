@@ -1,16 +1,5 @@
 //! Replication filters: what a replica leaves out of what its source wrote. Its position passes over that all the same, so nothing else shows
 //! that rows are missing.
-//!
-//! ```text
-//!   a report shows filters ──> remembered ──(they are taken out: the rows are still missing)──> as if it had them
-//!                                  └──(undrained by an operator: it is a copy of the primary anew)──> forgotten
-//! ```
-//!
-//! The memory is on disk, too. Filters that were taken out while this program did not run, and that it never saw, are not known to it.
-
-use crate::NodeId;
-use crate::core::Core;
-use crate::status::Status;
 
 /// The columns of a channel's status that name filters. MySQL has those without domains.
 const COLUMNS: [&str; 10] = [
@@ -38,19 +27,6 @@ pub(super) fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
 /// Whether that filter leaves out only what the server with this id wrote itself, which every replica leaves out.
 pub(super) fn is_of_its_own(filter: &str, server_id: u32) -> bool {
     filter == format!("{IGNORED_SERVERS} = {server_id}")
-}
-
-/// Adds to a report what is remembered of the server's filters, and remembers those that it shows, also on disk.
-pub(crate) fn remember(core: &mut Core, id: NodeId, status: &mut Status) {
-    let Status::Replication(status) = status else { return };
-    let shown = status.filters();
-    let known = &mut core.node_mut(id).had_filters;
-    if shown.is_none() {
-        status.had_filters.clone_from(known);
-    } else if *known != shown {
-        *known = shown;
-        core.persist();
-    }
 }
 
 #[cfg(test)]

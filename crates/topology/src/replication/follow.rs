@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use protocol::gtid::History;
 
-use super::external::is_external;
-use super::sight::{answers, follows_stranger, own};
+use super::reports::{answers, follows_stranger, own};
 use super::{Channel, Errand, Replication, ReplicationStatus, retry_at};
 use crate::core::Core;
 use crate::election::ids;
@@ -42,7 +41,7 @@ impl Replication {
     /// Gives the orders that are due. Called after the plan has done its part.
     pub fn act(&mut self, core: &mut Core) {
         self.note_incomplete(core);
-        if core.settings.replication.dry_run || !self.decided || is_external(core) {
+        if core.settings.replication.dry_run || !self.decided || core.settings.replication.is_external() {
             return;
         }
         self.ask_early(core);

@@ -13,8 +13,7 @@
 
 use protocol::gtid::Position;
 
-use super::external::is_external;
-use super::sight::{all_of, answers, own};
+use super::reports::{all_of, answers, own};
 use super::status::ReplicationStatus;
 use super::{Replication, most};
 use crate::NodeId;
@@ -39,7 +38,8 @@ impl Replication {
     /// How an order with force is carried out that moves the primary to `to`. `None`: as any other order.
     pub fn by_force(&mut self, core: &Core, primary: NodeId, to: NodeId) -> Option<Result<ByForce, String>> {
         let node = core.node(to);
-        let is_ours = !is_external(core) && self.fence.is_none() && answers(core.node(primary));
+        let is_ours =
+            !core.settings.replication.is_external() && self.fence.is_none() && answers(core.node(primary));
         if !is_ours
             || !answers(node)
             || node.drained()

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::Replication;
 use super::reconnect_test::Asked;
-use super::sight::{channel_to, is_connected};
+use super::reports::{channel_to, is_connected};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;

@@ -3,7 +3,7 @@
 //! ```text
 //!   sql ──(the shell asks)──> status ──> words      the table of rules about one server's own status
 //!                               │  └───> channel    the status of one replication channel
-//!                               ├──> filters        what a replica leaves out, also if it has ceased to
+//!                               ├──> filters        what a replica leaves out (kept_filters: also if it has ceased to)
 //!                               ├──> sight          the servers compared: who has errant transactions, who has lost some
 //!                               ├──> copied         a server made from a copy of another: what its binlog does not name
 //!                               ├──> renumber       a primary whose transactions are numbered anew: RESET MASTER while it runs
@@ -19,6 +19,7 @@
 //!                               ├──> attach         the new primary's lane opens when replicas that its commits wait for have attached
 //!                               ├──> force          an order with force to a server that does not receive from the primary
 //!                               ├──> events         which events of the scheduler a server runs, and the statements that move them
+//!                               ├──> move_events    the new primary runs those that the old one ran
 //!                               ├──> kept_events    which events the primary runs, or is to run, also on disk
 //!                               ├──> external       another manager moves the primary: the writable server is followed
 //!                               ├──> follow         makes every other server read only and a replica of the primary
@@ -38,17 +39,20 @@ pub mod channel;
 mod copied;
 pub mod events;
 mod external;
-pub(crate) mod filters;
+mod filters;
 mod follow;
 mod force;
 pub mod kept_events;
+pub(crate) mod kept_filters;
 mod late;
 mod most;
+mod move_events;
 mod parting;
 mod receiving;
 mod reconnect_test;
 mod remembered;
 mod renumber;
+mod reports;
 pub mod settings;
 pub mod setup;
 mod sight;
@@ -57,6 +61,7 @@ mod start;
 pub mod status;
 mod successor;
 pub mod words;
+mod written;
 
 use std::time::Duration;
 
@@ -66,18 +71,17 @@ pub(crate) use self::age::Ages;
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
 use self::copied::Inherited;
-use self::events::Unrun;
 use self::external::Writable;
-pub(crate) use self::external::is_external;
 use self::follow::Followed;
 use self::force::Acknowledged;
 use self::late::Late;
+use self::move_events::Unrun;
 use self::reconnect_test::Asked;
 use self::remembered::Remembered;
-pub use self::remembered::Written;
 pub use self::settings::{FailoverPolicy, Manager, Settings};
 use self::sight::{LastWord, Said};
 pub use self::status::{ReplicationStatus, SemiSync};
+pub use self::written::Written;
 use protocol::gtid::{History, Position};
 
 use crate::core::Core;
@@ -137,7 +141,7 @@ struct Server {
     /// It may be writable, whatever it reported last: it was ordered to become so under this term, and has not been ordered back since.
     may_write: Option<Term>,
     /// It is read only, and some of its events may run on.
-    unstopped: Option<events::Unstopped>,
+    unstopped: Option<move_events::Unstopped>,
     /// An order to it is being carried out, and counts as lost after that time.
     order: Option<(Term, ErrandKind, Now)>,
     /// The result of the last order to be read only, or to follow.

@@ -7,7 +7,7 @@
 
 use protocol::gtid::Errant;
 
-use super::sight::all_of;
+use super::reports::all_of;
 use super::status::ReplicationStatus;
 use super::successor::can_apply;
 use super::words;

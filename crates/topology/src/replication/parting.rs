@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::action::ErrandKind;
 use super::change::Fence;
-use super::sight::{answers, ours, own};
+use super::reports::{answers, ours, own};
 use super::{Errand, Replication};
 use crate::action::Level;
 use crate::core::Core;

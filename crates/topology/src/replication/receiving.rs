@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::Replication;
 use super::reconnect_test::{Asked, RECEIVES_FOR};
-use super::sight::{channel_to, is_connected};
+use super::reports::{channel_to, is_connected};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::sight::channel_to;
+use super::reports::channel_to;
 use super::{Errand, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;

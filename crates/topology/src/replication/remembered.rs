@@ -19,11 +19,11 @@
 use std::time::Duration;
 
 use protocol::gtid::{Family, History, Origin, Position};
-use serde::{Deserialize, Serialize};
 
 use super::copied::Inherited;
-use super::sight::{all_of, answers, follows_one_of_us, own};
+use super::reports::{all_of, answers, follows_one_of_us, own};
 use super::status::ReplicationStatus;
+use super::written::Written;
 use super::{Replication, most};
 use crate::NodeId;
 use crate::action::Action;
@@ -37,24 +37,6 @@ const WRITE_GAP: Duration = Duration::from_secs(60);
 const UPTIME_ERROR: Duration = Duration::from_secs(1);
 /// A commit that waits for a replica longer than the heartbeat allows is noticed some time later.
 const NOTICED: Duration = Duration::from_secs(10);
-
-/// The primary's last report.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// Its address.
-    pub address: String,
-    /// Its position, in its own words.
-    pub position: String,
-    /// Where commits waited for a replica: a position up to which replicas had acknowledged all.
-    pub acknowledged: String,
-    /// Commits waited for a replica.
-    pub waited: bool,
-    /// For how long at the most, in milliseconds; `None` when it was not said.
-    pub timeout_ms: Option<u64>,
-    /// What it has of the primaries before it; see `copied.rs`.
-    #[serde(default)]
-    pub inherited: String,
-}
 
 /// What is remembered, and since when.
 #[derive(Clone, Debug)]

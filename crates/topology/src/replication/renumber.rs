@@ -18,7 +18,7 @@ use protocol::gtid::{Errant, History};
 
 use super::Replication;
 use super::copied::Inherited;
-use super::sight::history;
+use super::reports::history;
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;

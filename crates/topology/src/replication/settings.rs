@@ -40,6 +40,13 @@ pub struct Settings {
     pub manager: Manager,
 }
 
+impl Settings {
+    /// Whether another manager moves the primary.
+    pub(crate) fn is_external(&self) -> bool {
+        self.manager == Manager::External
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

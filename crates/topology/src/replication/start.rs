@@ -9,9 +9,8 @@
 //! server whose primary does not answer is not promoted without an order, and an order does not promote one that has less than another that
 //! answers.
 
-use super::external::is_external;
 use super::most::{self, Held};
-use super::sight::{answers, follows_stranger, ours, own, ring, writes, wrote};
+use super::reports::{answers, follows_stranger, ours, own, ring, writes, wrote};
 use super::{Replication, words};
 use crate::NodeId;
 use crate::belief::Belief;
@@ -23,7 +22,7 @@ use crate::group::Heir;
 impl Replication {
     /// Who is to write. `time_up`: servers that have not answered by now are not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return if time_up {
                 self.follow_writable(core)
             } else {

@@ -13,10 +13,9 @@ use protocol::gtid::{Family, History, Order, Origin, Position};
 
 use super::change::Fence;
 use super::channel::Channel;
-use super::external::is_external;
 use super::reconnect_test::Veto;
+use super::reports::{all_of, answers, has_each, history, own};
 use super::settings::FailoverPolicy;
-use super::sight::{all_of, answers, has_each, history, own};
 use super::status::ReplicationStatus;
 use super::{Replication, words};
 use crate::NodeId;
@@ -39,7 +38,7 @@ fn names(core: &Core, ids: &[NodeId]) -> String {
 impl Replication {
     /// Who takes over from `lost`. `ordered`: an operator has ordered the primary to be moved, so that the failover settings do not forbid it.
     pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return self.follow_from(core, lost);
         }
         match self.veto(core, lost) {
@@ -88,7 +87,7 @@ impl Replication {
 
     /// The most advanced server among those that may take over. `failed` has just failed to: a server that has as much is preferred to it.
     pub fn choose(&mut self, core: &mut Core, lost: NodeId, failed: Option<NodeId>) -> Heir {
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return self.follow_writable(core);
         }
         self.lost_since = self.lost_since.max(core.node(lost).lost_at);
@@ -394,7 +393,7 @@ impl Replication {
 
     /// What may be lost when `to` takes over from `lost`: a clause to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
-        if is_external(core) {
+        if core.settings.replication.is_external() {
             return String::new();
         }
         // Clients may have been served until now, even though the primary did not answer this process.
