@@ -14,8 +14,9 @@
 
 use std::time::Duration;
 
+use super::SemiSync;
 use super::reports::{answers, follows_stranger, is_connected, own};
-use super::{Replication, SemiSync};
+use super::state::Replication;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use protocol::gtid::Position;
 
-use super::follow::Followed;
-use super::parting::{Parting, may_send};
+use super::Errand;
+use super::parting::may_send;
 use super::renumber;
 use super::reports::{answers, own, writes};
 use super::start::root_of;
+use super::state::{Demotion, Fence, Followed, OldFollows, Replication, retry_at};
 use super::status::ReplicationStatus;
-use super::{Errand, Replication, retry_at};
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
@@ -30,44 +30,6 @@ use crate::group::{Heir, Way};
 use crate::routes::LaneState;
 use crate::time::Now;
 use crate::{NodeId, Term};
-
-/// How far the fencing for one decision has come.
-#[derive(Clone, Debug)]
-pub(super) struct Fence {
-    pub term: Term,
-    pub to: NodeId,
-    /// The primary that is replaced.
-    pub lost: Option<NodeId>,
-    /// Whether the change began as a switchover, with an old primary that worked.
-    pub is_planned: bool,
-    /// Since when none of the proxy's statements can run on any other server. What such a server commits later is acknowledged to no client.
-    pub quiet_since: Option<Now>,
-    /// How many transactions of the lost primary are not on the new one, as was said when it was chosen or since; `None` if not known.
-    pub missing_said: Option<u128>,
-    /// The servers that were ordered to become read only.
-    demoted: BTreeMap<NodeId, Demotion>,
-    /// The servers that were ordered to stop fetching from the old primary.
-    pub parted: BTreeMap<NodeId, Parting>,
-    /// How far the old primary is in following the new one.
-    old_follows: OldFollows,
-}
-
-/// How far the old primary is in following the new one, which comes before a switchover's lane opens.
-#[derive(Clone, Debug, Default)]
-enum OldFollows {
-    #[default]
-    Unasked,
-    Ordered,
-    Yes,
-    Failed(String),
-}
-
-#[derive(Clone, Debug)]
-enum Demotion {
-    Ordered,
-    Done { position: Position, at: Now },
-    Failed { again: Now, why: String },
-}
 
 impl Replication {
     /// A failover to `to` begins, or takes over from a switchover that was in progress.

@@ -10,12 +10,11 @@
 //! its source is read only by now. Invariant: the lane of a server opens only when it is the only writable one, by status reports of all
 //! servers that answer, asked for after no statement could run on any other server.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Replication;
 use super::reports::{answers, applied, own};
 use super::sight::before_the_first;
+use super::state::{Replication, Writable};
 use super::words;
 use crate::NodeId;
 use crate::action::Level;
@@ -25,7 +24,6 @@ use crate::finding::{Finding, refused};
 use crate::group::{Heir, Way};
 use crate::places::Places;
 use crate::routes::LaneState;
-use crate::time::Now;
 
 /// For this long after a change of who is writable, no problem is reported: the other manager may still be working.
 const AT_WORK: Duration = Duration::from_secs(1);
@@ -33,19 +31,6 @@ const AT_WORK: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(60);
 /// The time between two questions to a server during that.
 const ASK_GAP: Duration = Duration::from_millis(20);
-
-/// What is known about which servers are writable.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Writable {
-    /// The servers that were seen read only since this process started.
-    was_read_only: BTreeSet<NodeId>,
-    /// The servers that count as writable primaries, by their last reports.
-    now: Vec<NodeId>,
-    /// Since when that list has been the same.
-    since: Now,
-    /// An operator announced that the primary is about to be moved.
-    pub announced: bool,
-}
 
 impl Writable {
     /// The list of nodes has changed.

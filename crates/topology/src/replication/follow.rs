@@ -8,7 +8,8 @@ use std::time::Duration;
 use protocol::gtid::History;
 
 use super::reports::{answers, follows_stranger, own};
-use super::{Channel, Errand, Replication, ReplicationStatus, retry_at};
+use super::state::{Followed, Replication, retry_at};
+use super::{Channel, Errand, ReplicationStatus};
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
@@ -23,19 +24,6 @@ const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A replica that tries to connect to the primary for this long is told its source again: by another account, if the configuration has one now.
 const RETELL_AFTER: Duration = Duration::from_secs(10);
-
-/// The result of the last order to follow, or to become read only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Followed {
-    #[default]
-    Unasked,
-    /// It became read only at that time. The next status report has to confirm it.
-    ReadOnly(Now),
-    /// It has followed the primary since that time. A report that was asked for before does not say so.
-    Follows(Now),
-    /// It failed, and is not repeated before that time.
-    Failed(Now),
-}
 
 impl Replication {
     /// Gives the orders that are due. Called after the plan has done its part.

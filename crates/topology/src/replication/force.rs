@@ -11,11 +11,10 @@
 //!
 //! Invariant: by such an order no transaction is lost that a client was told of. It is judged again when the primary's links are cut.
 
-use protocol::gtid::Position;
-
+use super::most;
 use super::reports::{all_of, answers, own};
+use super::state::{Acknowledged, Replication};
 use super::status::ReplicationStatus;
-use super::{Replication, most};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -24,15 +23,6 @@ use crate::group::{ByForce, Way};
 
 /// The names of the findings about a server that gets nothing from the primary, and of which nothing else is wrong.
 const DOES_NOT_RECEIVE: [&str; 3] = ["not_fetching", "stray", "other_source"];
-
-/// What replicas may have acknowledged of the primary's commits.
-#[derive(Clone, Debug)]
-pub(super) struct Acknowledged {
-    /// So many commits, by the primary's own count.
-    count: u64,
-    /// All of those are at or before this position; `None` until that is known.
-    at_most: Option<Position>,
-}
 
 impl Replication {
     /// How an order with force is carried out that moves the primary to `to`. `None`: as any other order.

@@ -15,9 +15,8 @@
 
 use std::time::Duration;
 
-use super::Replication;
-use super::reconnect_test::Asked;
 use super::reports::{channel_to, is_connected};
+use super::state::{Late, ReconnectTest, Replication};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -27,18 +26,6 @@ use crate::view::Level;
 
 /// The least time between two such tests that led to nothing.
 const GAP: Duration = Duration::from_secs(10);
-
-/// A primary that has not answered a question in time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Late {
-    primary: NodeId,
-    /// When that question was sent.
-    since: Now,
-    /// When the first replica was asked.
-    asked: Option<Now>,
-    /// A replica has reached the primary since then.
-    is_reached: bool,
-}
 
 impl Replication {
     /// A node is late with its answer to a question that was sent at `asked`.
@@ -119,7 +106,7 @@ impl Replication {
         let within =
             (interval * misses_max * 2).saturating_sub(interval + for_long).max(interval * misses_max);
         for node in replicas {
-            self.server_mut(node).reconnect_test = Asked::Not;
+            self.server_mut(node).reconnect_test = ReconnectTest::Not;
             self.server_mut(node).asked_early = Some(core.now);
             self.ask_to_connect(core, node, late.primary, within);
         }

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use super::Errand;
 use super::events::{Event, START_SCHEDULER};
 use super::kept_events::Left;
 use super::reports::{answers, own};
-use super::{Errand, Replication};
+use super::state::{Replication, Unrun, Unstopped};
 use crate::core::Core;
-use crate::time::Now;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
@@ -24,26 +24,6 @@ const AGAIN_GAP: Duration = Duration::from_secs(10);
 const STOP_GAP: Duration = Duration::from_secs(1);
 /// So many events are named in a sentence, each with its statement.
 const NAMED_MAX: usize = 5;
-
-/// A server is to run events, and has not answered yet that it does.
-#[derive(Clone, Debug)]
-pub(super) struct Unrun {
-    term: Term,
-    has_replaced: bool,
-    /// When it is told again.
-    again: Now,
-    /// If that was tried: what does not run, and the sentence about it.
-    finding: Option<(Left, String)>,
-}
-
-/// A server is read only, and some of its events may run on, whose definers may write there.
-#[derive(Clone, Debug)]
-pub(super) struct Unstopped {
-    /// When it is told again to stop them.
-    again: Now,
-    /// The sentence about it.
-    finding: String,
-}
 
 impl Replication {
     /// Has the new primary run the events that the old one ran. An old primary that is lost runs them as soon as it comes back, and they may

@@ -17,10 +17,10 @@
 
 use std::time::Duration;
 
+use super::Errand;
 use super::action::ErrandKind;
-use super::change::Fence;
 use super::reports::{answers, ours, own};
-use super::{Errand, Replication};
+use super::state::{Fence, Parting, Replication};
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
@@ -30,13 +30,6 @@ use crate::{NodeId, Term};
 /// Stopping the thread is immediate, except when the replica has to close its old connection on a source that does not answer. A
 /// reconnection that was started as a test ([`super::late`]) has ended by then.
 const WITHIN: Duration = Duration::from_secs(1);
-
-/// How far the order to stop fetching has come.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Parting {
-    Ordered,
-    Over(Now),
-}
 
 impl Replication {
     /// Whether no server but `to` fetches from a lost primary any more. Gives the orders for that.

@@ -13,9 +13,9 @@
 
 use std::time::Duration;
 
-use super::Replication;
-use super::reconnect_test::{Asked, RECEIVES_FOR};
+use super::reconnect_test::RECEIVES_FOR;
 use super::reports::{channel_to, is_connected};
+use super::state::{ReconnectTest, Replication};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -40,13 +40,13 @@ impl Replication {
             let (name, primary) = (core.name(id), core.node(lost));
             let reason = format!("{} {}", primary.name, primary.assessment.reason);
             match &self.server(id).reconnect_test {
-                Asked::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
+                ReconnectTest::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
                     let why = format!(
                         "{reason}, but {name} still receives from it: it lives, and nothing is moved"
                     );
                     return Some(Heir::Stay { why, serves: false });
                 }
-                Asked::Failed { again, why } if core.now < *again => {
+                ReconnectTest::Failed { again, why } if core.now < *again => {
                     let why = format!(
                         "{reason}, but {name} receives from it as far as it knows, and could not be asked ({why}): nothing is moved"
                     );
@@ -75,6 +75,6 @@ impl Replication {
         is_connected(core, id, lost)
             && self.server(id).errant.is_none()
             && !core.node(id).is_renumbered
-            && !matches!(&self.server(id).reconnect_test, Asked::Lost(at) if has_lost(*at))
+            && !matches!(&self.server(id).reconnect_test, ReconnectTest::Lost(at) if has_lost(*at))
     }
 }

@@ -11,8 +11,9 @@
 
 use std::time::Duration;
 
+use super::Errand;
 use super::reports::channel_to;
-use super::{Errand, Replication, retry_at};
+use super::state::{ReconnectTest, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -21,19 +22,6 @@ use crate::time::Now;
 
 /// For how long a replica's successful connect to the primary counts.
 pub(super) const RECEIVES_FOR: Duration = Duration::from_secs(2);
-
-/// The result of asking a replica to reconnect to its source.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Asked {
-    #[default]
-    Not,
-    Receives(Now),
-    Lost(Now),
-    Failed {
-        again: Now,
-        why: String,
-    },
-}
 
 /// Why the primary is not given up.
 pub(super) enum Veto {
@@ -107,17 +95,17 @@ impl Replication {
         }
         let still = format!("{name} still receives from it");
         let since = match &self.server(id).reconnect_test {
-            Asked::Lost(at) if *at > since && !node.answered_since(*at) => return Some(Vote::Lost),
-            Asked::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
+            ReconnectTest::Lost(at) if *at > since && !node.answered_since(*at) => return Some(Vote::Lost),
+            ReconnectTest::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
                 return Some(Vote::Receives(still));
             }
-            Asked::Failed { again, why } if core.now < *again => {
+            ReconnectTest::Failed { again, why } if core.now < *again => {
                 let how = format!("{still} as far as it knows, and could not be asked ({why})");
                 return Some(Vote::Receives(how));
             }
             // While its I/O thread is connecting, its status says nothing about the source.
-            Asked::Receives(at) | Asked::Lost(at) => since.max(*at),
-            Asked::Not | Asked::Failed { .. } => since,
+            ReconnectTest::Receives(at) | ReconnectTest::Lost(at) => since.max(*at),
+            ReconnectTest::Not | ReconnectTest::Failed { .. } => since,
         };
         if !node.answered_since(since) {
             core.ask_probe(id);
@@ -151,14 +139,14 @@ impl Replication {
             matches!(core.node(primary).assessment.state, NodeState::Silent | NodeState::Dead)
         });
         self.server_mut(id).reconnect_test = match receives {
-            false => Asked::Lost(core.now),
-            true if is_lost => Asked::Receives(core.now),
+            false => ReconnectTest::Lost(core.now),
+            true if is_lost => ReconnectTest::Receives(core.now),
             // A status report from before the loss says nothing about the time after it.
-            true => Asked::Not,
+            true => ReconnectTest::Not,
         };
     }
 
     pub(super) fn reconnect_failed(&mut self, core: &Core, id: NodeId, why: String) {
-        self.server_mut(id).reconnect_test = Asked::Failed { again: retry_at(core.now), why };
+        self.server_mut(id).reconnect_test = ReconnectTest::Failed { again: retry_at(core.now), why };
     }
 }

@@ -21,10 +21,11 @@ use std::time::Duration;
 use protocol::gtid::{Family, History, Origin, Position};
 
 use super::copied::Inherited;
+use super::most;
 use super::reports::{all_of, answers, follows_one_of_us, own};
+use super::state::{Remembered, Replication};
 use super::status::ReplicationStatus;
 use super::written::Written;
-use super::{Replication, most};
 use crate::NodeId;
 use crate::action::Action;
 use crate::core::Core;
@@ -37,18 +38,6 @@ const WRITE_GAP: Duration = Duration::from_secs(60);
 const UPTIME_ERROR: Duration = Duration::from_secs(1);
 /// A commit that waits for a replica longer than the heartbeat allows is noticed some time later.
 const NOTICED: Duration = Duration::from_secs(10);
-
-/// What is remembered, and since when.
-#[derive(Clone, Debug)]
-pub(super) struct Remembered {
-    pub written: Written,
-    /// When it was reported, or when this process started with it.
-    at: Now,
-    /// How long before that it was written down, if by an earlier process.
-    ago: Duration,
-    /// When it was last sent to the disk.
-    sent_at: Now,
-}
 
 impl Remembered {
     /// How long ago the primary reported it, at the most.

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use protocol::gtid::{Errant, History};
 
-use super::Replication;
 use super::copied::Inherited;
 use super::reports::history;
+use super::state::Replication;
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;

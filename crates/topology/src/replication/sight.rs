@@ -7,14 +7,15 @@
 use std::time::Duration;
 
 use protocol::gtid::mariadb::Run;
-use protocol::gtid::{Errant, History, Origin, Position};
+use protocol::gtid::{Errant, History, Position};
 
 use super::reports::{
     all_of, answers, applied, called, follows_one_of_us, follows_stranger, history, ours, own, ring, writes,
 };
+use super::state::{LastWord, Replication, Report};
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
-use super::{Replication, copied, renumber};
+use super::{copied, renumber};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -28,34 +29,6 @@ const LAG_ALIKE_S: u64 = 5;
 /// For this long after a change of the primary the servers are asked for their status more often, so that they follow the new primary at
 /// once. With semi-synchronous replication its first commit waits for that.
 const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
-
-/// What the primary reported last while it was the primary.
-#[derive(Clone, Debug)]
-pub(super) struct LastWord {
-    pub origin: Origin,
-    pub history: Option<History>,
-    pub position: Option<Position>,
-    /// How long its process had run.
-    pub uptime_s: Option<u64>,
-    /// Where commits waited for a replica: a position up to which replicas have acknowledged all.
-    pub acknowledged: Option<Position>,
-    /// Sessions whose commits waited for that, and the commits that had been acknowledged.
-    pub waiting: u32,
-    /// Sessions that waited at the report before, if nothing was written or acknowledged since.
-    pub still_waiting: u32,
-    pub acknowledged_count: u64,
-    /// Commits waited for a replica: semi-synchronous replication was in force.
-    pub waited: bool,
-    pub asked: Now,
-}
-
-/// A server's report that has not yet been compared with a later one of the primary.
-#[derive(Clone, Debug)]
-pub(super) struct Said {
-    at: Now,
-    state: History,
-    has: Option<Position>,
-}
 
 /// The position up to which replicas have acknowledged all that the primary wrote, by its report `now` and the one before. The position was read
 /// before the counters, and replicas acknowledge in the order of the commits.
@@ -133,7 +106,7 @@ impl Replication {
             server.has_since = Some((core.now, all_of(status)));
         }
         if server.said.is_none() && status.history.is_some() {
-            server.said = Some(Said { at: core.now, state: all_of(status), has: status.has() });
+            server.said = Some(Report { at: core.now, state: all_of(status), has: status.has() });
         }
     }
 

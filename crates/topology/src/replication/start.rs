@@ -11,7 +11,8 @@
 
 use super::most::{self, Held};
 use super::reports::{answers, follows_stranger, ours, own, ring, writes, wrote};
-use super::{Replication, words};
+use super::state::Replication;
+use super::words;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;

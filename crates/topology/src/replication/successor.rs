@@ -11,13 +11,13 @@
 
 use protocol::gtid::{Family, History, Order, Origin, Position};
 
-use super::change::Fence;
 use super::channel::Channel;
 use super::reconnect_test::Veto;
 use super::reports::{all_of, answers, has_each, history, own};
 use super::settings::FailoverPolicy;
+use super::state::{Fence, Replication};
 use super::status::ReplicationStatus;
-use super::{Replication, words};
+use super::words;
 use crate::NodeId;
 use crate::action::Level;
 use crate::belief::Belief;
