@@ -21,7 +21,7 @@ use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::time::{Now, seconds};
 use crate::view::{Counts, Decision};
-use crate::{NodeId, Term};
+use crate::{NodeId, Origin, Term};
 
 /// For this long after an operator drained a node or moved the writer away from it, its stop is expected.
 const STOP_EXPECTED: Duration = Duration::from_secs(600);
@@ -275,6 +275,34 @@ impl Core {
             node.cut = cut;
         }
         more
+    }
+
+    /// [`crate::fact::ProxyFact::Cut`]: `origin` has cut every link of that epoch and of older ones.
+    pub fn links_cut(&mut self, origin: Origin, id: NodeId, epoch: u64) {
+        let node = self.node_mut(id);
+        if epoch < node.epoch {
+            node.proxies.cut(origin, epoch);
+        }
+    }
+
+    /// No proxy has a link of an older epoch to the node.
+    pub fn links_gone(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.proxies.have_cut(&self.settings.proxies, node.epoch)
+    }
+
+    /// [`crate::fact::ProxyFact::Quiesced`]: nothing runs on the lane at `origin`, seen under the routes of that version.
+    pub fn quiesced(&mut self, origin: Origin, id: NodeId, epoch: u64, term: Term, version: u64) {
+        let is_of_now = term == self.term && version <= self.version;
+        let node = self.node_mut(id);
+        if is_of_now && epoch == node.epoch {
+            node.proxies.quiesced(origin, version);
+        }
+    }
+
+    /// No proxy has a transaction on the node's draining lane, see [`crate::proxies::Proxies::are_quiet`].
+    pub fn is_quiet(&self, id: NodeId, after: u64) -> bool {
+        self.node(id).proxies.are_quiet(&self.settings.proxies, after)
     }
 
     pub fn any_open(&self) -> bool {

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::Core;
-use crate::{NodeId, Origin, Term};
+use crate::Origin;
 
 /// Of each proxy that has acknowledged something: what.
 #[derive(Clone, Debug, Default)]
@@ -28,43 +27,32 @@ impl Proxies {
     pub fn begin_at(&mut self, epoch: u64, proxies: &[Origin]) {
         self.0 = proxies.iter().map(|proxy| (*proxy, ByProxy { cut_below: epoch, quiet_in: None })).collect();
     }
-}
 
-impl Core {
-    /// [`crate::fact::ProxyFact::Cut`]: `origin` has cut every link of that epoch and of older ones.
-    pub fn links_cut(&mut self, origin: Origin, id: NodeId, epoch: u64) {
-        let node = self.node_mut(id);
-        if epoch < node.epoch {
-            let proxy = node.proxies.0.entry(origin).or_default();
-            proxy.cut_below = proxy.cut_below.max(epoch + 1);
-        }
+    /// `origin` has cut every link of that epoch and of older ones.
+    pub fn cut(&mut self, origin: Origin, epoch: u64) {
+        let proxy = self.0.entry(origin).or_default();
+        proxy.cut_below = proxy.cut_below.max(epoch + 1);
     }
 
-    /// No proxy has a link of an older epoch to the node.
-    pub fn links_gone(&self, id: NodeId) -> bool {
-        let node = self.node(id);
-        self.every_proxy(id, |proxy| proxy.cut_below >= node.epoch)
+    /// Nothing runs on the lane at `origin`, seen under the routes of that version.
+    pub fn quiesced(&mut self, origin: Origin, version: u64) {
+        let proxy = self.0.entry(origin).or_default();
+        proxy.quiet_in = proxy.quiet_in.max(Some(version));
     }
 
-    /// [`crate::fact::ProxyFact::Quiesced`]: nothing runs on the lane at `origin`, seen under the routes of that version.
-    pub fn quiesced(&mut self, origin: Origin, id: NodeId, epoch: u64, term: Term, version: u64) {
-        let is_of_now = term == self.term && version <= self.version;
-        let node = self.node_mut(id);
-        if is_of_now && epoch == node.epoch {
-            let proxy = node.proxies.0.entry(origin).or_default();
-            proxy.quiet_in = proxy.quiet_in.max(Some(version));
-        }
+    /// None of these proxies has a link of an older epoch.
+    pub fn have_cut(&self, proxies: &[Origin], epoch: u64) -> bool {
+        self.each(proxies).all(|proxy| proxy.cut_below >= epoch)
     }
 
-    /// No proxy has a transaction on the node's draining lane, seen under later routes than those of version `after`: earlier ones may have had the
-    /// lane open again since.
-    pub fn is_quiet(&self, id: NodeId, after: u64) -> bool {
-        self.every_proxy(id, |proxy| proxy.quiet_in > Some(after))
+    /// None of these proxies has a transaction on the lane, seen under later routes than those of version `after`: earlier ones may have had
+    /// the lane open again since.
+    pub fn are_quiet(&self, proxies: &[Origin], after: u64) -> bool {
+        self.each(proxies).all(|proxy| proxy.quiet_in > Some(after))
     }
 
-    fn every_proxy(&self, id: NodeId, has_said: impl Fn(ByProxy) -> bool) -> bool {
-        let known = &self.node(id).proxies.0;
-        self.settings.proxies.iter().all(|proxy| has_said(known.get(proxy).copied().unwrap_or_default()))
+    fn each(&self, proxies: &[Origin]) -> impl Iterator<Item = ByProxy> {
+        proxies.iter().map(|proxy| self.0.get(proxy).copied().unwrap_or_default())
     }
 }
 
@@ -72,8 +60,9 @@ impl Core {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use crate::core::Core;
     use crate::settings::{NodeSettings, Settings, Writers};
+    use crate::{NodeId, Origin, Term};
 
     const DB1: NodeId = NodeId(0);
 

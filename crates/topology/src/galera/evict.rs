@@ -33,17 +33,16 @@
 
 use std::time::Duration;
 
-use super::Galera;
 use super::action::Action;
+use super::reports::{own, primary, survivor};
 use super::settings::EvictPolicy;
-use super::view::{own, primary};
+use super::state::{Eviction, Galera};
+use super::view::EVICTED;
 use crate::NodeId;
 use crate::action::Level;
-use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
-use crate::time::Now;
 
 /// How often the eviction of one lost node is tried.
 const TRIES_MAX: u32 = 5;
@@ -63,15 +62,6 @@ struct AllowedEviction {
     via: NodeId,
     view: u64,
     gcomm_uuid: String,
-}
-
-/// An eviction that was ordered.
-#[derive(Clone, Debug)]
-pub(super) struct Ordered {
-    victim: NodeId,
-    /// Its gcomm UUID at that time. When the outcome comes, the node may be back under another one.
-    gcomm_uuid: String,
-    since: Now,
 }
 
 impl Galera {
@@ -130,14 +120,14 @@ impl Galera {
         let within = core.settings.galera.evict_deadline;
         let AllowedEviction { victim, via, view, gcomm_uuid } = allowed_eviction;
         self.member_mut(victim).evict_tries += 1;
-        self.evicting = Some(Ordered { victim, gcomm_uuid: gcomm_uuid.clone(), since: core.now });
+        self.evicting = Some(Eviction { victim, gcomm_uuid: gcomm_uuid.clone(), since: core.now });
         core.out.push(Action::Evict { victim, gcomm_uuid, via, view, within }.into());
     }
 
     /// Gives up an eviction whose outcome never came.
     pub fn tick(&mut self, core: &mut Core) {
         self.forget_evicted(core);
-        if let Some(Ordered { victim, since, .. }) = &self.evicting
+        if let Some(Eviction { victim, since, .. }) = &self.evicting
             && core.now.saturating_sub(*since) > core.settings.galera.evict_deadline + ANSWER_SLACK
         {
             self.evict_ended(core, *victim, Some("no answer in time"));
@@ -247,8 +237,7 @@ impl Galera {
         let node = core.node(id);
         let says_so = own(node).is_some() && !primary(node);
         let said_so = !node.linked && node.leaving_since.is_some();
-        let was_evicted =
-            self.against(core, id).is_some_and(|finding| finding.problem == super::view::EVICTED);
+        let was_evicted = self.against(core, id).is_some_and(|finding| finding.problem == EVICTED);
         was_evicted || ((says_so || said_so) && self.unlisted(core, id))
     }
 
@@ -316,15 +305,4 @@ impl Galera {
         ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count()
             + self.unconfigured_members
     }
-}
-
-/// It answers, is in a Primary component, and is a full member.
-pub(super) fn survivor(node: &Belief) -> bool {
-    node.linked && primary(node) && node.counts.misses == 0 && node.doubt.is_none() && usable(node)
-}
-
-/// It can be given orders about the group, though it may refuse clients (read only, a donor, ...).
-fn usable(node: &Belief) -> bool {
-    node.assessment.serves != Serves::No
-        || matches!(node.assessment.problem, "read_only" | "reject_queries" | "donor_rejects")
 }

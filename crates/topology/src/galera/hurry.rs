@@ -34,11 +34,10 @@
 
 use std::time::Duration;
 
-use super::Galera;
 use super::action::{Action, HurryEnd};
-use super::evict::survivor;
+use super::reports::{own, survivor};
 use super::settings::{EvictPolicy, SilencePolicy};
-use super::view::own;
+use super::state::{Galera, Hurry};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
@@ -54,19 +53,6 @@ const VIEW_GAP: Duration = Duration::from_secs(1);
 const FAILED_GAP: Duration = Duration::from_secs(30);
 /// Longer than any order takes, with all its deadlines.
 const LOST_AFTER: Duration = Duration::from_secs(60);
-
-/// A hurry that was ordered.
-#[derive(Clone, Debug)]
-pub(super) struct Hurry {
-    number: u64,
-    silent: Vec<NodeId>,
-    members: Vec<NodeId>,
-    /// When the first question was sent that a silent one has not answered.
-    since: Now,
-    ordered: Now,
-    hurried: bool,
-    easing: bool,
-}
 
 impl Galera {
     /// A node is late with its answer to a question that was sent at `asked`.

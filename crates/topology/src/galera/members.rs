@@ -14,8 +14,8 @@
 //! Invariant: that a node is not in the view is known only where no member is unknown. Nodes report a new view one after the other: the one
 //! that still reports the view before may be a member.
 
+use super::reports::own;
 use super::status::GaleraStatus;
-use super::view::own;
 use crate::belief::Belief;
 use crate::core::Core;
 

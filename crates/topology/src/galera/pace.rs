@@ -16,10 +16,10 @@
 
 use std::time::Duration;
 
-use super::Galera;
 use super::action::Action;
+use super::reports::primary;
 use super::settings::{EvictPolicy, SilencePolicy};
-use super::view::primary;
+use super::state::Galera;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;

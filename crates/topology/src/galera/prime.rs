@@ -4,29 +4,15 @@
 //! when the whole cluster was down and is started again. Numbers of different histories are therefore never compared; and when a node
 //! reports a lower number than before, all views that were reported before that count as older.
 
-use super::Galera;
 use super::members::Members;
+use super::reports::own;
 use super::revive::Standstill;
+use super::state::{Galera, Prime};
 use super::status::GaleraStatus;
-use super::view::own;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-
-/// What a node reported last while it was in a Primary component.
-#[derive(Clone, Debug)]
-pub(super) struct Prime {
-    /// How often the numbers had started again by then, as far as was seen.
-    numbering: u64,
-    conf_id: u64,
-    pub cluster_uuid: String,
-    size: u32,
-    /// All of them; none if one is unknown.
-    members: Vec<String>,
-    gcomm_uuid: String,
-    flush_at_commit: Option<u8>,
-}
 
 impl Prime {
     /// The part of a status that is kept; `None` if the node was not in a Primary component.

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::{Action, Galera};
+use super::action::Action;
+use super::state::Galera;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;

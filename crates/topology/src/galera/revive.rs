@@ -24,13 +24,13 @@
 
 use std::time::Duration;
 
-use super::Galera;
 use super::action::Action;
 use super::bootstrap::{Answer, Candidate, Decision, Disk, Word, decide};
 use super::position::Left;
+use super::reports::{own, primary};
 use super::settings::BootstrapPolicy;
+use super::state::{Galera, Phase, Proof};
 use super::status::GaleraStatus;
-use super::view::{own, primary};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
@@ -53,63 +53,6 @@ const ROUNDS_MAX: u32 = 3;
 const ORDER_DEADLINE: Duration = Duration::from_secs(10);
 /// The shell enforces the deadlines; its answer may arrive this much later.
 const ANSWER_SLACK: Duration = Duration::from_secs(1);
-
-/// The state of the attempt.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Revival {
-    phase: Phase,
-    /// Since when the cluster has been without a Primary component.
-    since: Option<Now>,
-    /// The next try is not before that time.
-    after: Now,
-    /// How many tries failed in a row.
-    failures: u32,
-    /// The number of the last request.
-    number: u64,
-    /// How often proofs were asked for in this try.
-    rounds: u32,
-    /// The last reason given for doing nothing.
-    said: Option<String>,
-    /// How often a Primary component was made.
-    done: u64,
-}
-
-impl Revival {
-    /// Whether proofs or the bootstrap are awaited.
-    pub fn is_running(&self) -> bool {
-        !matches!(self.phase, Phase::Idle)
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-enum Phase {
-    #[default]
-    Idle,
-    Proving {
-        since: Now,
-        /// The nodes whose proofs are awaited.
-        open: Vec<NodeId>,
-        proofs: Vec<Proof>,
-        /// Why one of them proves nothing. The others are still awaited, so that their commands are not started a second time meanwhile.
-        failed: Option<String>,
-    },
-    Checking {
-        since: Now,
-        proofs: Vec<Proof>,
-    },
-    Ordered {
-        since: Now,
-        via: NodeId,
-    },
-}
-
-/// A node's process did not run at that time, and its disk had this position.
-#[derive(Clone, Debug)]
-struct Proof {
-    node: NodeId,
-    left: Left,
-    at: Now,
-}
 
 /// The nodes that are left, and those that are not.
 #[derive(Clone, Debug, PartialEq, Eq)]

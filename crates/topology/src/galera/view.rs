@@ -7,31 +7,19 @@
 use std::time::Duration;
 
 use super::members::Members;
-use super::status::GaleraStatus;
-use super::{Galera, Member};
+use super::reports::{own, primary};
+use super::state::{Galera, GroupView, Member};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Finding, Serves, refused};
-use crate::time::Now;
 
 /// How long a node that is not in the others' view may take to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
 
 /// The name of the finding that a member was evicted from the group.
 pub(super) const EVICTED: &str = "evicted";
-
-/// The newest Primary view that any node reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GroupView {
-    told_by: String,
-    conf_id: u64,
-    cluster_uuid: String,
-    members: Vec<String>,
-    /// When this view was first heard of.
-    since: Now,
-}
 
 impl GroupView {
     /// The view is newer than the one that the node itself reported last, and does not list the node.
@@ -43,16 +31,6 @@ impl GroupView {
             && self.cluster_uuid == status.cluster_uuid
             && !self.members.contains(&node.address)
     }
-}
-
-/// The node's last status, if it is one of Galera.
-pub(super) fn own(node: &Belief) -> Option<&GaleraStatus> {
-    node.status.as_ref().and_then(|status| status.galera())
-}
-
-/// By its last status it is in a Primary component.
-pub(super) fn primary(node: &Belief) -> bool {
-    own(node).is_some_and(GaleraStatus::is_primary)
 }
 
 /// See [`crate::group::Group::is_held_up`].

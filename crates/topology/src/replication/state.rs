@@ -24,7 +24,7 @@ pub(crate) struct Replication {
     pub(super) servers: Vec<Server>,
     /// The fencing for the change of the primary that is in progress.
     pub(super) fence: Option<Fence>,
-    /// The new primary has taken over, and takes no statements yet: see [`attach`].
+    /// The new primary has taken over, and takes no statements yet: see [`super::attach`].
     pub(super) is_opening: bool,
     /// The primary's last status report while it was the primary.
     pub(super) last_word: Option<LastWord>,
