@@ -5,10 +5,11 @@
 //! inserted, the one after the rows is made from the OK, and the packets are renumbered.
 //!
 //! The status flags of an EOF after the columns are those at the end of the result, if that has been received already. Otherwise they are
-//! those before the statement, since clients use the last EOF. Only for OUT parameters must clients know them before the row; that one row
-//! is waited for.
+//! those before the statement, and those that the statement may set, since clients use the last EOF, and a result that ends with an error has no
+//! other. Only for OUT parameters must clients know them before the row; that one row is waited for.
 
 use protocol::capability::Caps;
+use protocol::command::Command;
 use protocol::ok::{EOF, OkPacket, put_eof, status};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX};
 
@@ -75,13 +76,11 @@ impl Relay<'_> {
             let now = self.session.status(Some(standing));
             let flags = match end_in_sight(&link.buffer.bytes()[at.ready..], link.caps) {
                 Sight::End(flags) => flags,
-                Sight::Rows | Sight::NotYet => {
-                    let more = if self.flight.calls() { status::MORE_RESULTS } else { 0 };
-                    // With autocommit off the read has opened a transaction, and the result may end with an error, which has no flags. One that is
-                    // not there costs a needless COMMIT.
-                    let opens = if now & status::AUTOCOMMIT == 0 { status::IN_TRANS } else { 0 };
-                    now | more | opens
-                }
+                _ if self.flight.command == Command::STMT_PREPARE => now,
+                // It may have opened a transaction. One that is not there costs a needless COMMIT.
+                _ if self.flight.calls() => now | status::MORE_RESULTS | status::IN_TRANS,
+                _ if now & status::AUTOCOMMIT == 0 => now | status::IN_TRANS,
+                _ => now,
             };
             self.put_due(at, head.seq, flags);
         }

@@ -5,6 +5,7 @@
 mod client_gone;
 mod costly_statements;
 mod cursor_results;
+mod early_flags;
 mod forged_refusals;
 mod kills;
 mod logins;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fixture::client::{Client, ClientOptions, Column, Cursor, Part, Prepared, Reply};
 
 use protocol::capability::Caps;
-use protocol::ok::status::{IN_TRANS_READONLY, MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
+use protocol::ok::status::{IN_TRANS, IN_TRANS_READONLY, MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
 use protocol::packet::{HEADER_LEN, Head};
 
 use super::script::{Step, What};
@@ -263,20 +263,29 @@ async fn running(root: &mut Client, sql: &[u8], state: &str) -> String {
     }
 }
 
-/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of a transaction that only reads, and of further results then, or, where the proxy
-/// makes it, with what is in sight. Clients go by the one behind the rows.
+/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of a transaction that only reads, and of further
+/// results then, or, where the proxy makes it, with what is in sight, which may not be the end. Clients go by the one behind the rows; a
+/// transaction that is not open there may have been told before, or not.
 fn without_early_flags(packets: &mut [u8]) {
     const OF_INDEXES: u16 = NO_GOOD_INDEX_USED | NO_INDEX_USED;
-    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS_READONLY;
-    let (mut at, mut is_behind_rows) = (0, true);
+    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS_READONLY | MORE_RESULTS;
+    fn clear(flags: &mut [u8], cleared: u16) -> u16 {
+        let left = u16::from_le_bytes([flags[0], flags[1]]) & !cleared;
+        flags.copy_from_slice(&left.to_le_bytes());
+        left
+    }
+    let (mut at, mut early) = (0, None);
     while let Some(head) = packets.get(at..).and_then(Head::peek) {
         let next = at + HEADER_LEN + head.len;
-        if let Some([0xFE, _, _, flags @ ..]) = packets.get_mut(at + HEADER_LEN..next)
-            && let [low, high] = flags
-        {
-            is_behind_rows = !is_behind_rows;
-            let early = if is_behind_rows { OF_INDEXES } else { NOT_YET_KNOWN | MORE_RESULTS };
-            [*low, *high] = (u16::from_le_bytes([*low, *high]) & !early).to_le_bytes();
+        if let Some([0xFE, _, _, _, _]) = packets.get(at + HEADER_LEN..next) {
+            let flags = next - 2..next;
+            if let Some(early) = early.take() {
+                let is_open = clear(&mut packets[flags], OF_INDEXES) & IN_TRANS != 0;
+                clear(&mut packets[early], if is_open { 0 } else { IN_TRANS });
+            } else {
+                clear(&mut packets[flags.clone()], NOT_YET_KNOWN);
+                early = Some(flags);
+            }
         }
         at = next;
     }
