@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Rows};
+use link::{Link, LinkError, Login};
 use manager::{Marks, Standing};
 use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
-use topology::replication::{self, ReplicationStatus, sql};
+use topology::replication;
+use topology::rules::variables;
 
 use crate::asked;
-use crate::replicas_account;
+use crate::replication::read::{self, Said};
 use settings::Settings;
 
 /// One statement, or a connection, may take this long.
@@ -99,7 +100,7 @@ fn tell_faults(settings: &Settings, marks: &Marks, answers: &mut [Result<Server,
 }
 
 async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Server, LinkError> {
-    let mut link = Link::connect(address, monitor, DEADLINE).await?;
+    let link = Link::connect(address, monitor, DEADLINE).await?;
     let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
     if Flavor::of(&version) != Flavor::MariaDb {
         let wrong = vec![match Dialect::admit(&version) {
@@ -108,38 +109,36 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         }];
         return Ok(Server { version, role: "not asked further".into(), wrong, standing: None });
     }
-    let variables = link.query(sql::VARIABLES, DEADLINE).await?;
-    let positions = link.query(sql::POSITIONS, DEADLINE).await?;
-    let status = link.query(sql::STATUS, DEADLINE).await?;
+    let said = read::said(link, address, replicas).await?;
+    Ok(Server { version, role: role(&said), wrong: wrong(&said, monitor, replicas), standing: said.standing })
+}
+
+/// What keeps a server from ever being the primary. `replicas`: what replicas log in with; `None`: no orders are given.
+fn wrong(said: &Said, monitor: &Login, replicas: Option<&Login>) -> Vec<String> {
     let mut wrong = Vec::new();
-    let channels = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
-        Ok(rows) => rows,
-        Err(LinkError::Rejected { .. }) => {
-            wrong.push(lacks(
-                &["SLAVE MONITOR ON *.*: it is needed for asking whom a server follows".into()],
-                monitor,
-            ));
-            Rows::default()
-        }
-        Err(other) => return Err(other),
-    };
-    let may_tell_sources = wrong.is_empty();
-    let standing = Standing::read(&variables, &positions, &status, &channels);
-    wrong.extend(settings_wrong(&standing.status, replicas.is_some()));
-    let missing = rights_missing(&mut link, replicas.is_some()).await?;
-    if let Some(filters) = manager::unlogged(link).await?.filter(|filters| !filters.is_empty()) {
-        wrong.push(format!(
-            "it leaves some databases out of its binlog ({filters}): what is written there while it is the primary is on no other server; take that \
-             out of its my.cnf, and restart it"
+    if said.standing.is_none() {
+        wrong.push(lacks(
+            &["SLAVE MONITOR ON *.*: it is needed for asking whom a server follows".into()],
+            monitor,
         ));
     }
-    if !missing.is_empty() {
-        wrong.push(lacks(&missing, monitor));
+    if said.is_on("wsrep_on") {
+        wrong.push("it is a Galera node (wsrep_on is ON), and cluster.kind is \"replication\": set \"galera\", or take it out of the configuration".to_owned());
     }
-    if let Some(replicas) = replicas
-        && let Some(account) = replicas_account::check(address, replicas, DEADLINE).await
-    {
-        let user = &replicas.user;
+    if replicas.is_some() {
+        wrong.extend(variables::ALL.iter().filter_map(|rule| rule.at_start(said.value(rule.name)?)));
+    }
+    if !said.unlogged.is_empty() {
+        wrong.push(format!(
+            "it leaves some databases out of its binlog ({}): what is written there while it is the primary is on no other server; take that \
+             out of its my.cnf, and restart it",
+            said.unlogged
+        ));
+    }
+    if !said.lacks.is_empty() {
+        wrong.push(lacks(&said.lacks, monitor));
+    }
+    if let Some((account, Login { user, .. })) = said.replicas_account.as_ref().zip(replicas) {
         let first =
             if account.is_refusal() { "put the password in [cluster.replication] right, or " } else { "" };
         let statements = account.statements(user).join("; ");
@@ -147,8 +146,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
             "the account that replicas log in with, {user}, {account}; {first}run on the primary: {statements}"
         ));
     }
-    let role = role(&standing.status);
-    Ok(Server { version, role, wrong, standing: may_tell_sources.then_some(standing) })
+    wrong
 }
 
 fn lacks(missing: &[String], monitor: &Login) -> String {
@@ -157,31 +155,6 @@ fn lacks(missing: &[String], monitor: &Login) -> String {
         missing.join("; "),
         manager::grants_with(Kind::Replication, &monitor.user, missing)
     )
-}
-
-/// What keeps a server from ever being the primary.
-fn settings_wrong(status: &ReplicationStatus, gives_orders: bool) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if status.galera {
-        wrong.push("it is a Galera node (wsrep_on is ON), and cluster.kind is \"replication\": set \"galera\", or take it out of the configuration".to_owned());
-    }
-    if !gives_orders {
-        return wrong;
-    }
-    for (name, is_on) in [("log_bin", status.log_bin), ("log_slave_updates", status.log_replica_updates)] {
-        if !is_on {
-            wrong.push(format!(
-                "{name} is off: no server could follow it when it is the primary; set it in my.cnf"
-            ));
-        }
-    }
-    if !status.gtid_strict_mode {
-        wrong.push(
-            "gtid_strict_mode is off: what a replica writes by itself would not be noticed; set it in my.cnf"
-                .into(),
-        );
-    }
-    wrong
 }
 
 /// What the monitor account lacks, one sentence each. `gives_orders`: it moves the primary.
@@ -201,13 +174,14 @@ pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<S
     Ok(missing)
 }
 
-fn role(status: &ReplicationStatus) -> String {
-    let writable = if status.read_only { "read only" } else { "writable" };
-    match &*status.channels {
-        [] => format!("follows nobody, {writable}"),
-        channels => {
-            let sources: Vec<_> = channels.iter().map(|channel| channel.source.as_str()).collect();
-            format!("replica of {}, {writable}", sources.join(" and "))
-        }
+fn role(said: &Said) -> String {
+    let status = said.standing.as_ref().map(|standing| &standing.status);
+    let read_only = status.map_or_else(|| said.is_on("read_only"), |status| status.read_only);
+    let writable = if read_only { "read only" } else { "writable" };
+    let channels = status.map_or(&[][..], |status| &status.channels);
+    if channels.is_empty() {
+        return format!("follows nobody, {writable}");
     }
+    let sources: Vec<_> = channels.iter().map(|channel| channel.source.as_str()).collect();
+    format!("replica of {}, {writable}", sources.join(" and "))
 }

@@ -152,7 +152,7 @@ pub async fn session_defaults(link: &mut Link, within: Duration) -> Result<Sessi
 
 async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Result<Server, LinkError> {
     let mut link = Link::connect(address, login, within).await?;
-    let variables = link.query(sql::VARIABLES, within).await?;
+    let variables = link.query(&sql::variables(), within).await?;
     // Without PROCESS, the account sees only its own sessions, or is refused: what is not shown is not judged.
     let sessions = match link.query(sql::SESSIONS, within).await {
         Ok(rows) => sessions(&rows),

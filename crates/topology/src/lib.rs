@@ -44,6 +44,7 @@ mod readers;
 pub mod reads;
 pub mod replication;
 pub mod routes;
+pub mod rules;
 pub mod session_defaults;
 pub mod settings;
 pub mod status;

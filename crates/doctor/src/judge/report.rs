@@ -1,6 +1,7 @@
 //! The doctor's report as values; the text page and the JSON are both made from them.
 
 use serde::Serialize;
+pub use topology::rules::Weight;
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -54,18 +55,6 @@ pub struct Cell {
     pub comes_to: String,
     /// What the seed article measured.
     pub seed: &'static str,
-}
-
-/// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Weight {
-    /// Must be corrected: something does not work.
-    Problem,
-    /// Works now, but will cause trouble in some situation.
-    Warning,
-    /// Could be better.
-    Advice,
 }
 
 /// One finding.

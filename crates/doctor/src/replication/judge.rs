@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::Bypass;
 use super::read::{NodeFacts, Said};
-use super::rules::{RULES, Rule};
 use crate::asked::{answered, named};
 use crate::defaults;
 use crate::judge::{Deciding, Finding, NodeReport, Report, Weight};
@@ -12,18 +11,17 @@ use crate::servers::told;
 use manager::Marks;
 use settings::Settings;
 use topology::replication::setup::without_primary;
-
-/// What the option file should contain, since a running server does not show it: name, value, and whether it applies with semi-synchronous
-/// replication only.
-const IN_FILE: &[(&str, &str, bool)] =
-    &[("read_only", "ON", false), ("skip_slave_start", "ON", false), ("init_rpl_role", "SLAVE", true)];
+use topology::rules::variables::{self, IN_FILE, InFile, Rule};
 
 /// The report; `marks` is what `serve` remembers against servers.
 pub fn report(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Report {
     Report {
         cluster: settings.name.clone(),
         nodes: nodes.iter().map(node_report).collect(),
-        deciding: RULES.iter().map(|rule| Deciding { setting: rule.name, cases: rule.should_be }).collect(),
+        deciding: variables::ALL
+            .iter()
+            .map(|rule| Deciding { setting: rule.name, cases: rule.should_be })
+            .collect(),
         cells: vec![],
         findings: findings(settings, nodes, marks),
     }
@@ -40,7 +38,7 @@ fn node_report(node: &NodeFacts) -> NodeReport {
         address: node.address.clone(),
         version: said.value("version").unwrap_or_default().to_owned(),
         state: if unreachable.is_none() { said.role().to_owned() } else { String::new() },
-        settings: RULES.iter().filter_map(value).collect(),
+        settings: variables::ALL.iter().filter_map(value).collect(),
         unreachable,
     }
 }
@@ -192,14 +190,10 @@ fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
 }
 
 fn rules(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
-    for rule in RULES {
-        let wrong = |said: &Said| {
-            let value = said.value(rule.name)?;
-            rule.is_broken(said, semi_sync).then(|| value.to_owned())
-        };
-        for (value, who) in alike(nodes, wrong) {
+    for rule in variables::ALL {
+        for (value, who) in alike(nodes, |said| said.breaks(rule, semi_sync).map(str::to_owned)) {
             let what = format!("{} is {value}", rule.name);
-            findings.propose(rule.weight, who, what, rule.because, &[rule.sql], &[rule.line]);
+            findings.propose(rule.weight, who, what, rule.because, &[&rule.sql()], &[&rule.line()]);
         }
     }
 }
@@ -375,7 +369,7 @@ fn managers(nodes: &[NodeFacts], findings: &mut Findings) {
 }
 
 fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
-    let wanted = || IN_FILE.iter().filter(|(_, _, of_semi_sync)| semi_sync || !of_semi_sync);
+    let wanted = || IN_FILE.iter().filter(|option| semi_sync || !option.semi_sync);
     for node in nodes {
         match &node.file {
             Some(Err(why)) => findings.note(
@@ -394,22 +388,19 @@ fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
         let Ok(said) = &node.said else { continue };
         let is_known =
             |name: &str| said.variables.get(name).is_some_and(|variable| variable.origin == "CONFIG");
-        let names = wanted().map(|(name, ..)| *name).filter(|name| !is_known(name));
-        let set = RULES.iter().filter(|rule| {
+        let names = wanted().map(|option| option.name).filter(|name| !is_known(name));
+        let set = variables::ALL.iter().filter(|rule| {
             let variable = said.variables.get(rule.name);
             let is_right =
                 variable.is_some_and(|variable| variable.origin == "SQL" && (rule.is_right)(&variable.value));
-            is_right && !rule.line.is_empty() && rule.name != "read_only"
+            is_right && !rule.line().is_empty() && rule.name != "read_only"
         });
         unknown.entry(names.chain(set.map(|rule| rule.name)).collect()).or_default().push(node.name.clone());
     }
     for (names, who) in unknown.into_iter().filter(|(names, _)| !names.is_empty()) {
         let line = |name: &&str| {
-            let in_file = IN_FILE
-                .iter()
-                .find(|(known, ..)| known == name)
-                .map(|(name, value, _)| format!("{name} = {value}"));
-            in_file.or_else(|| Some(RULES.iter().find(|rule| rule.name == *name)?.line.to_owned()))
+            let in_file = IN_FILE.iter().find(|option| option.name == *name).map(InFile::line);
+            in_file.or_else(|| Some(variables::named(name)?.line()))
         };
         let lines: BTreeSet<String> = names.iter().filter_map(line).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -428,32 +419,22 @@ fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
 fn file(name: &str, options: &BTreeMap<String, String>, semi_sync: bool, findings: &mut Findings) {
     let value = |option: &str| options.get(option).map(String::as_str);
     let is_on = |value: &str| ["ON", "1", "TRUE"].iter().any(|on| value.eq_ignore_ascii_case(on));
-    for (option, should, of_semi_sync) in IN_FILE {
-        let is_right = value(option).is_some_and(|value| {
-            if *should == "ON" { is_on(value) } else { value.eq_ignore_ascii_case(should) }
+    for option in IN_FILE.iter().filter(|option| semi_sync || !option.semi_sync) {
+        let is_right = value(option.name).is_some_and(|value| match option.value {
+            "ON" => is_on(value),
+            should => value.eq_ignore_ascii_case(should),
         });
-        if is_right || (*of_semi_sync && !semi_sync) {
+        if is_right {
             continue;
         }
-        let because = match *option {
-            "read_only" => {
-                "a server that was restarted takes writes before Understudy has compared it: whoever reaches it past Understudy writes what the primary never gets"
-            }
-            "skip_slave_start" => {
-                "a server that was restarted follows its old source before Understudy has compared it, and may throw away what it had received"
-            }
-            _ => {
-                "a primary that crashed commits, when it starts, what no replica has acknowledged; it cannot follow then"
-            }
-        };
-        let is = value(option).map_or("is missing".to_owned(), |value| format!("is {value}"));
+        let is = value(option.name).map_or("is missing".to_owned(), |value| format!("is {value}"));
         findings.propose(
             Weight::Warning,
             vec![name.to_owned()],
-            format!("{option} {is} in its option file"),
-            because,
+            format!("{} {is} in its option file", option.name),
+            option.because,
             &[],
-            &[&format!("{option} = {should}")],
+            &[&option.line()],
         );
     }
     if value("rpl_semi_sync_master_enabled").is_some_and(is_on) {
@@ -466,23 +447,16 @@ fn file(name: &str, options: &BTreeMap<String, String>, semi_sync: bool, finding
             &["# rpl_semi_sync_master_enabled   (take it out)"],
         );
     }
-    for rule in RULES
-        .iter()
-        .filter(|rule| !rule.line.is_empty() && rule.name != "read_only" && (semi_sync || !rule.semi_sync))
-    {
+    for rule in variables::ALL.iter().filter(|rule| semi_sync || !rule.semi_sync) {
+        let line = rule.line();
         if let Some(value) = value(rule.name)
-            && rule.name != "log_bin"
+            && !line.is_empty()
+            && !["read_only", "log_bin"].contains(&rule.name)
             && !(rule.is_right)(if is_on(value) { "ON" } else { value })
             && !(rule.is_right)(value)
         {
-            findings.propose(
-                rule.weight,
-                vec![name.to_owned()],
-                format!("{} is {value} in its option file", rule.name),
-                rule.because,
-                &[],
-                &[rule.line],
-            );
+            let what = format!("{} is {value} in its option file", rule.name);
+            findings.propose(rule.weight, vec![name.to_owned()], what, rule.because, &[], &[&line]);
         }
     }
 }

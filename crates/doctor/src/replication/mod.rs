@@ -2,14 +2,13 @@
 //! replica.
 //!
 //! ```text
-//!   nodes ──> read (SQL) ──┬──> judge (the table of rules, what is of accounts and files) ──> the same report as for Galera
+//!   nodes ──> read (SQL) ──┬──> judge (topology::rules, what is of accounts and files) ──> the same report as for Galera
 //!   my.cnf, where named ───┘
 //! ```
 
 mod accounts;
 mod judge;
-mod read;
-mod rules;
+pub mod read;
 #[cfg(test)]
 mod tests;
 

@@ -8,10 +8,10 @@ use link::{Link, LinkError, Login};
 use manager::Standing;
 use topology::flavor::Flavor;
 use topology::replication::sql;
+use topology::rules::variables::{self, Rule};
 use topology::session_defaults::SessionDefaults;
 
 use super::accounts::{self, Bypass};
-use super::rules::RULES;
 use crate::asked;
 use crate::replicas_account::{self, ReplicasAccount};
 use crate::servers::rights_missing;
@@ -67,7 +67,12 @@ impl Said {
 
     /// Whether a switch is on.
     pub fn is_on(&self, name: &str) -> bool {
-        self.value(name).is_some_and(|value| value.eq_ignore_ascii_case("ON") || value == "1")
+        self.value(name).is_some_and(variables::is_on)
+    }
+
+    /// The value that breaks a rule; a variable that the server does not have breaks none.
+    pub fn breaks(&self, rule: &Rule, semi_sync: bool) -> Option<&str> {
+        self.value(rule.name).filter(|value| rule.is_broken(value, self.is_replica, semi_sync))
     }
 
     /// "primary", "replica", or neither.
@@ -92,8 +97,11 @@ pub async fn all(
 ) -> Vec<NodeFacts> {
     let monitor = Login::with_password(&settings.monitor.user, password);
     let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
-    let mut facts =
-        asked::each(settings, async |address| ask(address, &monitor, replicas.as_ref()).await).await;
+    let mut facts = asked::each(settings, async |address| {
+        let link = Link::connect(address, &monitor, DEADLINE).await?;
+        said(link, address, replicas.as_ref()).await
+    })
+    .await;
     for node in &mut facts {
         let version = node.said.as_ref().ok().and_then(|said| said.variables.get("version"));
         let version = version.map(|version| version.value.as_str());
@@ -103,9 +111,9 @@ pub async fn all(
     facts
 }
 
-async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Said, LinkError> {
-    let mut link = Link::connect(address, monitor, DEADLINE).await?;
-    let names = RULES.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
+/// Asks a server, on a link of the monitor account; `replicas`: what replicas log in with.
+pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Result<Said, LinkError> {
+    let names = variables::ALL.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
     let query = format!(
         "SELECT VARIABLE_NAME, GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES \
          WHERE VARIABLE_NAME IN ('version', 'wsrep_on', {names})"

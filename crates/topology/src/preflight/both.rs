@@ -50,7 +50,7 @@ fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         let text = format!("is not healthy: {}{}", from.view.reason, from.last_heard());
         from.found(Fails, text, "see `understudy status`")
     });
-    look(found.into_iter().collect(), from, "writes, and is healthy")
+    look(found, from, "writes, and is healthy")
 }
 
 /// Findings against the new writer that have no row of their own.
@@ -70,7 +70,7 @@ fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             "see `understudy status`",
         )
     });
-    look(found.into_iter().collect(), to, format!("may become the writer: {}", view.reason))
+    look(found, to, format!("may become the writer: {}", view.reason))
 }
 
 fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
@@ -118,7 +118,7 @@ fn defaults<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         };
         to.found(Note, text, remedy)
     });
-    look(found.into_iter().collect(), to, "gives sessions the same values as the writer, where they set none")
+    look(found, to, "gives sessions the same values as the writer, where they set none")
 }
 
 /// The first sessions by name, and how many more there are.
@@ -152,7 +152,7 @@ fn transactions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         );
         sight.from.found(Slow, text, format!("end them (KILL {} on {}), wait, or raise --budget-ms", oldest.id, sight.from.name()))
     });
-    look(found.into_iter().collect(), sight.from, "has no transaction that has been open for a second")
+    look(found, sight.from, "has no transaction that has been open for a second")
 }
 
 /// A global lock, which stops every statement that writes.
@@ -237,11 +237,7 @@ fn sessions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         sight.from.found(Note, text, "have those clients let go of it, or expect that they connect anew")
     });
     let through = sight.sessions;
-    look(
-        found.into_iter().collect(),
-        sight.from,
-        format!("has {through} sessions through Understudy, and all can move"),
-    )
+    look(found, sight.from, format!("has {through} sessions through Understudy, and all can move"))
 }
 
 /// Results that clients do not read: the node cannot be left before they are cut.
@@ -271,7 +267,7 @@ fn unread<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 fn connections<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let most = sight.to.server()?.connections_max?;
+    let most = u32::try_from(sight.to.server()?.number("max_connections")?).ok()?;
     let has = threads(sight.to)?;
     let (carries, come) = (threads(sight.from)?, sight.sessions);
     let to = sight.to;

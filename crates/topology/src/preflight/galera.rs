@@ -20,7 +20,7 @@ fn queue<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         let text = format!("has {queue} writesets still to apply, which the switchover waits for");
         sight.to.found(Slow, text, "wait until wsrep_local_recv_queue has gone down")
     });
-    look(found.into_iter().collect(), sight.to, format!("has {queue} writesets still to apply"))
+    look(found, sight.to, format!("has {queue} writesets still to apply"))
 }
 
 fn flow_control<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
@@ -47,7 +47,7 @@ fn isolation<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         );
         sight.to.found(Slow, text, "wait until it has ended, or choose another node")
     });
-    look(found.into_iter().collect(), sight.to, "has no change of a table that waits for isolation")
+    look(found, sight.to, "has no change of a table that waits for isolation")
 }
 
 fn writesets<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
@@ -55,10 +55,8 @@ fn writesets<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     // 0 is no limit.
     let limit = |value: Option<u64>| value.map(|value| if value == 0 { u64::MAX } else { value });
     let mut found = Vec::new();
-    for (name, before, after) in [
-        ("wsrep_max_ws_size", from.writeset_bytes_max, to.writeset_bytes_max),
-        ("wsrep_max_ws_rows", from.writeset_rows_max, to.writeset_rows_max),
-    ] {
+    for name in ["wsrep_max_ws_size", "wsrep_max_ws_rows"] {
+        let (before, after) = (from.number(name), to.number(name));
         if limit(after)? < limit(before)? {
             let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
             let text =
@@ -74,13 +72,13 @@ fn writesets<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 fn osu_method<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let before = sight.from.server()?.osu_method.as_deref()?;
-    let after = sight.to.server()?.osu_method.as_deref()?;
+    let before = sight.from.server()?.value("wsrep_OSU_method")?;
+    let after = sight.to.server()?.value("wsrep_OSU_method")?;
     let found = (before != after).then(|| {
         let text = format!(
             "has wsrep_OSU_method = {after} where the writer has {before}: tables are changed otherwise"
         );
         sight.to.found(Note, text, format!("SET GLOBAL wsrep_OSU_method = '{before}' there"))
     });
-    look(found.into_iter().collect(), sight.to, format!("changes tables as the writer does: {after}"))
+    look(found, sight.to, format!("changes tables as the writer does: {after}"))
 }

@@ -3,9 +3,11 @@
 use super::Severity::{Fails, Note, Ok as Well, Slow};
 use super::said::{Events, ReplicaLogin};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
+use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::{Row, Severity};
 use crate::flavor::Dialect;
 use crate::replication::{ReplicationStatus, words};
+use crate::rules::variables::{self, TIMEOUT, WAIT_POINT};
 
 /// The rules of the brain's table ([`words`](mod@crate::replication::words)): the check's name, its sentence when all is well, and the remedy when not.
 const WORDS: &[(&str, &str, &str)] = &[
@@ -190,7 +192,7 @@ const FOR_EVENTS: &[&str] = &["EVENT", "SET USER", "BINLOG ADMIN"];
 
 /// Privileges that the monitor account lacks on any server: each one must be made read only, or made to follow.
 fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let waits = sight.from.server().and_then(|server| server.waits) == Some(true);
+    let waits = sight.from.server().and_then(|server| server.is_on(MASTER_ENABLED)) == Some(true);
     let verdict = |right: &str| match right {
         SEMI_SYNC => Some(if waits { Fails } else { Note }),
         _ if DECISIVE.contains(&right) => Some(Fails),
@@ -230,7 +232,7 @@ fn replica_login<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let quoted = |user: &str| user.replace('\'', "''");
     let found = match to.server()?.replica_login.as_ref()? {
         ReplicaLogin::Admitted { user } => {
-            return look(vec![], to, format!("lets in {user}, which replicas log in with"));
+            return look(None, to, format!("lets in {user}, which replicas log in with"));
         }
         ReplicaLogin::MayNotReplicate { user } => to.found(
             Fails,
@@ -252,7 +254,7 @@ fn replica_login<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             "try it from a replica's host; or make the account valid for Understudy's host, too, so that it can be tried",
         ),
     };
-    look(vec![found], to, "")
+    look([found], to, "")
 }
 
 fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
@@ -262,7 +264,7 @@ fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let gap = position(to).zip(position(sight.from)).and_then(|(mine, theirs)| mine.behind_by(theirs).ok());
     // Seconds_Behind_Master is the age of what was applied last: after an old transaction it is large although nothing is left to apply.
     if gap.as_ref().is_some_and(|gap| gap.total() == 0) {
-        return look(vec![], to, "has all that the primary has");
+        return look(None, to, "has all that the primary has");
     }
     let behind = gap.map_or_else(String::new, |gap| format!(" and {}", count(gap.total())));
     // Nor does it grow while nothing arrives: a replica that is cut off from the primary says 0 for as long as its connection is not given up.
@@ -292,7 +294,7 @@ fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     } else {
         None
     };
-    look(found.into_iter().collect(), to, text)
+    look(found, to, text)
 }
 
 fn count(transactions: u128) -> String {
@@ -300,23 +302,28 @@ fn count(transactions: u128) -> String {
 }
 
 fn strict<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let strict = sight.to.server()?.strict?;
-    let found = (!strict).then(|| {
-        let text = "has gtid_strict_mode off: what is written there past Understudy would not be noticed";
-        sight.to.found(Note, text, "SET GLOBAL gtid_strict_mode = ON there, and in its my.cnf")
-    });
-    look(found.into_iter().collect(), sight.to, "has gtid_strict_mode")
+    let name = "gtid_strict_mode";
+    sight.to.server()?.value(name)?;
+    look(broken(sight.to, name), sight.to, "has gtid_strict_mode")
+}
+
+/// What the rule about that variable says of a server.
+fn broken(peer: Peer, name: &str) -> Option<Found> {
+    let server = peer.server()?;
+    let (text, remedy) =
+        variables::named(name)?.before_a_move(server.value(name)?, &server.semi_sync_name(name))?;
+    Some(peer.found(Note, text, remedy))
 }
 
 fn binlog_format<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let (before, after) =
-        (sight.from.server()?.binlog_format.as_deref()?, sight.to.server()?.binlog_format.as_deref()?);
+    let name = "binlog_format";
+    let (before, after) = (sight.from.server()?.value(name)?, sight.to.server()?.value(name)?);
     let found = (!before.eq_ignore_ascii_case(after)).then(|| {
         let text =
             format!("has binlog_format = {after}, and the primary has {before}: it would log in another way");
         sight.to.found(Note, text, format!("SET GLOBAL binlog_format = '{before}' there, and in its my.cnf"))
     });
-    look(found.into_iter().collect(), sight.to, format!("logs as the primary does: {after}"))
+    look(found, sight.to, format!("logs as the primary does: {after}"))
 }
 
 /// Rows that a primary wrote and did not log are on no replica, and no position shows it.
@@ -359,11 +366,7 @@ fn version<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             format!("runs {}, and is to be followed by older servers: {}", new.version, older.join(", "));
         to.found(Fails, text, "upgrade those first, or choose a server that is not newer than they are")
     });
-    look(
-        found.into_iter().collect(),
-        to,
-        format!("runs {}, and none that is to follow it is older", new.version),
-    )
+    look(found, to, format!("runs {}, and none that is to follow it is older", new.version))
 }
 
 /// A server that lacks what the new primary has purged cannot follow it.
@@ -386,98 +389,55 @@ fn binlogs<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     } else {
         format!("has binlogs from {purged} on, which every other server has reached")
     };
-    look(found.collect(), to, well)
+    look(found, to, well)
 }
 
 fn semi_sync<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let (old, to, new) = (sight.from.server()?, sight.to, sight.to.server()?);
-    if !old.waits? {
-        return look(vec![], to, "replication is asynchronous: no commit waits for a replica");
+    if !old.is_on(MASTER_ENABLED)? {
+        return look(None, to, "replication is asynchronous: no commit waits for a replica");
     }
     let mut found = Vec::new();
     let name = |name: &str| new.semi_sync_name(name);
-    let acknowledges = name("rpl_semi_sync_slave_enabled");
-    if new.acknowledges == Some(false) {
+    let acknowledges = name(SLAVE_ENABLED);
+    let timeout_ms = new.number(TIMEOUT);
+    if new.is_on(SLAVE_ENABLED) == Some(false) {
         let text = format!(
             "does not acknowledge ({acknowledges} is OFF): as the primary it would wait for nobody, so a failover could lose transactions"
         );
         let restart = if new.new_names { "STOP REPLICA; START REPLICA" } else { "STOP SLAVE; START SLAVE" };
         let remedy = format!("SET GLOBAL {acknowledges} = ON there, and in its my.cnf; {restart}");
         found.push(to.found(Note, text, remedy));
-    } else if new.waits.is_none() || new.acknowledges.is_none() {
+    } else if new.value(MASTER_ENABLED).is_none() || new.value(SLAVE_ENABLED).is_none() {
         let text = "has not both plugins for semi-synchronous replication: as the primary it would wait for nobody, so a failover could lose \
                     transactions";
         let remedy = "install the plugins there that the primary has, for its part and for a replica's";
         found.push(to.found(Note, text, remedy));
     } else if !acknowledged(sight) {
-        let limit = new
-            .acknowledge_timeout_ms
-            .map_or_else(String::new, |ms| format!(", {:.1} s", ms as f64 / 1000.0));
+        let limit = timeout_ms.map_or_else(String::new, |ms| format!(", {:.1} s", ms as f64 / 1000.0));
         let text = format!(
             "would wait for acknowledgements that nobody gives: its first commit takes {}{limit}",
-            name("rpl_semi_sync_master_timeout")
+            name(TIMEOUT)
         );
-        let is_short = new.acknowledge_timeout_ms.is_some_and(|ms| u128::from(ms) < sight.budget.as_millis());
+        let is_short = timeout_ms.is_some_and(|ms| u128::from(ms) < sight.budget.as_millis());
         let remedy = format!("SET GLOBAL {acknowledges} = ON on a replica, or on the old primary");
         found.push(to.found(if is_short { Slow } else { Fails }, text, remedy));
     }
-    let differs = [
-        (name("rpl_semi_sync_master_wait_point"), old.wait_point.clone(), new.wait_point.clone()),
-        (
-            name("rpl_semi_sync_master_timeout"),
-            old.acknowledge_timeout_ms.map(|ms| ms.to_string()),
-            new.acknowledge_timeout_ms.map(|ms| ms.to_string()),
-        ),
-    ];
-    for (name, before, after) in differs {
-        if let (Some(before), Some(after)) = (before, after)
+    for known in [WAIT_POINT, TIMEOUT] {
+        if let (Some(before), Some(after)) = (old.value(known), new.value(known))
             && before != after
         {
+            let name = name(known);
             let text = format!("has {name} = {after} where the primary has {before}");
-            found.push(to.found(
-                Note,
-                text,
-                format!("set it alike on all servers, and in my.cnf: {name} = {before}"),
-            ));
+            let remedy = format!("set it alike on all servers, and in my.cnf: {name} = {before}");
+            found.push(to.found(Note, text, remedy));
         }
     }
     if found.is_empty() {
-        found.extend(loosely(sight));
+        // What a failover later on may lose though commits wait for a replica.
+        found.extend([WAIT_POINT, TIMEOUT].into_iter().find_map(|name| broken(to, name)));
     }
     look(found, to, "would wait for its replicas as the primary does, and has some that acknowledge")
-}
-
-/// At this limit a primary goes on without an acknowledgement, in silence; one that is shorter is reached one day.
-const NEVER_REACHED_MS: u64 = 3_600_000;
-
-/// What a failover later on may lose though commits wait for a replica.
-fn loosely(sight: &Sight) -> Option<Found> {
-    let new = sight.to.server()?;
-    let after_commit =
-        new.wait_point.as_deref().is_some_and(|point| point.eq_ignore_ascii_case("AFTER_COMMIT"));
-    let limit = new.acknowledge_timeout_ms.filter(|ms| *ms < NEVER_REACHED_MS);
-    let (text, remedy) = match (after_commit, limit) {
-        (true, _) => (
-            "waits at AFTER_COMMIT: others read a transaction before a replica has it, and after a failover it may be gone".to_owned(),
-            format!(
-                "SET GLOBAL {} = AFTER_SYNC on all servers, and in my.cnf",
-                new.semi_sync_name("rpl_semi_sync_master_wait_point")
-            ),
-        ),
-        (false, Some(ms)) => (
-            format!(
-                "goes on without acknowledgements after {:.1} s ({}), in silence: what it commits then, a failover may lose",
-                ms as f64 / 1000.0,
-                new.semi_sync_name("rpl_semi_sync_master_timeout")
-            ),
-            format!(
-                "SET GLOBAL {} = 3600000 on all servers, and in my.cnf",
-                new.semi_sync_name("rpl_semi_sync_master_timeout")
-            ),
-        ),
-        (false, None) => return None,
-    };
-    Some(sight.to.found(Note, text, remedy))
 }
 
 /// Whether some server will acknowledge to the new primary: the old one, or another replica.
@@ -485,7 +445,7 @@ fn acknowledged(sight: &Sight) -> bool {
     let followers = std::iter::once(&sight.from).chain(&sight.others);
     followers.filter(|peer| peer.is_well()).any(|peer| {
         // A server that did not report it counts as acknowledging.
-        peer.server().is_none_or(|server| server.acknowledges != Some(false))
+        peer.server().is_none_or(|server| server.is_on(SLAVE_ENABLED) != Some(false))
     })
 }
 
@@ -494,7 +454,8 @@ const EXECUTION_MAX_S: &str = "0.25 s";
 
 fn events<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let (from, to) = (sight.from, sight.to);
-    let (before, after) = (from.server()?.events?, to.server()?.events?);
+    let name = "event_scheduler";
+    let (before, after) = (from.server()?.is_on(name)?, to.server()?.is_on(name)?);
     let none = Events::default();
     let list = |peer: Peer<'a>| peer.server().and_then(|server| server.event_list.as_ref());
     let (ran, there) = (list(from).unwrap_or(&none), list(to).unwrap_or(&none));

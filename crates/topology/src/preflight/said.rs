@@ -1,7 +1,11 @@
 //! A node's answer to the questions before a switchover. What the server does not report, or what cannot be read, stays unset.
 
+use std::collections::BTreeMap;
+
 use protocol::gtid::{Family, Position};
 
+use super::sql;
+use crate::rules::variables::is_on;
 use crate::session_defaults::SessionDefaults;
 
 /// The result of asking a node.
@@ -26,14 +30,8 @@ pub enum Said {
 pub struct Server {
     /// Its greeting's version, as `10.11.19-MariaDB`.
     pub version: String,
-    /// binlog_format.
-    pub binlog_format: Option<String>,
-    /// event_scheduler is ON.
-    pub events: Option<bool>,
-    /// max_connections.
-    pub connections_max: Option<u32>,
-    /// gtid_strict_mode.
-    pub strict: Option<bool>,
+    /// Its variables of [`super::sql::NAMES`], by those names.
+    pub variables: BTreeMap<String, String>,
     /// gtid_current_pos.
     pub position: Option<Position>,
     /// Up to which position its binlogs were purged; only for the new writer. `None`: not asked, or not permitted.
@@ -42,20 +40,6 @@ pub struct Server {
     pub unlogged: Option<String>,
     /// Its semi-synchronous settings are named after source and replica, as with MySQL's plugins since 8.0.26.
     pub new_names: bool,
-    /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements. `None`: the plugin is missing.
-    pub waits: Option<bool>,
-    /// rpl_semi_sync_slave_enabled: as a replica it acknowledges. `None`: the plugin is missing.
-    pub acknowledges: Option<bool>,
-    /// rpl_semi_sync_master_timeout, in milliseconds.
-    pub acknowledge_timeout_ms: Option<u64>,
-    /// rpl_semi_sync_master_wait_point.
-    pub wait_point: Option<String>,
-    /// wsrep_max_ws_size, in bytes.
-    pub writeset_bytes_max: Option<u64>,
-    /// wsrep_max_ws_rows; 0 is no limit.
-    pub writeset_rows_max: Option<u64>,
-    /// wsrep_OSU_method.
-    pub osu_method: Option<String>,
     /// Sessions that have a transaction open, wait, or change a table's structure.
     pub sessions: Vec<Session>,
     /// What its sessions begin with.
@@ -138,35 +122,21 @@ pub struct Session {
     pub transaction_s: Option<u64>,
 }
 
-/// Reads the answers to [`super::sql::VARIABLES`], by name, and to [`super::sql::SESSIONS`].
+/// Reads the answers to [`super::sql::variables`], by name, and to [`super::sql::SESSIONS`].
 pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions: Vec<Session>) -> Server {
-    let text = |name: &str| value(name).map(str::to_owned);
-    let either = |names: [&str; 2]| names.into_iter().find_map(&value);
-    let is_on = |value: &str| value.eq_ignore_ascii_case("ON") || value == "1";
+    let named = |name: &&str| {
+        let text = value(&sql::new_name(name)).or_else(|| value(name))?;
+        Some(((*name).to_owned(), text.to_owned()))
+    };
     Server {
         version: version.trim_start_matches("5.5.5-").to_owned(),
-        binlog_format: text("binlog_format"),
-        events: value("event_scheduler").map(is_on),
-        connections_max: value("max_connections").and_then(|value| value.parse().ok()),
-        strict: value("gtid_strict_mode").map(is_on),
+        variables: sql::names().iter().filter_map(named).collect(),
         position: value("gtid_current_pos").and_then(position),
-        purged: None,
-        unlogged: None,
-        new_names: either(["rpl_semi_sync_source_enabled", "rpl_semi_sync_replica_enabled"]).is_some(),
-        waits: either(["rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"]).map(is_on),
-        acknowledges: either(["rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled"]).map(is_on),
-        acknowledge_timeout_ms: either(["rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout"])
-            .and_then(|value| value.parse().ok()),
-        wait_point: either(["rpl_semi_sync_source_wait_point", "rpl_semi_sync_master_wait_point"])
-            .map(str::to_owned),
-        writeset_bytes_max: value("wsrep_max_ws_size").and_then(|value| value.parse().ok()),
-        writeset_rows_max: value("wsrep_max_ws_rows").and_then(|value| value.parse().ok()),
-        osu_method: text("wsrep_OSU_method"),
+        new_names: value("rpl_semi_sync_source_enabled")
+            .or_else(|| value("rpl_semi_sync_replica_enabled"))
+            .is_some(),
         sessions,
-        defaults: SessionDefaults::default(),
-        event_list: None,
-        rights: None,
-        replica_login: None,
+        ..Server::default()
     }
 }
 
@@ -205,11 +175,22 @@ impl Session {
 impl Server {
     /// The server's own name for a semi-synchronous setting; `name` is the old one, as `rpl_semi_sync_master_timeout`.
     pub fn semi_sync_name(&self, name: &str) -> String {
-        if self.new_names {
-            name.replace("_master_", "_source_").replace("_slave_", "_replica_")
-        } else {
-            name.into()
-        }
+        if self.new_names { sql::new_name(name) } else { name.into() }
+    }
+
+    /// A variable's value; semi-synchronous ones by their old names. `None`: it has no such variable, as when the plugin is missing.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// Whether a switch is on.
+    pub fn is_on(&self, name: &str) -> Option<bool> {
+        self.value(name).map(is_on)
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.value(name)?.parse().ok()
     }
 
     /// Major and minor version.
@@ -236,8 +217,8 @@ mod tests {
             ["rpl_semi_sync_source_enabled", "rpl_semi_sync_replica_enabled", "rpl_semi_sync_source_timeout"];
         for names in [old, new] {
             let server = of(names);
-            assert_eq!((server.waits, server.acknowledges), (Some(true), Some(false)));
-            assert_eq!(server.acknowledge_timeout_ms, Some(500));
+            assert_eq!((server.is_on(old[0]), server.is_on(old[1])), (Some(true), Some(false)));
+            assert_eq!(server.number(old[2]), Some(500));
             assert_eq!([0, 1, 2].map(|at| server.semi_sync_name(old[at])), names);
         }
     }

@@ -162,6 +162,11 @@ impl<'a> Peer<'a> {
 }
 
 /// The result of a rule about `peer`: what was found, or `well` if nothing was.
-pub(super) fn look(found: Vec<Found>, peer: Peer<'_>, well: impl Into<String>) -> Option<Look<'_>> {
+pub(super) fn look(
+    found: impl IntoIterator<Item = Found>,
+    peer: Peer<'_>,
+    well: impl Into<String>,
+) -> Option<Look<'_>> {
+    let found: Vec<Found> = found.into_iter().collect();
     Some(if found.is_empty() { Ok((&peer.view.name, well.into())) } else { Err(found) })
 }

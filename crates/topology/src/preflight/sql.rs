@@ -3,14 +3,48 @@
 //!
 //! Pure text: the shell sends it, and reads every answer by column name.
 
+use std::collections::BTreeSet;
+
 use protocol::gtid::mariadb::Gtid;
 use protocol::gtid::{Family, Position};
 
-/// Rows of name and value.
-pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format','event_scheduler','max_connections',\
-    'gtid_strict_mode','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
-    'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_point','rpl_semi_sync_source_enabled','rpl_semi_sync_replica_enabled',\
-    'rpl_semi_sync_source_timeout','rpl_semi_sync_source_wait_point','wsrep_max_ws_rows','wsrep_max_ws_size','wsrep_OSU_method')";
+use crate::rules::variables;
+
+/// The variables that are compared with the writer's, or counted with, beside those of the rules; semi-synchronous ones by their old names.
+const COMPARED: [&str; 8] = [
+    "binlog_format",
+    "event_scheduler",
+    "max_connections",
+    MASTER_ENABLED,
+    SLAVE_ENABLED,
+    "wsrep_max_ws_rows",
+    "wsrep_max_ws_size",
+    "wsrep_OSU_method",
+];
+
+/// As a primary the server waits for acknowledgements.
+pub const MASTER_ENABLED: &str = "rpl_semi_sync_master_enabled";
+/// As a replica it acknowledges.
+pub const SLAVE_ENABLED: &str = "rpl_semi_sync_slave_enabled";
+
+/// The variables that are asked for.
+pub fn names() -> Vec<&'static str> {
+    let of_rules = variables::ALL.iter().filter(|rule| rule.before_a_move.is_some());
+    COMPARED.into_iter().chain(of_rules.map(|rule| rule.name)).collect()
+}
+
+/// The name of a semi-synchronous variable with MySQL's plugins since 8.0.26; `name` is the old one, as `rpl_semi_sync_master_timeout`.
+pub fn new_name(name: &str) -> String {
+    name.replace("_master_", "_source_").replace("_slave_", "_replica_")
+}
+
+/// Asks for rows of name and value.
+pub fn variables() -> String {
+    let both = names().into_iter().flat_map(|name| [format!("'{name}'"), format!("'{}'", new_name(name))]);
+    let quoted: BTreeSet<String> = both.collect();
+    let list = quoted.into_iter().collect::<Vec<_>>().join(",");
+    format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})")
+}
 
 /// Sessions that have a transaction open, wait for a lock, or change a table's structure; limited in number, as an answer has a limit.
 /// Other accounts' sessions are shown only with PROCESS. `trx_started` has whole seconds. INNODB_TRX returns the same snapshot as long as

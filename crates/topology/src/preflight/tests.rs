@@ -1,11 +1,13 @@
 //! One change of a healthy cluster for each rule, and what its row says.
 
 use super::said::{Rights, Session};
+use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::*;
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::{Channel, ReplicationStatus};
 use crate::routes::LaneState;
+use crate::rules::variables::{TIMEOUT, WAIT_POINT};
 use crate::session_defaults::SessionDefaults;
 use crate::settings::Writers;
 use crate::status::Status;
@@ -56,26 +58,36 @@ fn node(place: u8, facts: Status) -> NodeView {
 fn server() -> Server {
     Server {
         version: "10.11.19-MariaDB".into(),
-        binlog_format: Some("ROW".into()),
-        events: Some(true),
-        connections_max: Some(100),
-        strict: Some(true),
+        variables: [
+            ("binlog_format", "ROW"),
+            ("event_scheduler", "ON"),
+            ("max_connections", "100"),
+            ("gtid_strict_mode", "ON"),
+            (MASTER_ENABLED, "ON"),
+            (SLAVE_ENABLED, "ON"),
+            (TIMEOUT, "3600000"),
+            (WAIT_POINT, "AFTER_SYNC"),
+            ("wsrep_max_ws_size", "2147483647"),
+            ("wsrep_max_ws_rows", "0"),
+            ("wsrep_OSU_method", "TOI"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
         position: said::position("0-1-50"),
         purged: said::position("0-1-20"),
         unlogged: Some(String::new()),
         new_names: false,
-        waits: Some(true),
-        acknowledges: Some(true),
-        acknowledge_timeout_ms: Some(3_600_000),
-        wait_point: Some("AFTER_SYNC".into()),
-        writeset_bytes_max: Some(2_147_483_647),
-        writeset_rows_max: Some(0),
-        osu_method: Some("TOI".into()),
         sessions: vec![],
         defaults: SessionDefaults::new([("sql_mode", "")].into_iter()),
         event_list: Some(said::Events::default()),
         rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
         replica_login: Some(said::ReplicaLogin::Admitted { user: "replication".into() }),
+    }
+}
+
+impl Server {
+    fn set(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.to_owned(), value.to_owned());
     }
 }
 
@@ -302,26 +314,26 @@ fn a_replica_that_needs_what_was_purged_would_be_lost() {
 
 #[test]
 fn semi_synchronous_settings_are_compared() {
-    assert_eq!(replicates(|world| world.server(1).acknowledges = Some(false)), one("semi_sync", "db2", Note));
+    assert_eq!(replicates(|world| world.server(1).set(SLAVE_ENABLED, "OFF")), one("semi_sync", "db2", Note));
     let nobody = |world: &mut World| {
-        world.server(0).acknowledges = Some(false);
-        world.server(2).acknowledges = Some(false);
+        world.server(0).set(SLAVE_ENABLED, "OFF");
+        world.server(2).set(SLAVE_ENABLED, "OFF");
     };
     assert_eq!(replicates(nobody), one("semi_sync", "db2", Fails));
-    let without = |world: &mut World| world.server(1).waits = None;
+    let without = |world: &mut World| world.server(1).variables.retain(|name, _| name != MASTER_ENABLED);
     assert_eq!(replicates(without), one("semi_sync", "db2", Note));
     let short = |world: &mut World| {
         nobody(world);
         for place in 0..3 {
-            world.server(place).acknowledge_timeout_ms = Some(1000);
+            world.server(place).set(TIMEOUT, "1000");
         }
     };
     assert_eq!(replicates(short), one("semi_sync", "db2", Slow));
-    let other = |world: &mut World| world.server(0).wait_point = Some("AFTER_COMMIT".into());
+    let other = |world: &mut World| world.server(0).set(WAIT_POINT, "AFTER_COMMIT");
     assert_eq!(replicates(other), one("semi_sync", "db2", Note));
     let asynchronous = |world: &mut World| {
         nobody(world);
-        world.server(0).waits = Some(false);
+        world.server(0).set(MASTER_ENABLED, "OFF");
     };
     assert_eq!(replicates(asynchronous), vec![]);
 }
@@ -331,15 +343,15 @@ fn what_a_failover_may_lose_though_commits_wait_is_noted() {
     let everywhere = |change: fn(&mut Server)| {
         replicates(move |world| (0..3).for_each(|place| change(world.server(place))))
     };
-    let after_commit = everywhere(|server| server.wait_point = Some("AFTER_COMMIT".into()));
+    let after_commit = everywhere(|server| server.set(WAIT_POINT, "AFTER_COMMIT"));
     assert_eq!(after_commit, one("semi_sync", "db2", Note));
-    let short = everywhere(|server| server.acknowledge_timeout_ms = Some(10_000));
+    let short = everywhere(|server| server.set(TIMEOUT, "10000"));
     assert_eq!(short, one("semi_sync", "db2", Note));
 }
 
 #[test]
 fn what_is_different_afterwards_is_told() {
-    assert_eq!(replicates(|world| world.server(1).events = Some(false)), one("events", "db2", Note));
+    assert_eq!(replicates(|world| world.server(1).set("event_scheduler", "OFF")), one("events", "db2", Note));
     let events = |world: &mut World, enabled, running| {
         let definers = vec!["app@%".to_owned()];
         world.server(0).event_list =
@@ -353,9 +365,12 @@ fn what_is_different_afterwards_is_told() {
         world.server(1).event_list = Some(said::Events { without_account, ..said::Events::default() });
     };
     assert_eq!(replicates(|world| without_account(world, 1)), one("events", "db2", Note));
-    let format = |world: &mut World| world.server(1).binlog_format = Some("MIXED".into());
+    let format = |world: &mut World| world.server(1).set("binlog_format", "MIXED");
     assert_eq!(replicates(format), one("binlog_format", "db2", Note));
-    assert_eq!(replicates(|world| world.server(1).strict = Some(false)), one("strict", "db2", Note));
+    assert_eq!(
+        replicates(|world| world.server(1).set("gtid_strict_mode", "OFF")),
+        one("strict", "db2", Note)
+    );
     assert_eq!(replicates(|world| world.view.nodes[2].serves = Serves::No), one("replicas", "db3", Note));
     let unlogged = |place: usize| {
         move |world: &mut World| world.server(place).unlogged = Some("Binlog_Do_DB = shop".into())
@@ -419,7 +434,7 @@ fn what_runs_on_the_writer_is_told() {
 #[test]
 fn sessions_that_do_not_fit_are_told() {
     assert_eq!(
-        replicates(|world| world.server(1).connections_max = Some(16)),
+        replicates(|world| world.server(1).set("max_connections", "16")),
         one("connections", "db2", Fails)
     );
     assert_eq!(
@@ -503,7 +518,7 @@ fn what_the_brain_refuses_by_itself_is_not_refused_here() {
     assert_eq!(report.refusal(), None);
     world.replica(1).channels[0].lag_s = Some(60);
     world.server(1).position = said::position("0-1-40");
-    world.server(1).connections_max = Some(1);
+    world.server(1).set("max_connections", "1");
     assert_eq!(
         world.judge().refusal().unwrap(),
         "db2 takes 1 connections and has 10: the writer's 7 sessions do not fit; SET GLOBAL max_connections on db2, and in its my.cnf; \
@@ -528,9 +543,12 @@ fn a_galera_cluster_has_rows_of_its_own() {
     let galera = |change: fn(&mut World)| found(Kind::Galera, change);
     assert_eq!(galera(|world| world.member(1).recv_queue = 101), one("queue", "db2", Slow));
     assert_eq!(galera(|world| world.member(2).flow_control_active = true), one("flow_control", "db3", Slow));
-    assert_eq!(galera(|world| world.server(1).writeset_rows_max = Some(1000)), one("writesets", "db2", Note));
     assert_eq!(
-        galera(|world| world.server(1).osu_method = Some("RSU".into())),
+        galera(|world| world.server(1).set("wsrep_max_ws_rows", "1000")),
+        one("writesets", "db2", Note)
+    );
+    assert_eq!(
+        galera(|world| world.server(1).set("wsrep_OSU_method", "RSU")),
         one("osu_method", "db2", Note)
     );
     let stuck = |world: &mut World| {

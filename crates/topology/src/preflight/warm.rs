@@ -57,5 +57,5 @@ fn warm<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         }
         (_, Some(_)) => None,
     };
-    look(found.into_iter().collect(), to, score.map_or_else(String::new, serves))
+    look(found, to, score.map_or_else(String::new, serves))
 }
