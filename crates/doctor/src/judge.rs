@@ -18,7 +18,7 @@ mod stall;
 mod units;
 
 pub use self::clusters::two_clusters;
-pub use self::report::{Deciding, Finding, NodeReport, Report, Weight};
+pub use self::report::{Deciding, Finding, Findings, NodeReport, Report, Weight};
 
 use topology::galera::Component;
 

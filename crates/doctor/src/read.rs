@@ -145,11 +145,8 @@ pub(crate) async fn provider_options(
     link: &mut Link,
     deadline: Duration,
 ) -> Result<Option<String>, LinkError> {
-    match link.query(topology::galera::sql::PROVIDER_OPTIONS, deadline).await {
-        Ok(rows) => Ok(rows.text(0, 0).map(str::to_owned)),
-        Err(LinkError::Rejected { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let rows = link.query_unless_rejected(topology::galera::sql::PROVIDER_OPTIONS, deadline).await?;
+    Ok(rows.and_then(|rows| rows.text(0, 0).map(str::to_owned)))
 }
 
 fn rate(status: &Rows) -> Option<f64> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use link::Login;
+use topology::rules::privileges::account;
 
 /// What is wrong with the account that replicas log in with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,7 @@ impl ReplicasAccount {
 
     /// The statements that make the account of that name what it should be, where the password in the configuration is right.
     pub fn statements(&self, user: &str) -> Vec<String> {
-        let account = format!("'{}'@'%'", user.replace('\'', "''"));
+        let account = account(user);
         let grant = format!("GRANT REPLICATION SLAVE ON *.* TO {account}");
         match self {
             Self::LacksRight => vec![grant],

@@ -72,6 +72,19 @@ impl Link {
         self.query_bytes(sql.as_bytes(), deadline).await
     }
 
+    /// As [`Link::query`], for what the account may not be allowed to ask, or the server not know: `None` when it rejects the statement.
+    pub async fn query_unless_rejected(
+        &mut self,
+        sql: &str,
+        deadline: Duration,
+    ) -> Result<Option<Rows>, LinkError> {
+        match self.query(sql, deadline).await {
+            Ok(rows) => Ok(Some(rows)),
+            Err(LinkError::Rejected { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// As [`Link::query`], with a text that is sent byte for byte, in whatever character set it is.
     pub async fn query_bytes(&mut self, sql: &[u8], deadline: Duration) -> Result<Rows, LinkError> {
         let payload = self.query_payload(sql);

@@ -16,6 +16,7 @@
 //!     read_only, PROCESS and CONNECTION ADMIN for the commits that keep a server from becoming that; no SUPER.
 
 use topology::kind::Kind;
+use topology::rules::privileges::account;
 
 use crate::reading::ER_NOT_SUPPORTED_YET;
 
@@ -34,7 +35,7 @@ fn global_grants(kind: Kind) -> &'static str {
 
 /// The statements that give the monitor account of that name all that it needs, from any host.
 pub fn grants_for(kind: Kind, user: &str) -> String {
-    let account = format!("'{}'@'%'", user.replace('\'', "''"));
+    let account = account(user);
     let global = global_grants(kind);
     format!("GRANT {global} ON *.* TO {account}; GRANT SELECT ON mysql.global_priv TO {account};")
 }
@@ -44,18 +45,14 @@ pub fn grants_with(kind: Kind, user: &str, lacking: &[String]) -> String {
     let grants = grants_for(kind, user);
     match &*crate::rights::for_events(lacking) {
         [] => grants,
-        more => {
-            format!("{grants} GRANT {} ON *.* TO '{}'@'%';", more.join(", "), user.replace('\'', "''"))
-        }
+        more => format!("{grants} GRANT {} ON *.* TO {};", more.join(", "), account(user)),
     }
 }
 
 /// The statements that let the monitor account in after it was refused with `errno`; a configuration with root needs another account.
 pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
-    let make = |user: &str| {
-        let name = user.replace('\'', "''");
-        format!("CREATE USER '{name}'@'%' IDENTIFIED BY '...'; {}", grants_for(kind, user))
-    };
+    let make =
+        |user: &str| format!("CREATE USER {} IDENTIFIED BY '...'; {}", account(user), grants_for(kind, user));
     if user == "root" {
         // Debian's root has no password: it logs in by unix_socket, on the server's own machine only (1698, 1130).
         let text = "root logs in on that machine only, most often without a password: give Understudy an account of its own, and name it in \
@@ -68,9 +65,9 @@ pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
             format!("put its password right, or make it there, if there is no such account: {}", make(user))
         }
         1698 => format!(
-            "it logs in without a password, as a user of that machine: run there: ALTER USER '{}'@'%' IDENTIFIED BY '...'; or, if there is no such \
+            "it logs in without a password, as a user of that machine: run there: ALTER USER {} IDENTIFIED BY '...'; or, if there is no such \
              account: {}",
-            user.replace('\'', "''"),
+            account(user),
             make(user)
         ),
         _ => format!("run there: {}", make(user)),
@@ -171,8 +168,8 @@ pub(crate) fn timers_forbidden(node: &str, user: &str) -> String {
 pub(crate) fn heartbeat(node: &str, user: &str, schema: &str, errno: u16, message: &str) -> String {
     format!(
         "{node} does not let {user:?} write its heartbeat ({errno} {message}), so that it answers and cannot commit would not be seen: run there: \
-         GRANT CREATE, SELECT, INSERT, UPDATE, LOCK TABLES ON `{schema}`.* TO '{}'@'%'; or set cluster.heartbeat.interval_ms = 0",
-        user.replace('\'', "''")
+         GRANT CREATE, SELECT, INSERT, UPDATE, LOCK TABLES ON `{schema}`.* TO {}; or set cluster.heartbeat.interval_ms = 0",
+        account(user)
     )
 }
 
@@ -215,6 +212,15 @@ mod tests {
         }
         let text = login(Kind::Galera, "db1", "monitor", 1698, "Access denied");
         assert!(text.contains("ALTER USER 'monitor'@'%' IDENTIFIED BY '...'"), "{text}");
+    }
+
+    #[test]
+    fn all_that_is_needed_is_granted() {
+        use topology::rules::privileges::{self, Needed};
+        let grants = grants_for(Kind::Replication, "u");
+        for privilege in privileges::ALL.iter().filter(|privilege| privilege.needed != Needed::ForEvents) {
+            assert!(grants.contains(privilege.name), "{}", privilege.name);
+        }
     }
 
     #[test]

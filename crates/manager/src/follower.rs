@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use topology::flavor::Flavor;
-use topology::preflight::said::ReplicaLogin;
+use topology::preflight::said::{Admission, ReplicaLogin};
 
 /// Logs in with the account. Whether it may replicate; `None` when its grants cannot be read.
 ///
@@ -30,18 +30,18 @@ fn may_replicate(grant: &str) -> bool {
 /// The same, for the checks before a switchover. `monitor`: how to ask whether the account is for other hosts than this one.
 pub(crate) async fn tried(address: &str, account: &Login, monitor: &Login, within: Duration) -> ReplicaLogin {
     let user = account.user.clone();
-    match admits(address, account, within).await {
-        Ok(Some(false)) => ReplicaLogin::MayNotReplicate { user },
-        Ok(_) => ReplicaLogin::Admitted { user },
-        Err(error) if is_refusal(&error) => {
-            let why = error.to_string();
-            match is_for_other_hosts(address, &user, monitor, within).await {
-                Ok(true) => ReplicaLogin::NotKnown { user, why },
-                Ok(false) | Err(_) => ReplicaLogin::Refused { user, why },
-            }
+    let admission = match admits(address, account, within).await {
+        Ok(Some(false)) => Admission::MayNotReplicate,
+        Ok(_) => Admission::Admitted,
+        Err(error)
+            if is_refusal(&error)
+                && !is_for_other_hosts(address, &user, monitor, within).await.unwrap_or(false) =>
+        {
+            Admission::Refused(error.to_string())
         }
-        Err(error) => ReplicaLogin::NotKnown { user, why: error.to_string() },
-    }
+        Err(error) => Admission::NotKnown(error.to_string()),
+    };
+    ReplicaLogin { user, admission }
 }
 
 /// The account is refused, not only at this moment: access denied (1045, 1698), the host (1130), a locked account (4151, 3118), an expired

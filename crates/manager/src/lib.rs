@@ -50,9 +50,7 @@ pub use advice::{account_for, grants_for, grants_with};
 pub use aliases::{as_configured, tells_apart};
 pub use bootstrap::{Trial, try_proof};
 pub use journal::Journal;
-pub use preflight::{
-    DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, Wish as PreflightWish, purged, session_defaults, unlogged,
-};
+pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, purged, session_defaults, unlogged};
 pub use reading::Standing;
 pub use samples::{News, Samples};
 pub use settings::{Account, Password, Settings};

@@ -5,17 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use link::{Link, LinkError, Login, Rows};
+use link::{Link, LinkError, Login};
 use protocol::gtid::{Family, Position};
 use tokio::time::timeout;
-use topology::NodeId;
 use topology::flavor::Dialect;
 use topology::kind::Kind;
-use topology::preflight::said::{self, Session};
-use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, Stopped, sql};
+use topology::preflight::said;
+use topology::preflight::{self, Report, Said, Server, Wish, sql};
 use topology::replication::{Manager, events};
 use topology::session_defaults::{self, SessionDefaults};
-use topology::view::ClusterView;
 
 use crate::{follower, rights};
 
@@ -38,26 +36,6 @@ pub struct Preflight {
     replication: Option<Login>,
 }
 
-/// What to check.
-pub struct Wish<'a> {
-    /// What the brain knows.
-    pub view: &'a ClusterView,
-    /// The new writer; `None`: the one that the election would choose.
-    pub to: Option<NodeId>,
-    /// How long running transactions may take to end.
-    pub budget: Duration,
-    /// Sessions that cannot move.
-    pub immovable: &'a [Immovable],
-    /// Sessions whose clients do not read.
-    pub stopped: &'a [Stopped],
-    /// Sessions that clients have on the writer through Understudy.
-    pub sessions: u32,
-    /// How warm the standbys are; `None` where none is warmed.
-    pub warm: Option<&'a preflight::warm::Warm>,
-    /// How long the nodes may take to answer.
-    pub within: Duration,
-}
-
 impl Preflight {
     pub(crate) fn new(
         settings: &topology::settings::Settings,
@@ -70,10 +48,10 @@ impl Preflight {
         Self { nodes, login, kind: settings.kind, gives_orders, replication }
     }
 
-    /// Asks the nodes, and judges the answers.
-    pub async fn look(&self, wish: Wish<'_>) -> Report {
-        let Wish { view, to, budget, immovable, stopped, sessions, warm, within } = wish;
-        let to_name = to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
+    /// Asks the nodes, which may take `within` to answer, and judges the answers.
+    pub async fn look(&self, wish: Wish<'_>, within: Duration) -> Report {
+        let view = wish.view;
+        let to_name = wish.to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
         let to_name = to_name.or(view.candidate.as_deref());
         let asked = self.nodes.iter().enumerate().map(|(place, (name, address))| async move {
             // A node that is known not to answer is not waited for.
@@ -86,17 +64,7 @@ impl Preflight {
             ask_all(address, &self.login, replicas, wanted, within).await
         });
         let said = join_all(asked).await;
-        preflight::judge(&Inputs {
-            view,
-            kind: self.kind,
-            to,
-            budget,
-            said: &said,
-            immovable,
-            stopped,
-            sessions,
-            warm,
-        })
+        preflight::judge(self.kind, &wish, &said)
     }
 }
 
@@ -121,7 +89,10 @@ async fn ask_all(
     let tried = timeout(within, follower::tried(address, &replicas, login, within));
     let (mut said, tried) = tokio::join!(ask(address, login, wanted, within), tried);
     if let Said::Server(server) = &mut said {
-        let late = |_| said::ReplicaLogin::NotKnown { user: replicas.user.clone(), why: late_text(within) };
+        let late = |_| said::ReplicaLogin {
+            user: replicas.user.clone(),
+            admission: said::Admission::NotKnown(late_text(within)),
+        };
         server.replica_login = Some(tried.unwrap_or_else(late));
     }
     said
@@ -154,19 +125,12 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
     let mut link = Link::connect(address, login, within).await?;
     let variables = link.query(&sql::variables(), within).await?;
     // Without PROCESS, the account sees only its own sessions, or is refused: what is not shown is not judged.
-    let sessions = match link.query(sql::SESSIONS, within).await {
-        Ok(rows) => sessions(&rows),
-        Err(LinkError::Rejected { .. }) => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    let position = match link.query(sql::POSITION, within).await {
-        Ok(rows) => rows,
-        // Not a MariaDB.
-        Err(LinkError::Rejected { .. }) => Rows::default(),
-        Err(error) => return Err(error),
-    };
+    let shown = link.query_unless_rejected(sql::SESSIONS, within).await?.unwrap_or_default();
+    let sessions = (0..shown.len()).map(|row| said::session(|name| shown.text(row, shown.column(name)?)));
+    // None where it is not a MariaDB.
+    let position = link.query_unless_rejected(sql::POSITION, within).await?.unwrap_or_default();
     let value = |name: &str| variables.value_of(name).or_else(|| position.text(0, position.column(name)?));
-    let mut server = said::read(&link.greeting.version.clone(), value, sessions);
+    let mut server = said::read(&link.greeting.version.clone(), value, sessions.collect());
     server.defaults = session_defaults(&mut link, within).await?;
     if wanted.binlogs {
         server.purged = purged(&mut link, within).await?;
@@ -186,11 +150,10 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events
     if Dialect::of(&link.greeting.version) != Dialect::MariaDb {
         return Ok(None);
     }
-    let without_account = match link.query(events::WITHOUT_ACCOUNT, within).await {
-        Ok(rows) => (0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect(),
-        Err(LinkError::Rejected { .. }) => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(rows) = link.query_unless_rejected(events::WITHOUT_ACCOUNT, within).await? else {
+        return Ok(None);
     };
+    let without_account = (0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect();
     let listed = crate::events::listed(link, &[], within).await?;
     let running = link.query(events::RUNNING, within).await?.len();
     let mut definers: Vec<String> = listed.enabled.into_iter().map(|event| event.definer).collect();
@@ -206,21 +169,12 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events
 /// # Errors
 /// When the link is lost.
 pub async fn unlogged(mut link: Link) -> Result<Option<String>, LinkError> {
-    let rows = match link.query(sql::BINLOG, BINLOG_WITHIN).await {
-        Ok(rows) => rows,
+    let rows = match link.query_unless_rejected(sql::BINLOG, BINLOG_WITHIN).await {
         Err(LinkError::TimedOut { .. }) => return Ok(None),
-        Err(LinkError::Rejected { .. }) => {
-            link.quit();
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
+        rows => rows?,
     };
     link.quit();
-    Ok(Some(sql::unlogged(|name| rows.text(0, rows.column(name)?))))
-}
-
-fn sessions(rows: &Rows) -> Vec<Session> {
-    (0..rows.len()).map(|row| said::session(|name| rows.text(row, rows.column(name)?))).collect()
+    Ok(rows.map(|rows| sql::unlogged(|name| rows.text(0, rows.column(name)?))))
 }
 
 /// The position up to which a server's binlogs were purged: a server that lacks anything before it cannot follow. `None` when the account
@@ -233,21 +187,14 @@ pub async fn purged(link: &mut Link, within: Duration) -> Result<Option<Position
     let mut oldest = None;
     let begins = match family {
         Family::MySql => Some(sql::MYSQL_PURGED.to_owned()),
-        Family::MariaDb => match link.query(sql::BINLOGS, within).await {
-            Ok(binlogs) => {
-                oldest = binlogs.text(0, 0).map(str::to_owned);
-                oldest.as_deref().and_then(sql::begins_at)
-            }
-            Err(LinkError::Rejected { .. }) => None,
-            Err(error) => return Err(error),
-        },
+        Family::MariaDb => {
+            let binlogs = link.query_unless_rejected(sql::BINLOGS, within).await?;
+            oldest = binlogs.and_then(|binlogs| binlogs.text(0, 0).map(str::to_owned));
+            oldest.as_deref().and_then(sql::begins_at)
+        }
     };
     let Some(begins) = begins else { return Ok(None) };
-    let rows = match link.query(&begins, within).await {
-        Ok(rows) => rows,
-        Err(LinkError::Rejected { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(rows) = link.query_unless_rejected(&begins, within).await? else { return Ok(None) };
     let purged = rows.text(0, 0).and_then(|text| Position::parse(family, text).ok());
     match (purged, oldest) {
         (Some(purged), Some(oldest)) if purged.is_empty() => copied(link, &oldest, purged, within).await,
@@ -264,10 +211,8 @@ async fn copied(
     within: Duration,
 ) -> Result<Option<Position>, LinkError> {
     let Some(first_events) = sql::first_events(oldest) else { return Ok(Some(nothing)) };
-    let events = match link.query(&first_events, within).await {
-        Ok(events) => events,
-        Err(LinkError::Rejected { .. }) => return Ok(Some(nothing)),
-        Err(error) => return Err(error),
+    let Some(events) = link.query_unless_rejected(&first_events, within).await? else {
+        return Ok(Some(nothing));
     };
     let gtid = (0..events.len()).find(|row| events.text(*row, 2) == Some("Gtid"));
     if let Some(row) = gtid {

@@ -6,37 +6,13 @@ use std::time::Duration;
 use link::{Link, LinkError, Login};
 use topology::flavor::Flavor;
 use topology::preflight::said::Rights;
+use topology::rules::privileges::{self, Needed, Privilege};
 
 /// The question; an account sees its own grants without any privilege.
 const GRANTS: &str = "SHOW GRANTS";
 
-/// The privileges that it needs globally, as SHOW GRANTS spells them, and what each is for.
-const NEEDED: &[(&str, &str)] = &[
-    ("REPLICATION SLAVE ADMIN", "letting a replica follow another primary"),
-    ("REPLICATION MASTER ADMIN", "having a new primary wait for its replicas (semi-sync)"),
-    ("READ_ONLY ADMIN", "making a server read only, or writable"),
-    ("RELOAD", "letting a new primary forget its source"),
-    ("BINLOG MONITOR", "knowing for how long a replica may be away"),
-    (
-        "PROCESS",
-        "finding sessions that keep a server from becoming read only, or an old primary from applying",
-    ),
-    ("CONNECTION ADMIN", "ending them, and logging in where clients have used up max_connections"),
-    ("TRIGGER", "knowing which tables have no transactions"),
-    ("EXECUTE", "knowing which stored functions may write"),
-];
-
-/// In addition where the event scheduler runs: with these, events run on the primary only. See [`topology::replication::events`].
-const NEEDED_FOR_EVENTS: &[(&str, &str)] = &[
-    ("EVENT", "stopping events on an old primary, where they may write on, and running them on the new one"),
-    ("SET USER", "leaving events their definers"),
-    ("BINLOG ADMIN", "stopping events without a transaction"),
-];
 /// Whether it runs.
 const EVENT_SCHEDULER: &str = "SELECT @@GLOBAL.event_scheduler";
-
-/// An account that gives no orders, because another manager moves the primary, does not need these.
-const NEEDED_TO_LOOK: &[&str] = &["CONNECTION ADMIN", "TRIGGER", "EXECUTE"];
 
 /// The global privileges that it lacks, each with what it is needed for; none on MySQL. `gives_orders`: it moves the primary.
 ///
@@ -71,13 +47,14 @@ impl Held {
     /// The privileges that a primary's monitor account needs and lacks; `None` when that is not known.
     pub(crate) fn lacks(&self) -> Option<Rights> {
         self.grants.as_ref()?;
-        let lacks = self.needed().filter(|(right, _)| !self.may(right)).collect();
+        let lacks = self.missing().map(|privilege| (privilege.name, privilege.why)).collect();
         Some(Rights { account: self.account.clone(), lacks })
     }
 
-    fn needed(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let for_events = if self.event_scheduler { NEEDED_FOR_EVENTS } else { &[] };
-        NEEDED.iter().chain(for_events).copied()
+    fn missing(&self) -> impl Iterator<Item = &'static Privilege> {
+        let is_needed =
+            |privilege: &&Privilege| self.event_scheduler || privilege.needed != Needed::ForEvents;
+        privileges::ALL.iter().filter(is_needed).filter(|privilege| !self.may(privilege.name))
     }
 
     /// Whether it has, or may have, this privilege, as MariaDB's SHOW GRANTS spells it.
@@ -110,15 +87,15 @@ pub async fn held(link: &mut Link, within: Duration) -> Result<Held, LinkError> 
 }
 
 fn lacks(held: &Held, gives_orders: bool) -> Vec<String> {
-    let is_needed = |right: &str| gives_orders || NEEDED_TO_LOOK.contains(&right);
-    let lacked = held.needed().filter(|(right, _)| is_needed(right) && !held.may(right));
-    lacked.map(|(right, why)| format!("{right} ON *.*: it is needed for {why}")).collect()
+    let lacked = held.missing().filter(|privilege| gives_orders || privilege.needed == Needed::ToLook);
+    lacked.map(|Privilege { name, why, .. }| format!("{name} ON *.*: it is needed for {why}")).collect()
 }
 
 /// Those of `lacking` that are needed only where the event scheduler runs.
 pub(crate) fn for_events(lacking: &[String]) -> Vec<&'static str> {
-    let names = NEEDED_FOR_EVENTS.iter().map(|(right, _)| *right);
-    names.filter(|right| lacking.iter().any(|lacks| lacks.starts_with(right))).collect()
+    let rows = privileges::ALL.iter().filter(|privilege| privilege.needed == Needed::ForEvents);
+    let names = rows.map(|privilege| privilege.name);
+    names.filter(|name| lacking.iter().any(|lacks| lacks.starts_with(name))).collect()
 }
 
 /// The same, on a link of its own; `None` when they cannot be known.
@@ -138,20 +115,25 @@ pub(crate) async fn ask(
 mod tests {
     use super::*;
 
+    fn without_events() -> impl Iterator<Item = &'static Privilege> {
+        privileges::ALL.iter().filter(|privilege| privilege.needed != Needed::ForEvents)
+    }
+
     #[test]
     fn what_is_granted_anywhere_counts() {
         let lacks = |grants: &[&str], gives_orders| lacks(&Held::read(grants.iter().copied()), gives_orders);
-        let all: Vec<&str> = NEEDED.iter().map(|(right, _)| *right).collect();
+        let all: Vec<&str> = without_events().map(|privilege| privilege.name).collect();
         let grant = |rights: &str, place: &str| format!("GRANT {rights} ON {place} TO `understudy`@`%`");
         assert_eq!(lacks(&[&grant(&all.join(", "), "*.*")], true), Vec::<String>::new());
         assert_eq!(lacks(&[&grant("ALL PRIVILEGES", "*.*")], true), Vec::<String>::new());
-        assert_eq!(lacks(&[&grant("ALL PRIVILEGES", "`shop`.*")], true).len(), NEEDED.len());
+        assert_eq!(lacks(&[&grant("ALL PRIVILEGES", "`shop`.*")], true).len(), without_events().count());
         let lacked = lacks(&[&grant(&all[1..].join(", "), "*.*")], true);
         assert_eq!(
             lacked,
             ["REPLICATION SLAVE ADMIN ON *.*: it is needed for letting a replica follow another primary"]
         );
-        assert_eq!(lacks(&[], false).len(), NEEDED_TO_LOOK.len(), "who only looks needs less");
+        let to_look = without_events().filter(|privilege| privilege.needed == Needed::ToLook);
+        assert_eq!(lacks(&[], false).len(), to_look.count(), "who only looks needs less");
         let with_events = |right| {
             let held = Held::read([&*grant(&all.join(", "), "*.*"), &*grant(right, "*.*")]);
             for_events(&super::lacks(&Held { event_scheduler: true, ..held }, true))
@@ -166,6 +148,6 @@ mod tests {
         let rights = held.lacks().unwrap();
         assert_eq!(rights.account, "`a b`@`10.%`");
         assert_eq!(account("GRANT RELOAD ON *.* TO `a_role`"), None);
-        assert_eq!(rights.lacks.len(), NEEDED.len() - 1);
+        assert_eq!(rights.lacks.len(), without_events().count() - 1);
     }
 }

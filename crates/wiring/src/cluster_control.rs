@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use health::server::Answerer;
-use manager::{
-    DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, PreflightWish, Samples,
-};
+use manager::{DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, Samples};
 use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -14,7 +12,7 @@ use topology::NodeId;
 use topology::action::{Level, Sentence};
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
-use topology::preflight::{Immovable, REPLICA_LOGIN, Report, Stopped, warm};
+use topology::preflight::{self, Immovable, REPLICA_LOGIN, Report, Stopped, warm};
 use topology::view::{ClusterView, TrafficFlow};
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
@@ -140,7 +138,7 @@ impl ClusterControl {
         let on_writer = stats.lanes.iter().find(|lane| view.writer.as_ref() == Some(&lane.node));
         let sessions = on_writer.map_or(0, |lane| lane.sessions);
         let warm = self.warmth.as_ref().map(Warmth::before_switchover);
-        let wish = PreflightWish {
+        let wish = preflight::Wish {
             view: &view,
             to,
             budget,
@@ -148,9 +146,8 @@ impl ClusterControl {
             stopped: &stopped,
             sessions,
             warm: warm.as_ref(),
-            within,
         };
-        self.preflight.look(wish).await
+        self.preflight.look(wish, within).await
     }
 
     /// Why a switchover is refused before it is begun. The brain refuses by itself what it knows.

@@ -3,6 +3,8 @@
 use serde::Serialize;
 pub use topology::rules::Weight;
 
+use crate::asked::NodeFacts;
+
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -72,6 +74,59 @@ pub struct Finding {
     pub sql: Vec<String>,
     /// Lines for the server's configuration file, so that the change survives a restart.
     pub my_cnf: Vec<String>,
+}
+
+/// The findings; one that concerns no node is not added.
+#[derive(Default)]
+pub struct Findings(pub Vec<Finding>);
+
+impl Findings {
+    /// A finding without a statement that would correct it.
+    pub fn note(
+        &mut self,
+        weight: Weight,
+        nodes: Vec<String>,
+        what: impl Into<String>,
+        because: impl Into<String>,
+    ) {
+        self.propose(weight, nodes, what, because, &[], &[]);
+    }
+
+    /// One with SQL, and with lines for the option file.
+    pub fn propose(
+        &mut self,
+        weight: Weight,
+        nodes: Vec<String>,
+        what: impl Into<String>,
+        because: impl Into<String>,
+        sql: &[&str],
+        lines: &[&str],
+    ) {
+        let texts = |texts: &[&str]| {
+            texts.iter().filter(|text| !text.is_empty()).map(|text| (*text).to_owned()).collect::<Vec<_>>()
+        };
+        if !nodes.is_empty() {
+            let (sql, my_cnf) = (texts(sql), texts(lines));
+            self.0.push(Finding { weight, nodes, what: what.into(), because: because.into(), sql, my_cnf });
+        }
+    }
+
+    /// A finding for each node that did not answer; `what` it is called.
+    pub fn unreached<Said>(&mut self, nodes: &[NodeFacts<Said>], what: &str) {
+        for NodeFacts { name, address, said, .. } in nodes {
+            if let Err(why) = said {
+                let text = format!("{name} ({address}) cannot be asked: {why}");
+                let because = format!("a {what} that the monitor cannot reach takes no sessions");
+                self.note(Weight::Problem, vec![name.clone()], text, because);
+            }
+        }
+    }
+
+    /// The worst first.
+    pub fn sorted(mut self) -> Vec<Finding> {
+        self.0.sort_by_key(|finding| finding.weight);
+        self.0
+    }
 }
 
 impl Report {

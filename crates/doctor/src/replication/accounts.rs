@@ -26,11 +26,7 @@ const OWN: [&str; 3] = ["root", "mysql", "mariadb.sys"];
 /// All such accounts; `None` when the table may not be read.
 pub async fn bypass(link: &mut Link, deadline: Duration) -> Result<Option<Vec<Bypass>>, LinkError> {
     let query = "SELECT User, Host, JSON_VALUE(Priv, '$.access') FROM mysql.global_priv";
-    let rows = match link.query(query, deadline).await {
-        Ok(rows) => rows,
-        Err(LinkError::Rejected { .. }) => return Ok(None),
-        Err(other) => return Err(other),
-    };
+    let Some(rows) = link.query_unless_rejected(query, deadline).await? else { return Ok(None) };
     let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
     let text = |row, column| rows.text(row, column).unwrap_or_default();
     let each = (0..rows.len()).filter_map(|row| {

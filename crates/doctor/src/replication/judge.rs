@@ -6,11 +6,12 @@ use super::accounts::Bypass;
 use super::read::{NodeFacts, Said};
 use crate::asked::{answered, named};
 use crate::defaults;
-use crate::judge::{Deciding, Finding, NodeReport, Report, Weight};
+use crate::judge::{Deciding, Finding, Findings, NodeReport, Report, Weight};
 use crate::servers::told;
 use manager::Marks;
 use settings::Settings;
 use topology::replication::setup::without_primary;
+use topology::rules::privileges;
 use topology::rules::variables::{self, IN_FILE, InFile, Rule};
 
 /// The report; `marks` is what `serve` remembers against servers.
@@ -43,42 +44,10 @@ fn node_report(node: &NodeFacts) -> NodeReport {
     }
 }
 
-/// The findings; one that concerns no node is not added.
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn note(
-        &mut self,
-        weight: Weight,
-        nodes: Vec<String>,
-        what: impl Into<String>,
-        because: impl Into<String>,
-    ) {
-        self.propose(weight, nodes, what, because, &[], &[]);
-    }
-
-    fn propose(
-        &mut self,
-        weight: Weight,
-        nodes: Vec<String>,
-        what: impl Into<String>,
-        because: impl Into<String>,
-        sql: &[&str],
-        lines: &[&str],
-    ) {
-        let texts = |texts: &[&str]| {
-            texts.iter().filter(|text| !text.is_empty()).map(|text| (*text).to_owned()).collect::<Vec<_>>()
-        };
-        if !nodes.is_empty() {
-            let (sql, my_cnf) = (texts(sql), texts(lines));
-            self.0.push(Finding { weight, nodes, what: what.into(), because: because.into(), sql, my_cnf });
-        }
-    }
-}
-
 /// All findings, the worst first.
 fn findings(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Vec<Finding> {
-    let mut findings = Findings(vec![]);
+    let mut findings = Findings::default();
+    findings.unreached(nodes, "server");
     reach(nodes, &mut findings);
     primary(settings, nodes, marks, &mut findings);
     accounts(settings, nodes, &mut findings);
@@ -96,22 +65,10 @@ fn findings(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Vec<Find
     bypass(settings, nodes, &mut findings);
     managers(nodes, &mut findings);
     files(nodes, semi_sync, &mut findings);
-    findings.0.sort_by_key(|finding| finding.weight);
-    findings.0
+    findings.sorted()
 }
 
 fn reach(nodes: &[NodeFacts], findings: &mut Findings) {
-    for node in nodes {
-        if let Err(why) = &node.said {
-            let what = format!("{} ({}) cannot be asked: {why}", node.name, node.address);
-            findings.note(
-                Weight::Problem,
-                vec![node.name.clone()],
-                what,
-                "a server that the monitor cannot reach takes no sessions",
-            );
-        }
-    }
     let galera = named(nodes, |said| said.is_on("wsrep_on"));
     findings.note(
         Weight::Problem,
@@ -170,7 +127,7 @@ fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     let lacks = |said: &Said| Some(said.lacks_for_errant.clone()).filter(|lacks| !lacks.is_empty());
     for (lacks, who) in alike(nodes, lacks) {
         let rights = lacks.join(", ");
-        let sql = format!("GRANT {rights} ON *.* TO '{}'@'%'", monitor.replace('\'', "''"));
+        let sql = format!("GRANT {rights} ON *.* TO {}", privileges::account(monitor));
         let what = format!("the monitor account {monitor} lacks {rights}");
         let because =
             "`understudy errant` needs it: to list what a server has and the primary has not, and to undo it";

@@ -126,12 +126,8 @@ pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Re
     let status = link.query("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_master%'", DEADLINE).await?;
     let waits = status.value_of("Rpl_semi_sync_master_status") == Some("ON");
     let clients = status.value_of("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok());
-    let channels = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
-        Ok(rows) => Some(rows),
-        // The missing privilege is reported in `lacks`.
-        Err(LinkError::Rejected { .. }) => None,
-        Err(other) => return Err(other),
-    };
+    // `None`: the missing privilege is reported in `lacks`.
+    let channels = link.query_unless_rejected(Flavor::MariaDb.replication()[0], DEADLINE).await?;
     let standing = match &channels {
         Some(channels) if Flavor::of(&link.greeting.version) == Flavor::MariaDb => {
             let variables = link.query(sql::VARIABLES, DEADLINE).await?;

@@ -130,17 +130,10 @@ async fn binlogs(link: &mut Link, variables: &Rows) -> Result<Option<Binlogs>, L
         return Ok(None);
     }
     let mut binlogs = retention(|name| variables.value_of(name));
-    match link.query(topology::preflight::sql::BINLOGS, DEADLINE).await {
-        Ok(rows) => {
-            let file = |row| Some((rows.text(row, 0)?.to_owned(), rows.text(row, 1)?.parse().ok()?));
-            binlogs.files = (0..rows.len()).filter_map(file).collect();
-        }
-        Err(LinkError::Rejected { .. }) => {
-            binlogs.is_hidden = true;
-            return Ok(Some(binlogs));
-        }
-        Err(error) => return Err(error),
-    }
+    let listed = link.query_unless_rejected(topology::preflight::sql::BINLOGS, DEADLINE).await?;
+    let Some(rows) = listed else { return Ok(Some(Binlogs { is_hidden: true, ..binlogs })) };
+    let file = |row| Some((rows.text(row, 0)?.to_owned(), rows.text(row, 1)?.parse().ok()?));
+    binlogs.files = (0..rows.len()).filter_map(file).collect();
     binlogs.bytes = binlogs.files.iter().map(|(_, bytes)| *bytes).sum();
     binlogs.newest_bytes = binlogs.files.last().map_or(0, |(_, bytes)| *bytes);
     binlogs.oldest = binlogs.files.first().map(|(name, _)| name.clone());

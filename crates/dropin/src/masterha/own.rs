@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use manager::{DEADLINE_ORDERED, Handles, PreflightWish};
+use manager::{DEADLINE_ORDERED, Handles};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
 use topology::fact::ProxyFact;
 use topology::order::Order;
+use topology::preflight;
 use topology::replication::FailoverPolicy;
 use topology::routes::{LaneState, Routes};
 
@@ -100,7 +101,7 @@ impl Own {
     pub fn before_switchover(&self, to: &str, budget: Duration) -> Value {
         let Some(handles) = &self.handles else { return Value::Null };
         let view = Arc::clone(&handles.view.borrow());
-        let wish = PreflightWish {
+        let wish = preflight::Wish {
             view: &view,
             to: self.node(to),
             budget,
@@ -108,9 +109,8 @@ impl Own {
             stopped: &[],
             sessions: 0,
             warm: None,
-            within: DEADLINE_ORDERED,
         };
-        json!(self.runtime.block_on(handles.preflight.look(wish)))
+        json!(self.runtime.block_on(handles.preflight.look(wish, DEADLINE_ORDERED)))
     }
 
     fn node(&self, name: &str) -> Option<NodeId> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fixture::mysql::Group;
-use manager::{Account, Handles, Password, PreflightWish, Settings};
+use manager::{Account, Handles, Password, Settings};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 use topology::NodeId;
@@ -189,7 +189,7 @@ async fn nothing_that_is_asked_before_a_switchover_refuses_it() {
         let site = Site::begin(version, true).await;
         site.until("nothing speaks against anybody", Site::is_well).await;
         let view = site.manager().view.borrow().clone();
-        let wish = PreflightWish {
+        let wish = topology::preflight::Wish {
             view: &view,
             to: Some(NodeId(1)),
             budget: WITHIN,
@@ -197,9 +197,8 @@ async fn nothing_that_is_asked_before_a_switchover_refuses_it() {
             stopped: &[],
             sessions: 0,
             warm: None,
-            within: WITHIN,
         };
-        let report = site.manager().preflight.look(wish).await;
+        let report = site.manager().preflight.look(wish, WITHIN).await;
         assert_eq!(report.refusal(), None, "{version}");
         let semi_sync = report.rows.iter().find(|row| row.check == "semi_sync").expect("a row");
         assert!(semi_sync.sentence.starts_with("would wait for its replicas"), "{version}: {semi_sync:?}");

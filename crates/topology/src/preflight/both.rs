@@ -1,8 +1,9 @@
 //! The checks for either kind of cluster: the node itself, what runs on the writer, and which sessions cannot leave it.
 
+use super::Row;
 use super::Severity::{Fails, Note, Slow};
 use super::said::{Said, Session};
-use super::sight::{Found, Look, Peer, Rule, Sight, look};
+use super::sight::{Look, Peer, Rule, Sight, look};
 use crate::finding::Serves;
 use crate::session_defaults::Difference;
 
@@ -26,7 +27,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// What `status` advises about the two, such as a privilege that the monitor account lacks: the switchover goes without it.
-fn advice<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn advice<'a>(sight: &'a Sight<'a>) -> Option<Look> {
     let both = [sight.from, sight.to];
     let found = both.iter().flat_map(|peer| {
         let said = |text: &'a String| {
@@ -39,12 +40,12 @@ fn advice<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         };
         peer.view.advice.iter().map(said)
     });
-    let found: Vec<Found> = found.collect();
+    let found: Vec<Row> = found.collect();
     // Where there is none, nothing was asked.
     if found.is_empty() { None } else { look(found, sight.to, "") }
 }
 
-fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn writer(sight: &Sight) -> Option<Look> {
     let from = sight.from;
     let found = (!from.is_well()).then(|| {
         let text = format!("is not healthy: {}{}", from.view.reason, from.last_heard());
@@ -54,7 +55,7 @@ fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 /// Findings against the new writer that have no row of their own.
-fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn node(sight: &Sight) -> Option<Look> {
     let to = sight.to;
     let view = to.view;
     let has_own_row = view.problem.is_some_and(super::replication::is_word) && to.replication().is_some();
@@ -73,7 +74,7 @@ fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, to, format!("may become the writer: {}", view.reason))
 }
 
-fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn answers(sight: &Sight) -> Option<Look> {
     let both = [sight.from, sight.to];
     let found = both.iter().filter_map(|peer| match peer.said {
         Said::NotAsked | Said::Server(_) => None,
@@ -88,14 +89,14 @@ fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             "see `understudy serve --check`",
         )),
     });
-    let found: Vec<Found> = found.collect();
+    let found: Vec<Row> = found.collect();
     let is_told = both.iter().all(|peer| !matches!(peer.said, Said::NotAsked)) || !found.is_empty();
     is_told.then_some(())?;
     look(found, sight.to, "answers on a new connection, and so does the writer")
 }
 
 /// What a session has not set itself is that of its node.
-fn defaults<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn defaults(sight: &Sight) -> Option<Look> {
     let (from, to) = (sight.from, sight.to);
     let (before, after) = (&from.server()?.defaults, &to.server()?.defaults);
     if before.is_empty() || after.is_empty() {
@@ -134,14 +135,14 @@ fn statement(session: &Session) -> String {
     if session.statement.is_empty() { String::new() } else { format!(": {}", session.statement) }
 }
 
-fn transactions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn transactions(sight: &Sight) -> Option<Look> {
     let server = sight.from.server()?;
     let open_s = |session: &&Session| session.transaction_s.unwrap_or(0);
     let mut old: Vec<&Session> =
         server.sessions.iter().filter(|session| !session.is_internal() && open_s(session) >= OLD_S).collect();
     old.sort_by_key(|session| std::cmp::Reverse(open_s(session)));
     let found = old.first().map(|oldest| {
-        let budget = sight.budget.as_secs_f64();
+        let budget = sight.wish.budget.as_secs_f64();
         let names = named(&old, |session| {
             format!("{}, open for {} s{}", session.who(), open_s(&session), statement(session))
         });
@@ -162,7 +163,7 @@ fn is_global(session: &Session) -> bool {
         .any(|state| session.state.starts_with(state))
 }
 
-fn locks<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn locks(sight: &Sight) -> Option<Look> {
     let server = sight.from.server()?;
     let waits = |session: &&Session| {
         session.state.starts_with("Waiting for")
@@ -197,7 +198,7 @@ fn is_table_change(session: &Session) -> bool {
         .any(|word| first.eq_ignore_ascii_case(word))
 }
 
-fn table_changes<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn table_changes(sight: &Sight) -> Option<Look> {
     let mut found = Vec::new();
     for (peer, whose) in [(sight.from, "runs"), (sight.to, "applies")] {
         let Some(server) = peer.server() else { continue };
@@ -217,7 +218,7 @@ fn table_changes<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.from, "changes no table, and neither does the new writer")
 }
 
-fn sessions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn sessions(sight: &Sight) -> Option<Look> {
     let count = sight.immovable.len();
     let mut named: Vec<String> = sight
         .immovable
@@ -236,12 +237,12 @@ fn sessions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         );
         sight.from.found(Note, text, "have those clients let go of it, or expect that they connect anew")
     });
-    let through = sight.sessions;
+    let through = sight.wish.sessions;
     look(found, sight.from, format!("has {through} sessions through Understudy, and all can move"))
 }
 
 /// Results that clients do not read: the node cannot be left before they are cut.
-fn unread<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn unread(sight: &Sight) -> Option<Look> {
     let of = |can_be_cut: bool| -> Vec<&str> {
         let those = sight.stopped.iter().filter(|session| session.can_be_cut == can_be_cut);
         those.map(|session| session.who.as_str()).collect()
@@ -266,10 +267,10 @@ fn unread<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.from, "has no result that its client does not read")
 }
 
-fn connections<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn connections(sight: &Sight) -> Option<Look> {
     let most = u32::try_from(sight.to.server()?.number("max_connections")?).ok()?;
     let has = threads(sight.to)?;
-    let (carries, come) = (threads(sight.from)?, sight.sessions);
+    let (carries, come) = (threads(sight.from)?, sight.wish.sessions);
     let to = sight.to;
     let remedy = format!("SET GLOBAL max_connections on {}, and in its my.cnf", to.name());
     let mut found = Vec::new();

@@ -1,7 +1,8 @@
 //! The checks for a Galera cluster, in addition to those for any cluster.
 
+use super::Row;
 use super::Severity::{Note, Slow};
-use super::sight::{Found, Look, Rule, Sight, look};
+use super::sight::{Look, Rule, Sight, look};
 
 /// Writesets that are applied in a moment.
 const QUEUE_SHORT: u64 = 100;
@@ -14,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { check: "osu_method", look: osu_method },
 ];
 
-fn queue<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn queue(sight: &Sight) -> Option<Look> {
     let queue = sight.to.galera()?.recv_queue;
     let found = (queue > QUEUE_SHORT).then(|| {
         let text = format!("has {queue} writesets still to apply, which the switchover waits for");
@@ -23,9 +24,9 @@ fn queue<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.to, format!("has {queue} writesets still to apply"))
 }
 
-fn flow_control<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn flow_control(sight: &Sight) -> Option<Look> {
     let peers = std::iter::once(sight.from).chain([sight.to]).chain(sight.others.iter().copied());
-    let found: Vec<Found> = peers
+    let found: Vec<Row> = peers
         .filter(|peer| peer.galera().is_some_and(|status| status.flow_control_active))
         .map(|peer| {
             let text = "takes part in flow control: the whole group's writes are slowed down";
@@ -37,7 +38,7 @@ fn flow_control<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 /// Seen on MariaDB 10.11: a replicated table change hangs for minutes while the node reports Synced.
-fn isolation<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn isolation(sight: &Sight) -> Option<Look> {
     let sessions = &sight.to.server()?.sessions;
     let stuck = sessions.iter().find(|session| session.state.starts_with("Waiting to execute in isolation"));
     let found = stuck.map(|session| {
@@ -50,7 +51,7 @@ fn isolation<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.to, "has no change of a table that waits for isolation")
 }
 
-fn writesets<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn writesets(sight: &Sight) -> Option<Look> {
     let (from, to) = (sight.from.server()?, sight.to.server()?);
     // 0 is no limit.
     let limit = |value: Option<u64>| value.map(|value| if value == 0 { u64::MAX } else { value });
@@ -71,7 +72,7 @@ fn writesets<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, sight.to, "takes writesets as large as the writer's")
 }
 
-fn osu_method<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn osu_method(sight: &Sight) -> Option<Look> {
     let before = sight.from.server()?.value("wsrep_OSU_method")?;
     let after = sight.to.server()?.value("wsrep_OSU_method")?;
     let found = (before != after).then(|| {

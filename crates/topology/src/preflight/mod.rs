@@ -23,26 +23,11 @@ use std::time::Duration;
 
 pub use self::replication::REPLICA_LOGIN;
 pub use self::said::{Said, Server};
-use self::sight::{Found, Rule, Sight};
+use self::sight::{Rule, Sight};
 use crate::NodeId;
 use crate::kind::Kind;
+pub use crate::rules::Severity;
 use crate::view::ClusterView;
-
-/// The result of a check. A greater value is more serious.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Nothing is wrong.
-    Ok,
-    /// The node does not answer, and its earlier answers do not count.
-    Unknown,
-    /// The switchover will succeed, but somebody should know about this.
-    Note,
-    /// The switchover may take long, or be undone at the end of its budget.
-    Slow,
-    /// The switchover is not tried without force.
-    Fails,
-}
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -81,18 +66,14 @@ pub struct Stopped {
     pub can_be_cut: bool,
 }
 
-/// All that the checks need.
-pub struct Inputs<'a> {
+/// The switchover that is to be checked, and what this program knows of it.
+pub struct Wish<'a> {
     /// What the brain knows.
     pub view: &'a ClusterView,
-    /// What kind of cluster it is.
-    pub kind: Kind,
     /// The new writer; `None`: the one that the election would choose.
     pub to: Option<NodeId>,
     /// How long running transactions may take to end.
     pub budget: Duration,
-    /// Each node's answer, in the configuration's order.
-    pub said: &'a [Said],
     /// Sessions that cannot move.
     pub immovable: &'a [Immovable],
     /// Sessions whose clients do not read.
@@ -116,23 +97,23 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// Runs all checks.
-pub fn judge(inputs: &Inputs) -> Report {
-    let view = inputs.view;
+/// Runs all checks; `said`: each node's answer, in the configuration's order.
+pub fn judge(kind: Kind, wish: &Wish, said: &[Said]) -> Report {
+    let view = wish.view;
     let name = |id: NodeId| view.nodes.get(usize::from(id.0)).map(|node| node.name.clone());
-    let to = inputs.to.and_then(name).or_else(|| view.candidate.clone());
+    let to = wish.to.and_then(name).or_else(|| view.candidate.clone());
     let mut rows = Vec::new();
-    match sight::of(inputs, to.as_deref()) {
+    match sight::of(wish, said, to.as_deref()) {
         Ok(sight) => {
             apply(both::RULES, &sight, &mut rows);
-            match inputs.kind {
+            match kind {
                 Kind::Replication => {
                     replication::words(&sight, &mut rows);
                     apply(replication::RULES, &sight, &mut rows);
                 }
                 Kind::Galera => apply(galera::RULES, &sight, &mut rows),
             }
-            if sight.warm.is_some() {
+            if wish.warm.is_some() {
                 apply(warm::RULES, &sight, &mut rows);
             }
         }
@@ -144,37 +125,8 @@ pub fn judge(inputs: &Inputs) -> Report {
 
 fn apply(rules: &[Rule], sight: &Sight, rows: &mut Vec<Row>) {
     for rule in rules {
-        match (rule.look)(sight) {
-            None => rows.extend(sight.unheard().map(|found| found.row(rule.check))),
-            Some(Ok((node, sentence))) => rows.push(Row {
-                check: rule.check,
-                node: node.to_owned(),
-                verdict: Severity::Ok,
-                sentence,
-                remedy: String::new(),
-            }),
-            Some(Err(found)) => rows.extend(found.into_iter().map(|found| found.row(rule.check))),
-        }
-    }
-}
-
-impl Severity {
-    /// As tables show it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Note => "note",
-            Self::Slow => "slow",
-            Self::Fails => "fails",
-        }
-    }
-}
-
-impl Found {
-    fn row(self, check: &'static str) -> Row {
-        let Self { node, verdict, sentence, remedy } = self;
-        Row { check, node, verdict, sentence, remedy }
+        let looked = (rule.look)(sight).unwrap_or_else(|| sight.unheard().into_iter().collect());
+        rows.extend(looked.into_iter().map(|row| Row { check: rule.check, ..row }));
     }
 }
 

@@ -1,81 +1,14 @@
 //! The checks for a primary with its replicas, in addition to those for any cluster.
 
+use super::Row;
 use super::Severity::{Fails, Note, Ok as Well, Slow};
-use super::said::{Events, ReplicaLogin};
-use super::sight::{Found, Look, Peer, Rule, Sight, look};
+use super::said::{Admission, Events, ReplicaLogin};
+use super::sight::{Look, Peer, Rule, Sight, look};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
-use super::{Row, Severity};
 use crate::flavor::Dialect;
 use crate::replication::{ReplicationStatus, words};
+use crate::rules::privileges;
 use crate::rules::variables::{self, TIMEOUT, WAIT_POINT};
-
-/// The rules of the brain's table ([`words`](mod@crate::replication::words)): the check's name, its sentence when all is well, and the remedy when not.
-const WORDS: &[(&str, &str, &str)] = &[
-    (
-        "renumbered",
-        "has no transactions from before the primary's numbers began anew",
-        "drain it, make it a copy of the primary (mariadb-backup), and undrain it",
-    ),
-    (
-        "errant",
-        "has no transactions that the primary has not",
-        "`understudy errant list` shows them, and whether they can be undone; otherwise make the server a copy of the primary",
-    ),
-    (
-        "stray",
-        "follows a source",
-        "wait until Understudy has it follow the primary; `understudy status` says what keeps it",
-    ),
-    (
-        "several_sources",
-        "follows one source",
-        // MariaDB ends semi-synchronous acknowledging on the whole server when one of its channels stops.
-        "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: STOP SLAVE 'NAME'; RESET SLAVE 'NAME' ALL there for all sources but \
-         the primary; then STOP ALL SLAVES IO_THREAD; START ALL SLAVES IO_THREAD there, or it acknowledges nothing any more",
-    ),
-    (
-        "stranger",
-        "follows nobody outside of this cluster",
-        "have it follow a server of this cluster, or put that one in the configuration",
-    ),
-    (
-        "ring",
-        "is in no ring",
-        "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF on the one that is \
-         to be the primary",
-    ),
-    ("other_source", "follows the primary", "wait until Understudy has it follow the primary"),
-    (
-        "not_applying",
-        "applies what it receives",
-        "SHOW SLAVE STATUS there: mend what it stumbled over, then START SLAVE",
-    ),
-    (
-        "delayed",
-        "is not kept behind on purpose",
-        "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY = 0; START SLAVE there",
-    ),
-    (
-        "filtered",
-        "has no replication filters",
-        "drain it, take the filters out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it: what was left out is missing",
-    ),
-    (
-        "not_by_gtid",
-        "follows by GTID",
-        "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
-    ),
-    (
-        "no_binlog",
-        "has log_bin and log_slave_updates",
-        "set log_bin and log_slave_updates in its my.cnf, and restart it",
-    ),
-    (
-        "not_fetching",
-        "has an I/O thread that says it is connected to the primary",
-        "SHOW SLAVE STATUS there: look at Last_IO_Error",
-    ),
-];
 
 pub(super) const RULES: &[Rule] = &[
     Rule { check: "rights", look: rights },
@@ -96,26 +29,26 @@ pub const REPLICA_LOGIN: &str = "replica_login";
 
 /// Whether a problem of that name has its own row here.
 pub(super) fn is_word(problem: &str) -> bool {
-    WORDS.iter().any(|(name, ..)| *name == problem)
+    words::names().any(|name| name == problem)
 }
 
 /// A row for each rule of the brain's table.
 pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
     let (to, from) = (sight.to, sight.from);
     let Some(status) = to.replication() else {
-        rows.extend(WORDS.iter().filter_map(|(check, ..)| Some(sight.unheard()?.row(check))));
+        rows.extend(words::names().filter_map(|check| Some(Row { check, ..sight.unheard()? })));
         return;
     };
     let primary =
         words::Primary { name: from.name(), address: &from.view.address, status: from.replication() };
-    let said = words::each(status, &primary, to.view.problem, &to.view.reason);
-    for (check, well, remedy) in WORDS {
-        let Some(found) = said.iter().find(|(name, _)| name == check) else { continue };
-        let (verdict, sentence, remedy) = match &found.1 {
-            None => (Well, (*well).to_owned(), String::new()),
+    for told in words::each(status, &primary, to.view.problem, &to.view.reason) {
+        let check = told.name;
+        let (verdict, sentence, remedy) = match told.found {
+            None => (Well, told.well.to_owned(), String::new()),
             Some(sentence) => {
-                let remedy = if from.is_heard() { remedy } else { without_primary(check, status, remedy) };
-                (Fails, sentence.clone(), in_words_of(status.dialect, remedy))
+                let remedy =
+                    if from.is_heard() { told.remedy } else { without_primary(check, status, told.remedy) };
+                (Fails, sentence, in_words_of(status.dialect, remedy))
             }
         };
         rows.push(Row { check, node: to.name().to_owned(), verdict, sentence, remedy });
@@ -180,26 +113,10 @@ fn in_words_of(dialect: Dialect, remedy: &str) -> String {
     pairs.fold(remedy.to_owned(), |text, (before, after)| text.replace(before, after))
 }
 
-/// Privileges without which no switchover can work, on any server. The others only make it slower.
-const DECISIVE: &[&str] = &["READ_ONLY ADMIN", "REPLICATION SLAVE ADMIN", "RELOAD"];
-/// Without this privilege the new primary does not wait for acknowledgements, although the old one did.
-const SEMI_SYNC: &str = "REPLICATION MASTER ADMIN";
-/// Commits that keep a server from becoming read only are found with the first, and ended with the second.
-const HELPFUL: &[&str] = &["PROCESS", "CONNECTION ADMIN"];
-
-/// Without these, events stay on the old primary; asked for where the event scheduler runs.
-const FOR_EVENTS: &[&str] = &["EVENT", "SET USER", "BINLOG ADMIN"];
-
 /// Privileges that the monitor account lacks on any server: each one must be made read only, or made to follow.
-fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn rights(sight: &Sight) -> Option<Look> {
     let waits = sight.from.server().and_then(|server| server.is_on(MASTER_ENABLED)) == Some(true);
-    let verdict = |right: &str| match right {
-        SEMI_SYNC => Some(if waits { Fails } else { Note }),
-        _ if DECISIVE.contains(&right) => Some(Fails),
-        _ if HELPFUL.contains(&right) => Some(Slow),
-        _ if FOR_EVENTS.contains(&right) => Some(Note),
-        _ => None,
-    };
+    let verdict = |right: &str| privileges::without(right, waits);
     let all = || [sight.from, sight.to].into_iter().chain(sight.others.iter().copied());
     let held = || all().filter_map(|peer| Some((peer, peer.server()?.rights.as_ref()?)));
     let found = held().filter_map(|(peer, rights)| {
@@ -211,7 +128,7 @@ fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         let remedy = format!("GRANT {} ON *.* TO {} on the primary", names.join(", "), rights.account);
         Some(peer.found(gravest, text, remedy))
     });
-    let found: Vec<Found> = found.collect();
+    let found: Vec<Row> = found.collect();
     if found.is_empty() {
         sight.to.server()?.rights.as_ref()?;
     }
@@ -227,37 +144,37 @@ fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 
 /// Every other server will follow the new primary with that account. If it is refused, nobody follows; where commits wait for a replica, they
 /// wait for ever.
-fn replica_login<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn replica_login(sight: &Sight) -> Option<Look> {
     let to = sight.to;
-    let quoted = |user: &str| user.replace('\'', "''");
-    let found = match to.server()?.replica_login.as_ref()? {
-        ReplicaLogin::Admitted { user } => {
+    let ReplicaLogin { user, admission } = to.server()?.replica_login.as_ref()?;
+    let (verdict, text, remedy) = match admission {
+        Admission::Admitted => {
             return look(None, to, format!("lets in {user}, which replicas log in with"));
         }
-        ReplicaLogin::MayNotReplicate { user } => to.found(
+        Admission::MayNotReplicate => (
             Fails,
             format!("does not let {user}, which replicas log in with, replicate: it lacks REPLICATION SLAVE"),
-            format!("GRANT REPLICATION SLAVE ON *.* TO '{}'@'%' on the primary", quoted(user)),
+            format!("GRANT REPLICATION SLAVE ON *.* TO {} on the primary", privileges::account(user)),
         ),
-        ReplicaLogin::Refused { user, why } => to.found(
+        Admission::Refused(why) => (
             Fails,
             format!("does not let in {user}, which replicas log in with, so that nobody could follow it: {why}"),
             format!(
-                "put the password in [cluster.replication] right and run `understudy reload`, or the account: ALTER USER '{}'@'%' IDENTIFIED BY \
+                "put the password in [cluster.replication] right and run `understudy reload`, or the account: ALTER USER {} IDENTIFIED BY \
                  '...' on the primary",
-                quoted(user)
+                privileges::account(user)
             ),
         ),
-        ReplicaLogin::NotKnown { user, why } => to.found(
+        Admission::NotKnown(why) => (
             Note,
             format!("is not known to let in {user}, which replicas log in with: tried from here, {why}"),
-            "try it from a replica's host; or make the account valid for Understudy's host, too, so that it can be tried",
+            "try it from a replica's host; or make the account valid for Understudy's host, too, so that it can be tried".to_owned(),
         ),
     };
-    look([found], to, "")
+    look([to.found(verdict, text, remedy)], to, "")
 }
 
-fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look> {
     let to = sight.to;
     let lag_s = to.replication()?.source()?.lag_s;
     let position = |peer: Peer<'a>| peer.server().and_then(|server| server.position.as_ref());
@@ -284,7 +201,7 @@ fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         return look(vec![to.found(Slow, text, "SHOW SLAVE STATUS there")], to, "");
     };
     let text = format!("is {lag_s} s{behind}");
-    let budget = sight.budget;
+    let budget = sight.wish.budget;
     let found = if lag_s > budget.as_secs() {
         let text = format!("{text}, which is more than the budget of {:.1} s", budget.as_secs_f64());
         Some(to.found(Fails, text, "wait until it has caught up, choose another, or raise --budget-ms"))
@@ -301,21 +218,21 @@ fn count(transactions: u128) -> String {
     format!("{transactions} transaction{}", if transactions == 1 { "" } else { "s" })
 }
 
-fn strict<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn strict(sight: &Sight) -> Option<Look> {
     let name = "gtid_strict_mode";
     sight.to.server()?.value(name)?;
     look(broken(sight.to, name), sight.to, "has gtid_strict_mode")
 }
 
 /// What the rule about that variable says of a server.
-fn broken(peer: Peer, name: &str) -> Option<Found> {
+fn broken(peer: Peer, name: &str) -> Option<Row> {
     let server = peer.server()?;
     let (text, remedy) =
         variables::named(name)?.before_a_move(server.value(name)?, &server.semi_sync_name(name))?;
     Some(peer.found(Note, text, remedy))
 }
 
-fn binlog_format<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn binlog_format(sight: &Sight) -> Option<Look> {
     let name = "binlog_format";
     let (before, after) = (sight.from.server()?.value(name)?, sight.to.server()?.value(name)?);
     let found = (!before.eq_ignore_ascii_case(after)).then(|| {
@@ -327,7 +244,7 @@ fn binlog_format<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 /// Rows that a primary wrote and did not log are on no replica, and no position shows it.
-fn unlogged<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn unlogged<'a>(sight: &'a Sight<'a>) -> Option<Look> {
     let (from, to) = (sight.from, sight.to);
     let of = |peer: Peer<'a>| peer.server()?.unlogged.as_deref();
     let (old, new) = (of(from)?, of(to)?);
@@ -352,7 +269,7 @@ fn unlogged<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 /// All servers will follow the new primary, and a replica must not be older than its source.
-fn version<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn version(sight: &Sight) -> Option<Look> {
     let (to, new) = (sight.to, sight.to.server()?);
     let series = new.series()?;
     let followers = std::iter::once(sight.from).chain(sight.others.iter().copied());
@@ -370,7 +287,7 @@ fn version<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
 }
 
 /// A server that lacks what the new primary has purged cannot follow it.
-fn binlogs<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn binlogs(sight: &Sight) -> Option<Look> {
     let to = sight.to;
     let purged = to.server()?.purged.as_ref()?;
     let lacks = |peer: &&Peer| {
@@ -392,7 +309,7 @@ fn binlogs<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     look(found, to, well)
 }
 
-fn semi_sync<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn semi_sync(sight: &Sight) -> Option<Look> {
     let (old, to, new) = (sight.from.server()?, sight.to, sight.to.server()?);
     if !old.is_on(MASTER_ENABLED)? {
         return look(None, to, "replication is asynchronous: no commit waits for a replica");
@@ -419,7 +336,7 @@ fn semi_sync<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             "would wait for acknowledgements that nobody gives: its first commit takes {}{limit}",
             name(TIMEOUT)
         );
-        let is_short = timeout_ms.is_some_and(|ms| u128::from(ms) < sight.budget.as_millis());
+        let is_short = timeout_ms.is_some_and(|ms| u128::from(ms) < sight.wish.budget.as_millis());
         let remedy = format!("SET GLOBAL {acknowledges} = ON on a replica, or on the old primary");
         found.push(to.found(if is_short { Slow } else { Fails }, text, remedy));
     }
@@ -452,7 +369,7 @@ fn acknowledged(sight: &Sight) -> bool {
 /// How long an execution of an event that has begun may go on at the old primary.
 const EXECUTION_MAX_S: &str = "0.25 s";
 
-fn events<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn events<'a>(sight: &'a Sight<'a>) -> Option<Look> {
     let (from, to) = (sight.from, sight.to);
     let name = "event_scheduler";
     let (before, after) = (from.server()?.is_on(name)?, to.server()?.is_on(name)?);
@@ -500,16 +417,15 @@ fn events_of(count: usize) -> String {
 }
 
 /// Replicas that would not follow.
-fn replicas<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+fn replicas(sight: &Sight) -> Option<Look> {
     let broken = |peer: &&Peer| peer.view.serves != crate::finding::Serves::Well;
-    let found: Vec<Found> = sight
+    let found: Vec<Row> = sight
         .others
         .iter()
         .filter(broken)
         .map(|peer| {
-            let verdict: Severity = Note;
             peer.found(
-                verdict,
+                Note,
                 format!("is not a well replica now: {}{}", peer.view.reason, peer.last_heard()),
                 "see `understudy status`",
             )
@@ -530,13 +446,15 @@ mod tests {
 
     #[test]
     fn what_is_to_be_run_is_said_in_the_words_of_the_server() {
+        let status = ReplicationStatus::default();
+        let primary = words::Primary { name: "db1", address: "db1:3306", status: None };
+        let all = words::each(&status, &primary, None, "");
         let of = |check: &str, dialect| {
-            let (.., remedy) = WORDS.iter().find(|(name, ..)| *name == check).unwrap();
-            in_words_of(dialect, remedy)
+            in_words_of(dialect, all.iter().find(|told| told.name == check).unwrap().remedy)
         };
-        for (check, _, remedy) in WORDS {
-            assert_eq!(of(check, Dialect::MariaDb), *remedy);
-            let new = of(check, Dialect::MySql);
+        for words::Told { name, remedy, .. } in &all {
+            assert_eq!(of(name, Dialect::MariaDb), *remedy);
+            let new = of(name, Dialect::MySql);
             assert!(!new.contains("SLAVE") && !new.contains("MASTER"), "{new}");
         }
         assert_eq!(

@@ -52,33 +52,26 @@ pub struct Server {
     pub replica_login: Option<ReplicaLogin>,
 }
 
-/// What came of a login with the account that replicas log in with, tried from this program's host.
+/// A login with the account that replicas log in with, tried from this program's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReplicaLogin {
+pub struct ReplicaLogin {
+    /// The account's user name.
+    pub user: String,
+    /// What came of it.
+    pub admission: Admission,
+}
+
+/// Whether a server lets an account in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
     /// It is let in.
-    Admitted {
-        /// The account's user name; so below.
-        user: String,
-    },
+    Admitted,
     /// It is let in, and lacks REPLICATION SLAVE.
-    MayNotReplicate {
-        /// See above.
-        user: String,
-    },
-    /// It is refused.
-    Refused {
-        /// See above.
-        user: String,
-        /// By the server's own words.
-        why: String,
-    },
-    /// It could not be tried, or the account is for other hosts than this program's.
-    NotKnown {
-        /// See above.
-        user: String,
-        /// What came instead.
-        why: String,
-    },
+    MayNotReplicate,
+    /// It is refused, by the server's own words.
+    Refused(String),
+    /// It could not be tried, or the account is for other hosts than this program's; and what came instead.
+    NotKnown(String),
 }
 
 /// The events of a server.

@@ -1,10 +1,7 @@
 //! The input of a rule, and the form of its result.
 
-use std::time::Duration;
-
 use super::said::{Said, Server};
-use super::warm::Warm;
-use super::{Immovable, Inputs, Row, Severity, Stopped};
+use super::{Immovable, Row, Severity, Stopped, Wish};
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::ReplicationStatus;
@@ -28,44 +25,34 @@ pub(super) struct Sight<'a> {
     pub to: Peer<'a>,
     /// All nodes except those two.
     pub others: Vec<Peer<'a>>,
-    pub budget: Duration,
     /// The writer's sessions that cannot move.
     pub immovable: Vec<&'a Immovable>,
     /// The writer's sessions whose clients do not read.
     pub stopped: Vec<&'a Stopped>,
-    /// Sessions through Understudy on the writer.
-    pub sessions: u32,
-    /// How warm the standbys are; `None` where none is warmed.
-    pub warm: Option<&'a Warm>,
+    /// What else is known.
+    pub wish: &'a Wish<'a>,
 }
 
-/// Something that was found against the switchover.
-pub(super) struct Found {
-    pub node: String,
-    pub verdict: Severity,
-    pub sentence: String,
-    pub remedy: String,
-}
-
-/// The result of a rule: the node and what is right there, or what was found.
-pub(super) type Look<'a> = Result<(&'a str, String), Vec<Found>>;
+/// The result of a rule: what was found, or one row that nothing was.
+pub(super) type Look = Vec<Row>;
 
 /// A rule; `None`: it could not be judged.
 pub(super) struct Rule {
+    /// The name of its rows.
     pub check: &'static str,
-    pub look: for<'a> fn(&'a Sight<'a>) -> Option<Look<'a>>,
+    pub look: for<'a> fn(&'a Sight<'a>) -> Option<Look>,
 }
 
 static NOT_ASKED: Said = Said::NotAsked;
 
 /// The input for a move to the node of that name. If there is nothing to check, a row that says why.
-pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>, Row> {
-    let view = inputs.view;
+pub(super) fn of<'a>(wish: &'a Wish<'a>, said: &'a [Said], to: Option<&str>) -> Result<Sight<'a>, Row> {
+    let view = wish.view;
     let peers: Vec<Peer> = view
         .nodes
         .iter()
         .enumerate()
-        .map(|(place, view)| Peer { view, said: inputs.said.get(place).unwrap_or(&NOT_ASKED) })
+        .map(|(place, view)| Peer { view, said: said.get(place).unwrap_or(&NOT_ASKED) })
         .collect();
     let named = |name: &str| peers.iter().copied().find(|peer| peer.view.name == name);
     let none = |node: &str, sentence: String, remedy: &str| Row {
@@ -99,17 +86,15 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
         from,
         to,
         others: others.collect(),
-        budget: inputs.budget,
-        immovable: inputs.immovable.iter().filter(|session| session.node == from.view.name).collect(),
-        stopped: inputs.stopped.iter().filter(|session| session.node == from.view.name).collect(),
-        sessions: inputs.sessions,
-        warm: inputs.warm,
+        immovable: wish.immovable.iter().filter(|session| session.node == from.view.name).collect(),
+        stopped: wish.stopped.iter().filter(|session| session.node == from.view.name).collect(),
+        wish,
     })
 }
 
 impl Sight<'_> {
     /// The row for a rule that could not be judged because the new writer does not answer.
-    pub fn unheard(&self) -> Option<Found> {
+    pub fn unheard(&self) -> Option<Row> {
         let to = self.to;
         let text = format!("is not known: it does not answer{}", to.last_heard());
         (!to.is_heard()).then(|| to.found(Severity::Unknown, text, ""))
@@ -156,17 +141,19 @@ impl<'a> Peer<'a> {
         }
     }
 
-    pub fn found(&self, verdict: Severity, sentence: impl Into<String>, remedy: impl Into<String>) -> Found {
-        Found { node: self.name().to_owned(), verdict, sentence: sentence.into(), remedy: remedy.into() }
+    /// A row about it; the check's name is filled in where the rule's is known.
+    pub fn found(&self, verdict: Severity, sentence: impl Into<String>, remedy: impl Into<String>) -> Row {
+        let (node, sentence, remedy) = (self.name().to_owned(), sentence.into(), remedy.into());
+        Row { check: "", node, verdict, sentence, remedy }
     }
 }
 
 /// The result of a rule about `peer`: what was found, or `well` if nothing was.
 pub(super) fn look(
-    found: impl IntoIterator<Item = Found>,
+    found: impl IntoIterator<Item = Row>,
     peer: Peer<'_>,
     well: impl Into<String>,
-) -> Option<Look<'_>> {
-    let found: Vec<Found> = found.into_iter().collect();
-    Some(if found.is_empty() { Ok((&peer.view.name, well.into())) } else { Err(found) })
+) -> Option<Look> {
+    let found: Vec<Row> = found.into_iter().collect();
+    Some(if found.is_empty() { vec![peer.found(Severity::Ok, well, "")] } else { found })
 }

@@ -81,7 +81,10 @@ fn server() -> Server {
         defaults: SessionDefaults::new([("sql_mode", "")].into_iter()),
         event_list: Some(said::Events::default()),
         rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
-        replica_login: Some(said::ReplicaLogin::Admitted { user: "replication".into() }),
+        replica_login: Some(said::ReplicaLogin {
+            user: "replication".into(),
+            admission: said::Admission::Admitted,
+        }),
     }
 }
 
@@ -148,17 +151,16 @@ fn world(kind: Kind) -> World {
 
 impl World {
     fn judge(&self) -> Report {
-        judge(&Inputs {
+        let wish = Wish {
             view: &self.view,
-            kind: self.kind,
             to: self.to,
             budget: self.budget,
-            said: &self.said,
             immovable: &self.immovable,
             stopped: &self.stopped,
             sessions: 7,
             warm: self.warm.as_ref(),
-        })
+        };
+        judge(self.kind, &wish, &self.said)
     }
 
     fn server(&mut self, place: usize) -> &mut Server {
@@ -240,15 +242,18 @@ fn each_word_of_a_replica_has_its_row() {
 
 #[test]
 fn the_account_that_replicas_log_in_with_is_let_in_by_the_new_primary() {
-    use said::ReplicaLogin;
-    let login = |login: ReplicaLogin| replicates(|world| world.server(1).replica_login = Some(login));
-    let (user, why) = ("replication".to_owned(), "access denied".to_owned());
-    let refused = ReplicaLogin::Refused { user: user.clone(), why: why.clone() };
-    assert_eq!(login(refused), one("replica_login", "db2", Fails));
-    let no_right = ReplicaLogin::MayNotReplicate { user: user.clone() };
-    assert_eq!(login(no_right), one("replica_login", "db2", Fails));
+    use said::Admission;
+    let login = |admission: Admission| {
+        replicates(|world| {
+            world.server(1).replica_login =
+                Some(said::ReplicaLogin { user: "replication".into(), admission });
+        })
+    };
+    let why = || "access denied".to_owned();
+    assert_eq!(login(Admission::Refused(why())), one("replica_login", "db2", Fails));
+    assert_eq!(login(Admission::MayNotReplicate), one("replica_login", "db2", Fails));
     // An account for the replicas' hosts alone cannot be tried from here: that keeps no order from being carried out.
-    assert_eq!(login(ReplicaLogin::NotKnown { user, why }), one("replica_login", "db2", Note));
+    assert_eq!(login(Admission::NotKnown(why())), one("replica_login", "db2", Note));
     // Another manager moves the primary.
     assert_eq!(replicates(|world| world.server(1).replica_login = None), vec![]);
 }

@@ -28,8 +28,8 @@ pub struct Standby {
     pub sentence: String,
 }
 
-fn warm<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
-    let warm = sight.warm?;
+fn warm(sight: &Sight) -> Option<Look> {
+    let warm = sight.wish.warm?;
     let (to, from) = (sight.to, sight.from);
     let standby = warm.standbys.iter().find(|standby| standby.name == to.name());
     let how = standby.map_or("is not warmed", |standby| standby.sentence.as_str());

@@ -44,6 +44,10 @@ struct Rule {
     serves: Serves,
     matches: fn(&Sight) -> bool,
     sentence: fn(&Sight) -> String,
+    /// Before a move: the sentence when the rule is not broken.
+    well: &'static str,
+    /// Before a move: what to do, in MariaDB's statements.
+    remedy: &'static str,
 }
 
 /// Rules about a server's own status, whether it is the primary or not.
@@ -61,6 +65,8 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.is_renumbered,
         sentence: |s| renumbered(primary(s)),
+        well: "has no transactions from before the primary's numbers began anew",
+        remedy: "drain it, make it a copy of the primary (mariadb-backup), and undrain it",
     },
     Rule {
         name: "errant",
@@ -68,6 +74,8 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.errant.is_some(),
         sentence: |s| format!("has transactions that the primary has not: {}", s.errant.unwrap_or_default()),
+        well: "has no transactions that the primary has not",
+        remedy: "`understudy errant list` shows them, and whether they can be undone; otherwise make the server a copy of the primary",
     },
     Rule {
         name: "stray",
@@ -75,6 +83,8 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.primary.is_some() && s.status.channels.is_empty(),
         sentence: |s| format!("follows nobody, and is to follow {}", primary(s)),
+        well: "follows a source",
+        remedy: "wait until Understudy has it follow the primary; `understudy status` says what keeps it",
     },
     Rule {
         name: "several_sources",
@@ -82,6 +92,10 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.status.channels.len() > 1,
         sentence: |s| format!("follows {} sources at once", s.status.channels.len()),
+        well: "follows one source",
+        // MariaDB ends semi-synchronous acknowledging on the whole server when one of its channels stops.
+        remedy: "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: STOP SLAVE 'NAME'; RESET SLAVE 'NAME' ALL there for all sources but \
+         the primary; then STOP ALL SLAVES IO_THREAD; START ALL SLAVES IO_THREAD there, or it acknowledges nothing any more",
     },
     Rule {
         name: "stranger",
@@ -89,6 +103,8 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.follows_stranger,
         sentence: |s| stranger(s.source),
+        well: "follows nobody outside of this cluster",
+        remedy: "have it follow a server of this cluster, or put that one in the configuration",
     },
     Rule {
         name: "ring",
@@ -96,6 +112,9 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.ring.is_some(),
         sentence: |s| ring(s.ring.as_deref().unwrap_or_default(), s.status.dialect),
+        well: "is in no ring",
+        remedy: "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF on the one that is \
+         to be the primary",
     },
     Rule {
         name: "other_source",
@@ -105,6 +124,8 @@ const REPLICA: &[Rule] = &[
             s.source().zip(s.primary).is_some_and(|(channel, (_, address))| channel.source != address)
         },
         sentence: |s| format!("follows {}, and is to follow {}", s.source, primary(s)),
+        well: "follows the primary",
+        remedy: "wait until Understudy has it follow the primary",
     },
     Rule {
         name: "not_applying",
@@ -116,6 +137,8 @@ const REPLICA: &[Rule] = &[
             let why = if error.is_empty() { "its SQL thread is stopped" } else { error };
             format!("does not apply what it receives: {why}")
         },
+        well: "applies what it receives",
+        remedy: "SHOW SLAVE STATUS there: mend what it stumbled over, then START SLAVE",
     },
     Rule {
         name: "delayed",
@@ -125,6 +148,8 @@ const REPLICA: &[Rule] = &[
         sentence: |s| {
             format!("is kept {} s behind on purpose", s.source().map_or(0, |channel| channel.delay_s))
         },
+        well: "is not kept behind on purpose",
+        remedy: "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY = 0; START SLAVE there",
     },
     Rule {
         name: "filtered",
@@ -139,6 +164,8 @@ const REPLICA: &[Rule] = &[
                 s.primary.map_or("the primary", |(name, _)| name)
             ),
         },
+        well: "has no replication filters",
+        remedy: "drain it, take the filters out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it: what was left out is missing",
     },
     Rule {
         name: "not_by_gtid",
@@ -146,6 +173,8 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| s.source().is_some_and(|channel| !channel.by_gtid) || s.status.position.is_none(),
         sentence: |s| not_by_gtid(s.status),
+        well: "follows by GTID",
+        remedy: "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
     },
     Rule {
         name: "no_binlog",
@@ -160,6 +189,8 @@ const REPLICA: &[Rule] = &[
             let what = if s.status.log_bin { updates } else { "log_bin" };
             format!("could feed no replica: {what} is off")
         },
+        well: "has log_bin and log_slave_updates",
+        remedy: "set log_bin and log_slave_updates in its my.cnf, and restart it",
     },
     Rule {
         name: "not_fetching",
@@ -172,6 +203,8 @@ const REPLICA: &[Rule] = &[
             let what = if is_torn(error) { torn(primary(s)) } else { String::new() };
             format!("does not receive from {}: {why}{what}", primary(s))
         },
+        well: "has an I/O thread that says it is connected to the primary",
+        remedy: "SHOW SLAVE STATUS there: look at Last_IO_Error",
     },
 ];
 
@@ -216,6 +249,8 @@ const ADVICE: &[Rule] = &[Rule {
             primary(s)
         )
     },
+    well: "",
+    remedy: "",
 }];
 
 /// About a server whose source is outside this cluster.
@@ -292,6 +327,23 @@ pub(super) fn said(sight: &Sight, names: &[&str]) -> Vec<String> {
     rules.map(|rule| (rule.sentence)(sight)).collect()
 }
 
+/// What a rule about a replica says of a server.
+pub struct Told {
+    /// The rule's name.
+    pub name: &'static str,
+    /// The sentence when it is not broken.
+    pub well: &'static str,
+    /// What it finds against the server.
+    pub found: Option<String>,
+    /// The remedy, in MariaDB's statements.
+    pub remedy: &'static str,
+}
+
+/// The names of the rules about a replica.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    REPLICA.iter().map(|rule| rule.name)
+}
+
 /// The primary, as [`each`] looks at it.
 pub struct Primary<'a> {
     /// Its name.
@@ -304,12 +356,7 @@ pub struct Primary<'a> {
 
 /// Every rule about a replica of `primary`, and what it finds against this server. What only the brain can know is given: `problem`, and
 /// its sentence.
-pub fn each(
-    status: &ReplicationStatus,
-    primary: &Primary,
-    problem: Option<&str>,
-    reason: &str,
-) -> Vec<(&'static str, Option<String>)> {
+pub fn each(status: &ReplicationStatus, primary: &Primary, problem: Option<&str>, reason: &str) -> Vec<Told> {
     let sight = Sight {
         status,
         source: status.source().map_or("", |channel| &channel.source),
@@ -328,7 +375,7 @@ pub fn each(
                 Some(problem) if problem == rule.name => Some(reason.to_owned()),
                 _ => (rule.matches)(&sight).then(|| (rule.sentence)(&sight)),
             };
-            (rule.name, found)
+            Told { name: rule.name, well: rule.well, found, remedy: rule.remedy }
         })
         .collect()
 }

@@ -1,14 +1,18 @@
-//! What must be true of a server's variables: one row a rule, with what each reader says of it. Pure data and tests of values; no I/O.
+//! What must be true of a server: one row a rule, with what each reader says of it. Pure data and tests of values; no I/O.
 //!
-//! ```text
-//!   row: name, test ──┬── before a move:   a row of `switchover --check`      (../preflight)
-//!                     ├── at rest:         a finding of `understudy doctor`   (doctor/src/replication/judge.rs)
-//!                     └── at start:        a line of `serve --check`          (doctor/src/servers.rs)
-//! ```
+//! | table | read live | before a move | at rest | at start |
+//! |---|---|---|---|---|
+//! | [`variables::ALL`] | | yes | yes | yes |
+//! | [`privileges::ALL`] | yes | yes | yes | yes |
+//! | [`crate::replication::words`](mod@crate::replication::words), [`crate::galera::words`](mod@crate::galera::words): a server's status | yes | yes | | yes |
 //!
-//! To add a rule, add a row to [`variables::ALL`]: the readers ask the servers for what the rows name. The rules about a server's status,
-//! which are read live, are in `replication/words.rs` and `galera/words.rs`; the monitor account's privileges in `manager/src/rights.rs`.
+//! Live: what `status` and the journal say (the brain; `manager/src/advice.rs`). Before a move: a row of `switchover --check`
+//! ([`crate::preflight`]). At rest: a finding of `understudy doctor` (`doctor/src/replication/judge.rs`). At start: a line of `understudy serve
+//! --check` (`doctor/src/servers.rs`).
+//!
+//! To add a rule about a variable or a privilege, add its row: the readers ask the servers for what the rows name.
 
+pub mod privileges;
 pub mod variables;
 
 /// The severity of what is found at rest.
@@ -21,4 +25,33 @@ pub enum Weight {
     Warning,
     /// Could be better.
     Advice,
+}
+
+/// The result of a check before a move. A greater value is more serious.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing is wrong.
+    Ok,
+    /// The node does not answer, and its earlier answers do not count.
+    Unknown,
+    /// The switchover will succeed, but somebody should know about this.
+    Note,
+    /// The switchover may take long, or be undone at the end of its budget.
+    Slow,
+    /// The switchover is not tried without force.
+    Fails,
+}
+
+impl Severity {
+    /// As tables show it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Note => "note",
+            Self::Slow => "slow",
+            Self::Fails => "fails",
+        }
+    }
 }
