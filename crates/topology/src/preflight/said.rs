@@ -30,7 +30,7 @@ pub enum Said {
 pub struct Server {
     /// Its greeting's version, as `10.11.19-MariaDB`.
     pub version: String,
-    /// Its variables of [`super::sql::NAMES`], by those names.
+    /// Its variables of [`super::sql::names`], by those names.
     pub variables: BTreeMap<String, String>,
     /// gtid_current_pos.
     pub position: Option<Position>,
