@@ -10,10 +10,10 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use crate::Control;
-use crate::api::Api;
 use crate::reply::Reply;
 use crate::request::{Said, key_of};
 use crate::slots::Connection;
+use crate::state::Api;
 
 /// An authenticated request that only reads; its key is in the headers.
 pub struct Admitted;

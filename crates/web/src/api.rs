@@ -13,30 +13,13 @@ use topology::order::{Order, OrderReply};
 
 use crate::admitted::{Admitted, Ordered};
 use crate::key::ApiKey;
-use crate::live::{Readers, live, samples};
-use crate::repeat::{Repeat, Turn};
+use crate::live::{live, samples};
+use crate::repeat::Turn;
 use crate::reply::Reply;
 use crate::request::{MoveWish, Said, preflight_wish};
 use crate::slow::slow;
+use crate::state::{Api, Kept, Shared};
 use crate::{Cluster, Control, Standing};
-
-/// The state that all handlers share.
-pub struct Api<C> {
-    pub(crate) control: Arc<C>,
-    pub(crate) key: ApiKey,
-    pub(crate) readers: Arc<Readers>,
-    budget: Duration,
-    failover: Arc<Repeat>,
-}
-
-/// What stays when the routes are replaced.
-#[derive(Clone, Default)]
-pub struct Kept {
-    readers: Arc<Readers>,
-    failover: Arc<Repeat>,
-}
-
-pub(crate) type Shared<C> = State<Arc<Api<C>>>;
 
 /// All routes. `budget` is the budget of orders that carry none.
 pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration, kept: Kept) -> Router {

@@ -21,11 +21,13 @@ mod api;
 mod guarded;
 mod live;
 mod private_file;
+mod readers;
 mod repeat;
 mod reply;
 mod request;
 mod slots;
 mod slow;
+mod state;
 
 use std::future::Future;
 use std::time::Duration;

@@ -21,9 +21,10 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
 use crate::Control;
-use crate::api::{self, Kept};
+use crate::api;
 use crate::key::ApiKey;
 use crate::slots::{Admission, ConnectionSlots, Limits, mark_answering};
+use crate::state::Kept;
 
 /// Longest time a request's head may take to arrive, and a kept-open connection may be silent.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::admitted::Admitted;
-use crate::api::Shared;
 use crate::reply::Reply;
+use crate::state::Shared;
 use crate::{Control, SlowWish};
 
 /// The whole answer is the log; it has no end of its own.

@@ -1,0 +1,27 @@
+//! What the handlers share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+
+use crate::key::ApiKey;
+use crate::readers::Readers;
+use crate::repeat::Repeat;
+
+pub struct Api<C> {
+    pub(crate) control: Arc<C>,
+    pub(crate) key: ApiKey,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) budget: Duration,
+    pub(crate) failover: Arc<Repeat>,
+}
+
+/// What stays when the routes are replaced.
+#[derive(Clone, Default)]
+pub struct Kept {
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) failover: Arc<Repeat>,
+}
+
+pub(crate) type Shared<C> = State<Arc<Api<C>>>;
