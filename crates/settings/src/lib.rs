@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use document::{Document, base, node_path};
-use password::Account;
+use password::{Account, PasswordRows, PasswordSource};
 use problem::{Problem, Problems};
 use table::{self as t, Setting};
 use topology::kind::Kind;
@@ -137,7 +137,7 @@ impl Settings {
             priority: document.node_get(place, &t::NODE_PRIORITY),
             line: *line,
         };
-        let account = |rows: &password::PasswordRows| rows.is_used(document).then(|| rows.account(document));
+        let account = |rows: &PasswordRows| rows.is_used(document).then(|| rows.account(document));
         let state_dir = document.get(&t::STATE_DIR);
         let key_file = document.get(&t::API_KEY_FILE);
         let certificate = document.get(&t::API_CERTIFICATE).zip(document.get(&t::API_CERTIFICATE_KEY));
@@ -210,15 +210,19 @@ impl Settings {
         self.state_dir.join("state.sqlite")
     }
 
+    fn read_password(&self, rows: &PasswordRows, source: &PasswordSource) -> Result<String, Problem> {
+        rows.read(source).map_err(|(row, text)| self.problem(row, text))
+    }
+
     /// The monitor's password, from wherever it is.
     pub fn password(&self) -> Result<String, Problem> {
-        password::MONITOR.read(self, &self.monitor.password)
+        self.read_password(&password::MONITOR, &self.monitor.password)
     }
 
     /// The password of the account that replays on standbys; `None` when none is warmed.
     pub fn warm_password(&self) -> Result<Option<String>, Problem> {
         let Some(warm) = &self.warm else { return Ok(None) };
-        password::WARM.read(self, &warm.password).map(Some)
+        self.read_password(&password::WARM, &warm.password).map(Some)
     }
 
     /// How the streamers are asked: by the files that `[warm]` names.
@@ -232,7 +236,7 @@ impl Settings {
     /// The account that replicas log in with, and its password, from wherever it is.
     pub fn replication_account(&self) -> Result<Option<manager::Account>, Problem> {
         let Some(replication) = &self.replication else { return Ok(None) };
-        let password = password::REPLICATION.read(self, &replication.password)?;
+        let password = self.read_password(&password::REPLICATION, &replication.password)?;
         Ok(Some(manager::Account { user: replication.user.clone(), password: manager::Password(password) }))
     }
 }

@@ -4,8 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::document::Document;
-use super::problem::Problem;
-use super::{Settings, table as t};
+use super::table as t;
 
 /// Where a password is.
 #[derive(Clone)]
@@ -110,19 +109,22 @@ impl PasswordRows {
     }
 
     /// Reads it from wherever it is.
-    pub fn read(&self, settings: &Settings, source: &PasswordSource) -> Result<String, Problem> {
+    ///
+    /// # Errors
+    /// The row that is wrong, and why.
+    pub fn read(&self, source: &PasswordSource) -> Result<String, (&'static t::Row, String)> {
         match source {
             PasswordSource::Given(password) => Ok(password.clone()),
             PasswordSource::File(path) => match infile::read_text(path) {
                 Ok(text) => Ok(text.trim_end().to_owned()),
                 Err(e) => {
                     let text = format!("{} {} cannot be read: {e}", self.file.path, path.display());
-                    Err(settings.problem(self.file, text))
+                    Err((self.file, text))
                 }
             },
             PasswordSource::Env(name) => std::env::var(name).map_err(|_| {
                 let text = format!("{}: the environment has no variable {name}", self.env.path);
-                settings.problem(self.env, text)
+                (self.env, text)
             }),
         }
     }
