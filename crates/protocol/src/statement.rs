@@ -36,6 +36,7 @@ mod query;
 mod read_state;
 mod recalls;
 mod sequences;
+mod set;
 mod sets;
 mod word;
 
@@ -58,7 +59,8 @@ pub use read_state::{
 };
 pub use recalls::Recalls;
 pub use sequences::{asked_sequences, drawn_sequences};
-pub use sets::{Sets, unreported_variables};
+pub use set::unreported_variables;
+pub use sets::Sets;
 
 /// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
