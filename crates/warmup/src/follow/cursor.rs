@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::watch as signal;
 
 use super::generation::{Cut, Generation};
-use super::{KNOWN_BY_BYTES, LogPosition};
+use super::position::{KNOWN_BY_BYTES, LogPosition, fnv1a};
 
 /// The result of reading.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Cursor {
 
     /// The present position, from which another reader can continue later.
     pub fn place(&self) -> LogPosition {
-        LogPosition { offset: self.offset, checksum: super::fnv1a(&self.before) }
+        LogPosition { offset: self.offset, checksum: fnv1a(&self.before) }
     }
 
     /// An earlier position in the same file; `None` when the file no longer has its bytes.

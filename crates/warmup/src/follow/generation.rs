@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use super::LogPosition;
+use super::position::LogPosition;
 
 /// The identity of a file, independent of its name. An inode number may be reused after its file is deleted, so the birth time is included
 /// where the file system has one.

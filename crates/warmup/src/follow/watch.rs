@@ -13,8 +13,9 @@ use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 use tokio::task::AbortHandle;
 
 use super::generation::{Cut, FileId, Generation};
+use super::position::LogPosition;
 use super::siblings::{self, Rotated};
-use super::{FollowError, LogPosition, Shared};
+use super::{FollowError, Shared};
 
 /// A busy log changes thousands of times a second: the pause between two examinations, and the longest delay that it adds for readers.
 const PAUSE: Duration = Duration::from_millis(10);
