@@ -85,6 +85,14 @@ impl Scene {
         self.stage.run_in(node, &format!("SELECT @@GLOBAL.{name}")).await.unwrap()[0][0].clone()
     }
 
+    /// Waits until `node` has applied what `from` has now.
+    pub async fn has_applied(&self, node: &str, from: &str) {
+        let position = self.value(from, "gtid_binlog_pos").await;
+        let wait = format!("SELECT MASTER_GTID_WAIT('{position}', 25)");
+        let waited = self.stage.run_in(node, &wait).await.unwrap();
+        assert_eq!(waited[0][0], "0", "{node} has not applied {position} of {from}");
+    }
+
     /// A clean stop, until the process has ended.
     pub async fn stop(&self, node: &str) {
         let pid_file = self.value(node, "pid_file").await;
