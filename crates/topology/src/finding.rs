@@ -1,4 +1,9 @@
-//! A finding: what is wrong with a node and how grave that is; and which findings a caller tolerates ([`Rules`]).
+//! What is found against a node, and which findings a caller tolerates ([`Rules`]). Four words, from the part to the whole:
+//!
+//! - a *problem* is what can be wrong, by its name; tables (problem.rs, and each kind's `words.rs`) say when it is, and decisions compare it;
+//! - [`Serves`] is what may be done with a node that has it;
+//! - a [`Finding`] is a problem that one node has: its name, what it makes of the node, and the sentence;
+//! - an `Assessment` (belief.rs) is what the node is held to be: by the graver of its own finding and the others' ([`graver`]).
 
 /// What a node may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
