@@ -22,12 +22,11 @@ use session::standing::Standing;
 use session::wanted::{Prepared, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
-use topology::flavor::Dialect;
-use topology::replication::sql;
 
 use crate::identity::Identity;
 use crate::lane::{Lane, Registration};
-use crate::reads::{CatchUp, READ_ONLY};
+use crate::reads::port::READ_ONLY;
+use crate::reads::{CatchUp, Waited};
 
 /// The largest packet that the proxy announces to a node.
 const MAX_PACKET: u32 = 1 << 30;
@@ -48,14 +47,8 @@ const IDLE_MIN: Duration = Duration::from_secs(1);
 const CROSSED: Duration = Duration::from_millis(5);
 /// The time limit for reading what a node sent before it ended the link, which is in this host's memory or never comes.
 const LAST_WORD_TIME: Duration = Duration::from_millis(250);
-/// How long a session waits for a node to apply what the group has, before it tries another.
-const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
-/// A node's answer that it has not reached a position may come this late.
-const POSITION_GRACE: Duration = Duration::from_secs(1);
 /// The time limit for finding that nobody listens at the node's address.
 const KNOCK_TIME: Duration = Duration::from_secs(1);
-/// Waits until the node has applied all that the group had when it was asked.
-const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
 
 /// There is no such schema, or the account may not use it.
 const NO_SCHEMA: [u16; 2] = [errno::BAD_DB_ERROR, errno::DBACCESS_DENIED_ERROR];
@@ -213,14 +206,8 @@ impl Backend {
             })?;
             let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
             // This comes before the session's settings, which are not meant for it (a time limit for statements, a read-only transaction).
-            match terms.catch_up {
-                CatchUp::No => {}
-                CatchUp::Group => {
-                    link.query(CAUSAL_READ, CAUSAL_READ_TIME).await.map_err(of_causal_read)?;
-                }
-                CatchUp::Position(position, within) => {
-                    wait_for_position(&mut link, &position, within).await?
-                }
+            if terms.catch_up.on(&mut link).await.map_err(of_wait)? != Waited::Reached {
+                return Err(AttachError::Behind);
             }
             let now = Instant::now();
             let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
@@ -469,14 +456,15 @@ impl Backend {
         self.sent = Instant::now();
         let answer = self.link.query(sql, deadline).await;
         self.rests();
-        match answer {
-            Ok(rows) => Ok(Some(rows)),
-            Err(LinkError::Rejected { .. }) => Ok(None),
-            Err(error) => match of_connect(error) {
-                AttachError::Lost(how) => Err(how),
-                _ => Err(ConnectFailure::Closed),
-            },
-        }
+        unless_rejected(answer)
+    }
+
+    /// Waits, while the session is idle, until the node has what the session has seen.
+    pub async fn catch_up(&mut self, what: &CatchUp) -> Result<Waited, ConnectFailure> {
+        self.sent = Instant::now();
+        let waited = what.on(&mut self.link).await;
+        self.rests();
+        Ok(unless_rejected(waited)?.unwrap_or(Waited::Ended))
     }
 
     /// Sends a command of the proxy's own; returns the end of its answer and the last packet.
@@ -597,16 +585,20 @@ fn status_of(end: End) -> Result<u16, ConnectFailure> {
     end.status().ok_or_else(|| ConnectFailure::Protocol { what: format!("a ping was answered by {end:?}") })
 }
 
-/// Waits until the node has applied all up to a GTID position.
-async fn wait_for_position(link: &mut Link, position: &str, within: Duration) -> Result<(), AttachError> {
-    let dialect = Dialect::of(&link.greeting.version);
-    let question = sql::wait_for(dialect, position, within.as_secs_f64()).ok_or(AttachError::Behind)?;
-    let rows = link.query(&question, within + POSITION_GRACE).await.map_err(of_causal_read)?;
-    if rows.text(0, 0) == Some("0") { Ok(()) } else { Err(AttachError::Behind) }
+/// `None` when the node has answered with an error.
+fn unless_rejected<T>(answer: Result<T, LinkError>) -> Result<Option<T>, ConnectFailure> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(LinkError::Rejected { .. }) => Ok(None),
+        Err(error) => match of_connect(error) {
+            AttachError::Lost(how) => Err(how),
+            _ => Err(ConnectFailure::Closed),
+        },
+    }
 }
 
 /// A node that lags is not lost.
-fn of_causal_read(error: LinkError) -> AttachError {
+fn of_wait(error: LinkError) -> AttachError {
     match error {
         LinkError::TimedOut { .. } => AttachError::Behind,
         LinkError::Rejected { errno: errno::LOCK_WAIT_TIMEOUT, .. } => AttachError::Behind,
@@ -645,11 +637,11 @@ mod tests {
 
     #[test]
     fn a_node_that_lags_is_not_lost() {
-        let late = LinkError::TimedOut { after: CAUSAL_READ_TIME };
-        assert!(matches!(of_causal_read(late), AttachError::Behind));
+        let late = LinkError::TimedOut { after: Duration::from_secs(5) };
+        assert!(matches!(of_wait(late), AttachError::Behind));
         let rejected = |errno| LinkError::Rejected { errno, state: *b"HY000", message: "WSREP".to_owned() };
-        assert!(matches!(of_causal_read(rejected(1205)), AttachError::Behind));
-        assert!(matches!(of_causal_read(rejected(1047)), AttachError::Lost(_)));
-        assert!(matches!(of_causal_read(LinkError::Reset), AttachError::Lost(ConnectFailure::Reset)));
+        assert!(matches!(of_wait(rejected(1205)), AttachError::Behind));
+        assert!(matches!(of_wait(rejected(1047)), AttachError::Lost(_)));
+        assert!(matches!(of_wait(LinkError::Reset), AttachError::Lost(ConnectFailure::Reset)));
     }
 }

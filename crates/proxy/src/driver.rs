@@ -48,7 +48,7 @@ use crate::error_reply::{self, ErrorReply};
 use crate::frontend::{BufferedCommand, Client, Done, FIRST};
 use crate::identity::Identity;
 use crate::lane::Lane;
-use crate::reads::{self, READ_ONLY};
+use crate::reads::port::{self, READ_ONLY};
 use crate::relay::{Relay, Relayed};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{Listed, Shared};
@@ -373,7 +373,7 @@ impl Driver {
         }
         let flow = self.finish(finish, exchange.flight(), command).await;
         drop(waiting);
-        if self.shared.reads.is_some() && reads::lifted(&self.session.wanted).is_some() {
+        if self.shared.reads.is_some() && port::lifted(&self.session.wanted).is_some() {
             Box::pin(self.stay_read_only()).await;
         }
         self.rest();
@@ -383,7 +383,7 @@ impl Driver {
     /// Stored code has made the session writable: it is made read only again before its next statement.
     async fn stay_read_only(&mut self) {
         let wanted = &mut self.session.wanted;
-        let (Some(name), Some(backend)) = (reads::lifted(wanted), self.at.backend.as_mut()) else { return };
+        let (Some(name), Some(backend)) = (port::lifted(wanted), self.at.backend.as_mut()) else { return };
         match backend.query(READ_ONLY, self.shared.connect_timeout()).await {
             Ok(Some(_)) => wanted.learned_variable(name, b"ON", &mut backend.standing),
             _ => self.lost_idle(),
@@ -854,7 +854,7 @@ impl Driver {
         let (reads, backend) = (self.shared.reads.as_ref()?, self.at.backend.as_ref()?);
         let has_text = matches!(flight.command, Command::QUERY | Command::STMT_PREPARE);
         if has_text && !command.whole {
-            return Some(reads::refused_unread());
+            return Some(port::refused_unread());
         }
         let buffered = command.len.min(self.client.buffer.len());
         let payload = self.client.buffer.bytes().get(HEADER_LEN..buffered)?;

@@ -33,7 +33,6 @@ mod registry;
 mod relay;
 mod send;
 mod shared;
-mod split;
 mod stats;
 mod tap;
 mod unread;
@@ -50,8 +49,8 @@ use topology::routes::Routes;
 
 pub use activity::{Busy, Tied};
 pub use live_duration::LiveDuration;
-pub use reads::Reads;
-pub use split::{Split, SplitStats};
+pub use reads::port::Reads;
+pub use reads::replicas::{Split, SplitStats};
 pub use stats::{ErrorCount, HoldStats, LaneStats, Stats};
 pub use tap::{Tap, Wish};
 
@@ -141,7 +140,7 @@ pub fn start_split(settings: Settings, inputs: Inputs, split: Split) -> Result<H
 
 /// The same for the port for reads, which has lanes of its own.
 pub fn start_reads(settings: Settings, inputs: Inputs, reads: Reads) -> Result<Handle, StartError> {
-    let inputs = Inputs { facts: reads::forward(inputs.facts), ..inputs };
+    let inputs = Inputs { facts: reads::port::forward(inputs.facts), ..inputs };
     begin(settings, inputs, Also { reads: Some(reads), ..Also::default() })
 }
 
@@ -162,10 +161,10 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     let (door, door_task) = door::Door::start(limits, inputs.routes, inputs.facts.clone(), stats.clone());
     let (stop, stopped) = watch::channel(false);
     let replicas = split.map(|split| {
-        let facts = reads::forward(inputs.facts.clone());
+        let facts = reads::port::forward(inputs.facts.clone());
         // No statement waits for these lanes: a read that finds no replica runs on the primary.
         let (door, task) = door::Door::start(limits, split.routes, facts.clone(), Arc::default());
-        (split::Replicas::new(door, facts, split.wait_max), task)
+        (reads::replicas::Replicas::new(door, facts, split.wait_max), task)
     });
     let mut shared = shared::Shared::new(settings, door, inputs.facts, stats, stopped);
     let mut replicas_door = replicas.map(|(replicas, task)| {

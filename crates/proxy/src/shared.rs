@@ -24,9 +24,9 @@ use crate::door::Door;
 use crate::hints::Hints;
 use crate::lane::Lane;
 use crate::password_errors::PasswordErrors;
-use crate::reads::Reads;
+use crate::reads::port::Reads;
+use crate::reads::replicas::Replicas;
 use crate::registry::{FIRST_ID, Registry};
-use crate::split::Replicas;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 use crate::tap::Tap;
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::activity::Busy;
 use crate::error_reply::{self, ErrorReply};
-use crate::split::SplitStats;
+use crate::reads::replicas::SplitStats;
 
 /// Bounds of the histogram of waits in the hold queue.
 const HOLD_BOUNDS: &[Duration] = &[

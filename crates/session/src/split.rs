@@ -1,7 +1,7 @@
 //! Decides which reads may run on a replica while the session is on the primary, and which position the replica must have reached.
 //!
 //! Enters: a command, the session, the state of its link to the primary, and the lists of names. Leaves: [`RunsOn`], and [`Need`]. If
-//! anything is uncertain, the command runs on the primary, which is always correct.
+//! anything is uncertain, the command runs on the primary, which is always correct. The policy of reads as a whole is in `proxy/src/reads/mod.rs`.
 
 use protocol::command::Command;
 use protocol::statement::{

@@ -16,7 +16,6 @@
 mod settings;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
@@ -39,9 +38,9 @@ use crate::backend::{AttachError, Backend, Terms, of_io};
 use crate::ending;
 use crate::frontend::BufferedCommand;
 use crate::lane::{Lane, Lease};
-use crate::reads::CatchUp;
+use crate::reads::replicas::{Ran, Replicas, Why};
+use crate::reads::{CatchUp, Waited};
 use crate::relay::{Relay, Relayed};
-use crate::split::Replicas;
 
 /// The primary's position, which contains everything that a session has seen there.
 const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos";
@@ -57,8 +56,6 @@ const UNLIKE_WAITS: Duration = Duration::from_secs(60);
 /// If the primary ends an idle link (`wait_timeout`), what ties the session to it is lost. After this long without a statement there, a
 /// read goes to the primary.
 const TIED_RESTS_MAX: Duration = Duration::from_secs(3);
-/// A replica's answer that it has not reached a position may come this late.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// The session's link to a replica. See the head of this file.
 pub(super) struct Side {
@@ -114,7 +111,7 @@ impl Driver {
         let fit = match runs {
             Runs::Primary => {
                 if flight.command.answers() {
-                    replicas.counts.primary.fetch_add(1, Relaxed);
+                    replicas.count(Ran::Primary);
                 }
                 return TO_PRIMARY;
             }
@@ -127,13 +124,12 @@ impl Driver {
         match fit {
             Ok(lease) => self.run_on_side(&replicas, flight, command, lease).await,
             Err(unfit) => {
-                let count = match unfit {
-                    Unfit::Nobody => &replicas.counts.nobody,
-                    Unfit::Behind => &replicas.counts.behind,
-                    Unfit::Failed => &replicas.counts.failed,
+                replicas.count(match unfit {
+                    Unfit::Nobody => Ran::Nobody,
+                    Unfit::Behind => Ran::Behind,
+                    Unfit::Failed => Ran::Failed,
                     Unfit::ClientGone => return Elsewhere::Done(END),
-                };
-                count.fetch_add(1, Relaxed);
+                });
                 TO_PRIMARY
             }
         }
@@ -260,7 +256,9 @@ impl Driver {
     /// The replica of the present link has not reached the position: the next read goes to another one, if there is one.
     fn leave_late(&mut self, replicas: &Replicas, primary: NodeId) {
         let late = self.side.as_ref().map(|side| side.backend.lane().node);
-        if late.is_some_and(|late| replicas.is_late(late)) && self.lease_side(replicas, primary).is_some() {
+        if late.is_some_and(|late| replicas.alone(late, None) == Some(Why::Late))
+            && self.lease_side(replicas, primary).is_some()
+        {
             self.side = None;
         }
     }
@@ -288,7 +286,7 @@ impl Driver {
             || side.backend.has_unasked()
             || side.state != state
             || is_without
-            || replicas.is_silent(lane.node)
+            || replicas.alone(lane.node, None) == Some(Why::Silent)
         {
             return None;
         }
@@ -381,7 +379,7 @@ impl Driver {
                 tracing::debug!("a session has no link to {} for its reads: {error}", lane.name);
                 match error {
                     AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR => {
-                        replicas.refuses(lane.node, &self.who.user, REFUSED_WAITS);
+                        replicas.leave_alone(lane.node, Some(&self.who.user), Why::Refused, REFUSED_WAITS);
                     }
                     // Its schema may not exist there yet, which does not concern other sessions.
                     AttachError::Refused(_) | AttachError::NotRebuilt(_) => {
@@ -413,7 +411,7 @@ impl Driver {
                     replicas.say_unlike(lane, &why);
                     self.avoid(lane.node, UNLIKE_WAITS);
                     if is_of_server {
-                        replicas.is_unlike(lane.node, UNLIKE_WAITS);
+                        replicas.leave_alone(lane.node, None, Why::Unlike, UNLIKE_WAITS);
                     }
                 }
             }
@@ -469,7 +467,7 @@ impl Driver {
                 return Ok(());
             }
             // Others have just waited for it without success.
-            _ if replicas.is_late(lane.node) => return Err(Unfit::Behind),
+            _ if replicas.alone(lane.node, None) == Some(Why::Late) => return Err(Unfit::Behind),
             Need::Gtid(gtid) => gtid.to_string(),
             Need::Unknown => self.ask_position(replicas).await?,
         };
@@ -482,16 +480,15 @@ impl Driver {
         if !is_position(position) {
             return Err(Unfit::Nobody); // the primary writes no binary log, or none of MariaDB's
         }
-        let within = replicas.wait_max.get();
+        let catch_up = CatchUp::Position(position.into(), replicas.wait_max.get());
         side.forget(LEFT);
-        let question = format!("SELECT MASTER_GTID_WAIT('{position}', {:.3})", within.as_secs_f64());
         let lane = side.backend.lane().clone();
-        let answer = tokio::select! {
-            answer = side.backend.query(&question, within + GRACE) => answer,
+        let waited = tokio::select! {
+            waited = side.backend.catch_up(&catch_up) => waited,
             () = self.client.gone() => return Err(Unfit::ClientGone),
         };
-        match answer {
-            Ok(Some(rows)) if rows.text(0, 0) == Some("0") => {
+        match waited {
+            Ok(Waited::Reached) => {
                 // This primary has assigned the GTID of the session's write.
                 if let (Need::Gtid(_), Some(gtid), Some(primary)) =
                     (&self.need, Gtid::parse(position), &self.at.backend)
@@ -501,12 +498,12 @@ impl Driver {
                 self.need = Need::Nothing;
                 Ok(())
             }
-            Ok(Some(rows)) if rows.text(0, 0) == Some("-1") => {
+            Ok(Waited::Late) => {
                 replicas.found_late(lane.node);
                 Err(Unfit::Behind)
             }
             // The session's own time limits ended it.
-            Ok(_) => Err(Unfit::Behind),
+            Ok(Waited::Ended) => Err(Unfit::Behind),
             Err(how) => {
                 self.side_lost(replicas, how);
                 Err(Unfit::Failed)
@@ -556,12 +553,9 @@ impl Driver {
             },
             None => false,
         };
-        let failed = || {
-            replicas.counts.failed.fetch_add(1, Relaxed);
-        };
         match relayed {
             Relayed::Ended(end) => {
-                replicas.counts.replicas.fetch_add(1, Relaxed);
+                replicas.count(Ran::Replica);
                 self.left_on_side(flight, &end);
                 self.note_good_end(flight, command);
                 Elsewhere::Done(self.finish(Finish::Answered, flight, command).await)
@@ -582,7 +576,7 @@ impl Driver {
             }
             // Somebody, or the session's own limit, has ended the statement: so it is said.
             Relayed::Refused(error) if error.whose() == Whose::Will => {
-                replicas.counts.replicas.fetch_add(1, Relaxed);
+                replicas.count(Ran::Replica);
                 let end = End::Err { code: error.code };
                 if let Some(side) = &mut self.side {
                     let link = &mut side.backend.standing;
@@ -594,7 +588,7 @@ impl Driver {
             }
             // The primary's answer counts: the replica may lack a table, a privilege, or memory.
             Relayed::Refused(_) => {
-                failed();
+                replicas.count(Ran::Failed);
                 TO_PRIMARY
             }
             Relayed::Lost { how, delivered } => {
@@ -607,7 +601,7 @@ impl Driver {
                 }
                 self.side_lost(replicas, how);
                 if delivered == Delivered::Nothing {
-                    failed();
+                    replicas.count(Ran::Failed);
                     return Elsewhere::Primary { lost: !is_unread };
                 }
                 self.cut_short(flight, command, delivered).await
@@ -615,7 +609,7 @@ impl Driver {
             Relayed::NotFollowed { delivered } | Relayed::Stalled { delivered } => {
                 self.side = None;
                 if delivered == Delivered::Nothing {
-                    failed();
+                    replicas.count(Ran::Failed);
                     return TO_PRIMARY;
                 }
                 self.cut_short(flight, command, delivered).await

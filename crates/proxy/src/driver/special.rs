@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::error_reply;
 use crate::frontend::{BufferedCommand, FIRST};
 use crate::kill::{self, Target};
-use crate::reads::READ_ONLY;
+use crate::reads::port::READ_ONLY;
 
 /// The variables that the character set of a login sets.
 const CHARSETS: [&str; 4] =

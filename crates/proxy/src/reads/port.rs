@@ -7,7 +7,7 @@
 //!   block).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use protocol::command::Command;
 use protocol::statement::lifts_read_only;
@@ -19,6 +19,7 @@ use topology::NodeId;
 use topology::fact::ProxyFact;
 use topology::reads::Reached;
 
+use super::CatchUp;
 use crate::lane::Lane;
 use crate::live_duration::LiveDuration;
 
@@ -41,17 +42,6 @@ pub struct Reads {
     pub wait_max: LiveDuration,
     /// Any node can be asked to catch up with the group.
     pub is_group: bool,
-}
-
-/// What a session waits for on a new server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CatchUp {
-    /// Nothing.
-    No,
-    /// What the group had.
-    Group,
-    /// This GTID position, for at most this long.
-    Position(Arc<str>, Duration),
 }
 
 impl Reads {

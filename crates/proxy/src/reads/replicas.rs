@@ -48,7 +48,7 @@ const MADE_MAX: usize = 100_000;
 
 /// A position that a replica has certainly reached.
 #[derive(Clone, Copy)]
-struct Reached {
+struct Applied {
     /// The epoch of the replica's lane.
     epoch: u64,
     /// The primary's lane: its node and epoch.
@@ -57,8 +57,8 @@ struct Reached {
 }
 
 /// Why a replica is not used.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
     /// It did not reach a position in time: no session waits there, and no new link is made.
     Late,
     /// A link to it broke, or could not be made: no new link is made. Existing links may work, and show by themselves when they do not.
@@ -67,6 +67,8 @@ enum Why {
     Silent,
     /// Its settings differ from the primary's for every session: no new link is made.
     Unlike,
+    /// It refuses an account: none of its sessions makes a link.
+    Refused,
 }
 
 /// A replica that is not used for a time.
@@ -82,11 +84,10 @@ pub struct Replicas {
     facts: mpsc::Sender<ProxyFact>,
     /// See [`Split::wait_max`].
     pub wait_max: LiveDuration,
-    left_alone: Mutex<HashMap<NodeId, Alone>>,
+    /// By node: by every session, or by those of one account, which it refuses.
+    left_alone: Mutex<HashMap<(NodeId, Option<String>), Alone>>,
     /// A GTID that each replica has applied, and the primary that assigned it: the next primary may use the same number for another transaction.
-    reached: Mutex<HashMap<NodeId, Reached>>,
-    /// The replicas that refused an account, and until when that is assumed.
-    refused: Mutex<HashMap<(NodeId, String), Instant>>,
+    reached: Mutex<HashMap<NodeId, Applied>>,
     /// For each replica, the log limit of the message that its settings differ.
     unlike: Mutex<HashMap<NodeId, LogLimit>>,
     /// The only domain in the primary's last known position, plus one; 0: not known, or there are several.
@@ -94,8 +95,8 @@ pub struct Replicas {
     /// Names that a statement has just created and that the lists of names do not contain yet, each with the time until which it is
     /// excluded from replicas.
     made: RwLock<Made>,
-    /// Where statements ran.
-    pub counts: SplitCounts,
+    /// By [`Ran`].
+    counts: [AtomicU64; 5],
 }
 
 #[derive(Default)]
@@ -109,33 +110,28 @@ struct Made {
     cleaned: Option<Instant>,
 }
 
-/// Counters, raised from any task.
-#[derive(Default)]
-pub struct SplitCounts {
-    /// Answered by a replica.
-    pub replicas: AtomicU64,
-    /// Sent to the primary because of what they are.
-    pub primary: AtomicU64,
-    /// Reads for a replica that went to the primary: no replica took reads, or none that this session could use.
-    pub nobody: AtomicU64,
+/// Where a statement ran.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    /// On a replica.
+    Replica,
+    /// On the primary because of what it is.
+    Primary,
+    /// A read for a replica that went to the primary: no replica took reads, or none that this session could use.
+    Nobody,
     /// The same, because the replica did not reach the position in time.
-    pub behind: AtomicU64,
+    Behind,
     /// The same, because the replica failed or answered with an error.
-    pub failed: AtomicU64,
+    Failed,
 }
 
-/// Where statements ran.
+/// How many statements ran where: see [`Ran`].
 #[derive(Clone, Debug, Serialize)]
 pub struct SplitStats {
-    /// Answered by a replica.
     pub replicas: u64,
-    /// Sent to the primary because of what they are.
     pub primary: u64,
-    /// Reads for a replica that went to the primary, since no replica took them.
     pub primary_nobody: u64,
-    /// The same, because the replica did not reach the position in time.
     pub primary_behind: u64,
-    /// The same, because the replica failed or answered with an error.
     pub primary_failed: u64,
     /// Sessions with a link to a replica, by node.
     pub lanes: Vec<(String, u32)>,
@@ -150,11 +146,10 @@ impl Replicas {
             wait_max: wait_max.into(),
             left_alone: Mutex::default(),
             reached: Mutex::default(),
-            refused: Mutex::default(),
             unlike: Mutex::default(),
             domain: AtomicU64::new(0),
             made: RwLock::default(),
-            counts: SplitCounts::default(),
+            counts: Default::default(),
         }
     }
 
@@ -165,8 +160,8 @@ impl Replicas {
             .lanes
             .iter()
             .filter(|lane| lane.node != primary && lane.is_open() && lane.has_room())
-            .filter(|lane| self.alone(lane.node).is_none() && !avoids(lane.node))
-            .filter(|lane| !self.is_refused(lane.node, user))
+            .filter(|lane| self.alone(lane.node, None).is_none() && !avoids(lane.node))
+            .filter(|lane| self.alone(lane.node, Some(user)).is_none())
             .collect();
         lanes.sort_by_key(|lane| (lane.leases(), lane.sessions()));
         lanes.into_iter().find_map(Lane::lease)
@@ -174,53 +169,27 @@ impl Replicas {
 
     /// It did not reach a position in time: no session waits there for a while.
     pub fn found_late(&self, node: NodeId) {
-        self.leave_alone(node, Why::Late, LEFT_ALONE.max(self.wait_max.get()));
+        self.leave_alone(node, None, Why::Late, LEFT_ALONE.max(self.wait_max.get()));
     }
 
-    /// Whether no session waits there now.
-    pub fn is_late(&self, node: NodeId) -> bool {
-        self.alone(node) == Some(Why::Late)
-    }
-
-    /// Whether no session uses a link to it now.
-    pub fn is_silent(&self, node: NodeId) -> bool {
-        self.alone(node) == Some(Why::Silent)
-    }
-
-    /// No session can be set up there as on the primary: none tries for `time`.
-    pub fn is_unlike(&self, node: NodeId, time: Duration) {
-        self.leave_alone(node, Why::Unlike, time);
-    }
-
-    /// It refuses this account: no session of that account tries for `time`.
-    pub fn refuses(&self, node: NodeId, user: &str, time: Duration) {
+    /// No session, or none of this account, makes a link to it for `time`.
+    pub fn leave_alone(&self, node: NodeId, account: Option<&str>, why: Why, time: Duration) {
         let now = Instant::now();
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.retain(|_, until| *until > now);
-        refused.insert((node, user.to_owned()), now + time);
-    }
-
-    fn is_refused(&self, node: NodeId, user: &str) -> bool {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.is_empty() {
-            return false;
-        }
-        refused.get(&(node, user.to_owned())).is_some_and(|until| *until > Instant::now())
-    }
-
-    fn leave_alone(&self, node: NodeId, why: Why, time: Duration) {
-        let until = Instant::now() + time;
+        let (whom, until) = ((node, account.map(str::to_owned)), now + time);
         let mut left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+        left_alone.retain(|_, alone| alone.until > now);
         // A replica that does not answer is abandoned by the sessions that have a link to it, whatever else is known.
         let is_shorter = |known: &Alone| known.until > until && why != Why::Silent;
-        if !left_alone.get(&node).is_some_and(is_shorter) {
-            left_alone.insert(node, Alone { until, why });
+        if !left_alone.get(&whom).is_some_and(is_shorter) {
+            left_alone.insert(whom, Alone { until, why });
         }
     }
 
-    fn alone(&self, node: NodeId) -> Option<Why> {
+    /// Why no session, or none of this account, makes a link to it now.
+    pub fn alone(&self, node: NodeId, account: Option<&str>) -> Option<Why> {
         let left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
-        left_alone.get(&node).filter(|alone| alone.until > Instant::now()).map(|alone| alone.why)
+        let alone = left_alone.get(&(node, account.map(str::to_owned)))?;
+        (alone.until > Instant::now()).then_some(alone.why)
     }
 
     /// The primary has reported this position.
@@ -239,7 +208,7 @@ impl Replicas {
             ConnectFailure::TimedOut | ConnectFailure::Unreachable => Why::Silent,
             _ => Why::Broke,
         };
-        self.leave_alone(lane.node, why, LEFT_ALONE.max(self.wait_max.get()));
+        self.leave_alone(lane.node, None, why, LEFT_ALONE.max(self.wait_max.get()));
         if how == ConnectFailure::TimedOut {
             return; // slow, and asked often enough by the manager itself
         }
@@ -326,28 +295,22 @@ impl Replicas {
         if self.has_reached(lane, primary, gtid) {
             return;
         }
-        let known = Reached { epoch: lane.epoch, primary: (primary.node, primary.epoch), gtid };
+        let known = Applied { epoch: lane.epoch, primary: (primary.node, primary.epoch), gtid };
         self.reached.lock().unwrap_or_else(PoisonError::into_inner).insert(lane.node, known);
+    }
+
+    /// A statement ran there.
+    pub fn count(&self, ran: Ran) {
+        self.counts[ran as usize].fetch_add(1, Relaxed);
     }
 
     /// The counts and lanes now.
     pub fn stats(&self) -> SplitStats {
-        let counts = &self.counts;
-        let lanes = self
-            .door
-            .lane_table()
-            .lanes
-            .iter()
-            .map(|lane| (lane.name.to_string(), lane.sessions()))
-            .collect();
-        SplitStats {
-            replicas: counts.replicas.load(Relaxed),
-            primary: counts.primary.load(Relaxed),
-            primary_nobody: counts.nobody.load(Relaxed),
-            primary_behind: counts.behind.load(Relaxed),
-            primary_failed: counts.failed.load(Relaxed),
-            lanes,
-        }
+        let [replicas, primary, primary_nobody, primary_behind, primary_failed] =
+            self.counts.each_ref().map(|count| count.load(Relaxed));
+        let lane_table = self.door.lane_table();
+        let lanes = lane_table.lanes.iter().map(|lane| (lane.name.to_string(), lane.sessions())).collect();
+        SplitStats { replicas, primary, primary_nobody, primary_behind, primary_failed, lanes }
     }
 }
 
@@ -401,11 +364,11 @@ mod tests {
         let (replicas, _routes) = two().await;
         assert_eq!(taken(&replicas, "app"), [1, 2]);
         let time = Duration::from_secs(60);
-        replicas.refuses(NodeId(1), "app", time);
+        replicas.leave_alone(NodeId(1), Some("app"), Why::Refused, time);
         assert_eq!((taken(&replicas, "app"), taken(&replicas, "other")), (vec![2], vec![1, 2]));
-        replicas.is_unlike(NodeId(2), time);
+        replicas.leave_alone(NodeId(2), None, Why::Unlike, time);
         assert_eq!((taken(&replicas, "app"), taken(&replicas, "other")), (vec![], vec![1]));
-        assert!(!replicas.is_late(NodeId(2)) && !replicas.is_silent(NodeId(2)), "links that stand stay");
+        assert_eq!(replicas.alone(NodeId(2), None), Some(Why::Unlike), "links that stand stay");
         // Known for longer than that it is late.
         replicas.found_late(NodeId(2));
         assert_eq!(taken(&replicas, "other"), [1]);
@@ -435,9 +398,9 @@ mod tests {
         for how in [ConnectFailure::Closed, ConnectFailure::Reset, rejected] {
             replicas.lost(&lane, how);
             assert_eq!(taken(&replicas, "app"), [2], "nobody new goes there");
-            assert!(!replicas.is_silent(NodeId(1)) && !replicas.is_late(NodeId(1)));
+            assert_eq!(replicas.alone(NodeId(1), None), Some(Why::Broke));
         }
         replicas.lost(&lane, ConnectFailure::TimedOut);
-        assert!(replicas.is_silent(NodeId(1)));
+        assert_eq!(replicas.alone(NodeId(1), None), Some(Why::Silent));
     }
 }
