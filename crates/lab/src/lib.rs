@@ -20,4 +20,5 @@ mod recovery;
 pub mod stage;
 mod trace;
 mod vip;
+mod wait;
 mod warm;

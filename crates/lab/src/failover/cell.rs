@@ -26,6 +26,7 @@ use crate::load::{ClientPlan, Load, LoadPlan, Run};
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::{ClusterKind, Stage, StageNode};
 use crate::trace::Trace;
+use crate::wait;
 
 /// The first second of a load is not measured: caches and connections warm up.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
@@ -194,16 +195,13 @@ async fn follow(load: &Load, until: Instant, whole_s: f64, progress: &Progress) 
 
 /// Waits while no commits arrive, so that the measured outage is not cut off by the end of the run.
 async fn wait_for_commits(load: &Load, sysbench: Option<&Sysbench>) {
-    let deadline = Instant::now() + PATIENCE;
-    let mut before = load.acknowledged();
-    while Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut before = u64::MAX;
+    let flows = async || {
         let now = load.acknowledged();
-        if now > before && sysbench.is_none_or(Sysbench::flows) {
-            return;
-        }
-        before = now;
-    }
+        let has_grown = now > std::mem::replace(&mut before, now);
+        Ok(has_grown && sysbench.is_none_or(Sysbench::flows))
+    };
+    let _ = wait::holds(PATIENCE, Duration::from_secs(1), flows).await;
 }
 
 fn node_target(address: &str, user: &str, password: &str) -> anyhow::Result<Target> {

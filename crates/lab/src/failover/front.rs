@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::time::Instant;
@@ -23,6 +23,7 @@ use crate::peer;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
 use crate::stage::{ClusterKind, Stage};
+use crate::wait;
 
 /// How long a proxy may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -266,17 +267,10 @@ impl Front {
 
     /// Waits until it reports the nodes it needs as up and a transaction through it succeeds.
     pub async fn wait_ready(&self, name: &str) -> anyhow::Result<()> {
-        let deadline = Instant::now() + READY_WITHIN;
-        loop {
-            let why = match self.look().await {
-                Ok(()) => return Ok(()),
-                Err(why) => why,
-            };
-            if Instant::now() >= deadline {
-                bail!("{name} is not ready after {} s: {why:#}{}", READY_WITHIN.as_secs(), self.last_words());
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let ready = wait::retried(READY_WITHIN, Duration::from_millis(100), async || self.look().await).await;
+        ready.map_err(|why| {
+            anyhow!("{name} is not ready after {} s: {why:#}{}", READY_WITHIN.as_secs(), self.last_words())
+        })
     }
 
     async fn look(&self) -> anyhow::Result<()> {

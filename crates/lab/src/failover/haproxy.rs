@@ -12,11 +12,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use super::case::Writers;
+use crate::wait;
 
 /// The account of each node's own check: no password, no privileges.
 pub const CHECK_USER: &str = "haproxy_check";
@@ -166,30 +167,23 @@ impl Runtime {
     /// # Errors
     /// When it does not within `within`.
     pub async fn follows(&self, node: &str, status: &str, within: Duration) -> anyhow::Result<()> {
-        let deadline = tokio::time::Instant::now() + within;
-        loop {
+        wait::retried(within, Duration::from_millis(10), async || {
             let server = self.server(node).await?;
-            if server.status.starts_with(status) {
-                return Ok(());
-            }
-            if tokio::time::Instant::now() >= deadline {
-                bail!("{node} was taken out, and HAProxy has it as {}", server.status);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            let follows = server.status.starts_with(status);
+            ensure!(follows, "{node} was taken out, and HAProxy has it as {}", server.status);
+            Ok(())
+        })
+        .await
     }
 
     /// Gives the sessions of a drained node `grace` to end, then cuts them. Returns the number cut.
     pub async fn empty(&self, node: &str, grace: Duration) -> anyhow::Result<u32> {
-        let deadline = tokio::time::Instant::now() + grace;
-        let left = loop {
-            let left = self.server(node).await?.sessions;
-            if left == 0 || tokio::time::Instant::now() >= deadline {
-                break left;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut left = 0;
+        let is_empty = async || {
+            left = self.server(node).await?.sessions;
+            Ok(left == 0)
         };
-        if left > 0 {
+        if !wait::holds(grace, Duration::from_millis(50), is_empty).await? {
             self.order(&format!("shutdown sessions server mysql/{node}")).await?;
         }
         Ok(left)

@@ -6,6 +6,7 @@ use anyhow::bail;
 
 use super::wait::PACE;
 use super::{ClusterKind, Stage, StageNode, process, tools};
+use crate::wait;
 
 /// Marks these sessions in their SQL comments.
 const MARK: &str = "understudy lab fault";
@@ -74,19 +75,13 @@ impl Stage {
 
     /// Waits until one of these sessions is in the required state.
     async fn until(&self, node: &StageNode, what: &str) -> anyhow::Result<Instant> {
-        let begun = Instant::now();
         let query = format!(
             "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{MARK} */%' AND ID <> CONNECTION_ID() AND {what}"
         );
-        while self.run_in(&node.name, &query).await?.is_empty() {
-            if begun.elapsed() > LIMIT {
-                bail!(
-                    "{} was not locked: {}",
-                    node.name,
-                    super::error_log_tail(&node.directory.join(super::wait::OUTPUT_LOG))
-                );
-            }
-            tokio::time::sleep(PACE).await;
+        let is_so = async || Ok(!self.run_in(&node.name, &query).await?.is_empty());
+        if !wait::holds(LIMIT, PACE, is_so).await? {
+            let log = super::error_log_tail(&node.directory.join(super::wait::OUTPUT_LOG));
+            bail!("{} was not locked: {log}", node.name);
         }
         Ok(Instant::now())
     }

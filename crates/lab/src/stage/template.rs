@@ -8,7 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
@@ -17,6 +17,7 @@ use super::kind::ClusterKind;
 use super::process::{Identity, Owned, ProcessParent};
 use super::tools::Tools;
 use super::{config, error_log_tail, sql, stage_dir};
+use crate::wait;
 
 /// Must be incremented when the content of a template changes.
 const EDITION: u32 = 3;
@@ -85,12 +86,12 @@ impl Workshop {
         let mut server = self.server(tools, kind, &process_parent)?;
         let socket = self.directory.join("mysqld.sock");
         let log = self.directory.join("error.log");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while sql::run(&socket, "SELECT 1", Duration::from_secs(1)).await.is_err() {
-            if server.try_wait()?.is_some() || Instant::now() > deadline {
-                bail!("the server did not start:\n{}", error_log_tail(&log));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let answers = async || {
+            let is_up = sql::run(&socket, "SELECT 1", Duration::from_secs(1)).await.is_ok();
+            Ok((is_up || server.try_wait()?.is_some()).then_some(is_up))
+        };
+        if wait::found(Duration::from_secs(60), Duration::from_millis(20), answers).await? != Some(true) {
+            bail!("the server did not start:\n{}", error_log_tail(&log));
         }
         for statement in kind.accounts() {
             sql::run(&socket, &statement, Duration::from_secs(10)).await?;
@@ -131,16 +132,11 @@ impl Drop for Workshop {
 
 /// Waits for the child's end; returns whether it was successful.
 async fn ended(child: &mut Owned, within: Duration) -> anyhow::Result<bool> {
-    let deadline = Instant::now() + within;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.success());
-        }
-        if Instant::now() > deadline {
-            bail!("process {} did not end within {:.0} s", child.id(), within.as_secs_f64());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let status = wait::found(within, Duration::from_millis(10), async || Ok(child.try_wait()?)).await?;
+    let status = status.with_context(|| {
+        format!("process {} did not end within {:.0} s", child.id(), within.as_secs_f64())
+    })?;
+    Ok(status.success())
 }
 
 /// Copies the template to `data`, which must be empty if it exists.

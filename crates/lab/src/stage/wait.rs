@@ -1,12 +1,13 @@
 //! Waits for states of a node, each with a time limit.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fmt, fs};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use super::{Stage, StageNode};
+use crate::wait;
 
 /// File in a node's directory: the server's output until it has opened its error log.
 pub(super) const OUTPUT_LOG: &str = "output.log";
@@ -16,13 +17,9 @@ pub(super) const PACE: Duration = Duration::from_millis(20);
 impl Stage {
     /// Waits until the process is stopped (or continued) after the signal.
     pub(crate) async fn wait_frozen(&self, node: &StageNode, frozen: bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while self.alive(node)?.is_some_and(|process| process.is_frozen() != frozen) {
-            if Instant::now() > deadline {
-                bail!("{} does not react to the signal", node.name);
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let reacts = async || Ok(self.alive(node)?.is_none_or(|process| process.is_frozen() == frozen));
+        let reacts = wait::holds(Duration::from_secs(10), Duration::from_millis(1), reacts).await?;
+        ensure!(reacts, "{} does not react to the signal", node.name);
         Ok(())
     }
 
@@ -38,12 +35,13 @@ impl Stage {
         fits: impl Fn(&W) -> bool,
         late: impl FnOnce(f64) -> String,
     ) -> anyhow::Result<W> {
-        let deadline = Instant::now() + within;
-        loop {
-            let word = match ask(node).await {
-                Ok(word) if fits(&word) => return Ok(word),
-                word => word,
-            };
+        let mut last = String::new();
+        let word = wait::found(within, PACE, async || {
+            match ask(node).await {
+                Ok(word) if fits(&word) => return Ok(Some(word)),
+                Ok(word) => last = word.to_string(),
+                Err(error) => last = format!("{error:#}"),
+            }
             if self.alive(node)?.is_none() {
                 bail!(
                     "{} is not running. The end of its log:\n{}",
@@ -51,13 +49,12 @@ impl Stage {
                     error_log_tail(&node.error_log)
                 );
             }
-            if Instant::now() > deadline {
-                let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
-                let tail = error_log_tail(&node.error_log);
-                bail!("{} ({last}). The end of its log:\n{tail}", late(within.as_secs_f64()));
-            }
-            tokio::time::sleep(PACE).await;
-        }
+            Ok(None)
+        });
+        word.await?.with_context(|| {
+            let tail = error_log_tail(&node.error_log);
+            format!("{} ({last}). The end of its log:\n{tail}", late(within.as_secs_f64()))
+        })
     }
 
     /// Checks that a node that responds through its socket can also be reached at its address.
@@ -71,12 +68,11 @@ impl Stage {
     /// Waits until the node's process has ended and its files are free.
     pub async fn wait_gone(&self, name: &str, within: Duration) -> anyhow::Result<()> {
         let node = self.node(name)?;
-        let deadline = Instant::now() + within;
-        while let Some(process) = self.alive(node)? {
-            if Instant::now() > deadline {
-                bail!("{name} (process {}) has not ended after {:.0} s", process.pid, within.as_secs_f64());
-            }
-            tokio::time::sleep(PACE).await;
+        let is_gone = async || Ok(self.alive(node)?.is_none());
+        if !wait::holds(within, PACE, is_gone).await?
+            && let Some(process) = self.alive(node)?
+        {
+            bail!("{name} (process {}) has not ended after {:.0} s", process.pid, within.as_secs_f64());
         }
         Ok(())
     }

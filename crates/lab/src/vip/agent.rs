@@ -4,13 +4,14 @@
 //! however that ends.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 
 use crate::stage::Stage;
 use crate::stage::process::{Identity, Owned, ProcessParent};
+use crate::wait;
 
 /// Time limit for keepalived to start, and to stop cleanly.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -110,12 +111,9 @@ impl Agent {
         };
         command.args(words).envs(env.iter().map(|(key, value)| (key, value)));
         agent.process = Some(process_parent.spawn(&command, Some(&agent.dir.join("keepalived.log")))?);
-        let deadline = Instant::now() + START_LIMIT;
-        while agent.parent().is_none() || agent.child().is_none() {
-            if Instant::now() > deadline {
-                bail!("keepalived of {node} does not start:\n{}", agent.last_words());
-            }
-            tokio::time::sleep(PACE).await;
+        let runs = async || Ok(agent.parent().is_some() && agent.child().is_some());
+        if !wait::holds(START_LIMIT, PACE, runs).await? {
+            bail!("keepalived of {node} does not start:\n{}", agent.last_words());
         }
         Ok(agent)
     }
@@ -169,13 +167,9 @@ impl Agent {
         self.signal(parent, Signal::STOP)?;
         self.signal(child, Signal::KILL)?;
         self.signal(parent, Signal::KILL)?;
-        let deadline = Instant::now() + START_LIMIT;
-        while [parent, child].into_iter().flatten().any(Identity::is_alive) {
-            if Instant::now() > deadline {
-                bail!("keepalived of {} does not end by SIGKILL", self.node);
-            }
-            tokio::time::sleep(PACE).await;
-        }
+        let has_ended = async || Ok(![parent, child].into_iter().flatten().any(Identity::is_alive));
+        let has_ended = wait::holds(START_LIMIT, PACE, has_ended).await?;
+        ensure!(has_ended, "keepalived of {} does not end by SIGKILL", self.node);
         Ok(())
     }
 
@@ -195,16 +189,15 @@ impl Agent {
         if let Some(parent) = self.parent() {
             parent.signal(Signal::TERM)?;
         }
-        let deadline = Instant::now() + START_LIMIT;
-        while all.iter().any(|process| process.is_alive()) {
+        let have_ended = async || {
             // Child processes must be reaped before they count as ended.
             if let Some(process) = &mut self.process {
                 process.try_wait()?;
             }
-            if Instant::now() > deadline {
-                bail!("keepalived of {} does not end:\n{}", self.node, self.last_words());
-            }
-            tokio::time::sleep(PACE).await;
+            Ok(!all.iter().any(|process| process.is_alive()))
+        };
+        if !wait::holds(START_LIMIT, PACE, have_ended).await? {
+            bail!("keepalived of {} does not end:\n{}", self.node, self.last_words());
         }
         Ok(())
     }

@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 
 use crate::figures::ms;
 use crate::stage::Stage;
 use crate::stage::process::{Owned, ProcessParent};
+use crate::wait;
 
 /// An otherwise unused address, added to a node and removed again to check that the observer receives events.
 const SIGN: &str = "192.0.2.254/32";
@@ -132,8 +133,10 @@ impl Observer {
     /// Adds and removes a test address on the node until an event for it arrives.
     async fn see_a_sign(&self, stage: &Stage, node: &str) -> anyhow::Result<()> {
         let before = self.lock().signs;
-        let deadline = Instant::now() + SIGN_LIMIT;
-        while self.lock().signs == before {
+        let sees = async || {
+            if self.lock().signs != before {
+                return Ok(true);
+            }
             for order in ["add", "del"] {
                 let mut command = stage.command_in(node, Path::new("ip"))?;
                 command.args(["address", order, SIGN, "dev", "lo"]);
@@ -142,11 +145,10 @@ impl Observer {
                     bail!("`ip address {order}` in {node}: {}", String::from_utf8_lossy(&done.stderr).trim());
                 }
             }
-            if Instant::now() > deadline {
-                bail!("`ip monitor` does not see what happens in {node}'s namespace");
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            Ok(false)
+        };
+        let sees = wait::holds(SIGN_LIMIT, Duration::from_millis(20), sees).await?;
+        ensure!(sees, "`ip monitor` does not see what happens in {node}'s namespace");
         Ok(())
     }
 

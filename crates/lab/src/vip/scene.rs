@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use super::agent::{Agent, Programs};
 use super::client::Client;
@@ -26,6 +26,7 @@ use crate::peer;
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Owned, ProcessParent};
 use crate::stage::{ADVISED_EVS, ClusterKind, Stage, StagePlan, may_make_namespaces};
+use crate::wait;
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
@@ -213,14 +214,14 @@ impl Scene {
     /// # Errors
     /// When it does not hold `within`, or when the observer has ended.
     pub async fn until(&self, within: Duration, is_so: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + within;
-        while !is_so(self) {
-            self.observer.events()?;
-            if Instant::now() > deadline {
-                bail!("not within {} s", within.as_secs());
+        let holds = async || {
+            let is_so = is_so(self);
+            if !is_so {
+                self.observer.events()?;
             }
-            tokio::time::sleep(PACE).await;
-        }
+            Ok(is_so)
+        };
+        ensure!(wait::holds(within, PACE, holds).await?, "not within {} s", within.as_secs());
         Ok(())
     }
 

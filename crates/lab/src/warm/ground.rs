@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
@@ -14,6 +14,7 @@ use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use crate::stage::process::Identity;
 use crate::stage::{ClusterKind, STOP_LIMIT, Stage, StageNode, StagePlan};
+use crate::wait;
 
 /// The active node.
 pub const ACTIVE: &str = "db1";
@@ -128,14 +129,9 @@ impl Ground {
         self.stage.fault(name, Fault::Stop).await?;
         self.stage.wait_gone(name, STOP_LIMIT).await?;
         self.stage.start(name).await?;
-        let deadline = Instant::now() + START_LIMIT;
-        while let Err(error) = self.stage.run_in(name, "SELECT 1").await {
-            if Instant::now() > deadline {
-                return Err(error.context(format!("{name} was restarted and does not answer")));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
+        let asked = async || self.stage.run_in(name, "SELECT 1").await;
+        let answered = wait::retried(START_LIMIT, Duration::from_millis(20), asked).await;
+        answered.map(drop).with_context(|| format!("{name} was restarted and does not answer"))
     }
 
     /// The disk reads of a server since its start.

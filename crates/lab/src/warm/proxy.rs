@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tokio::time::Instant;
 
 use super::WarmPlan;
@@ -12,6 +12,7 @@ use super::playback::{Played, WARM_PASSWORD, WARM_USER};
 use crate::failover::case::Writers;
 use crate::failover::front::Front;
 use crate::failover::understudy::Knobs;
+use crate::wait;
 
 /// Speed of the application relative to the recording, which shortens the run.
 const TIMES_AS_FAST: u32 = 4;
@@ -50,20 +51,19 @@ pub async fn replay(ground: &Ground, plan: &WarmPlan) -> anyhow::Result<Played> 
 /// Waits until this many statements were run on the standby, or skipped as too late, and it is warmed; returns how many were run.
 async fn wait_executed(front: &Front, reads: u64) -> anyhow::Result<u64> {
     let api = front.api().context("Understudy has an API")?;
-    let deadline = Instant::now() + REST_LIMIT;
-    loop {
+    wait::retried(REST_LIMIT, LOOK_EVERY, async || {
         let status = api.status().await?;
         let standbys = status["warm"]["standbys"].as_array().map(Vec::as_slice).unwrap_or_default();
         let standby =
             standbys.iter().find(|standby| standby["node"] == STANDBY && standby["state"] == "warmed");
         let executed = standby.and_then(|standby| standby["executed"].as_u64());
         let late = standby.and_then(|standby| standby["late"].as_u64()).unwrap_or(0);
-        if let Some(executed) = executed.filter(|executed| executed + late >= reads) {
-            return Ok(executed);
-        }
-        if Instant::now() > deadline {
-            bail!("{executed:?} of {reads} reads were run on {STANDBY}; the status says: {}", status["warm"]);
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+        executed.filter(|executed| executed + late >= reads).with_context(|| {
+            format!(
+                "{executed:?} of {reads} reads were run on {STANDBY}; the status says: {}",
+                status["warm"]
+            )
+        })
+    })
+    .await
 }

@@ -1,15 +1,16 @@
 //! The recording: the workload runs on the active node, whose slow log is cut into chunks with the same number of statements.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 
 use super::WarmPlan;
 use super::chunk;
 use super::ground::{ACTIVE, Ground, STANDBY};
 use super::load::Load;
 use crate::stage::account::APP_USER;
+use crate::wait;
 
 /// Time limit from the last response until the server has logged the statement.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
@@ -79,19 +80,15 @@ pub async fn until_idle(ground: &Ground) -> anyhow::Result<()> {
     let busy = format!(
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '{APP_USER}' AND COMMAND <> 'Sleep'"
     );
-    let deadline = Instant::now() + IDLE_LIMIT;
-    loop {
+    let is_idle = async || {
         let rows = ground.stage.run_in(ACTIVE, &busy).await?;
-        if rows.first().and_then(|row| row.first()).is_some_and(|count| count == "0") {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!(
-                "sessions of {APP_USER} on {ACTIVE} still run statements that were answered {IDLE_LIMIT:?} ago"
-            );
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+        Ok(rows.first().and_then(|row| row.first()).is_some_and(|count| count == "0"))
+    };
+    ensure!(
+        wait::holds(IDLE_LIMIT, LOOK, is_idle).await?,
+        "sessions of {APP_USER} on {ACTIVE} still run statements that were answered {IDLE_LIMIT:?} ago"
+    );
+    Ok(())
 }
 
 /// Describes a log that was cut, with the results of its load.

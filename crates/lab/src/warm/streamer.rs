@@ -2,15 +2,18 @@
 
 use std::net::TcpListener;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use super::ground::Ground;
 use crate::failover::http;
 use crate::program;
 use crate::stage::process::{Identity, Owned, ProcessParent};
+use crate::wait;
 
+/// Between two looks.
+const PACE: Duration = Duration::from_millis(20);
 /// Time limit until it responds.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Time limit of a query of its metrics.
@@ -34,13 +37,8 @@ impl Streamer {
         command.args(["slowlog", "serve", "--listen", &address, "--file"]).arg(ground.slow_log()?);
         let log = ground.stage.directory().join("slowlog-serve.log");
         let streamer = Self { owned: process_parent.spawn(&command, Some(&log))?, address };
-        let deadline = Instant::now() + START_LIMIT;
-        while let Err(error) = streamer.events().await {
-            if Instant::now() > deadline {
-                return Err(error.context("understudy slowlog serve does not answer"));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let answers = wait::retried(START_LIMIT, PACE, async || streamer.events().await).await;
+        answers.context("understudy slowlog serve does not answer")?;
         Ok(streamer)
     }
 
@@ -56,13 +54,9 @@ impl Streamer {
 
     /// Waits until there is a reader.
     pub async fn is_read(&self, within: Duration) -> anyhow::Result<()> {
-        let deadline = Instant::now() + within;
-        while self.metric("understudy_slowlog_readers").await? == 0 {
-            if Instant::now() > deadline {
-                bail!("nobody reads what is streamed after {} s", within.as_secs());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_read = async || Ok(self.metric("understudy_slowlog_readers").await? > 0);
+        let is_read = wait::holds(within, PACE, is_read).await?;
+        ensure!(is_read, "nobody reads what is streamed after {} s", within.as_secs());
         Ok(())
     }
 
@@ -83,17 +77,14 @@ impl Streamer {
 
     /// Waits until this many events were sent to readers.
     pub async fn gave(&self, events: u64, within: Duration) -> anyhow::Result<()> {
-        let deadline = Instant::now() + within;
-        loop {
-            let given = self.events().await?;
-            if given >= events {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("the streamer gave {given} of {events} events within {:.0} s", within.as_secs_f64());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let mut given = 0;
+        let gave = async || {
+            given = self.events().await?;
+            Ok(given >= events)
+        };
+        let gave = wait::holds(within, PACE, gave).await?;
+        ensure!(gave, "the streamer gave {given} of {events} events within {:.0} s", within.as_secs_f64());
+        Ok(())
     }
 
     /// Its process.

@@ -13,6 +13,7 @@ use crate::failover::front::Front;
 use crate::failover::rejoin;
 use crate::failover::understudy::Knobs;
 use crate::fault::Fault;
+use crate::wait;
 
 /// Time limit for both servers to have their original roles again.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
@@ -81,13 +82,8 @@ pub async fn back(ground: &Ground, front: Front) -> anyhow::Result<()> {
     if front.active().await? != ACTIVE {
         let api = front.api().context("Understudy has an API")?;
         // Understudy may not yet see it as a replica; a rejected order changes nothing.
-        let deadline = Instant::now() + SETTLED_WITHIN;
-        while let Err(error) = api.switchover(Some(ACTIVE)).await {
-            if Instant::now() > deadline {
-                return Err(error.context("moving the writer back, as ordered"));
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        let moved = wait::retried(SETTLED_WITHIN, LOOK_EVERY, async || api.switchover(Some(ACTIVE)).await);
+        moved.await.context("moving the writer back, as ordered")?;
     }
     ground.stage.settled(SETTLED_WITHIN).await
 }

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,6 +16,7 @@ use super::answer::{AnswerClass, Expect, Seen, see};
 use crate::failover::front::free_address;
 use crate::peer;
 use crate::stage::process::{Owned, ProcessParent};
+use crate::wait;
 
 /// The body that pyclustercheck sends when it cannot query its database.
 pub const FAILED_BODY: &str = "Percona XtraDB Cluster Node state could not be retrieved.";
@@ -133,18 +134,20 @@ impl Contestant {
     }
 
     async fn wait_ready(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + READY_WITHIN;
-        loop {
+        let mut said = String::new();
+        let answers = async || {
             self.still_runs()?;
             match ask(self.address, &self.expect).await {
-                Ok(outcome) if outcome.is_answer() => return Ok(()),
-                other if Instant::now() > deadline => {
-                    let said = other.map_or_else(|error| error.to_string(), |outcome| format!("{outcome:?}"));
-                    bail!("{} does not answer as it should: {said}{}", self.who.name(), self.last_words());
-                }
-                _ => tokio::time::sleep(Duration::from_millis(20)).await,
+                Ok(outcome) if outcome.is_answer() => return Ok(true),
+                Ok(outcome) => said = format!("{outcome:?}"),
+                Err(error) => said = error.to_string(),
             }
+            Ok(false)
+        };
+        if !wait::holds(READY_WITHIN, Duration::from_millis(20), answers).await? {
+            bail!("{} does not answer as it should: {said}{}", self.who.name(), self.last_words());
         }
+        Ok(())
     }
 
     fn last_words(&self) -> String {

@@ -28,6 +28,7 @@ use crate::stage::account::APP_USER;
 use crate::stage::process::{MARK, Owned, ProcessParent};
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use crate::stage::{ClusterKind, Stage};
+use crate::wait;
 
 /// MHA's programs.
 const MANAGER: &str = "masterha_manager";
@@ -106,25 +107,21 @@ impl Mha {
         // The files of the last failover would stop this manager from acting.
         command.args(["--ignore_last_failover"]);
         let mut manager = process_parent.spawn(&command, Some(&log))?;
-        let deadline = Instant::now() + WATCHES_WITHIN;
-        loop {
+        let mut said = Vec::new();
+        let watches = async || {
             let mut status = tokio::process::Command::from(self.command(STATUS)?);
             let status = status.kill_on_drop(true).output().await.context(STATUS)?;
-            if status.status.success() {
-                break;
-            }
-            if let Some(ended) = manager.try_wait()? {
+            if !status.status.success()
+                && let Some(ended) = manager.try_wait()?
+            {
                 bail!("masterha_manager could not run ({ended}): {}", errors(&log));
             }
-            if Instant::now() > deadline {
-                let said = String::from_utf8_lossy(&status.stdout);
-                bail!(
-                    "masterha_manager does not watch after {} s: {}",
-                    WATCHES_WITHIN.as_secs(),
-                    said.trim()
-                );
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
+            said = status.stdout;
+            Ok(status.status.success())
+        };
+        if !wait::holds(WATCHES_WITHIN, LOOK_EVERY, watches).await? {
+            let said = String::from_utf8_lossy(&said);
+            bail!("masterha_manager does not watch after {} s: {}", WATCHES_WITHIN.as_secs(), said.trim());
         }
         *self.manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager);
         Ok(())

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use rustix::process::Signal;
 
 use super::super::wait::{PACE, error_log_tail};
 use super::super::{STOP_LIMIT, Stage, StageNode};
 use super::word::ask;
+use crate::wait;
 
 impl Stage {
     pub(in super::super) async fn bring_back_to_group(
@@ -17,9 +18,8 @@ impl Stage {
     ) -> anyhow::Result<Instant> {
         let name = &node.name;
         // A process that was just killed may still hold its files.
-        let deadline = Instant::now() + within;
         let mut restarted = false;
-        loop {
+        let returned = wait::found(within, PACE, async || {
             if self.alive(node)?.is_none() {
                 if restarted {
                     bail!("{name} does not stay up:\n{}", error_log_tail(&node.error_log));
@@ -29,7 +29,7 @@ impl Stage {
             }
             match ask(node).await {
                 Ok(word) if word.is_synced() && self.share_view(name, word.view).await? => {
-                    return Ok(Instant::now());
+                    return Ok(Some(Instant::now()));
                 }
                 Ok(word) if word.is_cast_out() && !restarted => {
                     // Evicted while running: it will never rejoin by itself.
@@ -38,12 +38,12 @@ impl Stage {
                 }
                 Ok(_) | Err(_) => {}
             }
-            if Instant::now() > deadline {
-                let tail = error_log_tail(&node.error_log);
-                bail!("{name} is not Synced {:.0} s after it was mended:\n{tail}", within.as_secs_f64());
-            }
-            tokio::time::sleep(PACE).await;
-        }
+            Ok(None)
+        });
+        returned.await?.with_context(|| {
+            let tail = error_log_tail(&node.error_log);
+            format!("{name} is not Synced {:.0} s after it was mended:\n{tail}", within.as_secs_f64())
+        })
     }
 
     /// Whether every other node of the group is in the same view. A node that was silent reports Synced until it learns

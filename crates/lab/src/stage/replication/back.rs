@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use super::super::wait::{PACE, error_log_tail};
 use super::super::{Stage, StageNode};
 use super::word::{ReplicationWord, ask};
+use crate::wait;
 
 /// How long a replica is waited for before it is looked again what it follows, and who the primary is.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
@@ -106,31 +107,16 @@ impl Stage {
     /// Waits until one server is the primary and all others replicate from it and have applied what it had at that time.
     pub(in super::super) async fn settled_replication(&self, within: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + within;
-        loop {
-            let missing = match self.primary().await {
-                Ok(primary) => {
-                    let replicas = self.nodes.iter().filter(|node| node.name != primary.name);
-                    let mut missing = None;
-                    for replica in replicas {
-                        // Another may have become the primary while they were asked one after the other.
-                        let left = deadline.saturating_duration_since(Instant::now()).min(ASK_AGAIN);
-                        if let Err(error) = self.wait_follows(replica, primary, left).await {
-                            missing = Some(error);
-                            break;
-                        }
-                    }
-                    match missing {
-                        None => return Ok(()),
-                        Some(missing) => missing,
-                    }
-                }
-                Err(error) => error,
-            };
-            if Instant::now() > deadline {
-                return Err(missing.context("the servers are not one primary and its replicas again"));
+        let settled = wait::retried(within, PACE, async || {
+            let primary = self.primary().await?;
+            for replica in self.nodes.iter().filter(|node| node.name != primary.name) {
+                // Another may have become the primary while they were asked one after the other.
+                let left = deadline.saturating_duration_since(Instant::now()).min(ASK_AGAIN);
+                self.wait_follows(replica, primary, left).await?;
             }
-            tokio::time::sleep(PACE).await;
-        }
+            Ok(())
+        });
+        settled.await.context("the servers are not one primary and its replicas again")
     }
 
     /// The only server that is writable and does not replicate.
