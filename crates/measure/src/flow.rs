@@ -10,7 +10,7 @@ const PAUSED_MIN: f64 = 0.001;
 
 /// What one node reported about flow control.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct FlowReport {
     /// The share of the last interval for which replication was paused, 0 to 1.
     pub paused: Option<f64>,
     /// How often the node requested a pause in that interval. `None` after a restart and after FLUSH STATUS.
@@ -19,7 +19,7 @@ pub struct Said {
     pub is_asking: Option<bool>,
 }
 
-impl Said {
+impl FlowReport {
     /// Taken from a node's last sample and its rates.
     pub fn of(sample: &Sample, rates: &Rates) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Said {
 /// One sentence about the group's flow control during the last interval: how long the pauses were in total, and which nodes requested them.
 /// `None` when there was no pause worth mentioning. When no node is known to have requested one, the sentence says whether some nodes did
 /// not report it.
-pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, Said)>) -> Option<String> {
+pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, FlowReport)>) -> Option<String> {
     let (mut longest, mut asking, mut is_known) = (0.0_f64, Vec::new(), true);
     for (name, said) in nodes {
         longest = longest.max(said.paused.unwrap_or(0.0));
@@ -60,8 +60,8 @@ pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, Said)>) -> Option<
 mod tests {
     use super::*;
 
-    fn said(paused: f64, asked_count: f64, is_asking: bool) -> Said {
-        Said { paused: Some(paused), asked_count: Some(asked_count), is_asking: Some(is_asking) }
+    fn said(paused: f64, asked_count: f64, is_asking: bool) -> FlowReport {
+        FlowReport { paused: Some(paused), asked_count: Some(asked_count), is_asking: Some(is_asking) }
     }
 
     #[test]
@@ -73,12 +73,12 @@ mod tests {
         let text = sentence([("db1", well)]);
         let want = "the group stood still for 12.0 % of the time; no node that answers asked for it";
         assert_eq!(text.as_deref(), Some(want));
-        let flushed = Said { asked_count: None, ..well };
+        let flushed = FlowReport { asked_count: None, ..well };
         let text = sentence([("db1", well), ("db2", flushed)]);
         assert_eq!(
             text.as_deref(),
             Some("the group stood still for 12.0 % of the time; who asked for it is not known")
         );
-        assert_eq!(sentence([("db1", said(0.0, 0.0, false)), ("db2", Said::default())]), None);
+        assert_eq!(sentence([("db1", said(0.0, 0.0, false)), ("db2", FlowReport::default())]), None);
     }
 }

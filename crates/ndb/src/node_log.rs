@@ -13,11 +13,11 @@ const APART_US: i64 = 15_000_000;
 
 /// A data node's own log that is being read.
 #[derive(Debug)]
-pub struct NodeLog(Log<Said>);
+pub struct NodeLog(Log<LogLine>);
 
 /// The content of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+enum LogLine {
     Begins { node: u32 },
     Version(Version),
     Start(Start),
@@ -64,45 +64,45 @@ pub struct Own {
     pub notes: Vec<Note>,
 }
 
-fn said(text: &str) -> Option<Said> {
+fn said(text: &str) -> Option<LogLine> {
     if let Some((_, rest)) = text.split_once("NDB Cluster -- DB node ") {
-        return Some(Said::Begins { node: u32::try_from(number(rest)?.0).ok()? });
+        return Some(LogLine::Begins { node: u32::try_from(number(rest)?.0).ok()? });
     }
     if let Some(rest) = text.strip_prefix("We are performing ") {
         return match rest {
-            "a node restart" => Some(Said::Start(Start::NodeRestart)),
-            "initial node restart" => Some(Said::Start(Start::InitialNodeRestart)),
+            "a node restart" => Some(LogLine::Start(Start::NodeRestart)),
+            "initial node restart" => Some(LogLine::Start(Start::InitialNodeRestart)),
             _ => None,
         };
     }
     if text.starts_with("Asking master node to accept our start") {
-        return Some(Said::AskedGci(number_after(text, "GCI = ")?.0));
+        return Some(LogLine::AskedGci(number_after(text, "GCI = ")?.0));
     }
     if let Some(rest) = text.strip_prefix("Local sysfile: Node ") {
         let is_restorable = rest.starts_with("restorable");
         return (is_restorable || rest.starts_with("requires initial start"))
-            .then_some(Said::Restorable(is_restorable));
+            .then_some(LogLine::Restorable(is_restorable));
     }
     if let Some((_, rest)) = text.split_once("Completed fuzzy restore ") {
         let (from_lcp, rest) = number_after(rest, "(")?;
         let (by_copy, _) = number_after(rest, "from LCP, ")?;
-        return Some(Said::Restored { from_lcp, by_copy });
+        return Some(LogLine::Restored { from_lcp, by_copy });
     }
     if let Some(rest) = text.strip_prefix("GSN_START_RECREQ keepGci: ") {
-        return Some(Said::KeepGci(number(rest)?.0));
+        return Some(LogLine::KeepGci(number(rest)?.0));
     }
     // `Version 5.1.16 (beta) --`, `mysql-5.1.35 ndb-7.0.7 --`, as the second line of a start.
     if text.ends_with(" --") && (text.starts_with("Version ") || text.starts_with("mysql-")) {
-        return Some(Said::Version(Version::of(text)?));
+        return Some(LogLine::Version(Version::of(text)?));
     }
     // 9.x: `LDM instance 1: Restored T13F0 LCP 200230 rows, ...` for each fragment.
     if let Some((_, rest)) = text.split_once(": Restored T") {
-        return Some(Said::RestoredTable { rows: number_after(rest, " LCP ")?.0 });
+        return Some(LogLine::RestoredTable { rows: number_after(rest, " LCP ")?.0 });
     }
     // 5.1: `RESTORE table: 5 500000 rows applied`, without a time.
     let (_, rest) = number(text.strip_prefix("RESTORE table: ")?)?;
     let (rows, rest) = number(rest.trim_start())?;
-    (rest == " rows applied").then_some(Said::RestoredTable { rows })
+    (rest == " rows applied").then_some(LogLine::RestoredTable { rows })
 }
 
 impl NodeLog {
@@ -131,8 +131,8 @@ impl NodeLog {
     }
 }
 
-fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &Said) {
-    if let Said::Begins { node } = *said {
+fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &LogLine) {
+    if let LogLine::Begins { node } = *said {
         starts.push(OwnStart {
             node,
             began: time,
@@ -149,18 +149,18 @@ fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &Said) {
     }
     let Some(own) = starts.last_mut() else { return };
     match *said {
-        Said::Begins { .. } => {}
-        Said::Version(version) => own.version = own.version.or(Some(version)),
-        Said::Start(start) => own.start = Some(start),
-        Said::AskedGci(gci) => own.asked_gci = Some(gci),
-        Said::Restorable(is) => own.is_restorable = Some(is),
-        Said::Restored { from_lcp, by_copy } => {
+        LogLine::Begins { .. } => {}
+        LogLine::Version(version) => own.version = own.version.or(Some(version)),
+        LogLine::Start(start) => own.start = Some(start),
+        LogLine::AskedGci(gci) => own.asked_gci = Some(gci),
+        LogLine::Restorable(is) => own.is_restorable = Some(is),
+        LogLine::Restored { from_lcp, by_copy } => {
             own.from_lcp = Some(own.from_lcp.unwrap_or(0).saturating_add(from_lcp));
             own.by_copy = Some(own.by_copy.unwrap_or(0).saturating_add(by_copy));
         }
-        Said::RestoredTable { rows: 0 } => own.empty_restore_lines += 1,
-        Said::RestoredTable { .. } => own.restore_lines += 1,
-        Said::KeepGci(gci) => own.keep_gci = Some(gci),
+        LogLine::RestoredTable { rows: 0 } => own.empty_restore_lines += 1,
+        LogLine::RestoredTable { .. } => own.restore_lines += 1,
+        LogLine::KeepGci(gci) => own.keep_gci = Some(gci),
     }
 }
 

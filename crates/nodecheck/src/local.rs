@@ -223,7 +223,7 @@ fn query(question: Question) -> String {
 
 /// As [`health::style::json`] writes it.
 #[derive(serde::Deserialize)]
-struct Said {
+struct JsonAnswer {
     kind: AnswerKind,
     reason: String,
     age_ms: u64,
@@ -231,7 +231,7 @@ struct Said {
 
 fn understand(answer: &[u8]) -> Option<Answer> {
     let body = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let said: Said = serde_json::from_slice(&answer[body..]).ok()?;
+    let said: JsonAnswer = serde_json::from_slice(&answer[body..]).ok()?;
     Some(Answer::new(said.kind, said.reason, Duration::from_millis(said.age_ms)))
 }
 

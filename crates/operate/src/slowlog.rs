@@ -129,7 +129,7 @@ pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) 
         }
         let is_secure = door.tls.is_some();
         let (plain, secure) = if is_secure { (Vec::new(), door.listen) } else { (door.listen, Vec::new()) };
-        let server = web::server::serve(router, &plain, &secure, door.tls, web::Limits::default())
+        let server = web::server::serve(router, &plain, &secure, door.tls, web::ConnectionLimits::default())
             .map_err(|e| Failure::Failed(e.to_string()))?;
         let (scheme, addresses) = if is_secure { ("https", server.https()) } else { ("http", server.http()) };
         for address in addresses {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use session::hold_queue::{Counters, HoldQueue, Limits, Ticket, WaitEnd};
+use session::hold_queue::{Counters, HoldQueue, QueueLimits, Ticket, WaitEnd};
 use session::names::{List, Names};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use topology::account::Accounts;
@@ -64,7 +64,7 @@ enum Message {
     /// A released statement has ended.
     Finished(Ticket),
     Counters(oneshot::Sender<Counters>),
-    SetLimits(Limits),
+    SetLimits(QueueLimits),
 }
 
 /// The channel from the sessions to the door. It is unbounded, but a session sends only a few messages at a time, and the number of
@@ -121,7 +121,7 @@ impl Drop for Waiting<'_> {
 impl Door {
     /// Starts to follow `routes`.
     pub fn start(
-        limits: Limits,
+        limits: QueueLimits,
         routes: watch::Receiver<Arc<Routes>>,
         facts: mpsc::Sender<ProxyFact>,
         stats: Arc<Counts>,
@@ -201,7 +201,7 @@ impl Door {
     }
 
     /// Changes the limits of the hold queue.
-    pub fn set_limits(&self, limits: Limits) {
+    pub fn set_limits(&self, limits: QueueLimits) {
         // An error means that the proxy has ended.
         let _ = self.messages.send(Message::SetLimits(limits));
     }
@@ -412,7 +412,7 @@ mod tests {
     /// A ticket of a released statement.
     fn released() -> Ticket {
         let limits =
-            Limits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
+            QueueLimits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
         HoldQueue::new(limits).enter(Duration::ZERO, Duration::ZERO, 0, &mut vec![])
     }
 

@@ -41,7 +41,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::hold_queue::Limits;
+use session::hold_queue::QueueLimits;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use topology::fact::ProxyFact;
@@ -203,8 +203,8 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     Ok(Handle { shared, addresses, stop, listeners, door, _replicas_door: abort_replicas_door, ended })
 }
 
-fn hold_limits(settings: &Settings) -> Limits {
-    Limits {
+fn hold_limits(settings: &Settings) -> QueueLimits {
+    QueueLimits {
         time: settings.hold_time,
         statements_max: settings.hold_statements_max,
         bytes_max: settings.hold_bytes_max,

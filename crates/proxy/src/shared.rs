@@ -9,7 +9,7 @@ use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
 use protocol::ok::status;
 use protocol::statement::{digest, digest_text};
-use session::exchange::Limits;
+use session::exchange::RetryLimits;
 use session::login::Check;
 use session::suspects::Suspects;
 use tokio::sync::{Notify, mpsc, watch};
@@ -305,9 +305,9 @@ impl Shared {
     }
 
     /// How often, and for how long, a statement is tried.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> RetryLimits {
         let settings = self.settings.load();
-        Limits { hold_time: settings.hold_time, resends_max: settings.resends_max }
+        RetryLimits { hold_time: settings.hold_time, resends_max: settings.resends_max }
     }
 
     // ---- statements that may have cost a node

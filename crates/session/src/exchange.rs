@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Invariants: what may have run is never sent again unless it changes nothing. What was sent and lost is sent again at most
-//! [`Limits::resends_max`] times. A command that nodes have refused [`REFUSALS_MAX`] times in all is not sent again. A statement of an open
+//! [`RetryLimits::resends_max`] times. A command that nodes have refused [`REFUSALS_MAX`] times in all is not sent again. A statement of an open
 //! transaction is sent only on the link on which the transaction is open. From the second try on there is a pause before each, and the
 //! pauses grow.
 
@@ -49,7 +49,7 @@ const READ_THAT_MAY_WRITE: &str = "(it is a read that counts as a write, since i
 
 /// What an operator may set.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RetryLimits {
     /// The longest that a statement waits for a node, over all its tries.
     pub hold_time: Duration,
     /// How often a statement that was sent, and lost without an answer, is sent again.
@@ -282,7 +282,7 @@ enum State {
 #[derive(Debug)]
 pub struct Exchange {
     flight: InFlight,
-    limits: Limits,
+    limits: RetryLimits,
     state: State,
     /// It is not in memory any more, because it was streamed.
     is_gone: bool,
@@ -300,7 +300,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// A command that has arrived.
-    pub fn new(flight: InFlight, limits: Limits) -> Self {
+    pub fn new(flight: InFlight, limits: RetryLimits) -> Self {
         let state = State::OnItsWay;
         Self {
             flight,

@@ -29,7 +29,7 @@ pub const SLOT_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// The limits of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct QueueLimits {
     /// The longest that one statement waits, counted from the first time that it was held.
     pub time: Duration,
     /// Statements that wait at the same time.
@@ -90,7 +90,7 @@ struct Waiter {
 
 /// The hold queue of one port.
 pub struct HoldQueue {
-    limits: Limits,
+    limits: QueueLimits,
     open: bool,
     next: u64,
     waiting: BTreeMap<Ticket, Waiter>,
@@ -104,7 +104,7 @@ pub struct HoldQueue {
 
 impl HoldQueue {
     /// A closed queue in which no statement waits.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: QueueLimits) -> Self {
         Self {
             limits,
             open: false,
@@ -124,7 +124,7 @@ impl HoldQueue {
     }
 
     /// The limits in force.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> QueueLimits {
         self.limits
     }
 
@@ -156,7 +156,7 @@ impl HoldQueue {
     }
 
     /// Changes the limits. Statements that wait keep their deadlines; those for which there is no room any more are removed, the oldest first.
-    pub fn set_limits(&mut self, now: Now, limits: Limits, out: &mut Vec<(Ticket, WaitEnd)>) {
+    pub fn set_limits(&mut self, now: Now, limits: QueueLimits, out: &mut Vec<(Ticket, WaitEnd)>) {
         self.limits = limits;
         self.release(now, out);
         self.make_room(out);
@@ -258,8 +258,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: Limits =
-        Limits { time: Duration::from_secs(60), statements_max: 3, bytes_max: 100, release_at_once: 2 };
+    const LIMITS: QueueLimits =
+        QueueLimits { time: Duration::from_secs(60), statements_max: 3, bytes_max: 100, release_at_once: 2 };
 
     fn s(n: u64) -> Now {
         Duration::from_secs(n)
@@ -327,10 +327,10 @@ mod tests {
         let mut hold_queue = HoldQueue::new(LIMITS);
         let mut out = vec![];
         let t: Vec<_> = (0..3).map(|_| hold_queue.enter(s(0), s(0), 10, &mut out)).collect();
-        hold_queue.set_limits(s(1), Limits { statements_max: 2, ..LIMITS }, &mut out);
+        hold_queue.set_limits(s(1), QueueLimits { statements_max: 2, ..LIMITS }, &mut out);
         assert_eq!(out, [(t[0], WaitEnd::Evicted)]);
         out.clear();
-        hold_queue.set_limits(s(1), Limits { release_at_once: 1, time: s(1), ..LIMITS }, &mut out);
+        hold_queue.set_limits(s(1), QueueLimits { release_at_once: 1, time: s(1), ..LIMITS }, &mut out);
         hold_queue.set_open(s(2), true, &mut out);
         assert_eq!(out, [(t[1], WaitEnd::Resumed)], "those that wait keep the time that they had");
         out.clear();

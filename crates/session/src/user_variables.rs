@@ -11,18 +11,18 @@ const BYTES_MAX: usize = 64 * 1024;
 
 /// The statements that are kept. See the head of this file.
 #[derive(Debug, Default)]
-pub(crate) struct UserVariables(Vec<Said>);
+pub(crate) struct UserVariables(Vec<SetStatement>);
 
 #[derive(Debug)]
-struct Said {
+struct SetStatement {
     text: String,
     /// The variables that it sets; `None` where their names are not known for certain.
     names: Option<Vec<String>>,
 }
 
-impl Said {
+impl SetStatement {
     /// Whether everything that this statement set is set again by `later`.
-    fn is_overruled_by(&self, later: &Said) -> bool {
+    fn is_overruled_by(&self, later: &SetStatement) -> bool {
         match (&self.names, &later.names) {
             (Some(own), Some(others)) => own.iter().all(|name| others.contains(name)),
             _ => self.text == later.text,
@@ -43,12 +43,12 @@ fn has_empty_string(text: &str) -> bool {
 impl UserVariables {
     /// The statements that were made from a node's answer, without a limit.
     pub(crate) fn read(texts: Vec<String>) -> Self {
-        Self(texts.into_iter().map(|text| Said { text, names: None }).collect())
+        Self(texts.into_iter().map(|text| SetStatement { text, names: None }).collect())
     }
 
     /// Keeps a statement that sets user variables to plain values, and drops those that set no other variables. False when there is no more room.
     pub(crate) fn keep(&mut self, text: &str) -> bool {
-        let said = Said { text: text.to_owned(), names: assigned_user_variables(text.as_bytes(), 0) };
+        let said = SetStatement { text: text.to_owned(), names: assigned_user_variables(text.as_bytes(), 0) };
         self.0.retain(|known| !known.is_overruled_by(&said));
         // What was read from a node is one text of any size.
         let of_client = self.0.iter().filter(|known| known.names.is_some());

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use web::Limits;
+use web::ConnectionLimits;
 
 use crate::{Settings, table as t};
 
@@ -25,7 +25,7 @@ pub struct Shares {
     /// Clients of each MySQL port.
     pub clients_max: usize,
     /// Of the API, with and without TLS.
-    pub api: Limits,
+    pub api: ConnectionLimits,
     /// Of the health port.
     pub health_max: u64,
 }
@@ -65,8 +65,8 @@ struct Wanted {
 
 fn shares(limit: Option<u64>, wanted: &Wanted) -> Shares {
     let part = |most: u64| limit.map_or(most, |limit| (limit / PART).clamp(16, most));
-    let default = Limits::default();
-    let api = Limits {
+    let default = ConnectionLimits::default();
+    let api = ConnectionLimits {
         connections_max: part(default.connections_max as u64) as usize,
         per_address_max: part(default.per_address_max as u64) as usize,
     };
@@ -136,7 +136,7 @@ mod tests {
     fn what_was_asked_for_is_given_where_it_fits() {
         assert_eq!(shares(Some(40_000), &wanted(10_000)).clients_max, 10_000);
         let unlimited = shares(None, &wanted(1_000_000));
-        assert_eq!((unlimited.clients_max, unlimited.api), (1_000_000, Limits::default()));
+        assert_eq!((unlimited.clients_max, unlimited.api), (1_000_000, ConnectionLimits::default()));
         assert_eq!(shares(Some(10), &wanted(5)).clients_max, 1, "one client, rather than none");
     }
 

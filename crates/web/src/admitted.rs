@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 
 use crate::Control;
 use crate::reply::Reply;
-use crate::request::{Said, key_of};
+use crate::request::{OrderBody, key_of};
 use crate::slots::Connection;
 use crate::state::Api;
 
@@ -21,7 +21,7 @@ pub struct Admitted;
 /// An authenticated order; its key is in the body or in the headers.
 pub struct Ordered {
     /// The body without the key.
-    pub said: Said,
+    pub said: OrderBody,
     /// The node in its path.
     pub node: Option<String>,
 }
@@ -55,7 +55,7 @@ impl<C: Control> FromRequest<Arc<Api<C>>> for Ordered {
     async fn from_request(request: Request, api: &Arc<Api<C>>) -> Result<Self, Reply> {
         let (mut parts, body) = request.into_parts();
         let mut names = names(&mut parts).await?;
-        let said = Said::read(body).await?;
+        let said = OrderBody::read(body).await?;
         admit(api, said.key.as_deref().or_else(|| key_of(&parts.headers)), cluster(&names))?;
         hold(&parts);
         Ok(Self { said, node: names.remove("name") })

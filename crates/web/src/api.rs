@@ -16,10 +16,10 @@ use crate::key::ApiKey;
 use crate::live::{live, samples};
 use crate::repeat::Turn;
 use crate::reply::Reply;
-use crate::request::{MoveWish, Said, preflight_wish};
+use crate::request::{MoveWish, OrderBody, preflight_wish};
 use crate::slow::slow;
 use crate::state::{Api, Kept, Shared};
-use crate::{Cluster, Control, Standing};
+use crate::{Cluster, Control, WriterDecision};
 
 /// All routes. `budget` is the budget of orders that carry none.
 pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration, kept: Kept) -> Router {
@@ -137,7 +137,7 @@ async fn reload<C: Control>(State(api): Shared<C>, _: Ordered) -> Reply {
 }
 
 async fn drain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
-    to_its_end(async move { api.give(order, Said::into_drain).await }).await
+    to_its_end(async move { api.give(order, OrderBody::into_drain).await }).await
 }
 
 async fn undrain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
@@ -148,7 +148,7 @@ async fn undrain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
 }
 
 async fn max_connections<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
-    to_its_end(async move { api.give(order, Said::into_limit).await }).await
+    to_its_end(async move { api.give(order, OrderBody::into_limit).await }).await
 }
 
 /// Carries an order out to its end, even if the client does not wait for the answer.
@@ -184,7 +184,7 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
 }
 
 /// The answer to a request to move the writer, just after it was moved.
-fn changed_already(standing: &Standing, ago: Duration, cluster: &Cluster) -> Reply {
+fn changed_already(standing: &WriterDecision, ago: Duration, cluster: &Cluster) -> Reply {
     let writer = standing.writer.map(|node| cluster.name_of(node));
     let message = match writer {
         Some(writer) => format!("{writer} is the writer, term {}", standing.term),
@@ -216,7 +216,7 @@ impl<C: Control> Api<C> {
     async fn give(
         &self,
         order: Ordered,
-        understand: impl FnOnce(Said, &Cluster, &str, Duration) -> Result<Order, Reply>,
+        understand: impl FnOnce(OrderBody, &Cluster, &str, Duration) -> Result<Order, Reply>,
     ) -> Reply {
         let Ordered { said, node } = order;
         match understand(said, self.control.cluster(), node.as_deref().unwrap_or_default(), self.budget) {

@@ -35,7 +35,7 @@ use std::time::Duration;
 pub use axum::body::{Body, Bytes};
 pub use live::Event;
 use serde_json::Value;
-pub use slots::Limits;
+pub use slots::ConnectionLimits;
 use tokio::sync::broadcast;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::preflight::Report;
@@ -67,7 +67,7 @@ impl Cluster {
 
 /// The writer decision in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct WriterDecision {
     /// Its number.
     pub term: Term,
     /// The writer, when there is one.
@@ -88,7 +88,7 @@ pub trait Control: Send + Sync + 'static {
     /// The checks for what could make a switchover fail, or slow. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.
-    fn standing(&self) -> Standing;
+    fn standing(&self) -> WriterDecision;
     /// The present state, as shown to people and programs.
     fn status(&self) -> impl Future<Output = Value> + Send;
     /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.

@@ -23,7 +23,7 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 pub const BUDGET_MS_MAX: u64 = 600_000;
 
 /// A body, parsed as a JSON object, without the key.
-pub struct Said {
+pub struct OrderBody {
     /// The key, if the body had one.
     pub key: Option<String>,
     fields: Map<String, Value>,
@@ -71,7 +71,7 @@ pub struct MoveWish {
     pub allow_cold: bool,
 }
 
-impl Said {
+impl OrderBody {
     /// Reads the body.
     pub async fn read(body: Body) -> Result<Self, Reply> {
         let read = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, BODY_BYTES_MAX));

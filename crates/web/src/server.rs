@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use crate::Control;
 use crate::api;
 use crate::key::ApiKey;
-use crate::slots::{Admission, ConnectionSlots, Limits, mark_answering};
+use crate::slots::{Admission, ConnectionLimits, ConnectionSlots, mark_answering};
 use crate::state::Kept;
 
 /// Longest time a request's head may take to arrive, and a kept-open connection may be silent.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// The budget of orders that carry none.
     pub budget: Duration,
     /// Limits of connections.
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
 }
 
 /// The running listeners.
@@ -90,7 +90,7 @@ pub fn serve(
     http: &[String],
     https: &[String],
     tls: Option<Arc<ServerConfig>>,
-    limits: Limits,
+    limits: ConnectionLimits,
 ) -> Result<Server, StartError> {
     let slots = ConnectionSlots::new(limits);
     let present = Arc::new(ArcSwap::from_pointee(router));

@@ -41,14 +41,14 @@ const REFUSAL: &[u8] =
 
 /// How many connections the listeners of one server keep at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Of all clients together.
     pub connections_max: usize,
     /// Of one client address.
     pub per_address_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self { connections_max: 256, per_address_max: 64 }
     }
@@ -56,7 +56,7 @@ impl Default for Limits {
 
 /// The connections of one server, all its listeners together.
 pub struct ConnectionSlots {
-    limits: Limits,
+    limits: ConnectionLimits,
     open: Mutex<Vec<Arc<Connection>>>,
     /// That a client was refused.
     refused: LogLimit,
@@ -91,7 +91,7 @@ pub struct UnreadMax(pub Duration);
 
 impl ConnectionSlots {
     /// No connection yet.
-    pub fn new(limits: Limits) -> Arc<Self> {
+    pub fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { limits, open: Mutex::default(), refused: LogLimit::new(WARN_EVERY) })
     }
 
@@ -120,7 +120,7 @@ impl ConnectionSlots {
             let _ = stream.try_write(REFUSAL);
         }
         if self.refused.now(Instant::now()).is_some() {
-            let Limits { connections_max, per_address_max } = self.limits;
+            let ConnectionLimits { connections_max, per_address_max } = self.limits;
             tracing::warn!(
                 "an HTTP connection from {address} was refused: there are {per_address_max} from it, or {connections_max} in all, and each is being answered"
             );
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_longest_makes_room_and_who_is_answered_does_not() {
-        let slots = ConnectionSlots::new(Limits { connections_max: 3, per_address_max: 2 });
+        let slots = ConnectionSlots::new(ConnectionLimits { connections_max: 3, per_address_max: 2 });
         let (first, second) = (slots.take(HERE).unwrap(), slots.take(HERE).unwrap());
         busy(&first);
         let third = slots.take(HERE).unwrap();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_place_is_given_back_once() {
-        let slots = ConnectionSlots::new(Limits { connections_max: 1, per_address_max: 1 });
+        let slots = ConnectionSlots::new(ConnectionLimits { connections_max: 1, per_address_max: 1 });
         let first = slots.take(HERE).unwrap();
         let second = slots.take(THERE).unwrap();
         busy(&second);

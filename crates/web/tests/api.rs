@@ -16,7 +16,7 @@ use topology::preflight::{Report, Row, Severity};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
-use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
+use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 
@@ -67,8 +67,12 @@ impl Control for Fake {
         };
         Report { from: Some("db1".into()), to: to.map(name), fails: false, rows: vec![row] }
     }
-    fn standing(&self) -> Standing {
-        Standing { term: Term(8), writer: Some(NodeId(1)), changed_ago: *self.changed_ago.lock().unwrap() }
+    fn standing(&self) -> WriterDecision {
+        WriterDecision {
+            term: Term(8),
+            writer: Some(NodeId(1)),
+            changed_ago: *self.changed_ago.lock().unwrap(),
+        }
     }
     async fn status(&self) -> Value {
         json!({ "term": 8 })
@@ -131,7 +135,7 @@ impl Stand {
             tls: None,
             key: ApiKey::new(KEY).unwrap(),
             budget: Duration::from_secs(5),
-            limits: web::Limits::default(),
+            limits: web::ConnectionLimits::default(),
         };
         let server = web::server::start(settings, Arc::clone(&fake)).unwrap();
         Self { server, fake }

@@ -14,7 +14,7 @@ use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{self, Immovable, REPLICA_LOGIN, Report, Stopped, warm};
 use topology::view::{ClusterView, TrafficFlow};
-use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
+use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
 
 use super::capacity::Capacities;
 use super::health::age;
@@ -253,7 +253,7 @@ impl Control for ClusterControl {
         self.look_before(to, budget, DEADLINE_ASKED).await
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> WriterDecision {
         let view = self.view();
         let writer = view.nodes.iter().find(|node| node.writer).map(|node| node.id);
         // The view is published before an order is answered. While statements wait, a request is not taken for one that only tells of a change.
@@ -262,7 +262,7 @@ impl Control for ClusterControl {
             .filter(|_| view.gate == TrafficFlow::Open && !self.is_informed)
             .and_then(|at| self.started.checked_add(Duration::from_millis(at)))
             .map(|at| at.elapsed());
-        Standing { term: view.term, writer, changed_ago }
+        WriterDecision { term: view.term, writer, changed_ago }
     }
 
     async fn status(&self) -> Value {

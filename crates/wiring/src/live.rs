@@ -128,7 +128,7 @@ impl Iterator for Parts {
 
 /// Adds to the status what each node did in the last second and in the last minute, and what the group's flow control did.
 pub fn add(status: &mut Value, samples: &Samples, now_ms: u64) {
-    let mut seen: Vec<(String, flow::Said)> = Vec::new();
+    let mut seen: Vec<(String, flow::FlowReport)> = Vec::new();
     let nodes = status["nodes"].as_array_mut().into_iter().flatten();
     for (place, node) in (0..=u8::MAX).map(NodeId).zip(nodes) {
         let Some(last) = samples.last(place) else { continue };
@@ -142,7 +142,7 @@ pub fn add(status: &mut Value, samples: &Samples, now_ms: u64) {
         node["rates"] = json!(rates);
         node["rates_minute"] = json!(samples.rates(place, LONG));
         if let (Some(rates), Some(name)) = (rates, node["name"].as_str()) {
-            seen.push((name.to_owned(), flow::Said::of(&last, &rates)));
+            seen.push((name.to_owned(), flow::FlowReport::of(&last, &rates)));
         }
     }
     status["flow_control"] = json!(flow::sentence(seen.iter().map(|(name, said)| (name.as_str(), *said))));

@@ -28,7 +28,7 @@ use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
 use warmup::source::Sample;
 use warmup::warmer::warming_table::WarmingTable;
-use warmup::warmer::{Roles, Said, Source, Warmer};
+use warmup::warmer::{LogMessage, Roles, Source, Warmer};
 
 use settings::password::Account;
 use settings::{Settings, table as t};
@@ -94,7 +94,7 @@ pub fn start(
         },
         may_be_writable: settings.get(&t::WARM_WRITABLE),
         warming_table,
-        tell: Box::new(move |Said { is_bad, text }| {
+        tell: Box::new(move |LogMessage { is_bad, text }| {
             let level = if is_bad { Level::Warn } else { Level::Info };
             let term: Term = term.borrow().term;
             journal.note(term, Sentence { level, text });

@@ -37,7 +37,7 @@ pub struct Server {
 
 /// A server's replication position and related settings.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct GtidState {
     /// `gtid_binlog_state`, in the server's text.
     pub binlog_state: String,
     /// `server_id`.
@@ -98,7 +98,7 @@ impl Server {
     }
 
     /// Reads its position and settings.
-    pub async fn standing(&mut self) -> Result<Standing, Failure> {
+    pub async fn standing(&mut self) -> Result<GtidState, Failure> {
         let rows = self
             .ask(
                 "SELECT @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_current_pos, @@GLOBAL.read_only, \
@@ -112,7 +112,7 @@ impl Server {
         let current: Position = text(2).parse().map_err(|_| unread("gtid_current_pos"))?;
         has.add_position(&slave_pos);
         has.add_position(&current);
-        Ok(Standing {
+        Ok(GtidState {
             binlog_state: text(0).to_owned(),
             server_id: text(6).parse().unwrap_or(0),
             has,

@@ -3,7 +3,7 @@
 
 use protocol::gtid::mariadb::Run;
 
-use super::ask::{Server, Standing};
+use super::ask::{GtidState, Server};
 use super::judge::{self, Errant};
 use super::work::Work;
 use super::{file, tool};
@@ -14,7 +14,7 @@ pub struct Found {
     /// The transactions.
     pub errant: Errant,
     /// The server's position when its binlogs were fetched.
-    pub standing: Standing,
+    pub standing: GtidState,
     /// GTIDs that it has received and not applied, and that the primary lacks: `0-3-7`; empty for none.
     pub received: String,
     /// The primary's `server_id`.
@@ -55,7 +55,7 @@ pub async fn find(
 
 /// The binlogs that may have errant transactions: from the last one before which the server had nothing that the primary lacks; all of them
 /// when there is no such binlog.
-async fn needed(work: &Work, node: &mut Server, primary: &Standing) -> Result<Vec<String>, Failure> {
+async fn needed(work: &Work, node: &mut Server, primary: &GtidState) -> Result<Vec<String>, Failure> {
     let mut files = node.binlogs().await?;
     for at in (0..files.len()).rev() {
         if primary.has.contains(&node.before(&files[at].0).await?) {

@@ -16,7 +16,7 @@ use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings};
 use warmup::source::Sample;
 use warmup::warmer::warming_table::WarmingTable;
-use warmup::warmer::{Roles, Said, Source, Warmer};
+use warmup::warmer::{LogMessage, Roles, Source, Warmer};
 
 use crate::streamer::StreamAccess;
 use cli::duration::seconds;
@@ -107,7 +107,7 @@ impl Warm {
             settings,
             may_be_writable: self.writable_account,
             warming_table: WarmingTable::default(),
-            tell: Box::new(|Said { is_bad, text }| {
+            tell: Box::new(|LogMessage { is_bad, text }| {
                 if is_bad {
                     tracing::warn!("{text}");
                 } else {

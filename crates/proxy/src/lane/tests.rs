@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use link::Transport;
-use session::hold_queue::Limits;
+use session::hold_queue::QueueLimits;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -26,7 +26,7 @@ impl TestDoor {
     async fn new() -> Self {
         let (routes, newest) = watch::channel(Arc::new(routes(1, 1, LaneState::Open)));
         let (sender, facts) = mpsc::channel(8);
-        let limits = Limits { time: LONG, statements_max: 1, bytes_max: 1, release_at_once: 1 };
+        let limits = QueueLimits { time: LONG, statements_max: 1, bytes_max: 1, release_at_once: 1 };
         let (door, _task) = Door::start(limits, newest, sender, Arc::default());
         let this = Self { door, routes, facts };
         this.taken_up(1).await;

@@ -316,7 +316,7 @@ impl Replicas {
 
 #[cfg(test)]
 mod tests {
-    use session::hold_queue::Limits;
+    use session::hold_queue::QueueLimits;
     use topology::Term;
     use topology::routes::LaneState;
 
@@ -343,7 +343,7 @@ mod tests {
         };
         let (sender, receiver) = watch::channel(Arc::new(routes));
         let limits =
-            Limits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
+            QueueLimits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
         let (facts, _) = mpsc::channel(1);
         let (door, _) = Door::start(limits, receiver, facts.clone(), Arc::new(Counts::default()));
         door.watch().wait_for(|lane_table| lane_table.lanes.len() == 3).await.unwrap();

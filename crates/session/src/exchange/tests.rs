@@ -8,7 +8,7 @@ use protocol::ok::status;
 use crate::command::Next;
 use crate::names::Names;
 
-const LIMITS: Limits = Limits { hold_time: Duration::from_secs(60), resends_max: 1 };
+const LIMITS: RetryLimits = RetryLimits { hold_time: Duration::from_secs(60), resends_max: 1 };
 const AUTO: u16 = status::AUTOCOMMIT;
 
 struct Scene {

@@ -41,20 +41,20 @@ pub struct Roles {
 
 /// A message for the log: a replay has started or ended, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct LogMessage {
     /// An operator has to act on it.
     pub is_bad: bool,
     /// One sentence.
     pub text: String,
 }
 
-impl Said {
-    fn good(text: String) -> Said {
-        Said { is_bad: false, text }
+impl LogMessage {
+    fn good(text: String) -> LogMessage {
+        LogMessage { is_bad: false, text }
     }
 
-    fn bad(text: String) -> Said {
-        Said { is_bad: true, text }
+    fn bad(text: String) -> LogMessage {
+        LogMessage { is_bad: true, text }
     }
 }
 
@@ -124,7 +124,7 @@ pub struct Warmer {
     /// The state of each standby.
     pub warming_table: WarmingTable,
     /// Called when a replay starts or ends.
-    pub tell: Box<dyn Fn(Said) + Send + Sync>,
+    pub tell: Box<dyn Fn(LogMessage) + Send + Sync>,
 }
 
 /// The values that the tasks of all standbys share.
@@ -134,7 +134,7 @@ struct WarmerContext {
     settings: replay::Settings,
     may_be_writable: bool,
     warming_table: WarmingTable,
-    tell: Box<dyn Fn(Said) + Send + Sync>,
+    tell: Box<dyn Fn(LogMessage) + Send + Sync>,
 }
 
 impl WarmerContext {
@@ -148,7 +148,7 @@ impl WarmerContext {
         }
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: LogMessage) {
         (self.tell)(said);
     }
 }
@@ -210,7 +210,7 @@ impl Warming {
         let why = roles.active.as_ref().err();
         if self.said.as_ref() != why {
             if let Some(why) = why {
-                self.context.say(Said::good(format!("nobody is warmed: {why}")));
+                self.context.say(LogMessage::good(format!("nobody is warmed: {why}")));
             }
             self.said = why.cloned();
         }
@@ -271,7 +271,7 @@ impl Warming {
             warming_table.ended(&standby);
             warming_table.state(&standby, State::Off { why: why.clone() });
             if was_warmed {
-                self.context.say(Said::good(format!("{standby} is not warmed any more: {why}")));
+                self.context.say(LogMessage::good(format!("{standby} is not warmed any more: {why}")));
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::warming_table::State;
-use super::{Feed, Said, WarmerContext};
+use super::{Feed, LogMessage, WarmerContext};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
@@ -60,7 +60,7 @@ impl One {
             let was_warmed = self.context.warming_table.is_warmed(&self.standby);
             // Reported once, not at each attempt.
             if was_warmed || why != said {
-                self.context.say(Said::bad(format!("{} is not warmed now: {why}", self.standby)));
+                self.context.say(LogMessage::bad(format!("{} is not warmed now: {why}", self.standby)));
                 said.clone_from(&why);
             }
             self.context.warming_table.state(&self.standby, State::Failing { why });
@@ -104,7 +104,10 @@ impl One {
         };
         let Self { standby, active, figures, context, .. } = &*self;
         context.warming_table.state(standby, State::Warmed { by: active.clone() });
-        context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
+        context.say(LogMessage::good(format!(
+            "{standby} is warmed with what {active} is asked ({})",
+            self.feed
+        )));
         let measuring = context.measuring(sql_mode.clone());
         let meter = Meter::new(Arc::clone(&self.target), measuring, Arc::clone(figures));
         let tap = meter.tap();

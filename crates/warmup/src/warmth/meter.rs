@@ -15,7 +15,7 @@ use super::probe::{Probe, complete};
 use super::score::{Probed, STATEMENTS_MIN, Sample, Score};
 use super::server::Means;
 use super::tap::{Replayed, Tap, next, reads_tables};
-use super::window::{Limits, NotRun};
+use super::window::{NotRun, WindowLimits};
 use crate::replay::figures::Figures;
 use crate::replay::state::States;
 use crate::replay::target::Target;
@@ -115,7 +115,7 @@ impl Meter {
     /// recent result.
     pub fn new(target: Arc<Target>, settings: Settings, figures: Arc<Figures>) -> Meter {
         let random = RandomState::new().hash_one(0);
-        let limits = Limits {
+        let limits = WindowLimits {
             texts_max: settings.texts_max,
             bytes_max: settings.text_bytes_max,
             statements_max: settings.statements_max,

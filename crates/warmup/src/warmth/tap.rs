@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use slowlog::{Event, Item, LogClock, RateBy, Reader, Sampling, Start, alone};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::window::{Limits, Window};
+use super::window::{Window, WindowLimits};
 use crate::replay::guard::{self, Disposition};
 use crate::replay::state::States;
 use crate::stream;
@@ -57,7 +57,7 @@ struct Inside {
     sampling: Option<Sampling>,
     passes_all: bool,
     skipped_users: Vec<String>,
-    limits: Limits,
+    limits: WindowLimits,
     window: Window,
     active: OfActive,
     candidate: Option<Candidate>,
@@ -89,7 +89,7 @@ impl Tap {
         replayed: Replayed,
         skipped_users: Vec<String>,
         states: States,
-        limits: Limits,
+        limits: WindowLimits,
         seed: u64,
     ) -> Tap {
         let (sampling, passes_all) = match replayed {

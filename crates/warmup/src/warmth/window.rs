@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The limits of what is kept.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_field_names)] // each is a greatest number
-pub struct Limits {
+pub struct WindowLimits {
     /// The number of distinct statements.
     pub texts_max: usize,
     /// The bytes of their texts.
@@ -33,7 +33,7 @@ pub struct Text {
 /// One window.
 #[derive(Debug)]
 pub struct Window {
-    limits: Limits,
+    limits: WindowLimits,
     numbers: HashMap<Arc<Text>, u32>,
     texts: Vec<Arc<Text>>,
     bytes: usize,
@@ -56,7 +56,7 @@ pub struct NotRun {
 
 impl Window {
     /// An empty window.
-    pub fn new(limits: Limits) -> Window {
+    pub fn new(limits: WindowLimits) -> Window {
         Window {
             limits,
             numbers: HashMap::new(),
@@ -119,7 +119,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    const ROOMY: Limits = Limits { texts_max: 1000, bytes_max: 1 << 20, statements_max: 10_000 };
+    const ROOMY: WindowLimits = WindowLimits { texts_max: 1000, bytes_max: 1 << 20, statements_max: 10_000 };
 
     fn sqls(window: Window) -> Vec<String> {
         let not_run = window.not_run();
@@ -148,9 +148,9 @@ mod tests {
     #[test]
     fn without_room_the_beginning_is_kept_and_the_rest_is_counted() {
         for limits in [
-            Limits { texts_max: 10, ..ROOMY },
-            Limits { bytes_max: 10 * (size_of::<Text>() + 8), ..ROOMY },
-            Limits { statements_max: 10, ..ROOMY },
+            WindowLimits { texts_max: 10, ..ROOMY },
+            WindowLimits { bytes_max: 10 * (size_of::<Text>() + 8), ..ROOMY },
+            WindowLimits { statements_max: 10, ..ROOMY },
         ] {
             let mut window = Window::new(limits);
             for number in 100..1100 {

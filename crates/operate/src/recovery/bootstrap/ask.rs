@@ -24,22 +24,22 @@ pub(super) fn login(settings: &Settings, password: &str) -> Login {
 }
 
 /// What asking a node came to.
-pub(super) struct Said {
+pub(super) struct NodeAnswer {
     pub(super) word: Word,
     /// Whose server it is, when it answers.
     pub(super) flavor: Option<Flavor>,
 }
 
 /// Asks every node, at the same time. Only reads.
-pub(super) async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts<Said>> {
+pub(super) async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts<NodeAnswer>> {
     let login = login(settings, password);
     asked::each(settings, async |address| {
         Ok(match answer(address, &login).await {
-            Ok((answer, flavor)) => Said { word: Word::Answers(answer), flavor: Some(flavor) },
+            Ok((answer, flavor)) => NodeAnswer { word: Word::Answers(answer), flavor: Some(flavor) },
             Err(error) => {
                 let how = explain(&error, settings.kind, &settings.monitor.user);
                 let word = if is_silence(&error) { Word::Silent(how) } else { Word::Alive(how) };
-                Said { word, flavor: None }
+                NodeAnswer { word, flavor: None }
             }
         })
     })

@@ -17,7 +17,7 @@ use topology::galera::position::is_uuid;
 use topology::kind::Kind;
 
 use self::page::Page;
-use self::read::Said;
+use self::read::NodeRecovery;
 use cli::duration::seconds;
 use cli::exit::{CommandResult, Failure};
 use client::Server;
@@ -131,7 +131,7 @@ impl Forecast {
 }
 
 /// What is known of a node.
-fn known(node: NodeFacts<Said>, positions: &BTreeMap<String, At>, kind: Kind) -> Known {
+fn known(node: NodeFacts<NodeRecovery>, positions: &BTreeMap<String, At>, kind: Kind) -> Known {
     let name = node.name;
     match node.said {
         Ok(said) => Known {

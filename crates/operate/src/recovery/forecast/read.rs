@@ -24,7 +24,7 @@ const SYNCED: &str = "4";
 
 /// What one node says.
 #[derive(Clone, Debug)]
-pub(in crate::recovery) struct Said {
+pub(in crate::recovery) struct NodeRecovery {
     /// A word for what it is.
     pub(in crate::recovery) state: String,
     /// It takes part.
@@ -37,7 +37,7 @@ pub(in crate::recovery) struct Said {
     pub(in crate::recovery) keeps: Keeps,
 }
 
-impl Said {
+impl NodeRecovery {
     /// What it can send to another, if it is a Galera node that may be chosen for that.
     pub(in crate::recovery) fn donor(&self) -> Option<Donor> {
         match self.kept {
@@ -60,7 +60,7 @@ pub(in crate::recovery) async fn all(
     settings: &Settings,
     password: &str,
     window: Duration,
-) -> Vec<NodeFacts<Said>> {
+) -> Vec<NodeFacts<NodeRecovery>> {
     let login = Login::with_password(&settings.monitor.user, password);
     asked::each(settings, async |address| {
         let mut link = Link::connect(address, &login, DEADLINE).await?;
@@ -83,7 +83,7 @@ struct Look {
     writesets: u64,
 }
 
-async fn member(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
+async fn member(link: &mut Link, window: Duration) -> Result<NodeRecovery, LinkError> {
     let keeps = keeps::read(Kind::Galera, link, true).await?;
     let before = link.query(STATUS, DEADLINE).await?;
     let first = look(&before)?;
@@ -100,7 +100,7 @@ async fn member(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
         is_dropping: last.cached_downto > first.cached_downto && first.cached_downto > 0,
         mean_bytes: (last.writesets > 0).then(|| last.bytes as f64 / last.writesets as f64),
     };
-    Ok(Said {
+    Ok(NodeRecovery {
         state: text("wsrep_local_state_comment"),
         is_there: true,
         kept: Kept::Galera {
@@ -136,7 +136,7 @@ fn look(status: &Rows) -> Result<Look, LinkError> {
 }
 
 /// A primary, or a replica.
-async fn server(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
+async fn server(link: &mut Link, window: Duration) -> Result<NodeRecovery, LinkError> {
     let keeps = keeps::read(Kind::Replication, link, true).await?;
     let (first, at) = (standing(link).await?, Instant::now());
     sleep(window).await;
@@ -159,7 +159,7 @@ async fn server(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
         (_, _, false) => "not connected to its source",
         (..) => "follows nobody",
     };
-    Ok(Said {
+    Ok(NodeRecovery {
         state: state.to_owned(),
         is_there: is_primary || follows,
         kept: Kept::Replication {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::hold_queue::{Counters, HoldQueue, Limits, Ticket, WaitEnd};
+use session::hold_queue::{Counters, HoldQueue, QueueLimits, Ticket, WaitEnd};
 use topology::Term;
 use topology::fact::ProxyFact;
 use topology::routes::Routes;
@@ -81,7 +81,7 @@ impl Door {
         clock: &Rc<Clock>,
         dice: &Rc<Dice>,
         control: Rc<dyn Control>,
-        limits: Limits,
+        limits: QueueLimits,
         is_one: bool,
     ) -> Rc<Self> {
         let door = Rc::new(Self {

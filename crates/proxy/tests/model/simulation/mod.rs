@@ -38,7 +38,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use session::hold_queue::Limits;
+use session::hold_queue::QueueLimits;
 use sim::Dice;
 use sim::clock::Clock;
 
@@ -52,8 +52,8 @@ use side::Replicas;
 const HOLD_TIME: Duration = Duration::from_secs(20);
 const CLIENTS: usize = 6;
 
-fn limits(statements_max: usize) -> Limits {
-    Limits { time: HOLD_TIME, statements_max, bytes_max: 1 << 20, release_at_once: 2 }
+fn limits(statements_max: usize) -> QueueLimits {
+    QueueLimits { time: HOLD_TIME, statements_max, bytes_max: 1 << 20, release_at_once: 2 }
 }
 
 /// What sessions and clients are in, whichever kind of cluster it is.

@@ -10,7 +10,9 @@ use protocol::command::Command;
 use protocol::ok::status;
 use protocol::response::End;
 use session::command::{InFlight, Next, Owed};
-use session::exchange::{Ask, Event, Exchange, LetGo, Limits, Look, Loss, NoLease, NoLink, Op, RoutesNow};
+use session::exchange::{
+    Ask, Event, Exchange, LetGo, Look, Loss, NoLease, NoLink, Op, RetryLimits, RoutesNow,
+};
 use session::finish::{Delivered, Failure, Finish, NodeError};
 use session::hold_queue::WaitEnd;
 use session::names::Names;
@@ -166,7 +168,7 @@ impl Driver {
         if let Some(heard) = self.elsewhere(&flight, &payload, does).await {
             return heard;
         }
-        let limits = Limits { hold_time: super::HOLD_TIME, resends_max: 1 };
+        let limits = RetryLimits { hold_time: super::HOLD_TIME, resends_max: 1 };
         let mut exchange = Exchange::new(flight, limits);
         let mut waiting = Waiting::default();
         let mut event = Event::Begin { leased: self.lease.is_some() };
