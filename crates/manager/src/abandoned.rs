@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use link::abandoned::{self, Abandoned};
 use link::{Link, LinkError, Login};
 
-use crate::act::{Failed, in_time};
+use crate::failed::{Failed, in_time};
 use crate::replication::{NO_SUCH_THREAD, kill};
 
 /// The time limit of a look.

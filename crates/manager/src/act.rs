@@ -3,37 +3,19 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, ask_once};
+use link::{Link, Login, ask_once};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use topology::account::Account;
 use topology::flavor::Flavor;
 use topology::galera::sql;
 
+use crate::failed::{Failed, in_time};
 use crate::loans::Loans;
 use crate::question;
 
 /// The time limit for wsrep_desync, which hangs while the group waits for the node.
 const DESYNC_DEADLINE: Duration = Duration::from_secs(5);
-/// An action's failure: the server's error number, when it gave one, and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
-    pub errno: u16,
-    pub why: String,
-}
-
-impl From<LinkError> for Failed {
-    fn from(error: LinkError) -> Self {
-        let errno = if let LinkError::Rejected { errno, .. } = &error { *errno } else { 0 };
-        Self { errno, why: error.to_string() }
-    }
-}
-
-impl Failed {
-    pub fn because(why: impl Into<String>) -> Self {
-        Self { errno: 0, why: why.into() }
-    }
-}
 
 /// Longer than a member answers a causal read from memory (evs.causal_keepalive_period, 1 s).
 const MEMORY_MAX: Duration = Duration::from_millis(1500);
@@ -180,14 +162,6 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
     .await
 }
 
-pub(crate) async fn in_time<T>(
-    within: Duration,
-    work: impl Future<Output = Result<T, Failed>>,
-) -> Result<T, Failed> {
-    timeout(within, work)
-        .await
-        .unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))
-}
 /// Makes the group wait, or not wait, for the node at `address` when it falls behind.
 pub(crate) async fn desync(address: &str, login: &Login, on: bool) -> Result<(), Failed> {
     let statement = sql::desync(on);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use topology::galera::position::Left;
 use topology::galera::sql;
 
-use crate::act::{Failed, in_time};
+use crate::failed::{Failed, in_time};
 
 /// A running server accepts a connection within this time.
 const LISTENS_WITHIN: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use link::Login;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -24,19 +24,21 @@ use topology::routes::Routes;
 use topology::view::{ClusterView, Level};
 use topology::{NodeId, Origin, Term};
 
-use crate::act::{self, Failed};
+use crate::act;
 use crate::advice::{self, Topic};
 use crate::aliases::Aliases;
 use crate::events::Events;
+use crate::failed::Failed;
 use crate::loans::Loans;
+use crate::note::Note;
 use crate::numbers::{Numbers, Port};
-use crate::probe::{Note, Wish};
+use crate::probe::Wish;
 use crate::reading::Reading;
 use crate::replication as servers;
 use crate::said::SaidAdvice;
 use crate::samples::Samples;
 use crate::settings::{Account, Settings};
-use crate::store::{JournalRow, Saved, Shelf, Store, Work};
+use crate::store::{JournalRow, Saved, Shelf, Store, Work, unix_ms};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
@@ -732,8 +734,4 @@ fn say_as(store: &Store, term: Term, Sentence { level, text }: Sentence, shelf: 
     }
     let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
     let _ = store.send(Work::Note(row, shelf));
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use topology::replication::events::{self, Event, Listed};
 use topology::replication::kept_events::{Kept, Left};
 
-use crate::act::{Failed, in_time};
+use crate::failed::{Failed, in_time};
 use crate::store::{Store, Work};
 
 /// ER_DBACCESS_DENIED_ERROR.

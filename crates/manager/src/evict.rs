@@ -8,7 +8,8 @@ use tokio::time::sleep;
 use topology::galera::question::Answer;
 use topology::galera::sql;
 
-use crate::act::{Failed, in_time, view, view_after};
+use crate::act::{view, view_after};
+use crate::failed::{Failed, in_time};
 use crate::loans::Loans;
 use crate::question;
 

@@ -29,7 +29,7 @@ use topology::kind::Kind;
 
 use crate::advice::{self, Topic};
 use crate::means::{self, Means, MeansNow};
-use crate::probe::Note;
+use crate::note::Note;
 
 mod traffic;
 

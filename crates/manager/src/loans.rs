@@ -22,8 +22,8 @@ use topology::galera::sql;
 use topology::galera::timers::is_set;
 use topology::view::Level;
 
-use crate::act::Failed;
-use crate::hurry::loan::Loan;
+use crate::failed::Failed;
+use crate::loan::Loan;
 use crate::store::{Store, Work};
 
 /// The options that are changed for a moment, with the value that is set, and Galera's default.

@@ -26,15 +26,13 @@ use protocol::ok;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
-use topology::action::Sentence;
 use topology::fact::{ConnectFailure, Fact, LinkEnd};
 use topology::kind::Kind;
 use topology::routes::ServerGreeting;
-use topology::time::Now;
 
-use crate::advice::Topic;
 use crate::means::{self, Means, MeansNow};
-use crate::reading::{self, ProbeAnswer, Reading};
+use crate::note::Note;
+use crate::reading::{self, ProbeAnswer};
 use crate::samples;
 
 /// A problem of this host itself is logged again after this long.
@@ -58,18 +56,6 @@ pub(crate) enum Wish {
     Confirm,
     /// Ask for the status.
     Probe,
-}
-
-/// A report of a probe task.
-#[derive(Debug)]
-pub(crate) enum Note {
-    Fact(Fact),
-    /// A sentence for the journal.
-    Say(Sentence),
-    /// Advice to an operator about a node; `None` when it does not apply any more.
-    Advice(NodeId, Topic, Option<String>),
-    /// A status report, and when it was asked for.
-    Reading(NodeId, Box<Reading>, Now),
 }
 
 pub(crate) struct Probe {
@@ -512,6 +498,8 @@ pub(crate) mod fault {
 
 #[cfg(test)]
 mod tests {
+    use topology::time::Now;
+
     use super::*;
 
     const INTERVAL: Duration = Duration::from_secs(1);

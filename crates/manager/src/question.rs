@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use topology::galera::question::{Answer, Look, Question};
 use topology::galera::sql;
 
-use crate::act::Failed;
+use crate::failed::Failed;
 use crate::loans::{ASKS, Loans};
 
 /// How long the group must stand still to prove a death before an eviction.

@@ -30,7 +30,7 @@ use topology::flavor::Flavor;
 use crate::advice::{self, Topic};
 use crate::events::{self, Events};
 use crate::means::{self, MeansNow};
-use crate::probe::Note;
+use crate::note::Note;
 
 /// The server ends a session that has been idle for this long.
 const IDLE_S: u64 = 10;

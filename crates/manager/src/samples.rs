@@ -21,7 +21,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use topology::NodeId;
 use topology::time::Now;
 
-use crate::cycle::unix_ms;
+use crate::store::unix_ms;
 
 /// An hour of samples of one node, one a second.
 pub const SAMPLES_MAX: usize = 3600;

@@ -286,7 +286,7 @@ fn restore(
     newest_row_unix_ms: Option<u64>,
 ) -> Restored {
     // If the clock was set back since then, it counts as just now.
-    let ago = |unix_ms: u64| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(unix_ms));
+    let ago = |unix_ms: u64| Duration::from_millis(crate::store::unix_ms().saturating_sub(unix_ms));
     let limit =
         |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
     Restored {

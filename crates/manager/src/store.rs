@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use topology::replication::Written;
 use topology::replication::kept_events::Kept;
 use topology::view::Level;
 
-use crate::hurry::loan::Loan;
+use crate::loan::Loan;
 
 /// "USTY": marks the file as ours.
 const APPLICATION_ID: i64 = 0x5553_5459;
@@ -600,6 +600,10 @@ fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
         }
         _ => StoreError::Unusable { path, why },
     }
+}
+
+pub(crate) fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use link::{Link, Login, Rows};
 use protocol::statement::{Statement, StatementKind, names_any};
 use topology::catalogue::{CALLABLE, Catalogue, PRIVILEGES, REACH, Sight, TABLES, VIEWS};
 
-use crate::act::{Failed, in_time};
+use crate::failed::{Failed, in_time};
 
 /// The result.
 #[derive(Debug, PartialEq, Eq)]

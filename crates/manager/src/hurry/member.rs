@@ -8,8 +8,8 @@ use topology::NodeId;
 use topology::galera::sql;
 use topology::galera::timers::{Own, is_set};
 
-use super::Loan;
-use crate::act::Failed;
+use crate::failed::Failed;
+use crate::loan::Loan;
 
 /// The time limit of each step with a member: one that takes longer cannot be relied on.
 const STEP: Duration = Duration::from_millis(500);

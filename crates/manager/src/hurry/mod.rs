@@ -16,8 +16,8 @@
 //! Invariants: a value is on disk before it is changed; all members are in the next step before one is in the step after it; what is on
 //! disk is restored, however long that takes, before this task forgets it.
 
-pub(crate) mod loan;
 mod member;
+mod restore;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +33,13 @@ use topology::galera::question::Answer;
 use topology::galera::timers::{self, KEEPALIVE, Mode};
 use topology::view::Level;
 
-pub(crate) use self::loan::Loan;
 use self::member::{Member, each};
-use crate::act::Failed;
 use crate::advice::{self, Topic};
+use crate::failed::Failed;
+use crate::loan::Loan;
 use crate::loans::Loans;
 use crate::means::{self, MeansNow};
-use crate::probe::Note;
+use crate::note::Note;
 use crate::question;
 
 /// A standstill of the group that is long enough here, since the change is undone when it turns out otherwise.
@@ -169,7 +169,7 @@ impl Worker {
         let mut loans = self.lent();
         for member in &members {
             loans.retain(|loan| loan.node != member.name);
-            loans.extend(loan::of(member));
+            loans.extend(restore::of(member));
         }
         self.loans.replace_of_hurry(loans).await.map_err(HurryEnd::Failed)?;
         Ok(members)
@@ -238,7 +238,7 @@ impl Worker {
     async fn rest(&self) {
         let began = Instant::now();
         let login = means::now(&self.means).login.clone();
-        while began.elapsed() < FORMING_LIMIT && loan::any_forming_view(self.lent(), &login).await {
+        while began.elapsed() < FORMING_LIMIT && restore::any_forming_view(self.lent(), &login).await {
             sleep(LOOK_GAP).await;
         }
     }
@@ -256,7 +256,7 @@ impl Worker {
             if option == KEEPALIVE && !kept.is_empty() && tries < BACK_TRIES {
                 kept.extend(due.into_iter().map(|loan| (loan, "it waits for another".to_owned())));
             } else {
-                kept.extend(loan::give_back_all(due, &means.login).await);
+                kept.extend(restore::give_back_all(due, &means.login).await);
             }
         }
         for (node, name) in &means.nodes {

@@ -6,10 +6,10 @@ use protocol::gtid::Position;
 use topology::replication::{events::RUNNING, sql};
 
 use super::events;
-use super::server::Server;
-use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE, kill};
-use crate::act::Failed;
+use super::server::{Server, end};
+use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE};
 use crate::events::Events;
+use crate::failed::Failed;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
 const PIECE: Duration = Duration::from_millis(250);
@@ -63,31 +63,6 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
     let semi_sync = server.semi_sync().await?;
     server.wait_for_replicas(&semi_sync, false).await
 }
-
-/// Kills the sessions that `which` selects; returns how many there were.
-pub(super) async fn end(server: &mut Server, which: &str) -> Result<usize, Failed> {
-    end_by(server, which, kill).await
-}
-
-/// The same by another statement.
-pub(super) async fn end_by(
-    server: &mut Server,
-    which: &str,
-    by: impl Fn(u64) -> String,
-) -> Result<usize, Failed> {
-    let selected = server.ask(which).await?;
-    for id in (0..selected.len()).filter_map(|row| selected.text(row, 0)?.parse().ok()) {
-        match server.order(&by(id)).await {
-            // It has ended by itself.
-            Err(failed) if failed.errno == NO_SUCH_THREAD => {}
-            done => done?,
-        }
-    }
-    Ok(selected.len())
-}
-
-/// ER_NO_SUCH_THREAD.
-pub(crate) const NO_SUCH_THREAD: u16 = 1094;
 
 fn too_late(server: &Server, failed: Failed) -> Failed {
     if server.is_late(&failed) {

@@ -7,10 +7,9 @@ use topology::flavor::Dialect;
 use topology::replication::events::{self, Event, Listed};
 use topology::replication::kept_events::Left;
 
-use super::demote::end;
-use super::server::Server;
-use crate::act::Failed;
+use super::server::{Server, end};
 use crate::events::Events;
+use crate::failed::Failed;
 
 /// How long an execution that has begun may go on in a switchover.
 const EXECUTION_MAX: Duration = Duration::from_millis(250);

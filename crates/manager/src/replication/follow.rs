@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 use topology::replication::{Channel, sql};
 
-use super::demote::{end, end_by, read_only};
+use super::demote::read_only;
 use super::events;
-use super::server::Server;
+use super::server::{Server, end, end_by};
 use super::sql::{WAITING_FOR_A_POSITION, WITH_LOCKS, kill_query};
-use crate::act::Failed;
 use crate::events::Events;
+use crate::failed::Failed;
 use crate::settings::Account;
 
 /// How long it may take to stop its events.

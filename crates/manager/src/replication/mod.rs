@@ -26,43 +26,20 @@ mod reconnect;
 mod server;
 mod sql;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use link::Login;
 use topology::Term;
 use topology::fact::Outcome;
 use topology::replication::{Action, End, Errand, action};
 
-use crate::act::{Failed, in_time};
-use crate::events::Events;
-use crate::settings::Account;
-pub(crate) use demote::NO_SUCH_THREAD;
+use crate::failed::{Failed, in_time};
 pub(crate) use ready::Ready;
+pub(crate) use server::Means;
 use server::Server;
-pub(crate) use sql::kill;
+pub(crate) use sql::{NO_SUCH_THREAD, kill};
 
 /// The server ends its statements itself; this is for one that does not.
 const SLACK: Duration = Duration::from_millis(200);
-
-/// What is needed to carry out an order.
-pub(crate) struct Means {
-    /// The node's address.
-    pub address: String,
-    /// The account to give orders with.
-    pub login: Login,
-    /// The address of the source to follow.
-    pub source: String,
-    /// The account that replicas log in with there.
-    pub account: Option<Account>,
-    /// The highest term under which any server was given an order.
-    pub newest: Arc<AtomicU64>,
-    /// Which events the primary runs, or is to run.
-    pub events: Arc<Events>,
-    /// The links that stand ready.
-    pub ready: Arc<Ready>,
-}
 
 /// Carries out an order; returns its outcome, and the error number if it failed with one.
 pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<u16>) {

@@ -3,7 +3,7 @@
 use topology::replication::sql;
 
 use super::server::Server;
-use crate::act::Failed;
+use crate::failed::Failed;
 
 /// Stops the I/O thread; what was received is still applied. Only while the SQL thread runs: with GTIDs, the first thread to start deletes
 /// what was received.

@@ -8,7 +8,7 @@ use topology::replication::{Channel, sql};
 
 use super::server::Server;
 use super::sql::CLOCK;
-use crate::act::Failed;
+use crate::failed::Failed;
 
 /// The longest single wait for the applier; between two waits it is checked, so that a stopped applier and a vanished server are noticed.
 const PIECE: Duration = Duration::from_millis(250);

@@ -13,7 +13,7 @@ use topology::replication::sql;
 
 use super::server::Server;
 use super::sql::goodbye;
-use crate::act::Failed;
+use crate::failed::Failed;
 
 /// The time between two checks of the thread.
 const LOOK: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use link::{Link, Rows};
+use link::{Link, Login, Rows};
 use protocol::gtid::Position;
 use tokio::time::{Instant, sleep};
 use topology::Term;
@@ -12,10 +12,12 @@ use topology::flavor::Dialect;
 use topology::replication::events::{Event, Listed};
 use topology::replication::{Channel, sql};
 
-use super::Means;
-use super::ready::Taken;
-use crate::act::Failed;
-use crate::{events, reading};
+use super::ready::{Ready, Taken};
+use super::sql::{NO_SUCH_THREAD, kill};
+use crate::events::{self, Events};
+use crate::failed::Failed;
+use crate::reading;
+use crate::settings::Account;
 
 /// The server's own limit is exact to a few milliseconds; the link gives up later, so that the server's answer is read.
 const ANSWER_SLACK: Duration = Duration::from_millis(100);
@@ -32,6 +34,24 @@ fn limit_min(dialect: Dialect) -> Duration {
 const LOOK: Duration = Duration::from_millis(20);
 /// The time limit for undoing a change when the order's time may be over.
 const PUT_BACK: Duration = Duration::from_millis(100);
+
+/// What is needed to carry out an order.
+pub(crate) struct Means {
+    /// The node's address.
+    pub address: String,
+    /// The account to give orders with.
+    pub login: Login,
+    /// The address of the source to follow.
+    pub source: String,
+    /// The account that replicas log in with there.
+    pub account: Option<Account>,
+    /// The highest term under which any server was given an order.
+    pub newest: Arc<AtomicU64>,
+    /// Which events the primary runs, or is to run.
+    pub events: Arc<Events>,
+    /// The links that stand ready.
+    pub ready: Arc<Ready>,
+}
 
 pub(super) struct Server {
     link: Link,
@@ -217,4 +237,26 @@ impl Server {
             self.link.quit();
         }
     }
+}
+
+/// Kills the sessions that `which` selects; returns how many there were.
+pub(super) async fn end(server: &mut Server, which: &str) -> Result<usize, Failed> {
+    end_by(server, which, kill).await
+}
+
+/// The same by another statement.
+pub(super) async fn end_by(
+    server: &mut Server,
+    which: &str,
+    by: impl Fn(u64) -> String,
+) -> Result<usize, Failed> {
+    let selected = server.ask(which).await?;
+    for id in (0..selected.len()).filter_map(|row| selected.text(row, 0)?.parse().ok()) {
+        match server.order(&by(id)).await {
+            // It has ended by itself.
+            Err(failed) if failed.errno == NO_SUCH_THREAD => {}
+            done => done?,
+        }
+    }
+    Ok(selected.len())
 }

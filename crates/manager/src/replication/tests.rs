@@ -1,14 +1,17 @@
 //! The orders, on real servers.
 
+use std::sync::Arc;
+
 use fixture::signal;
-use link::Secret;
+use link::{Login, Secret};
 use protocol::gtid::{Family, Position};
 use tokio::time::Instant;
 use topology::NodeId;
 
 use super::*;
+use crate::events::Events;
 use crate::events::tests::kept_in;
-use crate::settings::Password;
+use crate::settings::{Account, Password};
 
 const TERM: Term = Term(7);
 const NODE: NodeId = NodeId(0);

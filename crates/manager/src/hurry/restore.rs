@@ -1,4 +1,4 @@
-//! A member's setting that was changed for a while, and how it is restored.
+//! What may be changed on a member for a while, and how it is restored.
 
 use std::time::Duration;
 
@@ -8,26 +8,10 @@ use topology::galera::sql;
 use topology::galera::timers::{KEEPALIVE, Mode, SUSPECT, is_set};
 
 use super::member::{Member, set};
-use crate::act::Failed;
+use crate::failed::Failed;
+use crate::loan::Loan;
 
 const STEP: Duration = Duration::from_secs(1);
-
-/// In the form on disk, which must be usable without any configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Loan {
-    /// The member's name in the configuration.
-    pub node: String,
-    /// `host:port`.
-    pub address: String,
-    /// Its gcomm uuid: another one means that it was restarted, and has its own value by itself.
-    pub gcomm_uuid: String,
-    /// Which option.
-    pub option: String,
-    /// Its own value, as it reported it.
-    pub own: String,
-    /// The values it may have been set to, separated by spaces. Any other value was set by somebody else, and is kept.
-    pub lent: String,
-}
 
 /// Everything that may be changed on a member.
 pub(super) fn of(member: &Member) -> impl Iterator<Item = Loan> + use<'_> {
@@ -90,15 +74,5 @@ impl Loan {
             return Ok(false);
         }
         set(link, &self.node, &self.option, &self.own).await.map(|()| true)
-    }
-
-    /// Whether it is that member's option.
-    pub fn is_of(&self, address: &str, gcomm_uuid: &str, option: &str) -> bool {
-        self.address == address && self.gcomm_uuid == gcomm_uuid && self.option == option
-    }
-
-    /// The statement that an operator may run instead.
-    pub fn statement(&self) -> String {
-        sql::set_period(&self.option, &self.own).unwrap_or_default()
     }
 }
