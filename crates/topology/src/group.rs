@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::core::{Core, FailedOver};
 use crate::finding::{Finding, NodeState, Serves};
 use crate::galera::{self, Galera};
-use crate::kind::Kind;
+use crate::kind::{ByForce, Heir, Kind, Reads, Relief, Way};
 use crate::places::Places;
 use crate::replication::{self, FailoverPolicy, Replication, Written};
 use crate::status::Status;
@@ -28,65 +28,6 @@ use crate::{NodeId, Term};
 pub(crate) enum Group {
     Galera(Galera),
     Replication(Replication),
-}
-
-/// Whether a node may be asked to take over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// It may.
-    Clear,
-    /// Not yet.
-    Wait,
-    /// Something stands in the way.
-    Blocked(String),
-    /// Another node is to take over instead; the text says why.
-    Outrun(String),
-}
-
-/// The result of a choice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heir {
-    /// The general election decides.
-    Any,
-    /// This node.
-    This(NodeId),
-    /// It will be decided in a moment; the text says what is waited for.
-    Soon(String),
-    /// No node; traffic is held.
-    Nobody(String),
-    /// The writer is not lost. `serves`: clients that are connected to it are served.
-    Stay { why: String, serves: bool },
-}
-
-/// Whether a writer that does not commit may be given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Relief {
-    /// It may; another takes over.
-    Clear,
-    /// It will be decided in a moment.
-    Soon,
-    /// It stays; the text says why.
-    None(String),
-}
-
-/// How an order with force is carried out that names a node which does not get what the writer writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ByForce {
-    /// As a switchover.
-    HandOver,
-    /// The writer is given up, as if it were lost: what runs there cannot end.
-    Leave,
-}
-
-/// Whether a node may take reads on the port for reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    /// No.
-    No,
-    /// If its data is recent enough.
-    ByAge,
-    /// Yes: a session that must see what others wrote can wait there until the node has it.
-    Current,
 }
 
 impl Group {

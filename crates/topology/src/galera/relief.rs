@@ -11,7 +11,7 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
-use crate::group::Relief;
+use crate::kind::Relief;
 use crate::status::Status;
 
 /// A desynchronised member that has applied everything is taken back (`wsrep_desync = OFF`) no more often than this.

@@ -26,7 +26,7 @@ use super::status::ReplicationStatus;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::group::{Heir, Way};
+use crate::kind::{Heir, Way};
 use crate::routes::LaneState;
 use crate::time::Now;
 use crate::{NodeId, Term};

@@ -19,7 +19,7 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
-use crate::group::{ByForce, Way};
+use crate::kind::{ByForce, Way};
 
 /// The names of the findings about a server that gets nothing from the primary, and of which nothing else is wrong.
 const DOES_NOT_RECEIVE: [&str; 3] = ["not_fetching", "stray", "other_source"];

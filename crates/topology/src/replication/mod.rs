@@ -79,7 +79,7 @@ pub use self::written::Written;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
-use crate::group::Reads;
+use crate::kind::Reads;
 use crate::places::Places;
 use crate::{NodeId, Term};
 

@@ -18,7 +18,7 @@ use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
-use crate::group::Heir;
+use crate::kind::Heir;
 
 impl Replication {
     /// Who is to write. `time_up`: servers that have not answered by now are not waited for.

@@ -24,7 +24,7 @@ use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
-use crate::group::Heir;
+use crate::kind::Heir;
 use crate::time::seconds;
 
 /// What leads on where the primary has lost transactions, and no other may take over.

@@ -8,7 +8,8 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::election::elect;
 use crate::finding::Serves;
-use crate::group::{ByForce, Group};
+use crate::group::Group;
+use crate::kind::ByForce;
 use crate::plan::Budget;
 
 impl One {

@@ -8,8 +8,9 @@ use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
-use crate::group::{Group, Relief};
+use crate::group::Group;
 use crate::judgement::judge_all;
+use crate::kind::Relief;
 use crate::time::Now;
 
 /// After no other node could take over, that is tried again after this long.
