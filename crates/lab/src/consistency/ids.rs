@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 
 use super::connection::{Connection, ended};
 use super::judge::{Finding, Kind, appears};
-use super::workload::Signal;
+use super::signal::Signal;
 use crate::ledger::CommitResult;
 use crate::load::session::{Phase, Target};
 

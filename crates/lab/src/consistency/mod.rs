@@ -25,10 +25,9 @@ pub mod lists;
 pub mod register;
 pub mod result;
 pub mod run;
+pub mod signal;
 pub mod table;
 pub mod workload;
-
-use std::time::Duration;
 
 use anyhow::bail;
 
@@ -60,11 +59,6 @@ pub struct ConsistencyPlan {
     split: bool,
     #[command(flatten)]
     output: Output,
-}
-
-impl ConsistencyPlan {
-    /// Time limit of one statement of a client; one that is held during a failover is answered sooner.
-    pub const STATEMENT_WITHIN: Duration = Duration::from_secs(30);
 }
 
 impl Experiment for ConsistencyPlan {

@@ -9,7 +9,6 @@ use super::faults::Event;
 use super::judge::{Finding, Kind};
 use super::lists::Level;
 use super::workload::Done;
-use crate::experiment::Results;
 use crate::failover::result::Machine;
 use crate::ledger::CommitResult;
 
@@ -123,20 +122,5 @@ impl Report {
             *counts.entry(finding.kind).or_insert(0) += 1;
         }
         counts
-    }
-}
-
-impl Results for Report {
-    fn table(&self) -> String {
-        super::table::draw(self)
-    }
-
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
-    /// Whether nothing is wrong, and the run came to its end.
-    fn is_good(&self) -> bool {
-        self.broke.is_none() && self.wrong().next().is_none()
     }
 }

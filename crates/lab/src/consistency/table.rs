@@ -11,6 +11,21 @@ use crate::experiment::Results;
 /// How many findings of each kind are printed in full; `result.json` has all.
 const FINDINGS_SHOWN: usize = 4;
 
+impl Results for Report {
+    fn table(&self) -> String {
+        draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
+    /// Whether nothing is wrong, and the run came to its end.
+    fn is_good(&self) -> bool {
+        self.broke.is_none() && self.wrong().next().is_none()
+    }
+}
+
 /// The whole report. Writing to a String cannot fail.
 pub fn draw(report: &Report) -> String {
     let mut out = format!(

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use anyhow::Context;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -16,6 +15,7 @@ use super::history::Transaction;
 use super::ids::{self, Insert};
 use super::lists::{Level, ListClient, Pool};
 use super::register::{Known, RegisterClient, RegisterRecord};
+use super::signal::Signal;
 use crate::load::session::Target;
 
 /// Clients of the lists, for each level.
@@ -26,28 +26,6 @@ const BANK_CLIENTS: u32 = 3;
 pub const REGISTERS: u32 = 3;
 /// Clients that insert rows.
 const ID_CLIENTS: u32 = 2;
-
-/// Tells a client the time, and when to end.
-#[derive(Clone)]
-pub struct Signal {
-    ended: watch::Receiver<bool>,
-    began: Instant,
-    pause_ms: u64,
-}
-
-impl Signal {
-    /// Time since the start of the phase.
-    pub fn now(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    /// Pauses for a random time; false when the client is to end.
-    pub async fn pause(&mut self, rng: &mut StdRng) -> bool {
-        let pause = Duration::from_millis(rng.random_range(1..=self.pause_ms.max(1)));
-        // A sender that is gone means the end, too.
-        tokio::time::timeout(pause, self.ended.wait_for(|ended| *ended)).await.is_err()
-    }
-}
 
 /// Addresses of a phase.
 #[derive(Clone, Debug)]

@@ -38,8 +38,6 @@ const DRAIN: Duration = Duration::from_secs(30);
 pub(super) const OPS: u64 = 1_000_000;
 /// Offset of the probe's keys among these; it writes about 20 a second.
 const PROBE_FROM: u64 = 900_000;
-/// After a fault was undone, the cluster must be complete again within this.
-pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Limit for reading a node's ledger, with a pause after each error.
 const LEDGER_WITHIN: Duration = Duration::from_secs(60);
 const LEDGER_PAUSE: Duration = Duration::from_millis(500);

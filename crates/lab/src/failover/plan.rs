@@ -1,6 +1,6 @@
 //! The command lines of `lab failover` and `lab demo`, which measure the cells of the seed's table.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -8,11 +8,10 @@ use anyhow::bail;
 use super::case::{Case, Scope};
 use super::front::External;
 use super::progress::Progress;
-use super::result::{Report, Who};
-use super::run::{self, Ground};
+use super::result::Who;
 use super::understudy::Knobs;
 use super::{Baseline, Driver};
-use crate::experiment::{Cluster, ClusterArgs, Experiment, Output, Place};
+use crate::experiment::{Cluster, ClusterArgs, Output};
 use crate::load::arrivals::Arrivals;
 use crate::load::second::Tell;
 use crate::load::session::Protocol;
@@ -144,6 +143,14 @@ fn seconds_since_1970() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+/// The cluster to measure on.
+pub enum Ground {
+    /// Fresh clusters, each started for a part of the run and ended after it.
+    Own(StagePlan),
+    /// A running stage that the lab neither starts nor ends.
+    Attached(Box<Stage>),
+}
+
 impl FailoverPlan {
     /// Rows of the table.
     pub fn cases(&self) -> &[Case] {
@@ -249,32 +256,10 @@ impl FailoverPlan {
     }
 }
 
-impl Experiment for FailoverPlan {
-    type Results = Report;
-
-    fn output(&self) -> &Output {
-        &self.output
-    }
-
-    fn html(&self) -> Option<&Path> {
-        self.html.as_deref()
-    }
-
-    fn steps(&self) -> u64 {
-        let ours = if self.baseline_only { 0 } else { self.repetitions };
-        let theirs = u64::from(self.repetitions_of(&Who::Haproxy)) * self.baselines.len() as u64;
-        self.cases().len() as u64 * self.scopes().len() as u64 * (u64::from(ours) + theirs)
-    }
-
-    async fn run(&self, place: &Place<'_>) -> anyhow::Result<Report> {
-        self.check()?;
-        run::run(&self.ground()?, self, place).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment;
 
     #[test]
     fn silent_faults_are_watched_longer_and_the_bar_counts_all_proxies() {

@@ -10,11 +10,13 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::cell::SETTLED_WITHIN;
 use super::front::Front;
 use super::mha;
 use super::understudy::Api;
 use crate::stage::Stage;
+
+/// After a fault was undone, the cluster must be complete again within this.
+pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Interval between two queries of the status.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,7 +1,6 @@
 //! The results of a failover run: the JSON with one object for each cell, and the timelines for the report.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,7 +9,7 @@ use super::case::{Case, Scope, Writers, seed_says};
 use super::understudy::Sentence;
 use super::watch::Words;
 use crate::checker::LedgerCheck;
-use crate::experiment::Results;
+
 use crate::figures::{Bucket, Effect, quantile};
 use crate::ledger::Trouble;
 use crate::load::pinned::PinnedReport;
@@ -483,33 +482,6 @@ impl Report {
         serde_json::json!({
             "machine": self.machine, "conditions": self.conditions, "figures_mean": self.figures_mean(), "cells": cells,
         })
-    }
-}
-
-impl Results for Report {
-    fn table(&self) -> String {
-        super::table::draw(self)
-    }
-
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(self.json())
-    }
-
-    fn page(&self) -> Option<String> {
-        Some(super::page::page(self))
-    }
-
-    fn is_good(&self) -> bool {
-        self.broken().is_empty() && !self.understudy_broke_its_word()
-    }
-
-    fn verdict(&self) -> anyhow::Result<ExitCode> {
-        if self.broken().is_empty() && !self.is_good() {
-            eprintln!(
-                "what clients were told does not hold: see lost, doubled, phantom, differing nodes, stale reads and sessions ended elsewhere above"
-            );
-        }
-        Ok(if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

@@ -13,10 +13,11 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::case::{Case, Scope, Writers};
-use super::cell::{self, At, OPS, SETTLE, SETTLED_WITHIN};
+use super::cell::{self, At, OPS, SETTLE};
 use super::front::Front;
 use super::plan::FailoverPlan;
 use super::progress::Progress;
+use super::rejoin::SETTLED_WITHIN;
 use super::result::Conditions;
 use super::run;
 use super::understudy::Ordered;

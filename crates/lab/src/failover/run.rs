@@ -4,7 +4,6 @@
 //! that one manager leaves in a cluster (an evicted member that the group still remembers) must not affect the next.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use mysql_async::Conn;
@@ -13,28 +12,18 @@ use mysql_async::prelude::Queryable;
 use super::case::{Case, Scope, Writers};
 use super::cell;
 use super::front::{External, Front};
-use super::plan::FailoverPlan;
+use super::plan::{FailoverPlan, Ground};
 use super::progress::Progress;
+use super::rejoin::SETTLED_WITHIN;
 use super::result::{Cell, Conditions, Machine, Report, Who};
 use super::rolling::{self, RollingRestart};
 use super::{Baseline, Driver, ROWS, TABLES, haproxy, machine, mha, table};
-use crate::experiment::Place;
+use crate::experiment::{Experiment, Output, Place};
 use crate::fault::Fault;
 use crate::load::prepare;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use crate::stage::{ClusterKind, Stage, StagePlan};
-
-/// Limit from creating the load's tables until every node has them.
-const SETTLED_WITHIN: Duration = Duration::from_secs(60);
-
-/// The cluster to measure on.
-pub enum Ground {
-    /// Fresh clusters, each started for a part of the run and ended after it.
-    Own(StagePlan),
-    /// A running stage that the lab neither starts nor ends.
-    Attached(Box<Stage>),
-}
 
 /// The parameters of a proxy, so that it can be started again.
 #[derive(Clone, Debug)]
@@ -48,6 +37,29 @@ enum Setup {
 struct Part {
     setup: Setup,
     cells: Vec<(Case, Scope)>,
+}
+
+impl Experiment for FailoverPlan {
+    type Results = Report;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn html(&self) -> Option<&Path> {
+        self.html.as_deref()
+    }
+
+    fn steps(&self) -> u64 {
+        let ours = if self.baseline_only { 0 } else { self.repetitions };
+        let theirs = u64::from(self.repetitions_of(&Who::Haproxy)) * self.baselines.len() as u64;
+        self.cases().len() as u64 * self.scopes().len() as u64 * (u64::from(ours) + theirs)
+    }
+
+    async fn run(&self, place: &Place<'_>) -> anyhow::Result<Report> {
+        self.check()?;
+        run(&self.ground()?, self, place).await
+    }
 }
 
 /// Restarts every node in turn, behind Understudy.

@@ -25,8 +25,8 @@ use tokio::time::Instant;
 
 use super::arrivals::Schedule;
 use super::session::{self, Phase, Protocol, Session, Target, Watch};
+use super::stage::{Stage, reached};
 use super::transaction::{Class, Deal, Shape, Transaction};
-use super::{Stage, reached};
 use crate::ledger::{Client, CommitResult, Op, Trouble};
 
 /// Limit of the queue, as in sysbench 0.5; one more transaction is rejected and counted as failed.

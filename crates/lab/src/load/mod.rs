@@ -18,6 +18,7 @@ pub mod prepare;
 pub mod probe;
 pub mod second;
 pub mod session;
+pub mod stage;
 pub mod sysbench;
 pub mod transaction;
 
@@ -34,6 +35,7 @@ use self::client::{Pool, Setting};
 use self::pinned::{Pinned, PinnedReport};
 use self::probe::ProbeReport;
 use self::session::{Protocol, Session, Target};
+use self::stage::Stage;
 use crate::ledger::{Client, Op};
 
 /// One kind of client with its threads and rate.
@@ -98,23 +100,6 @@ pub struct Load {
     pinned: Option<tokio::task::JoinHandle<PinnedReport>>,
     stop: watch::Sender<Stage>,
     failed: Arc<Notify>,
-}
-
-/// The phase of a load; each phase includes the ones before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// New transactions become due.
-    Running,
-    /// No new ones; those due are finished.
-    Draining,
-    /// Those still in progress are given up.
-    Ended,
-}
-
-/// Completes when the load has reached `stage`.
-pub(crate) async fn reached(signal: &mut watch::Receiver<Stage>, stage: Stage) {
-    // An error means that the load was dropped: that is an end too.
-    let _ = signal.wait_for(|now| *now >= stage).await;
 }
 
 impl Load {

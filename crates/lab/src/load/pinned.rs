@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::session::{self, Target};
-use super::{Stage, reached};
+use super::stage::{Stage, reached};
 use crate::figures::ms;
 
 /// Pause between two statements of a session: short compared with the suspicions of failure that they must meet.

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::session::{self, Phase, Target};
-use super::{Stage, reached};
+use super::stage::{Stage, reached};
 use crate::ledger::{Client, CommitResult, Op, Trouble};
 
 /// Pause between two rounds.

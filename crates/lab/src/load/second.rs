@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::client::Pool;
-use super::{Stage, reached};
+use super::stage::{Stage, reached};
 use crate::ledger::Client;
 
 /// Receives a complete line without its line end. A caller with a progress bar prints it above the bar.

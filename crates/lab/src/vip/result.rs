@@ -5,10 +5,9 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::Families;
 use super::observer::Overlap;
+use super::plan::Families;
 use super::scenario::Scenario;
-use crate::experiment::Results;
 use crate::failover::result::Machine;
 
 /// One repetition of one scenario. Times are since the fault, in ms.
@@ -87,20 +86,5 @@ impl ScenarioRun {
             overlaps.map(|overlap| overlap.ms).sum()
         };
         self.addresses.iter().map(of).fold(0.0, f64::max)
-    }
-}
-
-impl Results for Report {
-    fn table(&self) -> String {
-        super::table::draw(self)
-    }
-
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
-    /// Whether everything is as required.
-    fn is_good(&self) -> bool {
-        self.broken.is_empty() && self.outcomes.iter().all(|outcome| outcome.wrong.is_empty())
     }
 }

@@ -8,10 +8,10 @@ use anyhow::Context;
 
 use super::client::{Attempt, errors, longest_gap};
 use super::observer::{Event, Holders, What, overlaps};
+use super::plan::{PRIORITIES, VipPlan};
 use super::result::{Report, ScenarioRun};
 use super::scenario::{End, Scenario};
 use super::scene::{LIMIT, Scene, VICTIM, Wanted};
-use super::{PRIORITIES, VipPlan};
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::fault::Fault;

@@ -19,7 +19,7 @@ use anyhow::{Context, bail, ensure};
 use super::agent::{Agent, Programs};
 use super::client::Client;
 use super::observer::{Holders, Observer, What};
-use super::{Families, PRIORITIES, VipPlan};
+use super::plan::{Families, PRIORITIES, VipPlan};
 use crate::failover::case::Writers;
 use crate::failover::understudy::{ConfigInputs, Knobs};
 use crate::peer;

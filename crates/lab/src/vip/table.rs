@@ -8,6 +8,7 @@ use report::words::time;
 
 use super::result::{Report, ScenarioRun};
 use super::scenario::Scenario;
+use crate::experiment::Results;
 use crate::figures::quantile;
 
 /// One result in one line.
@@ -36,6 +37,21 @@ fn summed(values: impl Iterator<Item = f64>) -> String {
     match values.last() {
         Some(worst) if values.len() > 1 => format!("{} ({})", shown(median), shown(*worst)),
         _ => shown(median),
+    }
+}
+
+impl Results for Report {
+    fn table(&self) -> String {
+        draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
+    /// Whether everything is as required.
+    fn is_good(&self) -> bool {
+        self.broken.is_empty() && self.outcomes.iter().all(|outcome| outcome.wrong.is_empty())
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::WarmPlan;
 use super::ground::{ACTIVE, Ground, Reads, STANDBY};
+use super::plan::WarmPlan;
 use super::playback::{Playback, Played};
 use super::record::{self, Recorded, Recording};
 use super::result::{Case, Sample};

@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::WarmPlan;
 use super::ground::{ACTIVE, Ground, STANDBY};
 use super::load::{Answer, Load};
+use super::plan::WarmPlan;
 use super::playback::Playback;
 use super::record::Recording;
 use super::takeover::{self, Asked, Killed};

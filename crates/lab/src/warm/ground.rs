@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::WarmPlan;
+use super::plan::WarmPlan;
 use super::playback::{WARM_PASSWORD, WARM_USER};
 use crate::fault::Fault;
 use crate::load::session::Target;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use super::WarmPlan;
 use super::chunk;
 use super::ground::{Ground, STANDBY};
 use super::load::Load;
+use super::plan::WarmPlan;
 use super::playback::{WARM_PASSWORD, WARM_USER, summary};
 use super::record;
 use super::streamer::Streamer;

@@ -7,6 +7,26 @@ use report::words::number;
 use super::plot;
 use super::result::{Case, Report};
 use super::way::{COLD, CONTROL, named};
+use crate::experiment::Results;
+
+impl Results for Report {
+    fn table(&self) -> String {
+        document(self).text()
+    }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+
+    fn page(&self) -> Option<String> {
+        Some(document(self).html())
+    }
+
+    /// Whether all goals are met.
+    fn is_good(&self) -> bool {
+        self.goals.iter().all(|goal| goal.holds)
+    }
+}
 
 pub fn document(report: &Report) -> Document {
     let mut page = Document::new("What a standby reads from disk after a failover, by how it was warmed");

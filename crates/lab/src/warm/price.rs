@@ -6,10 +6,10 @@ use std::process::Command;
 use anyhow::Context;
 use serde::Serialize;
 
-use super::WarmPlan;
 use super::chunk;
 use super::ground::{ACTIVE, Ground};
 use super::load::Load;
+use super::plan::WarmPlan;
 use super::record;
 use super::streamer::Streamer;
 use crate::stage::process::{Identity, ProcessParent};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
-use super::WarmPlan;
 use super::ground::{Ground, STANDBY};
 use super::load::Load;
+use super::plan::WarmPlan;
 use super::playback::{Played, WARM_PASSWORD, WARM_USER};
 use crate::failover::case::Writers;
 use crate::failover::front::Front;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::WarmPlan;
 use super::chunk;
 use super::ground::{ACTIVE, Ground, STANDBY};
 use super::load::Load;
+use super::plan::WarmPlan;
 use crate::stage::account::APP_USER;
 use crate::wait;
 

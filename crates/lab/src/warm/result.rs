@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::record::Recorded;
 use super::way::{COLD, CONTROL, PARALLEL};
-use crate::experiment::Results;
 use crate::failover::result::Machine;
 
 /// Goal: maximum of the disk reads after warming by parallel replay, relative to the control's.
@@ -184,25 +183,6 @@ impl Report {
             goals.push(Goal::new("failovers that went back by themselves", moved as f64, 0.0));
         }
         self.goals = goals;
-    }
-}
-
-impl Results for Report {
-    fn table(&self) -> String {
-        super::page::document(self).text()
-    }
-
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
-    fn page(&self) -> Option<String> {
-        Some(super::page::document(self).html())
-    }
-
-    /// Whether all goals are met.
-    fn is_good(&self) -> bool {
-        self.goals.iter().all(|goal| goal.holds)
     }
 }
 

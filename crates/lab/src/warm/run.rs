@@ -4,9 +4,9 @@ use anyhow::{Context, bail};
 
 use super::case::Bench;
 use super::ground::Ground;
+use super::plan::{Part, WarmPlan};
 use super::result::{Conditions, Report};
 use super::way::{Does, Way};
-use super::{Part, WarmPlan};
 use super::{failover, forecast, keepup, price, record};
 use crate::failover::machine;
 use crate::failover::progress::Progress;

@@ -3,15 +3,45 @@
 
 mod plot;
 
+use std::process::ExitCode;
+
 use report::document::Document;
 use report::plot::Colour;
 use report::table::{Cell as TableCell, Lean, Table};
 use report::words::time;
 
+use crate::experiment::Results;
 use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
 use crate::failover::result::{Cell, Repetition, Report, Summary};
-use crate::failover::table::{lines, name_of, notes, whos};
+use crate::failover::table::{self, lines, name_of, notes, whos};
 use crate::stage::ClusterKind;
+
+impl Results for Report {
+    fn table(&self) -> String {
+        table::draw(self)
+    }
+
+    fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(self.json())
+    }
+
+    fn page(&self) -> Option<String> {
+        Some(page(self))
+    }
+
+    fn is_good(&self) -> bool {
+        self.broken().is_empty() && !self.understudy_broke_its_word()
+    }
+
+    fn verdict(&self) -> anyhow::Result<ExitCode> {
+        if self.broken().is_empty() && !self.is_good() {
+            eprintln!(
+                "what clients were told does not hold: see lost, doubled, phantom, differing nodes, stale reads and sessions ended elsewhere above"
+            );
+        }
+        Ok(if self.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
