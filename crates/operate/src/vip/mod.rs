@@ -13,6 +13,7 @@ mod address;
 mod conf_file;
 mod conf_text;
 mod config;
+mod files;
 mod held;
 mod keepalived;
 mod notify;
@@ -21,17 +22,7 @@ mod status;
 
 use clap::Subcommand;
 
-use cli::exit::{CommandResult, Failure};
-
-/// Where states lie unless somebody says otherwise; root's own. (/run/understudy is the services': systemd gives all in it to their
-/// user.) /run is emptied by a restart of the machine, and so is the state then.
-const STATE_DIRECTORY: &str = "/run/understudy-vip";
-/// The one in it, unless an instance has a name of its own.
-const STATE_FILE: &str = "/run/understudy-vip/vip.state";
-/// Where keepalived is configured.
-const CONF_FILE: &str = "/etc/keepalived/keepalived.conf";
-/// Where a running keepalived says its process number.
-const PID_FILE: &str = "/run/keepalived.pid";
+use cli::exit::CommandResult;
 
 /// An address that sits on a machine that can serve, moved by keepalived
 #[derive(Subcommand)]
@@ -56,29 +47,6 @@ impl Vip {
             Self::Release(release) => release.run(),
         }
     }
-}
-
-/// Reads keepalived's configuration.
-fn read_conf(path: &std::path::Path) -> Result<conf_file::ConfFile, Failure> {
-    let text = infile::read_text(path).map_err(|e| {
-        Failure::Usage(format!(
-            "cannot read {}: {e}; `understudy vip config` prints one, --config says where it is",
-            path.display()
-        ))
-    })?;
-    let conf = conf_file::ConfFile::parse(&text);
-    if conf.instances.iter().all(|instance| instance.addresses.is_empty()) {
-        return Err(Failure::Usage(if conf.unread.is_empty() {
-            format!("{} has no vrrp_instance with an address", path.display())
-        } else {
-            format!(
-                "{} has no vrrp_instance with an address that can be read: {}",
-                path.display(),
-                conf.unread.join("; ")
-            )
-        }));
-    }
-    Ok(conf)
 }
 
 impl conf_file::ConfFile {

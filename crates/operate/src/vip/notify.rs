@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use rustix::fs::OFlags;
 
-use super::STATE_FILE;
+use super::files::STATE_FILE;
 use cli::exit::{CommandResult, Failure};
 use report::table::moment;
 

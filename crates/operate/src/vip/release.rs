@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::files::{CONF_FILE, PID_FILE, read_conf};
+use super::held;
 use super::keepalived::Keepalived;
-use super::{CONF_FILE, PID_FILE, held, read_conf};
 use cli::exit::{CommandResult, Failure};
 
 /// How long a keepalived that is in no pid file may take to be gone: one that lost its main process is just ending, and gives the

@@ -16,8 +16,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::conf_file::{self, ConfFile, Script};
+use super::files::{CONF_FILE, PID_FILE, STATE_FILE, read_conf};
+use super::held;
 use super::keepalived::Keepalived;
-use super::{CONF_FILE, PID_FILE, STATE_FILE, held, read_conf};
 use cli::exit::{CommandResult, Failure};
 use report::table::{moment, span};
 

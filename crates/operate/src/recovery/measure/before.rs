@@ -9,8 +9,9 @@ use topology::kind::Kind;
 
 use super::super::forecast::read;
 use super::hands::Saved;
+use super::order::Measure;
 use super::tail::Tail;
-use super::{Measure, watch};
+use super::watch;
 use cli::exit::Failure;
 use doctor::asked::answered;
 use doctor::read::explain;

@@ -8,9 +8,9 @@ use measure::recovery::restart::{Members, Own, Restart, TransferKind, expected};
 use measure::recovery::{Forecast, WriteRate};
 use tokio::time::{Instant, sleep_until};
 
-use super::Measure;
 use super::before::Found;
 use super::hands::{self, AtStop, Running, Saved};
+use super::order::Measure;
 use super::watch::{Answer, Status, Watch};
 use cli::exit::Failure;
 use cli::foreground::Signals;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::block::put_addresses;
 use super::{Config, Purpose};
-use crate::vip::{STATE_DIRECTORY, STATE_FILE};
+use crate::vip::files::{STATE_DIRECTORY, STATE_FILE};
 use cli::exit::Failure;
 
 impl Config {

@@ -3,8 +3,8 @@ use clap::Parser;
 use std::path::Path;
 
 use super::*;
-use crate::vip::STATE_FILE;
 use crate::vip::conf_file::ConfFile;
+use crate::vip::files::STATE_FILE;
 
 #[derive(Parser)]
 struct Line {
