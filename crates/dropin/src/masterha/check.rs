@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::ToolResult;
+use super::failed::ToolResult;
 use super::log::Log;
-use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
 use super::scripts;
 use super::site::{self, For, Site};
+use super::steps::{KNOWN_WITHIN, read_conf};
 use super::workdir::Workdir;
 use crate::mha::conf::{Conf, Server};
 

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::ToolResult;
+use super::failed::ToolResult;
 use super::log::Log;
-use super::master_switch::{FOLLOW_WITHIN, KNOWN_WITHIN, chosen, confirm, followers, remove, start_from};
 use super::options::Options;
 use super::scripts::{self, Call, FAILOVER};
 use super::site::{self, For, Site};
+use super::steps::{FOLLOW_WITHIN, KNOWN_WITHIN, chosen, confirm, followers, remove, start_from};
 use super::workdir::Workdir;
 use crate::mha::conf::{Conf, Server};
 

@@ -16,12 +16,13 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::failed::{Failed, ToolResult};
 use super::log::Log;
-use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
 use super::site::{self, For, Site};
+use super::steps::{KNOWN_WITHIN, read_conf};
 use super::workdir::Workdir;
-use super::{Failed, ToolResult, dead, scripts};
+use super::{dead, scripts};
 use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};

@@ -11,6 +11,7 @@
 
 mod check;
 mod dead;
+mod failed;
 mod log;
 mod manager;
 mod master_switch;
@@ -18,27 +19,15 @@ mod options;
 mod own;
 mod scripts;
 mod site;
+mod steps;
 mod stop;
 mod workdir;
 
 use std::process::ExitCode;
 
+use failed::Failed;
 use log::Log;
 use options::Options;
-
-/// A failed command: its error sentence and exit code.
-pub struct Failed {
-    pub code: u8,
-    pub why: String,
-}
-
-impl From<String> for Failed {
-    fn from(why: String) -> Self {
-        Self { code: 1, why }
-    }
-}
-
-type ToolResult = Result<u8, Failed>;
 
 /// Runs the command of this name; `None` if it is not one of MHA's.
 pub fn run(name: &str, arguments: Vec<String>) -> Option<ExitCode> {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ToolResult;
 use super::check::{FAILOVER_RUNNING, conf_quietly, workdir};
+use super::failed::ToolResult;
 use super::options::{Options, Takes};
 use super::site::Site;
 use super::workdir::Workdir;
