@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::{Stage, StageNode};
+use super::state::{Stage, StageNode};
 
 /// The file that fills the file system.
 const FILLER: &str = "lab-filler";

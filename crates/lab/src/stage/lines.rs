@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::process::MARK;
-use super::{Stage, StageNode};
+use super::state::{Stage, StageNode};
 
 impl Stage {
     /// A line that stops the node's server cleanly and returns when it has ended.

@@ -80,7 +80,7 @@ impl Stage {
         );
         let is_so = async || Ok(!self.run_in(&node.name, &query).await?.is_empty());
         if !wait::holds(LIMIT, PACE, is_so).await? {
-            let log = super::error_log_tail(&node.directory.join(super::wait::OUTPUT_LOG));
+            let log = super::wait::error_log_tail(&node.directory.join(super::wait::OUTPUT_LOG));
             bail!("{} was not locked: {log}", node.name);
         }
         Ok(Instant::now())

@@ -5,18 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::process::{self, Identity, Owned};
+use super::process::{self, Identity};
 use super::stage_dir::NodeRecord;
-use super::{Stage, StageNode};
+use super::state::{Child, Stage, StageNode};
 
 /// Time limit for a node to start, and for a Galera node to become Synced.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(120);
-
-#[derive(Debug)]
-pub(super) enum Child {
-    Owned(Owned),
-    Detached(std::process::Child),
-}
 
 impl Stage {
     pub(crate) fn alive(&self, node: &StageNode) -> anyhow::Result<Option<Identity>> {

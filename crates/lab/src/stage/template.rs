@@ -16,7 +16,8 @@ use rustix::process::Signal;
 use super::kind::ClusterKind;
 use super::process::{Identity, Owned, ProcessParent};
 use super::tools::Tools;
-use super::{config, error_log_tail, sql, stage_dir};
+use super::wait::error_log_tail;
+use super::{config, sql, stage_dir};
 use crate::wait;
 
 /// Must be incremented when the content of a template changes.

@@ -6,7 +6,7 @@ use std::{fmt, fs};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{Stage, StageNode};
+use super::state::{Stage, StageNode};
 use crate::wait;
 
 /// File in a node's directory: the server's output until it has opened its error log.

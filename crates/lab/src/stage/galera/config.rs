@@ -1,6 +1,6 @@
 //! The my.cnf lines that Galera requires.
 
-use super::super::{Stage, StageNode};
+use super::super::state::{Stage, StageNode};
 
 /// Settings that differ from the server's defaults because of a small machine.
 pub const SMALL_MACHINE: &str =

@@ -9,8 +9,9 @@ use anyhow::{Context, bail};
 
 use super::super::process::{self, ProcessParent};
 use super::super::servers::START_LIMIT;
+use super::super::state::{Stage, StageNode};
+use super::super::tools;
 use super::super::wait::error_log_tail;
-use super::super::{Stage, StageNode, tools};
 use super::grastate;
 
 /// The address of the one-node cluster while a template is created; its SQL port is never opened.

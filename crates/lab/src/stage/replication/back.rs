@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use super::super::state::{Stage, StageNode};
 use super::super::wait::{PACE, error_log_tail};
-use super::super::{Stage, StageNode};
 use super::word::{ReplicationWord, ask};
 use crate::wait;
 

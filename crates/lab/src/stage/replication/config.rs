@@ -1,6 +1,6 @@
 //! The my.cnf lines that replication requires: the same on each node, since any of them may become the primary.
 
-use super::super::StageNode;
+use super::super::state::StageNode;
 
 /// The lines.
 ///
