@@ -18,7 +18,7 @@ use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision
 
 use super::capacity::Capacities;
 use super::health::age;
-use super::reload::ReloadRequest;
+use super::reload_request::ReloadRequest;
 use super::warmth::Warmth;
 use super::windows::Windows;
 use super::{live, metrics};

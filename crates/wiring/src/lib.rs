@@ -28,7 +28,9 @@ mod health;
 mod live;
 mod managed;
 mod metrics;
+mod parts;
 mod reload;
+mod reload_request;
 pub mod warm;
 mod warmth;
 mod windows;
@@ -38,24 +40,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use link::Login;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc};
 use topology::action::Level;
 use topology::kind::Kind;
-use topology::settings::NodeSettings;
 use web::Event;
 
 use self::health::Doors;
 use self::managed::{Around, Managed};
-pub use self::reload::{NotApplied, ReloadReply, ReloadRequest};
+pub use self::parts::{Credentials, Passwords, manager_settings};
+use self::parts::{catch_up_max, proxy_settings, web_settings};
+pub use self::reload::NotApplied;
+pub use self::reload_request::{ReloadReply, ReloadRequest};
 use settings::descriptors::Shares;
 use settings::{Settings, table as t};
 
 /// How long the API may go on answering what it was asked before the end.
 const WEB_GRACE: Duration = Duration::from_secs(2);
-/// The longest that a session waits on a replica for what it may have seen on another, before it tries the next.
-const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 /// How long tasks that were cut may take to notice.
 const CUT_GRACE: Duration = Duration::from_secs(1);
 /// Reloads that the API may have asked for at once.
@@ -84,25 +85,6 @@ pub struct Services {
     hot: Runtime,
     /// Carries web, and whatever waits for signals.
     calm: Runtime,
-}
-
-/// What was read from wherever the configuration says it is.
-#[derive(Clone)]
-pub struct Passwords {
-    /// The monitor's.
-    pub monitor: String,
-    /// The account that replicas log in with at the primary.
-    pub replication: Option<manager::Account>,
-    /// What is shown to standbys, and to whoever tells what the active node was asked.
-    pub warm: Option<warm::Secrets>,
-}
-
-/// What web needs that may have to be made at first start.
-pub struct Credentials {
-    /// The API's key.
-    pub key: web::key::ApiKey,
-    /// What HTTPS shows; `None` without HTTPS listeners.
-    pub tls: Option<Arc<web::certificate::ServerConfig>>,
 }
 
 /// Builds and starts every part. When one fails, those before it are stopped and the error says what to do. Beside the parts it gives the reloads
@@ -260,10 +242,6 @@ impl Services {
     }
 }
 
-fn monitor_login(settings: &Settings, password: &str) -> Login {
-    Login::with_password(&settings.monitor.user, password)
-}
-
 /// The ends of both ports, at once.
 async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duration) {
     let reads = async {
@@ -308,77 +286,4 @@ fn proxy_of_reads(
     };
     let own = proxy::Settings { listen, ..proxy_settings(settings, shares) };
     Ok(Some(proxy::start_reads(own, inputs, reads)?))
-}
-
-fn catch_up_max(settings: &Settings) -> Duration {
-    settings.get(&t::READ_LAG_MAX).min(CATCH_UP_MAX)
-}
-
-// ---- one part's settings each, out of the program's
-
-pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::Settings {
-    let node = |node: &settings::Node| NodeSettings {
-        name: node.name.clone(),
-        address: node.address.clone(),
-        priority: node.priority,
-    };
-    let nodes = settings.nodes.iter().map(node).collect();
-    let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
-    cluster.kind = settings.kind;
-    cluster.reads = settings.reads();
-    cluster.replication = settings.loss();
-    cluster.galera.evict = settings.get(&t::MONITOR_EVICT);
-    cluster.galera.silence = settings.get(&t::MONITOR_SILENT);
-    cluster.galera.bootstrap = settings.get(&t::CLUSTER_BOOTSTRAP);
-    cluster.galera.proof_deadline = settings.get(&t::CLUSTER_PROOF_DEADLINE);
-    cluster.galera.leave_grace = settings.get(&t::MONITOR_STOP_GRACE);
-    cluster.probe_interval = settings.get(&t::MONITOR_INTERVAL);
-    cluster.misses_max = settings.get(&t::MONITOR_MISSES);
-    cluster.events = settings.follows_events();
-    cluster.heartbeat = topology::heartbeat::Settings {
-        interval: settings.get(&t::HEARTBEAT_INTERVAL),
-        schema: settings.get(&t::HEARTBEAT_SCHEMA),
-        stuck_max: settings.get(&t::HEARTBEAT_STUCK),
-    };
-    manager::Settings {
-        cluster,
-        monitor: manager::Account {
-            user: settings.monitor.user.clone(),
-            password: manager::Password(passwords.monitor.clone()),
-        },
-        replication: passwords.replication.clone(),
-        proof_command: settings.get(&t::CLUSTER_PROOF_COMMAND),
-        store: settings.store(),
-    }
-}
-
-fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
-    proxy::Settings {
-        listen: settings.get(&t::LISTEN_MYSQL),
-        hold_time: settings.get(&t::HOLD_TIME),
-        hold_statements_max: settings.get(&t::HOLD_STATEMENTS),
-        hold_bytes_max: settings.get(&t::HOLD_BYTES),
-        release_at_once: settings.get(&t::HOLD_RELEASE),
-        connect_timeout: settings.get(&t::PROXY_CONNECT_TIMEOUT),
-        login_timeout: settings.get(&t::PROXY_LOGIN_TIMEOUT),
-        client_idle_max: settings.get(&t::PROXY_CLIENT_IDLE),
-        retain_bytes_max: settings.get(&t::PROXY_RETAIN),
-        resends_max: settings.get(&t::PROXY_RESENDS),
-        suspect_time: settings.get(&t::PROXY_SUSPECT),
-        password_errors_max: settings.get(&t::PROXY_PASSWORD_ERRORS),
-        password_error_pause: settings.get(&t::PROXY_PASSWORD_PAUSE),
-        client_connections_max: shares.clients_max,
-        writers_all: settings.writers == topology::settings::Writers::All,
-    }
-}
-
-fn web_settings(settings: &Settings, shares: Shares, credentials: Credentials) -> web::server::Settings {
-    web::server::Settings {
-        http: settings.get(&t::LISTEN_HTTP),
-        https: settings.get(&t::LISTEN_HTTPS),
-        tls: credentials.tls,
-        key: credentials.key,
-        budget: settings.get(&t::SWITCHOVER_BUDGET),
-        limits: shares.api,
-    }
 }

@@ -14,10 +14,11 @@ use web::Event;
 use super::capacity::Capacities;
 use super::cluster_control::{ClusterControl, Known};
 use super::health::Doors;
-use super::reload::ReloadRequest;
+use super::parts::{Passwords, monitor_login};
+use super::reload_request::ReloadRequest;
 use super::warmth::Warmth;
 use super::windows::Windows;
-use super::{Passwords, live, monitor_login, warm, windows};
+use super::{live, warm, windows};
 use settings::{Settings, table as t};
 
 /// How long the measurements may take to be written when they end.

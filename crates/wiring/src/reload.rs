@@ -15,25 +15,16 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use manager::NotTaken;
-use serde_json::Value;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use topology::action::Level;
-use topology::order::OrderRefused;
 use topology::view::ClusterView;
 
+use super::Services;
 use super::managed::Around;
-use super::{
-    Credentials, Passwords, Services, catch_up_max, manager_settings, monitor_login, proxy_settings,
-};
+use super::parts::{Credentials, Passwords, catch_up_max, manager_settings, monitor_login, proxy_settings};
 use settings::descriptors::Shares;
 use settings::difference::Change;
 use settings::{Node, Settings, table as t};
-
-/// What comes of a reload: a sentence and what changed, or why nothing did.
-pub type ReloadReply = Result<(String, Value), OrderRefused>;
-/// A reload that the API was asked for, and where its answer goes.
-pub type ReloadRequest = oneshot::Sender<ReloadReply>;
 
 /// A node may take so long to accept a new login of the monitor.
 const LOGIN_WAIT: Duration = Duration::from_secs(2);

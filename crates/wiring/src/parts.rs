@@ -1,0 +1,112 @@
+//! The settings of each part, out of the program's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::Login;
+use settings::descriptors::Shares;
+use settings::{Settings, table as t};
+use topology::settings::NodeSettings;
+
+use super::warm;
+
+/// The longest that a session waits on a replica for what it may have seen on another, before it tries the next.
+const CATCH_UP_MAX: Duration = Duration::from_secs(5);
+
+/// What was read from wherever the configuration says it is.
+#[derive(Clone)]
+pub struct Passwords {
+    /// The monitor's.
+    pub monitor: String,
+    /// The account that replicas log in with at the primary.
+    pub replication: Option<manager::Account>,
+    /// What is shown to standbys, and to whoever tells what the active node was asked.
+    pub warm: Option<warm::Secrets>,
+}
+
+/// What web needs that may have to be made at first start.
+pub struct Credentials {
+    /// The API's key.
+    pub key: web::key::ApiKey,
+    /// What HTTPS shows; `None` without HTTPS listeners.
+    pub tls: Option<Arc<web::certificate::ServerConfig>>,
+}
+
+pub(crate) fn monitor_login(settings: &Settings, password: &str) -> Login {
+    Login::with_password(&settings.monitor.user, password)
+}
+
+pub(crate) fn catch_up_max(settings: &Settings) -> Duration {
+    settings.get(&t::READ_LAG_MAX).min(CATCH_UP_MAX)
+}
+
+pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::Settings {
+    let node = |node: &settings::Node| NodeSettings {
+        name: node.name.clone(),
+        address: node.address.clone(),
+        priority: node.priority,
+    };
+    let nodes = settings.nodes.iter().map(node).collect();
+    let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
+    cluster.kind = settings.kind;
+    cluster.reads = settings.reads();
+    cluster.replication = settings.loss();
+    cluster.galera.evict = settings.get(&t::MONITOR_EVICT);
+    cluster.galera.silence = settings.get(&t::MONITOR_SILENT);
+    cluster.galera.bootstrap = settings.get(&t::CLUSTER_BOOTSTRAP);
+    cluster.galera.proof_deadline = settings.get(&t::CLUSTER_PROOF_DEADLINE);
+    cluster.galera.leave_grace = settings.get(&t::MONITOR_STOP_GRACE);
+    cluster.probe_interval = settings.get(&t::MONITOR_INTERVAL);
+    cluster.misses_max = settings.get(&t::MONITOR_MISSES);
+    cluster.events = settings.follows_events();
+    cluster.heartbeat = topology::heartbeat::Settings {
+        interval: settings.get(&t::HEARTBEAT_INTERVAL),
+        schema: settings.get(&t::HEARTBEAT_SCHEMA),
+        stuck_max: settings.get(&t::HEARTBEAT_STUCK),
+    };
+    manager::Settings {
+        cluster,
+        monitor: manager::Account {
+            user: settings.monitor.user.clone(),
+            password: manager::Password(passwords.monitor.clone()),
+        },
+        replication: passwords.replication.clone(),
+        proof_command: settings.get(&t::CLUSTER_PROOF_COMMAND),
+        store: settings.store(),
+    }
+}
+
+pub(crate) fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
+    proxy::Settings {
+        listen: settings.get(&t::LISTEN_MYSQL),
+        hold_time: settings.get(&t::HOLD_TIME),
+        hold_statements_max: settings.get(&t::HOLD_STATEMENTS),
+        hold_bytes_max: settings.get(&t::HOLD_BYTES),
+        release_at_once: settings.get(&t::HOLD_RELEASE),
+        connect_timeout: settings.get(&t::PROXY_CONNECT_TIMEOUT),
+        login_timeout: settings.get(&t::PROXY_LOGIN_TIMEOUT),
+        client_idle_max: settings.get(&t::PROXY_CLIENT_IDLE),
+        retain_bytes_max: settings.get(&t::PROXY_RETAIN),
+        resends_max: settings.get(&t::PROXY_RESENDS),
+        suspect_time: settings.get(&t::PROXY_SUSPECT),
+        password_errors_max: settings.get(&t::PROXY_PASSWORD_ERRORS),
+        password_error_pause: settings.get(&t::PROXY_PASSWORD_PAUSE),
+        client_connections_max: shares.clients_max,
+        writers_all: settings.writers == topology::settings::Writers::All,
+    }
+}
+
+pub(crate) fn web_settings(
+    settings: &Settings,
+    shares: Shares,
+    credentials: Credentials,
+) -> web::server::Settings {
+    web::server::Settings {
+        http: settings.get(&t::LISTEN_HTTP),
+        https: settings.get(&t::LISTEN_HTTPS),
+        tls: credentials.tls,
+        key: credentials.key,
+        budget: settings.get(&t::SWITCHOVER_BUDGET),
+        limits: shares.api,
+    }
+}
