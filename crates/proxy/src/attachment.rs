@@ -25,14 +25,12 @@ use crate::door::{NoLane, Slot};
 use crate::error_reply::{self, AccountNow};
 use crate::frontend::Client;
 use crate::identity::Identity;
-use crate::kill::Kills;
-use crate::lane::{Lane, Lease, Saver};
+use crate::kills::Kills;
+use crate::lane::{LOOK_WAIT, Lane, Lease, Saver};
 use crate::reads::CatchUp;
 use crate::registry::SessionLocation;
 use crate::shared::Shared;
 
-/// The manager's check of a node is awaited for this long; it should take a few round trips.
-pub const LOOK_WAIT: Duration = Duration::from_secs(2);
 /// A node may take this long to return the state of a session that leaves it.
 const SAVE_TIME: Duration = Duration::from_secs(1);
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use std::time::Duration;
 
 use link::Cutter;
 use tokio::sync::{Notify, watch};
@@ -25,6 +26,9 @@ use topology::routes::{Cut, LaneState};
 use self::full::FullPace;
 use self::links::Links;
 use self::occupancy::{Occupancy, State};
+
+/// The manager's check of a node is awaited for this long; it should take a few round trips.
+pub const LOOK_WAIT: Duration = Duration::from_secs(2);
 
 const NO_LIMIT: u32 = u32::MAX;
 

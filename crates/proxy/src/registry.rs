@@ -11,7 +11,7 @@ use std::time::Duration;
 use topology::NodeId;
 
 use crate::activity::{Busy, Card, Doing, Tied};
-use crate::kill::Kills;
+use crate::kills::Kills;
 use crate::lane::Lane;
 
 /// The proxy's connection ids start here, far above any node's, so that KILL can distinguish them.

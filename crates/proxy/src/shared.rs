@@ -17,7 +17,6 @@ use topology::account::Accounts;
 use topology::fact::ProxyFact;
 use topology::routes::ServerGreeting;
 
-use crate::Settings;
 use crate::activity::Card;
 use crate::backend::AttachError;
 use crate::door::Door;
@@ -27,6 +26,7 @@ use crate::password_errors::PasswordErrors;
 use crate::reads::port::Reads;
 use crate::reads::replicas::Replicas;
 use crate::registry::{FIRST_ID, Registry};
+use crate::settings::Settings;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 use crate::tap::Tap;
 

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::activity::Busy;
 use crate::error_reply::{self, ErrorReply};
-use crate::reads::replicas::SplitStats;
 
 /// Bounds of the histogram of waits in the hold queue.
 const HOLD_BOUNDS: &[Duration] = &[
@@ -191,4 +190,21 @@ pub struct Stats {
     /// Where reads ran; `None` if none may run on replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitStats>,
+}
+
+/// Where statements ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct SplitStats {
+    /// Answered by a replica.
+    pub replicas: u64,
+    /// Sent to the primary because of what they are.
+    pub primary: u64,
+    /// Reads for a replica that went to the primary, since no replica took them.
+    pub primary_nobody: u64,
+    /// The same, because the replica did not reach the position in time.
+    pub primary_behind: u64,
+    /// The same, because the replica failed or answered with an error.
+    pub primary_failed: u64,
+    /// Sessions with a link to a replica, by node.
+    pub lanes: Vec<(String, u32)>,
 }

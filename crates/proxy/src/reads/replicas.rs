@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use listen::log_limit::LogLimit;
 use protocol::statement::{NAME_BYTES_MAX, names_any};
-use serde::Serialize;
 use session::split::{Gtid, only_domain};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -19,10 +18,10 @@ use topology::NodeId;
 use topology::fact::{ConnectFailure, ProxyFact};
 use topology::routes::Routes;
 
-use crate::attachment::LOOK_WAIT;
 use crate::door::Door;
-use crate::lane::{Lane, Lease};
+use crate::lane::{LOOK_WAIT, Lane, Lease};
 use crate::live_duration::LiveDuration;
+use crate::stats::SplitStats;
 
 /// The inputs of a proxy that sends reads to replicas.
 #[derive(Clone)]
@@ -123,18 +122,6 @@ pub enum Ran {
     Behind,
     /// The same, because the replica failed or answered with an error.
     Failed,
-}
-
-/// How many statements ran where: see [`Ran`].
-#[derive(Clone, Debug, Serialize)]
-pub struct SplitStats {
-    pub replicas: u64,
-    pub primary: u64,
-    pub primary_nobody: u64,
-    pub primary_behind: u64,
-    pub primary_failed: u64,
-    /// Sessions with a link to a replica, by node.
-    pub lanes: Vec<(String, u32)>,
 }
 
 impl Replicas {
