@@ -336,19 +336,25 @@ impl DoorTask {
                     }
                     lane.clone()
                 }
-                Some(lane) => {
-                    if !lane.is_shut() {
-                        lane.note_end(wanted);
-                        lane.shut();
-                        // Routes in between may have been missed: this covers all epochs before the new one.
-                        let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);
-                        self.cut.push((lane.node, epoch));
-                    }
+                known => {
                     let new = Lane::new(wanted, self.look.clone());
-                    new.count_on(lane);
+                    if let Some(lane) = known {
+                        new.count_on(lane);
+                    }
+                    // Routes in between may have been missed, also those under which the lane was open: no link of an epoch before the new one stands.
+                    let before = wanted.epoch.checked_sub(1);
+                    let gone = match known {
+                        Some(lane) if !lane.is_shut() => {
+                            lane.note_end(wanted);
+                            lane.shut();
+                            before.max(Some(lane.epoch))
+                        }
+                        Some(lane) if lane.epoch >= wanted.epoch => None,
+                        _ => before,
+                    };
+                    self.cut.extend(gone.map(|epoch| (wanted.node, epoch)));
                     new
                 }
-                None => Lane::new(wanted, self.look.clone()),
             };
             lanes.push(lane);
         }

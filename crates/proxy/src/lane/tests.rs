@@ -82,6 +82,7 @@ async fn pair() -> (Transport, TcpStream) {
 #[tokio::test]
 async fn a_lane_that_was_shut_is_cut_whoever_still_holds_a_link() {
     let mut test_door = TestDoor::new().await;
+    assert_eq!(test_door.cut().await, (NodeId(0), 0), "an earlier epoch had no link here");
     let lane = test_door.lane();
     let (ours, mut theirs) = pair().await;
     let registration = lane.register(ours.cutter().unwrap()).unwrap();
@@ -99,6 +100,18 @@ async fn a_lane_that_was_shut_is_cut_whoever_still_holds_a_link() {
     drop(registration);
     test_door.publish(3, 2, LaneState::Shut).await;
     assert_eq!(test_door.cut().await, (NodeId(0), 2), "the other was said once");
+}
+
+/// Only the newest routes are seen: a lane may have been opened and shut again since the last that were.
+#[tokio::test]
+async fn a_lane_that_was_never_seen_open_is_said_to_be_cut() {
+    let mut test_door = TestDoor::new().await;
+    test_door.publish(2, 2, LaneState::Shut).await;
+    test_door.publish(3, 2, LaneState::Shut).await;
+    test_door.publish(4, 3, LaneState::Shut).await;
+    for epoch in [0, 1, 2] {
+        assert_eq!(test_door.cut().await, (NodeId(0), epoch));
+    }
 }
 
 #[tokio::test]
