@@ -41,9 +41,10 @@ soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICAT
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: dist ## Random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
+nightly: dist ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --all-features check bans licenses sources
+	scripts/fuzz.sh $${FUZZ_SECONDS:-300}
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
 	cargo test --locked -p slowlog --test logs forms:: -- --ignored
 	for kind in galera replication; do \

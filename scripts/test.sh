@@ -54,7 +54,7 @@ fi
 counts=$(grep -E '^ +Summary ' "$log" | tail -n 1 | sed -E 's/^ +//')
 
 began=$SECONDS
-if scripts/fuzz.sh "${FUZZ_SECONDS:-20}"; then
+if scripts/fuzz.sh "${FUZZ_SECONDS:-5}"; then
     printf 'ok    %-28s %4d s\n' "fuzzing" $((SECONDS - began))
 else
     printf 'FAIL  %-28s %4d s\n' "fuzzing" $((SECONDS - began))
