@@ -350,6 +350,7 @@ impl DoorTask {
                             before.max(Some(lane.epoch))
                         }
                         Some(lane) if lane.epoch >= wanted.epoch => None,
+                        None if routes.version <= 1 => None,
                         _ => before,
                     };
                     self.cut.extend(gone.map(|epoch| (wanted.node, epoch)));

@@ -82,7 +82,6 @@ async fn pair() -> (Transport, TcpStream) {
 #[tokio::test]
 async fn a_lane_that_was_shut_is_cut_whoever_still_holds_a_link() {
     let mut test_door = TestDoor::new().await;
-    assert_eq!(test_door.cut().await, (NodeId(0), 0), "an earlier epoch had no link here");
     let lane = test_door.lane();
     let (ours, mut theirs) = pair().await;
     let registration = lane.register(ours.cutter().unwrap()).unwrap();
@@ -109,7 +108,7 @@ async fn a_lane_that_was_never_seen_open_is_said_to_be_cut() {
     test_door.publish(2, 2, LaneState::Shut).await;
     test_door.publish(3, 2, LaneState::Shut).await;
     test_door.publish(4, 3, LaneState::Shut).await;
-    for epoch in [0, 1, 2] {
+    for epoch in [1, 2] {
         assert_eq!(test_door.cut().await, (NodeId(0), epoch));
     }
 }
