@@ -146,7 +146,7 @@ async fn a_client_that_has_stopped_is_cut_at_once_and_one_that_reads_slowly_is_n
 async fn who_keeps_a_lane_busy_is_shown_by_name() {
     let mut cluster = Cluster::start(2);
     let stalled = stalled(&cluster, &[], LARGE).await;
-    let running = asked(&cluster, "SELECT SLEEP(5)", &[]).await;
+    let running = asked(&cluster, "SELECT SLEEP(30)", &[]).await;
     let mut open = cluster.client().await;
     open.run("BEGIN").await;
     open.run("SELECT 1").await;
@@ -156,7 +156,7 @@ async fn who_keeps_a_lane_busy_is_shown_by_name() {
         (stalled.id(), "its client has not read for "),
         (open.id(), "its transaction is open, and its client has sent nothing for "),
     ];
-    let deadline = tokio::time::Instant::now() + SECOND * 4;
+    let deadline = tokio::time::Instant::now() + SECOND * 20;
     loop {
         let busy = cluster.bench.proxy.stats().await.busy;
         let shows = |(id, what): &(u32, &str)| {
