@@ -28,6 +28,8 @@ pub enum Failure {
     Usage(String),
     /// 3: the running server could not be reached.
     Unreachable(String),
+    /// 3: it does not run. Nothing listens at its address, or it was never started.
+    NotRunning(String),
 }
 
 /// What a command comes to.
@@ -57,9 +59,11 @@ impl Failure {
     /// The sentence.
     pub fn text(&self) -> &str {
         match self {
-            Self::Failed(text) | Self::Refused { text, .. } | Self::Usage(text) | Self::Unreachable(text) => {
-                text
-            }
+            Self::Failed(text)
+            | Self::Refused { text, .. }
+            | Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::NotRunning(text) => text,
         }
     }
 
@@ -82,7 +86,7 @@ impl Failure {
             Self::Failed(_) => (1, "failed"),
             Self::Refused { code, .. } => (1, code.as_str()),
             Self::Usage(_) => (USAGE, "usage"),
-            Self::Unreachable(_) => (3, "unreachable"),
+            Self::Unreachable(_) | Self::NotRunning(_) => (3, "unreachable"),
         }
     }
 }

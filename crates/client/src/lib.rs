@@ -7,6 +7,7 @@
 pub mod node;
 pub mod value;
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,7 +103,7 @@ impl Server {
         let key_file = self.key_file.as_deref().unwrap_or(&settings.api.key_file);
         let is_made_by_serve = self.key_file.is_none() && settings.api.key_is_ours;
         if is_made_by_serve && matches!(key_file.try_exists(), Ok(false)) {
-            return Err(Failure::Unreachable(format!(
+            return Err(Failure::NotRunning(format!(
                 "no `understudy serve` has run yet with {}: its API key {} is made at its first start",
                 settings.file.display(),
                 key_file.display()
@@ -160,7 +161,11 @@ impl Client {
     fn read(&self, sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer, Failure> {
         let base = &self.base;
         let unreachable = |e: ureq::Error| {
-            Failure::Unreachable(format!("no answer from {base}: {e}; is `understudy serve` running?"))
+            let text = format!("no answer from {base}: {e}; is `understudy serve` running?");
+            match e {
+                ureq::Error::Io(e) if e.kind() == ErrorKind::ConnectionRefused => Failure::NotRunning(text),
+                _ => Failure::Unreachable(text),
+            }
         };
         let mut response = sent.map_err(unreachable)?;
         let text = response.body_mut().read_to_string().map_err(unreachable)?;

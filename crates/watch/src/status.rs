@@ -86,7 +86,7 @@ fn watch(client: &Client) -> CommandResult {
         answer = match client.get("status") {
             Ok(answer) => Some(answer),
             // Whoever watches a server wants to see it come back.
-            Err(Failure::Unreachable(why)) => {
+            Err(Failure::Unreachable(why) | Failure::NotRunning(why)) => {
                 if !is_told {
                     eprintln!("{why}");
                 }

@@ -61,7 +61,7 @@ impl Options {
             text = text + " " + &option;
             width += option.len() + 1;
         }
-        text + "\n\n    --understudy=FILE  the configuration of the running Understudy that serves these servers\n    \
+        text + "\n\n    --understudy=FILE  the configuration of the running Understudy that serves these servers;\n                       none: whatever runs, the command gives the orders itself\n    \
                 --help, --version\n\nMHA's options and exit codes; see docs/mha.md for what each does here.\n"
     }
 

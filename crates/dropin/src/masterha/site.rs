@@ -2,7 +2,8 @@
 //! own.
 //!
 //! A running one is found by `--understudy=FILE`, else by UNDERSTUDY_CONFIG in the environment, else where `understudy` itself looks for
-//! its configuration. It must serve all servers of MHA's file, and decide by itself.
+//! its configuration. It must serve all servers of MHA's file, and decide by itself. The command's own manager is used only when none can be
+//! running for any of them: two would move the primary against each other.
 
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
@@ -70,7 +71,10 @@ impl Site {
     pub fn find(conf: &Conf, options: &Options, log: &Log, whatfor: For<'_>) -> Result<Self, String> {
         let named =
             options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
-        if let Ok(file) = settings::find(named.as_deref()) {
+        let is_left_out = named.as_deref() == Some(Path::new("none"));
+        if let Ok(file) = settings::find(named.as_deref())
+            && !is_left_out
+        {
             match serving(conf, &file) {
                 Ok((client, names)) => {
                     log.info(&format!(
@@ -79,8 +83,14 @@ impl Site {
                     ));
                     return Ok(Self { by: By::Serve(client), names });
                 }
-                Err(why) if named.is_some() => return Err(why),
-                Err(why) => log.info(&format!("{why}.")),
+                Err(NotThrough::Nobody(why)) if named.is_none() => log.info(&format!("{why}.")),
+                Err(NotThrough::Nobody(why)) => return Err(why),
+                Err(NotThrough::Unknown(why)) => {
+                    return Err(format!(
+                        "{why}. Whether it moves the primary of these servers is not known, and there must not be two that do: mend that, or end it \
+                         (--understudy=none gives the orders from here all the same)"
+                    ));
+                }
             }
         }
         log.info("No running Understudy serves these servers (--understudy=FILE names one by its configuration): the orders are given from here.");
@@ -258,28 +268,46 @@ fn message(failure: Failure) -> String {
     failure.text().to_owned()
 }
 
+/// Why orders are not given through the server of a configuration.
+enum NotThrough {
+    /// It moves the primary of none of these servers.
+    Nobody(String),
+    /// It may.
+    Unknown(String),
+}
+
 /// The running server of that configuration, if it serves these servers.
-fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), String> {
+fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), NotThrough> {
+    use NotThrough::{Nobody, Unknown};
     let shown = file.display();
-    let settings = Settings::load(file).map_err(|e| e.to_string())?;
+    let settings = Settings::load(file).map_err(|e| Unknown(e.to_string()))?;
     if settings.kind != Kind::Replication {
-        return Err(format!("{shown} is about a Galera cluster"));
+        return Err(Nobody(format!("{shown} is about a Galera cluster")));
     }
     if settings.manager == Manager::External {
-        return Err(format!(
+        return Err(Nobody(format!(
             "{shown} says that another manager moves the primary (cluster.manager), and it is followed"
-        ));
+        )));
     }
     let mut names = Vec::new();
+    let mut missing = None;
     for server in &conf.servers {
         let address = server.address();
-        let node = settings.nodes.iter().find(|node| is_same(&node.address, &address));
-        let node = node.ok_or_else(|| format!("{shown} has no node at {address} ([{}])", server.block))?;
-        names.push((server.block.clone(), node.name.clone()));
+        match settings.nodes.iter().find(|node| is_same(&node.address, &address)) {
+            Some(node) => names.push((server.block.clone(), node.name.clone())),
+            None => missing = Some(format!("{shown} has no node at {address} ([{}])", server.block)),
+        }
     }
-    let client = client::Server::of_config(Some(file.to_owned())).client().map_err(message)?;
-    client.get("status").map_err(message)?;
-    Ok((client, names))
+    if let (true, Some(why)) = (names.is_empty(), &missing) {
+        return Err(Nobody(why.clone()));
+    }
+    let not_through = |failure| match failure {
+        Failure::NotRunning(why) => Nobody(why),
+        other => Unknown(message(other)),
+    };
+    let client = client::Server::of_config(Some(file.to_owned())).client().map_err(not_through)?;
+    client.get_within("status", DEADLINE).map_err(not_through)?;
+    missing.map_or(Ok((client, names)), |why| Err(Unknown(format!("{why}, and others of these servers"))))
 }
 
 /// Whether both are the same address, literally or as they resolve.

@@ -43,6 +43,8 @@ async fn a_site_of_mha_is_run_by_its_own_commands() {
     pair(&site, &serving);
     told("the seed's pair moved it once");
     drop(serving);
+    not_beside_another(&site);
+    told("nothing was done while another manager might run");
     by_itself(&site).await;
     told("db3 is the master, without a running Understudy");
     stopped(&site).await;
@@ -290,6 +292,32 @@ fn address_of(serving: &Serving, name: &str) -> String {
     let status = serving.status();
     let nodes = status["nodes"].as_array().unwrap();
     nodes.iter().find(|node| node["name"] == name).unwrap()["address"].as_str().unwrap().to_owned()
+}
+
+/// The configuration names these servers, and what listens at its address says nothing: that may be a manager in trouble.
+fn not_beside_another(site: &Site) {
+    let new = format!("--new_master_host={}", site.ip("db3"));
+    let checked = |more: &[&str], code| {
+        let options = [&[SEED[0], &new, SEED[2], "--check_only"], more].concat();
+        site.mha("masterha_master_switch", &options).with(code)
+    };
+    let silent = std::net::TcpListener::bind(format!("{}:6080", site.scene.stage.host_address())).unwrap();
+    let said = checked(&[], 1);
+    assert!(said.contains("Whether it moves the primary of these servers is not known"), "{said}");
+    let alone = "the orders are given from here";
+    assert!(!said.contains(alone), "{said}");
+    let said = checked(&["--understudy=none"], 0);
+    assert!(said.contains(alone), "{said}");
+    drop(silent);
+    let said = checked(&[], 0);
+    assert!(said.contains("is `understudy serve` running?") && said.contains(alone), "{said}");
+    // What cannot be read may be about these servers.
+    let config = site.dir.path().join("understudy.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}\n[unheard_of]\n")).unwrap();
+    let said = checked(&[], 1);
+    assert!(said.contains("unheard_of") && said.contains("is not known"), "{said}");
+    std::fs::write(&config, text).unwrap();
 }
 
 /// Nobody serves; the configuration is gone, too.
