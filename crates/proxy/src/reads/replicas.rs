@@ -77,14 +77,22 @@ struct Alone {
     why: Why,
 }
 
+/// Who does not use a replica, and why.
+#[derive(Default)]
+struct LeftAlone {
+    by_all: Option<Alone>,
+    /// Each account that it refuses.
+    by_account: HashMap<String, Alone>,
+}
+
 /// What all sessions share about the replicas. See the head of this file.
 pub struct Replicas {
     door: Door,
     facts: mpsc::Sender<ProxyFact>,
     /// See [`Split::wait_max`].
     pub wait_max: LiveDuration,
-    /// By node: by every session, or by those of one account, which it refuses.
-    left_alone: Mutex<HashMap<(NodeId, Option<String>), Alone>>,
+    /// By node.
+    left_alone: Mutex<HashMap<NodeId, LeftAlone>>,
     /// A GTID that each replica has applied, and the primary that assigned it: the next primary may use the same number for another transaction.
     reached: Mutex<HashMap<NodeId, Applied>>,
     /// For each replica, the log limit of the message that its settings differ.
@@ -122,6 +130,16 @@ pub enum Ran {
     Behind,
     /// The same, because the replica failed or answered with an error.
     Failed,
+}
+
+impl LeftAlone {
+    /// What is known for every session, or for those of one account; it may be over.
+    fn known(&self, account: Option<&str>) -> Option<&Alone> {
+        match account {
+            Some(account) => self.by_account.get(account),
+            None => self.by_all.as_ref(),
+        }
+    }
 }
 
 impl Replicas {
@@ -162,20 +180,25 @@ impl Replicas {
     /// No session, or none of this account, makes a link to it for `time`.
     pub fn leave_alone(&self, node: NodeId, account: Option<&str>, why: Why, time: Duration) {
         let now = Instant::now();
-        let (whom, until) = ((node, account.map(str::to_owned)), now + time);
+        let alone = Alone { until: now + time, why };
         let mut left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
-        left_alone.retain(|_, alone| alone.until > now);
+        let of_node = left_alone.entry(node).or_default();
+        of_node.by_account.retain(|_, alone| alone.until > now);
         // A replica that does not answer is abandoned by the sessions that have a link to it, whatever else is known.
-        let is_shorter = |known: &Alone| known.until > until && why != Why::Silent;
-        if !left_alone.get(&whom).is_some_and(is_shorter) {
-            left_alone.insert(whom, Alone { until, why });
+        let is_shorter = |known: &Alone| known.until > alone.until && why != Why::Silent;
+        if of_node.known(account).is_some_and(is_shorter) {
+            return;
+        }
+        match account {
+            Some(account) => drop(of_node.by_account.insert(account.to_owned(), alone)),
+            None => of_node.by_all = Some(alone),
         }
     }
 
     /// Why no session, or none of this account, makes a link to it now.
     pub fn alone(&self, node: NodeId, account: Option<&str>) -> Option<Why> {
         let left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
-        let alone = left_alone.get(&(node, account.map(str::to_owned)))?;
+        let alone = left_alone.get(&node)?.known(account)?;
         (alone.until > Instant::now()).then_some(alone.why)
     }
 
