@@ -112,6 +112,15 @@ impl From<Malformed> for LinkError {
     }
 }
 
+/// `None` where the server has rejected the statement.
+pub fn unless_rejected<T>(answer: Result<T, LinkError>) -> Result<Option<T>, LinkError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(LinkError::Rejected { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,7 +30,7 @@ pub use asker::{Asker, ask_once};
 pub use buffer::Buffer;
 pub use connect::{Endpoint, Link};
 pub use ended::Ended;
-pub use error::{LinkError, local_resource_error};
+pub use error::{LinkError, local_resource_error, unless_rejected};
 pub use login::{Login, Secret, attributes};
 pub use query::Rows;
 pub use transport::{Cutter, Transport};

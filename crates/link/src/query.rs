@@ -10,7 +10,7 @@ use protocol::response::{Answer, End, Step};
 use tokio::time::timeout;
 
 use crate::wire::{ANSWER_MAX, packet, send};
-use crate::{Link, LinkError};
+use crate::{Link, LinkError, unless_rejected};
 
 /// The most rows an answer may have.
 const ROWS_MAX: usize = 10_000;
@@ -78,11 +78,7 @@ impl Link {
         sql: &str,
         deadline: Duration,
     ) -> Result<Option<Rows>, LinkError> {
-        match self.query(sql, deadline).await {
-            Ok(rows) => Ok(Some(rows)),
-            Err(LinkError::Rejected { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_rejected(self.query(sql, deadline).await)
     }
 
     /// As [`Link::query`], with a text that is sent byte for byte, in whatever character set it is.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::abandoned::{self, Abandoned};
-use link::{Link, LinkError, Login, Rows, Secret, local_resource_error};
+use link::{Link, LinkError, Login, Rows, Secret, local_resource_error, unless_rejected};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno::{self, Whose};
@@ -454,9 +454,9 @@ impl Backend {
     /// Sends a query of the proxy's own while the session is idle; `None` when the node answers with an error.
     pub async fn query(&mut self, sql: &str, deadline: Duration) -> Result<Option<Rows>, ConnectFailure> {
         self.sent = Instant::now();
-        let answer = self.link.query(sql, deadline).await;
+        let answer = self.link.query_unless_rejected(sql, deadline).await;
         self.rests();
-        unless_rejected(answer)
+        answer.map_err(how_lost)
     }
 
     /// Waits, while the session is idle, until the node has what the session has seen.
@@ -464,7 +464,7 @@ impl Backend {
         self.sent = Instant::now();
         let waited = what.on(&mut self.link).await;
         self.rests();
-        Ok(unless_rejected(waited)?.unwrap_or(Waited::Ended))
+        Ok(unless_rejected(waited).map_err(how_lost)?.unwrap_or(Waited::Ended))
     }
 
     /// Sends a command of the proxy's own; returns the end of its answer and the last packet.
@@ -585,15 +585,11 @@ fn status_of(end: End) -> Result<u16, ConnectFailure> {
     end.status().ok_or_else(|| ConnectFailure::Protocol { what: format!("a ping was answered by {end:?}") })
 }
 
-/// `None` when the node has answered with an error.
-fn unless_rejected<T>(answer: Result<T, LinkError>) -> Result<Option<T>, ConnectFailure> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(LinkError::Rejected { .. }) => Ok(None),
-        Err(error) => match of_connect(error) {
-            AttachError::Lost(how) => Err(how),
-            _ => Err(ConnectFailure::Closed),
-        },
+/// How a link that stood has ended.
+fn how_lost(error: LinkError) -> ConnectFailure {
+    match of_connect(error) {
+        AttachError::Lost(how) => how,
+        _ => ConnectFailure::Closed,
     }
 }
 
