@@ -69,12 +69,7 @@ enum By {
 impl Site {
     /// Finds the running server, or starts a manager.
     pub fn find(conf: &Conf, options: &Options, log: &Log, whatfor: For<'_>) -> Result<Self, String> {
-        let named =
-            options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
-        let is_left_out = named.as_deref() == Some(Path::new("none"));
-        if let Ok(file) = settings::find(named.as_deref())
-            && !is_left_out
-        {
+        if let Some((file, is_named)) = configuration(options) {
             match serving(conf, &file) {
                 Ok((client, names)) => {
                     log.info(&format!(
@@ -83,7 +78,7 @@ impl Site {
                     ));
                     return Ok(Self { by: By::Serve(client), names });
                 }
-                Err(NotThrough::Nobody(why)) if named.is_none() => log.info(&format!("{why}.")),
+                Err(NotThrough::Nobody(why)) if !is_named => log.info(&format!("{why}.")),
                 Err(NotThrough::Nobody(why)) => return Err(why),
                 Err(NotThrough::Unknown(why)) => {
                     return Err(format!(
@@ -194,9 +189,7 @@ impl Site {
 
     /// The running server that serves these servers and decides about them, if any; logs nothing.
     pub fn running(conf: &Conf, options: &Options) -> Option<(Self, Value)> {
-        let named =
-            options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
-        let file = settings::find(named.as_deref()).ok()?;
+        let (file, _) = configuration(options)?;
         let (client, names) = serving(conf, &file).ok()?;
         let site = Self { by: By::Serve(client), names };
         let status = site.status().ok()?;
@@ -266,6 +259,16 @@ impl Site {
 
 fn message(failure: Failure) -> String {
     failure.text().to_owned()
+}
+
+/// The configuration of an Understudy that may be running, and whether it was named; `None`: there is none, or it is to be left out.
+fn configuration(options: &Options) -> Option<(PathBuf, bool)> {
+    let named =
+        options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
+    if named.as_deref() == Some(Path::new("none")) {
+        return None;
+    }
+    Some((settings::find(named.as_deref()).ok()?, named.is_some()))
 }
 
 /// Why orders are not given through the server of a configuration.
