@@ -342,6 +342,7 @@ impl DoorTask {
                         new.count_on(lane);
                     }
                     // Routes in between may have been missed, also those under which the lane was open: no link of an epoch before the new one stands.
+                    // Before the first routes of all there were none.
                     let before = wanted.epoch.checked_sub(1);
                     let gone = match known {
                         Some(lane) if !lane.is_shut() => {
