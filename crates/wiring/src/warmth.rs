@@ -1,7 +1,7 @@
 //! What is known of the standbys' warmth, for status, and for the look before a switchover.
 
 use serde_json::{Value, json};
-use topology::preflight::warm::{Standby, Warm};
+use topology::preflight::{Standby, Warm};
 use warmup::warmer::warming_table::{Seen, State, WarmingTable};
 use warmup::warmth::Score;
 

@@ -1,10 +1,10 @@
 //! The checks for either kind of cluster: the node itself, what runs on the writer, and which sessions cannot leave it.
 
-use super::Row;
-use super::Severity::{Fails, Note, Slow};
 use super::said::{Said, Session};
 use super::sight::{Look, Peer, Rule, Sight, look};
+use super::wish::Row;
 use crate::finding::Serves;
+use crate::rules::Severity::{Fails, Note, Slow};
 use crate::session_defaults::Difference;
 
 /// A transaction, a lock or a table change that is older than this is reported.

@@ -1,8 +1,8 @@
 //! The checks for a Galera cluster, in addition to those for any cluster.
 
-use super::Row;
-use super::Severity::{Note, Slow};
 use super::sight::{Look, Rule, Sight, look};
+use super::wish::Row;
+use crate::rules::Severity::{Note, Slow};
 
 /// Writesets that are applied in a moment.
 const QUEUE_SHORT: u64 = 100;

@@ -17,72 +17,17 @@ pub mod said;
 mod sight;
 pub mod sql;
 pub mod warm;
+mod wish;
 
 use std::fmt::Write;
-use std::time::Duration;
 
 pub use self::replication::REPLICA_LOGIN;
 pub use self::said::{Said, Server};
 use self::sight::{Rule, Sight};
+pub use self::wish::{Immovable, Row, Standby, Stopped, Warm, Wish};
 use crate::NodeId;
 use crate::kind::Kind;
 pub use crate::rules::Severity;
-use crate::view::ClusterView;
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Row {
-    /// What was checked: a short, stable name for programs.
-    pub check: &'static str,
-    /// At which node.
-    pub node: String,
-    /// The result.
-    pub verdict: Severity,
-    /// What was found, to follow the node's name.
-    pub sentence: String,
-    /// The remedy; empty when there is none.
-    pub remedy: String,
-}
-
-/// A session that is tied to its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Immovable {
-    /// Its node's name.
-    pub node: String,
-    /// Who it is, for people.
-    pub who: String,
-    /// What ties it.
-    pub why: String,
-}
-
-/// A session whose client does not read the result of its statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// Its node's name.
-    pub node: String,
-    /// Who it is and since when, for people.
-    pub who: String,
-    /// Cutting its result changes nothing.
-    pub can_be_cut: bool,
-}
-
-/// The switchover that is to be checked, and what this program knows of it.
-pub struct Wish<'a> {
-    /// What the brain knows.
-    pub view: &'a ClusterView,
-    /// The new writer; `None`: the one that the election would choose.
-    pub to: Option<NodeId>,
-    /// How long running transactions may take to end.
-    pub budget: Duration,
-    /// Sessions that cannot move.
-    pub immovable: &'a [Immovable],
-    /// Sessions whose clients do not read.
-    pub stopped: &'a [Stopped],
-    /// Sessions that clients have on the writer through Understudy.
-    pub sessions: u32,
-    /// How warm the standbys are; `None` where none is warmed.
-    pub warm: Option<&'a warm::Warm>,
-}
 
 /// The results of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

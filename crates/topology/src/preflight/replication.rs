@@ -1,12 +1,12 @@
 //! The checks for a primary with its replicas, in addition to those for any cluster.
 
-use super::Row;
-use super::Severity::{Fails, Note, Ok as Well, Slow};
 use super::said::{Admission, Events, ReplicaLogin};
 use super::sight::{Look, Peer, Rule, Sight, look};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
+use super::wish::Row;
 use crate::flavor::Dialect;
 use crate::replication::{ReplicationStatus, words};
+use crate::rules::Severity::{Fails, Note, Ok as Well, Slow};
 use crate::rules::privileges;
 use crate::rules::variables::{self, TIMEOUT, WAIT_POINT};
 

@@ -1,10 +1,11 @@
 //! The input of a rule, and the form of its result.
 
 use super::said::{Said, Server};
-use super::{Immovable, Row, Severity, Stopped, Wish};
+use super::wish::{Immovable, Row, Stopped, Wish};
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::ReplicationStatus;
+use crate::rules::Severity;
 use crate::status::Status;
 use crate::view::NodeView;
 

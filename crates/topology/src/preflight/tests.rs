@@ -1,5 +1,7 @@
 //! One change of a healthy cluster for each rule, and what its row says.
 
+use std::time::Duration;
+
 use super::said::{Rights, Session};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::*;
@@ -11,7 +13,7 @@ use crate::rules::variables::{TIMEOUT, WAIT_POINT};
 use crate::session_defaults::SessionDefaults;
 use crate::settings::Writers;
 use crate::status::Status;
-use crate::view::{Counts, NodeView, TrafficFlow};
+use crate::view::{ClusterView, Counts, NodeView, TrafficFlow};
 use crate::{Term, reads};
 
 /// Everything a test may change.
@@ -23,7 +25,7 @@ struct World {
     stopped: Vec<Stopped>,
     budget: Duration,
     to: Option<NodeId>,
-    warm: Option<warm::Warm>,
+    warm: Option<Warm>,
 }
 
 fn node(place: u8, facts: Status) -> NodeView {
@@ -567,12 +569,12 @@ fn a_galera_cluster_has_rows_of_its_own() {
 fn a_standby_that_is_too_cold_is_refused_where_warmth_is_required() {
     let row = |require_percent, score_percent| {
         let mut world = world(Kind::Galera);
-        let standby = warm::Standby {
+        let standby = Standby {
             name: "db2".into(),
             score_percent,
             sentence: "is warmed with what db1 is asked".into(),
         };
-        world.warm = Some(warm::Warm { require_percent, standbys: vec![standby] });
+        world.warm = Some(Warm { require_percent, standbys: vec![standby] });
         let report = world.judge();
         let row = report.rows.iter().find(|row| row.check == "warm").unwrap().clone();
         assert_eq!(report.refusal().is_some(), row.verdict == Severity::Fails);

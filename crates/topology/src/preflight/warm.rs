@@ -1,32 +1,12 @@
 //! The check where standbys are kept warm: whether the new writer has in memory what the applications read.
 
-use super::Severity::{Fails, Note};
 use super::sight::{Look, Rule, Sight, look};
+use crate::rules::Severity::{Fails, Note};
 
 /// The name of its only row.
 pub const CHECK: &str = "warm";
 
 pub(super) const RULES: &[Rule] = &[Rule { check: CHECK, look: warm }];
-
-/// How warm the standbys are, and how warm a new writer must be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Warm {
-    /// The least score of a new writer, in percent; `None`: any will do.
-    pub require_percent: Option<u8>,
-    /// The standbys.
-    pub standbys: Vec<Standby>,
-}
-
-/// One standby.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Standby {
-    /// Its name.
-    pub name: String,
-    /// The share of the writer's page accesses that it would serve from memory, in percent; `None` while it is not known.
-    pub score_percent: Option<f64>,
-    /// Whether and how it is warmed, to follow its name.
-    pub sentence: String,
-}
 
 fn warm(sight: &Sight) -> Option<Look> {
     let warm = sight.wish.warm?;
