@@ -95,8 +95,8 @@ impl Comparison {
         Comparison::Same(Reply { parts: vec![] })
     }
 
-    /// What each was told when asked `what`.
-    pub fn of(what: &str, moved: Reply, stayed: Reply) -> Comparison {
+    /// What the moved one and the other were told when asked `what`.
+    pub fn of(what: &str, (moved, stayed): (Reply, Reply)) -> Comparison {
         let Some(difference) = moved.difference(&stayed) else { return Comparison::Same(moved) };
         match moved.error() {
             Some(FORGOTTEN) => Comparison::Forgotten,
@@ -130,25 +130,25 @@ impl Twins {
         Self { moved, stayed, statements: vec![] }
     }
 
+    /// Both say the same; what each was told.
+    pub async fn say_each(&mut self, sql: &[u8]) -> (Reply, Reply) {
+        (self.moved.query(sql).await, self.stayed.query(sql).await)
+    }
+
     /// Both say the same.
     pub async fn say(&mut self, sql: impl AsRef<[u8]>) -> Comparison {
         let sql = sql.as_ref();
-        let moved = self.moved.query(sql).await;
-        let stayed = self.stayed.query(sql).await;
-        Comparison::of(&sql.escape_ascii().to_string(), moved, stayed)
+        Comparison::of(&sql.escape_ascii().to_string(), self.say_each(sql).await)
     }
 
-    /// Both say the same before any move: nothing but the same answer is right.
-    pub async fn set(&mut self, sql: impl AsRef<[u8]>) {
-        let sql = sql.as_ref();
-        let told = self.say(sql).await;
-        assert!(matches!(told, Comparison::Same(_)), "before the move: {told:?}");
+    /// Both send one command; what each was told.
+    pub async fn ask_each(&mut self, payload: &[u8]) -> (Reply, Reply) {
+        (self.moved.ask(payload).await, self.stayed.ask(payload).await)
     }
 
     /// Both send one command.
     pub async fn ask(&mut self, payload: &[u8]) -> Comparison {
-        let (moved, stayed) = (self.moved.ask(payload).await, self.stayed.ask(payload).await);
-        Comparison::of(&payload.escape_ascii().to_string(), moved, stayed)
+        Comparison::of(&payload.escape_ascii().to_string(), self.ask_each(payload).await)
     }
 
     /// How many statements are prepared.
@@ -162,31 +162,21 @@ impl Twins {
     }
 
     /// Both prepare; the number that [`Twins::execute`] takes, or what both were told instead.
-    pub async fn prepare_each(&mut self, sql: &str) -> Result<usize, Comparison> {
-        let said = (self.moved.prepare(sql).await, self.stayed.prepare(sql).await);
+    pub async fn prepare_each(&mut self, sql: impl AsRef<[u8]>) -> Result<usize, Comparison> {
+        let sql = sql.as_ref();
         let error = |said: Result<Prepared, Part>| match said {
             Ok(statement) => Reply { parts: vec![Part::Lost(format!("prepared {statement:?}"))] },
             Err(part) => Reply { parts: vec![part] },
         };
-        match said {
+        match (self.moved.prepare(sql).await, self.stayed.prepare(sql).await) {
             (Ok(moved), Ok(stayed)) if (moved.params, moved.columns) == (stayed.params, stayed.columns) => {
                 self.statements.push((moved, stayed));
                 Ok(self.statements.len() - 1)
             }
-            (moved, stayed) => Err(Comparison::of(&format!("PREPARE {sql}"), error(moved), error(stayed))),
-        }
-    }
-
-    /// Both prepare; the number that [`Twins::execute`] takes.
-    pub async fn prepare(&mut self, sql: impl AsRef<[u8]>) -> usize {
-        let sql = sql.as_ref();
-        let (moved, stayed) = (self.moved.prepare(sql).await, self.stayed.prepare(sql).await);
-        match (moved, stayed) {
-            (Ok(moved), Ok(stayed)) => {
-                self.statements.push((moved, stayed));
-                self.statements.len() - 1
+            (moved, stayed) => {
+                let what = format!("PREPARE {}", sql.escape_ascii());
+                Err(Comparison::of(&what, (error(moved), error(stayed))))
             }
-            other => panic!("{}: {other:?}", sql.escape_ascii()),
         }
     }
 
@@ -198,37 +188,20 @@ impl Twins {
 
     /// Both execute.
     pub async fn execute(&mut self, number: usize, params: &[Param]) -> Comparison {
-        let (moved, stayed) = self.execute_each(number, params).await;
-        Comparison::of(&format!("execute {params:?}"), moved, stayed)
+        Comparison::of(&format!("execute {params:?}"), self.execute_each(number, params).await)
     }
 
-    /// Both reset their connection, what each was told.
-    pub async fn reset_each(&mut self) -> Comparison {
+    /// Both reset their connection; what each was told.
+    pub async fn reset_each(&mut self) -> (Reply, Reply) {
         self.statements.clear();
-        Comparison::of("reset", self.moved.reset().await, self.stayed.reset().await)
+        (self.moved.reset().await, self.stayed.reset().await)
     }
 
     /// Both change to another account; what each was told.
-    pub async fn change_user_each(&mut self, options: &ClientOptions) -> Comparison {
+    pub async fn change_user_each(&mut self, options: &ClientOptions) -> (Reply, Reply) {
         self.statements.clear();
         let reply = |said: Result<(), Part>| Reply { parts: said.err().into_iter().collect() };
-        let moved = reply(self.moved.change_user(options).await);
-        Comparison::of("change of user", moved, reply(self.stayed.change_user(options).await))
-    }
-
-    /// Both reset their connection.
-    pub async fn reset(&mut self) {
-        let (moved, stayed) = (self.moved.reset().await, self.stayed.reset().await);
-        assert_eq!(moved, stayed);
-        self.statements.clear();
-    }
-
-    /// Both change to another account.
-    pub async fn change_user(&mut self, options: &ClientOptions) {
-        let moved: Result<(), Part> = self.moved.change_user(options).await;
-        let stayed = self.stayed.change_user(options).await;
-        assert_eq!(moved, stayed);
-        self.statements.clear();
+        (reply(self.moved.change_user(options).await), reply(self.stayed.change_user(options).await))
     }
 }
 

@@ -9,3 +9,4 @@ mod read_port;
 mod restore_all;
 mod situations;
 mod split;
+mod steps;

@@ -1,15 +1,19 @@
 //! What a client that reads EOF packets is told by the one behind the columns, while nobody knows yet how the result ends. If it ends with an
-//! error, which has no flags, this is the last word on the transaction: one that may be open must not be left out.
+//! error, which has no flags, this is the last word on the transaction: one that may be open must not be left out. All its other packets are the
+//! server's own.
 
 use fixture::answers;
 use fixture::client::{Client, ClientOptions};
 use fixture::scripted::{Act, Heard, ScriptedNode};
+use harness::cluster::Cluster;
 use harness::fact_answerer::Kept;
 use harness::settings;
 use protocol::capability::Caps;
+use protocol::command::Command;
 use protocol::ok::EOF;
-use protocol::ok::status::{AUTOCOMMIT, IN_TRANS, MORE_RESULTS};
+use protocol::ok::status::{AUTOCOMMIT, IN_TRANS, MORE_RESULTS, PS_OUT_PARAMS, SESSION_STATE_CHANGED};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
+use protocol::response::{Answer, Step};
 
 const AUTOCOMMIT_OFF: &str = "DO 'autocommit off'";
 /// The command, and the flags of its first EOF packet.
@@ -69,5 +73,62 @@ async fn a_transaction_that_may_be_open_is_told_before_the_rows() {
         };
         let told = u16::from_le_bytes([eof[3], eof[4]]);
         assert_eq!(told, flags, "{case}: {told:#x}, and not {flags:#x}");
+    }
+}
+
+/// Every packet of an answer, with the flags of its EOF packets that must be the server's own.
+async fn packets(client: &mut Client, payload: &[u8]) -> Vec<Vec<u8>> {
+    client.send(0, payload).await.unwrap();
+    let mut answer = Answer::new(Command(payload[0]), client.caps);
+    let mut packets = vec![];
+    loop {
+        let mut packet = client.packet().await.unwrap();
+        let step = answer.step(packet.len(), &packet).unwrap();
+        if let [EOF, _, _, low, high] = packet.as_mut_slice() {
+            let kept = match step {
+                // Behind columns: what a client must know before the rows.
+                Step::More => PS_OUT_PARAMS | MORE_RESULTS,
+                // A server says "changed" to a client that cannot be told what.
+                _ => !SESSION_STATE_CHANGED,
+            };
+            [*low, *high] = (u16::from_le_bytes([*low, *high]) & kept).to_le_bytes();
+        }
+        packets.push(packet);
+        if let Step::End(_) = step {
+            return packets;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_packet_to_an_old_client_is_the_servers_own() {
+    let cluster = Cluster::start(1);
+    cluster.everywhere(
+        "USE shop; CREATE TABLE plain (x INT); INSERT INTO plain VALUES (1), (2);
+         DELIMITER //
+         CREATE PROCEDURE lists() BEGIN SET @a = 'set'; SELECT x FROM plain; SET time_zone = '+09:00'; SELECT 5; END//
+         CREATE PROCEDURE gives(OUT x INT) BEGIN SELECT x FROM plain; SET x = 7; END//
+         DELIMITER ;",
+    );
+    let mut direct = Client::connect(cluster.here().address()).await;
+    let mut client = cluster.client().await;
+    for payload in [
+        &b"\x03SELECT 1"[..],
+        b"\x03SELECT x FROM plain",
+        b"\x03SELECT 1; SELECT x FROM plain; DO 0",
+        b"\x03CALL lists()",
+        b"\x03SELECT x FROM plain WHERE x = (SELECT 1 UNION SELECT 2)",
+        b"\x04plain\0",
+        b"\x04nosuch\0",
+        b"\x16SELECT ?, x FROM plain",
+        b"\x16SELECT x FROM plain",
+        b"\x16DO ?",
+        b"\x16DO 0",
+        b"\x16CALL gives(?)",
+        // the one before: one parameter, NULL
+        b"\x17\xff\xff\xff\xff\x00\x01\x00\x00\x00\x01\x01\x06\x00",
+    ] {
+        let (told, own) = (packets(&mut client, payload).await, packets(&mut direct, payload).await);
+        assert_eq!(told, own, "{}", payload.escape_ascii());
     }
 }

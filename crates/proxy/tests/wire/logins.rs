@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fixture::Server;
-use fixture::client::Client;
+use fixture::client::{Client, ClientOptions};
 use harness::{Bench, SECOND, connect, one, routes, settings};
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
@@ -314,5 +314,30 @@ async fn a_login_while_statements_are_held_tells_what_the_servers_would() {
         let client = Client::connect(bench.proxy.local_addresses()[0]).await;
         assert_eq!(client.greeting.status, status);
         assert_eq!(client.welcome[3..5], status.to_le_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_is_known_in_the_character_set_of_the_login() {
+    let server = Server::start(&[]);
+    server.sql(
+        "SET NAMES utf8mb4; CREATE USER `josé`@'%' IDENTIFIED BY 'secret'; GRANT ALL ON shop.* TO `josé`@'%'",
+    );
+    let first = routes(1, &[(&server, LaneState::Open, 1)]);
+    let accounts = vec![native("josé", "secret"), native("app", "secret")];
+    let bench = Bench::new(settings(), with_accounts(&first, 1, accounts));
+    let proxy = bench.proxy.local_addresses()[0];
+    for (charset, user) in [(8, &b"jos\xe9"[..]), (45, "josé".as_bytes()), (31, b"jos\xe9")] {
+        let options = ClientOptions { user: user.to_vec(), charset, ..ClientOptions::default() };
+        let question = "SELECT HEX(CONVERT(CURRENT_USER() USING utf8mb4)), @@collation_connection";
+        for address in [server.address(), proxy] {
+            let mut client = Client::connect_as(address, &options).await.unwrap();
+            let told = client.query(question).await;
+            assert_eq!(told.rows()[0][0].text(), "6A6F73C3A94025", "{charset} at {address}");
+            // The same by a change of the user, under another character set than before.
+            let mut client = Client::connect(address).await;
+            client.change_user(&options).await.unwrap();
+            assert_eq!(client.query(question).await, told, "{charset} at {address}");
+        }
     }
 }

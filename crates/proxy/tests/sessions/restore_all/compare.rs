@@ -190,7 +190,7 @@ async fn ask(twins: &mut Twins, question: &str, may_differ: &[&str], flags: u16)
         return Comparison::Differs(format!("{question} => answered after {} s", began.elapsed().as_secs()));
     }
     let stayed = without_what_may_differ(twins.stayed.query(question).await, question, may_differ, flags);
-    Comparison::of(question, moved, stayed)
+    Comparison::of(question, (moved, stayed))
 }
 
 fn without_what_may_differ(mut reply: Reply, question: &str, may_differ: &[&str], flags: u16) -> Reply {

@@ -188,14 +188,14 @@ impl Stage {
             Step::SetOption(on) => twins.ask(&[Command::SET_OPTION.0, u8::from(!on), 0]).await,
             Step::Reset => {
                 *statements = 0;
-                let told = twins.reset_each().await;
+                let told = Comparison::of("reset", twins.reset_each().await);
                 as_if_reset_were_whole(twins, told).await
             }
             Step::ChangeUser(schema, charset) => {
                 *statements = 0;
                 let database = schema.map(|schema| schema.as_bytes().to_vec());
                 let options = ClientOptions { database, charset: *charset, ..ClientOptions::default() };
-                let told = twins.change_user_each(&options).await;
+                let told = Comparison::of("change of user", twins.change_user_each(&options).await);
                 as_if_reset_were_whole(twins, told).await
             }
             Step::Move(how) => self.move_on(twins, *how).await,
@@ -242,7 +242,7 @@ async fn commit(twins: &mut Twins) -> Comparison {
     if is_open(moved.status()) || is_open(stayed.status()) {
         return twins.say("COMMIT AND NO CHAIN NO RELEASE").await;
     }
-    Comparison::of("ping", moved, stayed)
+    Comparison::of("ping", (moved, stayed))
 }
 
 /// How the cases went.

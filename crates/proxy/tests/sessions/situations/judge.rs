@@ -10,7 +10,7 @@ use fixture::client::{Part, Reply};
 use protocol::ok::status::IN_TRANS;
 
 use super::run::{Bytes, Told};
-use super::script::{Step, What};
+use crate::steps::{Step, What};
 
 /// What the control does in place of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -31,8 +31,10 @@ use protocol::capability::Caps;
 use protocol::ok::status::IN_TRANS;
 use protocol::packet::{HEADER_LEN, Head};
 use run::{Bytes, Run, Told};
-use script::{Situation, Step, What};
+use script::Situation;
 use traffic::{Leave, Traffic, Verdict};
+
+use crate::steps::{Step, What};
 
 const SITUATIONS: &str = include_str!("situations.txt");
 

@@ -9,7 +9,7 @@ use protocol::capability::Caps;
 use protocol::ok::status::{IN_TRANS, IN_TRANS_READONLY, MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
 use protocol::packet::{HEADER_LEN, Head};
 
-use super::script::{Step, What};
+use crate::steps::{Step, What};
 
 /// What a client was told: read, and as it came.
 #[derive(Clone, Debug)]
