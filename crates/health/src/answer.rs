@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use topology::health::Finding;
+use topology::health::{Finding, Problem};
 
 /// The kinds of answers, as far as the styles distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -63,8 +63,8 @@ impl Answer {
 
 fn kind_of(finding: &Finding) -> AnswerKind {
     match finding.problem {
-        "read_only" => AnswerKind::ReadOnly,
-        "replication_unknown" | "lag_unknown" => AnswerKind::Unknown,
+        Problem::ReadOnly => AnswerKind::ReadOnly,
+        Problem::ReplicationUnknown | Problem::LagUnknown => AnswerKind::Unknown,
         _ => AnswerKind::NotSynced,
     }
 }

@@ -96,8 +96,9 @@ pub enum Action {
 }
 
 /// The severity of a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Level {
     /// Normal operation.
     Info,
@@ -110,11 +111,7 @@ pub enum Level {
 impl Level {
     /// The word for logs and transcripts.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+        self.into()
     }
 }
 

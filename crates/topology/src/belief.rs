@@ -4,47 +4,13 @@
 
 use crate::alarms::Alarms;
 use crate::detector::Counts;
-use crate::finding::{Finding, NodeState, Serves};
+use crate::finding::{Finding, Problem, Serves};
 use crate::heartbeat::Pulse;
 use crate::lost::LostStatements;
 use crate::proxies::Proxies;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::status::Status;
 use crate::time::Now;
-
-/// What a node is held to be: the result of [`crate::judgement::judge_all`], made anew after each fact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Assessment {
-    pub state: NodeState,
-    pub serves: Serves,
-    pub problem: &'static str,
-    pub reason: String,
-    /// The node is dead or silent, or the others have gone on without it. Not set if it only said itself that it does not serve: that may be
-    /// over in a moment.
-    pub gone: bool,
-    /// What was found against it other than by its own status; kept also if its own status is worse and therefore decides.
-    pub others: Option<Finding>,
-}
-
-impl Assessment {
-    /// For a node that has not been asked yet.
-    fn unchecked() -> Self {
-        let finding = Finding {
-            problem: "unchecked",
-            state: NodeState::Unknown,
-            serves: Serves::No,
-            sentence: "not yet checked, which counts as down".to_owned(),
-        };
-        Self {
-            state: finding.state,
-            serves: finding.serves,
-            problem: finding.problem,
-            reason: finding.sentence.clone(),
-            gone: false,
-            others: Some(finding),
-        }
-    }
-}
 
 /// Something happened that may mean that the node is lost (its connection ended, traffic failed there). The node is asked, and gets no new
 /// transactions until it has answered.
@@ -110,7 +76,13 @@ pub(crate) struct Belief {
     /// Whether it still commits, by heartbeats and clients' commits.
     pub pulse: Pulse,
 
-    pub assessment: Assessment,
+    /// What it is held to be, as [`crate::judgement::judge_all`] finds anew after each fact.
+    pub finding: Finding,
+    /// What was found against it other than by its own status; kept also if its own status is worse and therefore decides.
+    pub others: Option<Finding>,
+    /// It is dead or silent, or the others have gone on without it. Not set if it only said itself that it does not serve: that may be over in
+    /// a moment.
+    pub gone: bool,
     pub since: Now,
 
     pub lane: LaneState,
@@ -130,6 +102,7 @@ pub(crate) struct Belief {
 
 impl Belief {
     pub fn new(name: &str, address: &str, priority: u32, sessions_max: Option<u32>, now: Now) -> Self {
+        let unchecked = Problem::Unchecked.found("not yet checked, which counts as down");
         Self {
             name: name.to_owned(),
             address: address.to_owned(),
@@ -160,7 +133,9 @@ impl Belief {
             probe_asked: None,
             stop_expected_until: Now::ZERO,
             pulse: Pulse::default(),
-            assessment: Assessment::unchecked(),
+            finding: unchecked.clone(),
+            others: Some(unchecked),
+            gone: false,
             since: now,
             lane: LaneState::Shut,
             epoch: 0,
@@ -194,17 +169,17 @@ impl Belief {
 
     /// It serves, and is not doubted.
     pub fn sound(&self) -> bool {
-        self.assessment.serves != Serves::No && self.doubt.is_none()
+        self.finding.serves != Serves::No && self.doubt.is_none()
     }
 
     /// May be chosen as the writer: it is well, linked, and has missed no probe.
     pub fn electable(&self) -> bool {
-        self.assessment.serves == Serves::Well && self.present()
+        self.finding.serves == Serves::Well && self.present()
     }
 
     /// It serves, is linked and has missed no probe, though it may be a donor, or drained.
     pub fn present(&self) -> bool {
-        self.assessment.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
+        self.finding.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
     }
 
     /// Its last status is the answer to a query that was sent after `moment`.

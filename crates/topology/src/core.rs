@@ -13,10 +13,9 @@ use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
-use crate::finding::NodeState;
+use crate::finding::{NodeState, Problem};
 use crate::galera::Component;
 use crate::order::{OrderDone, OrderId, OrderRefused};
-use crate::problem::UNCHECKED;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::time::{Now, seconds};
@@ -257,7 +256,7 @@ impl Core {
             node.lane = state;
             node.cut = Cut::Nothing;
             if state == LaneState::Shut {
-                if node.assessment.gone {
+                if node.gone {
                     node.lost_epoch = Some(node.epoch);
                 }
                 node.epoch += 1;
@@ -437,14 +436,14 @@ impl Core {
     /// `id` is silent, and no other node has been heard since: it is rather our own network that fails.
     pub fn silent_alone(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        node.assessment.state == NodeState::Silent
+        node.finding.state == NodeState::Silent
             && node.counts.missed_since.is_some_and(|since| !self.another_answered_since(id, since))
     }
 
     /// The node was just connected to again, and its first status is not there yet. Nothing can be held against it for that.
     pub fn first_word_awaited(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        node.linked && node.assessment.problem == UNCHECKED
+        node.linked && node.finding.problem == Problem::Unchecked
     }
 
     // ---- stops that an operator has announced by draining
@@ -466,7 +465,7 @@ impl Core {
             .iter()
             .map(|node| match &node.doubt {
                 Some(doubt) => format!("{} is being confirmed ({})", node.name, doubt.why),
-                None => format!("{} {}", node.name, node.assessment.reason),
+                None => format!("{} {}", node.name, node.finding.sentence),
             })
             .collect();
         each.join("; ")

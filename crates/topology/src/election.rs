@@ -33,7 +33,7 @@ pub(crate) fn elect_any(nodes: &[Belief], allowed: impl Fn(NodeId) -> bool) -> O
 }
 
 fn rank(node: &Belief) -> u8 {
-    match node.assessment.serves {
+    match node.finding.serves {
         Serves::Well => 0,
         Serves::Stays => 1,
         Serves::Leaves => 2,
@@ -55,7 +55,7 @@ mod tests {
     fn node(priority: u32, serves: Serves) -> Belief {
         let mut belief = Belief::new("n", "h:1", priority, None, Duration::ZERO);
         belief.linked = true;
-        belief.assessment.serves = serves;
+        belief.finding.serves = serves;
         belief
     }
 

@@ -1,13 +1,14 @@
-//! What is found against a node, and which findings a caller tolerates ([`Rules`]). Four words, from the part to the whole:
+//! What is found against a node, and which findings a caller tolerates ([`Rules`]). Three words, from the part to the whole:
 //!
-//! - a *problem* is what can be wrong, by its name; tables (problem.rs, and each kind's `words.rs`) say when it is, and decisions compare it;
+//! - a [`Problem`] is what can be wrong; tables (problem.rs, and each kind's `words.rs`) say when it is, and decisions compare it;
 //! - [`Serves`] is what may be done with a node that has it;
-//! - a [`Finding`] is a problem that one node has: its name, what it makes of the node, and the sentence;
-//! - an `Assessment` (belief.rs) is what the node is held to be: by the graver of its own finding and the others' ([`graver`]).
+//! - a [`Finding`] is a problem that one node has: what it makes of the node, and the sentence. The graver ([`graver`]) of its own finding and of
+//!   the others' is what the node is held to be (`Belief::finding`).
 
 /// What a node may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::IntoStaticStr, strum::VariantArray)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum NodeState {
     /// Not yet checked; counts as down.
     Unknown,
@@ -29,29 +30,11 @@ pub enum NodeState {
 
 impl NodeState {
     /// Each of them.
-    pub const ALL: [Self; 8] = [
-        Self::Unknown,
-        Self::Synced,
-        Self::Donor,
-        Self::Joining,
-        Self::Draining,
-        Self::Silent,
-        Self::Dead,
-        Self::Refused,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The word for sentences.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Synced => "synced",
-            Self::Donor => "donor",
-            Self::Joining => "joining",
-            Self::Draining => "draining",
-            Self::Silent => "silent",
-            Self::Dead => "dead",
-            Self::Refused => "refused",
-        }
+        self.into()
     }
 }
 
@@ -69,11 +52,122 @@ pub enum Serves {
     No,
 }
 
-/// Why a node may not be used, or only in part.
+/// What can be wrong with a node, or with what is asked about it. Its name in snake case is what programs read: the status, the checks before a
+/// move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Problem {
+    /// Nothing is wrong.
+    None,
+
+    // With any node.
+    Dead,
+    Rejected,
+    Silent,
+    Unchecked,
+    /// It answers and does not commit.
+    NotCommitting,
+    /// It answers and takes no new connections.
+    ShutOut,
+    Drained,
+    ReadOnly,
+    /// It is being confirmed whether it is lost.
+    Doubt,
+
+    // With a member of a Galera cluster.
+    NonPrimary,
+    Joining,
+    State,
+    NotReady,
+    RejectQueries,
+    DonorRejects,
+    Maintenance,
+    Desync,
+    Joined,
+    Donor,
+    NotGalera,
+    Left,
+    Evicted,
+    /// It is in another component than the writer's.
+    TwoClusters,
+    /// It is not known yet whether it is in the writer's component.
+    Unplaced,
+
+    // With a primary or a replica.
+    Renumbered,
+    Errant,
+    Stray,
+    SeveralSources,
+    Stranger,
+    Ring,
+    OtherSource,
+    NotApplying,
+    Delayed,
+    Filtered,
+    NotByGtid,
+    NoBinlog,
+    NotFetching,
+    BinlogFormat,
+    LostTransactions,
+    TwoPrimaries,
+    Replica,
+    GaleraNode,
+
+    // With what a health check asks for.
+    ReplicationUnknown,
+    NoReplica,
+    ReplicationStopped,
+    LagUnknown,
+    Held,
+    NotWriter,
+    LaneShut,
+    Lag,
+    Stopping,
+}
+
+impl Problem {
+    /// The name for programs.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// A node that has this problem.
+    pub fn found(self, sentence: impl Into<String>) -> Finding {
+        Finding { problem: self, state: self.state(), serves: self.serves(), sentence: sentence.into() }
+    }
+
+    /// What it makes of a node.
+    fn state(self) -> NodeState {
+        match self {
+            Self::None | Self::BinlogFormat => NodeState::Synced,
+            Self::Dead => NodeState::Dead,
+            Self::Silent => NodeState::Silent,
+            Self::Unchecked => NodeState::Unknown,
+            Self::Drained | Self::Maintenance => NodeState::Draining,
+            Self::DonorRejects | Self::Donor => NodeState::Donor,
+            Self::Joining | Self::Joined | Self::Unplaced => NodeState::Joining,
+            Self::Stray | Self::OtherSource | Self::NotFetching | Self::Replica => NodeState::Joining,
+            _ => NodeState::Refused,
+        }
+    }
+
+    /// How gravely.
+    fn serves(self) -> Serves {
+        match self {
+            Self::None | Self::BinlogFormat => Serves::Well,
+            Self::Joined | Self::Donor | Self::NotFetching | Self::Replica => Serves::Stays,
+            Self::ShutOut | Self::Drained | Self::Maintenance | Self::Desync => Serves::Leaves,
+            _ => Serves::No,
+        }
+    }
+}
+
+/// A problem of one node ([`Problem::None`] where nothing is wrong), what it makes of the node, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
-    /// The rule's name: `non_primary`, `donor`, ...
-    pub problem: &'static str,
+    /// What is wrong.
+    pub problem: Problem,
     /// What it makes of the node.
     pub state: NodeState,
     /// How gravely.
@@ -82,20 +176,12 @@ pub struct Finding {
     pub sentence: String,
 }
 
-/// The name of the finding that an operator drained a node.
-pub const DRAINED: &str = "drained";
-
 /// Which of two findings counts, one by the other nodes and one by the node's own status: the graver one; if equal, that of the others.
 pub fn graver(others: Option<Finding>, own: Option<Finding>) -> Option<Finding> {
     match (others, own) {
         (Some(others), Some(own)) if own.serves == Serves::No && others.serves != Serves::No => Some(own),
         (others, own) => others.or(own),
     }
-}
-
-/// A finding that makes a node unusable.
-pub fn refused(problem: &'static str, sentence: String) -> Finding {
-    Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence }
 }
 
 /// Which findings the caller tolerates.

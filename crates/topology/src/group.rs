@@ -212,7 +212,7 @@ impl Group {
     /// Whether a node that answers, and is not the one writer, may take reads.
     pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
         match self {
-            Self::Galera(_) if core.node(id).assessment.serves == Serves::Well => Reads::Current,
+            Self::Galera(_) if core.node(id).finding.serves == Serves::Well => Reads::Current,
             Self::Galera(_) => Reads::No,
             Self::Replication(group) => group.reads(core, id),
         }

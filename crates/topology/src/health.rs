@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-pub use crate::finding::{DRAINED, Finding, Rules, Serves, graver, refused};
+pub use crate::finding::{Finding, Problem, Rules, Serves, graver};
 use crate::galera::status::GaleraStatus;
 use crate::galera::words::{admit, is_member};
 use crate::replication::Channel;
@@ -46,15 +46,15 @@ pub fn ask(word: &Word, question: Question) -> Result<(), Finding> {
         Question::Member(rules) => admit(&word.status, rules),
         Question::Writer if is_member(&word.status) => admit(&word.status, Rules::STRICT),
         Question::Writer if word.status.read_only => {
-            Err(refused("read_only", "is read only: read_only is set".into()))
+            Err(Problem::ReadOnly.found("is read only: read_only is set"))
         }
         Question::Writer => Ok(()),
         Question::Replica { lag_max } => match &word.replication {
             Err(why) => {
-                Err(refused("replication_unknown", format!("does not tell whether it replicates: {why}")))
+                Err(Problem::ReplicationUnknown.found(format!("does not tell whether it replicates: {why}")))
             }
             Ok(channels) if channels.is_empty() => {
-                Err(refused("no_replica", "is not a replica: it has no source".into()))
+                Err(Problem::NoReplica.found("is not a replica: it has no source"))
             }
             Ok(channels) => channels.iter().try_for_each(|channel| follows(channel, lag_max)),
         },
@@ -67,16 +67,14 @@ fn follows(channel: &Channel, lag_max: Option<Duration>) -> Result<(), Finding> 
     if !channel.io_running || !channel.sql_running {
         let thread = if channel.io_running { "applying" } else { "fetching" };
         let error = if channel.error.is_empty() { String::new() } else { format!(": {}", channel.error) };
-        return Err(refused("replication_stopped", format!("is not {thread} what {source} sends{error}")));
+        return Err(Problem::ReplicationStopped.found(format!("is not {thread} what {source} sends{error}")));
     }
     match (channel.lag_s, lag_max) {
         (None, Some(_)) => {
-            Err(refused("lag_unknown", format!("does not know how far it is behind {source}")))
+            Err(Problem::LagUnknown.found(format!("does not know how far it is behind {source}")))
         }
-        (Some(lag), Some(most)) if Duration::from_secs(lag) > most => Err(refused(
-            "lag",
-            format!("is {lag} s behind {source}, and {} s are allowed", most.as_secs_f64()),
-        )),
+        (Some(lag), Some(most)) if Duration::from_secs(lag) > most => Err(Problem::Lag
+            .found(format!("is {lag} s behind {source}, and {} s are allowed", most.as_secs_f64()))),
         _ => Ok(()),
     }
 }
@@ -118,16 +116,16 @@ mod tests {
         };
         let replica = |seconds| Question::Replica { lag_max: Some(Duration::from_secs(seconds)) };
         assert_eq!(of(Question::Writer, &[], false), None);
-        assert_eq!(of(Question::Writer, &[], true), Some("read_only"));
-        assert_eq!(of(replica(2), &[], true), Some("no_replica"));
+        assert_eq!(of(Question::Writer, &[], true), Some(Problem::ReadOnly));
+        assert_eq!(of(replica(2), &[], true), Some(Problem::NoReplica));
         assert_eq!(of(replica(2), std::slice::from_ref(&follows), true), None);
-        assert_eq!(of(replica(1), std::slice::from_ref(&follows), true), Some("lag"));
+        assert_eq!(of(replica(1), std::slice::from_ref(&follows), true), Some(Problem::Lag));
         let unsure = Channel { lag_s: None, ..follows.clone() };
-        assert_eq!(of(replica(1), &[follows.clone(), unsure.clone()], true), Some("lag"));
-        assert_eq!(of(replica(9), &[follows.clone(), unsure.clone()], true), Some("lag_unknown"));
+        assert_eq!(of(replica(1), &[follows.clone(), unsure.clone()], true), Some(Problem::Lag));
+        assert_eq!(of(replica(9), &[follows.clone(), unsure.clone()], true), Some(Problem::LagUnknown));
         assert_eq!(of(Question::Replica { lag_max: None }, &[unsure], true), None);
         let stopped = Channel { sql_running: false, error: "1062".into(), ..follows };
-        assert_eq!(of(replica(9), &[stopped], true), Some("replication_stopped"));
+        assert_eq!(of(replica(9), &[stopped], true), Some(Problem::ReplicationStopped));
     }
 
     #[test]

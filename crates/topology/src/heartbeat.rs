@@ -83,8 +83,9 @@ pub struct Wish {
 }
 
 /// What a heartbeat waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::IntoStaticStr, strum::VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Stall {
     /// Commits wait for space on a full disk.
     Space,
@@ -104,27 +105,11 @@ pub enum Stall {
 
 impl Stall {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Space,
-        Self::GlobalLock,
-        Self::Stuck,
-        Self::Acknowledgement,
-        Self::OwnTable,
-        Self::Writing,
-        Self::Unknown,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// As in JSON and in metrics.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Space => "space",
-            Self::GlobalLock => "global_lock",
-            Self::Stuck => "stuck",
-            Self::Acknowledgement => "acknowledgement",
-            Self::OwnTable => "own_table",
-            Self::Writing => "writing",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// Whether this stops every commit on the node, by a cause on the node itself.

@@ -3,47 +3,49 @@
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{NodeState, Serves};
+use crate::finding::{NodeState, Problem, Serves};
 use crate::group::Group;
-use crate::problem::{NOT_COMMITTING, judge};
+use crate::problem::judge;
 
 /// Brings every node's state in line with what is known of it now.
 pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
-        let mut assessment =
+        let (finding, others) =
             judge(core.node(id), &core.settings, core.now, group.against(core, id), || group.well(core, id));
-        assessment.gone |= assessment.serves == Serves::No && group.is_out(core, id);
+        let gone = matches!(finding.state, NodeState::Dead | NodeState::Silent)
+            || finding.serves == Serves::No && group.is_out(core, id);
         let now = core.now;
         let node = core.node_mut(id);
         // What was doubted is certain now: the node does not serve.
-        if assessment.serves == Serves::No && assessment.problem != "unchecked" {
+        if finding.serves == Serves::No && finding.problem != Problem::Unchecked {
             node.doubt = None;
         }
-        if assessment.serves == Serves::No {
+        if finding.serves == Serves::No {
             node.unfit_since.get_or_insert(now);
         } else {
             node.unfit_since = None;
         }
-        if assessment == node.assessment {
+        (node.others, node.gone) = (others, gone);
+        if finding == node.finding {
             continue;
         }
-        let changed = assessment.problem != node.assessment.problem;
-        let lost = assessment.serves == Serves::No && node.assessment.serves != Serves::No;
-        if assessment.state != node.assessment.state {
+        let changed = finding.problem != node.finding.problem;
+        let lost = finding.serves == Serves::No && node.finding.serves != Serves::No;
+        if finding.state != node.finding.state {
             node.since = now;
         }
         if lost {
             node.lost_at.get_or_insert(now);
         }
-        node.assessment = assessment;
-        let assessment = &node.assessment;
-        if changed && assessment.problem != "unchecked" {
+        node.finding = finding;
+        let finding = &node.finding;
+        if changed && finding.problem != Problem::Unchecked {
             let is_grave =
-                lost || assessment.state == NodeState::Dead || assessment.problem == NOT_COMMITTING;
+                lost || finding.state == NodeState::Dead || finding.problem == Problem::NotCommitting;
             let level = if is_grave { Level::Warn } else { Level::Info };
-            let word = group.word(assessment.state);
-            let text = format!("{} is {word}: {}", node.name, assessment.reason);
+            let word = group.word(finding.state);
+            let text = format!("{} is {word}: {}", node.name, finding.sentence);
             core.say(level, text);
         }
     }
@@ -56,7 +58,7 @@ fn name_lost_statements(core: &mut Core) {
     for id in ids(&core.nodes) {
         let now = core.now;
         let node = core.node_mut(id);
-        if node.assessment.state == NodeState::Dead
+        if node.finding.state == NodeState::Dead
             && let Some(report) = node.lost.report(now)
         {
             let text = format!("{} {report}", node.name);

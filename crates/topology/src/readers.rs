@@ -20,11 +20,10 @@ use crate::alarms::Alarms;
 use crate::catalogue::Catalogue;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::group::Group;
 use crate::kind::Reads;
 use crate::places::Places;
-use crate::problem::UNCHECKED;
 use crate::reads::{Reached, Settings, View};
 use crate::replication::Ages;
 use crate::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
@@ -206,12 +205,12 @@ impl Readers {
             return Some(Unfit::brief("is drained"));
         }
         if !node.linked || node.status.is_none() || node.counts.misses >= MISSES_HELD {
-            let is_known = node.assessment.serves == Serves::No && node.assessment.problem != UNCHECKED;
-            let why = if is_known { &node.assessment.reason } else { "does not answer at the moment" };
+            let is_known = node.finding.serves == Serves::No && node.finding.problem != Problem::Unchecked;
+            let why = if is_known { &node.finding.sentence } else { "does not answer at the moment" };
             return Some(Unfit::brief(why));
         }
         match group.reads(core, id) {
-            Reads::No => return Some(Unfit::brief(&node.assessment.reason)),
+            Reads::No => return Some(Unfit::brief(&node.finding.sentence)),
             Reads::Current => return None,
             Reads::ByAge => {}
         }
@@ -242,18 +241,18 @@ impl Readers {
         let is_early = core.now.saturating_sub(self.began) < FIRST_WORDS;
         let awaited = |id: NodeId| {
             let node = core.node(id);
-            node.assessment.problem == UNCHECKED
+            node.finding.problem == Problem::Unchecked
                 || (node.sound() && !node.drained() && self.ages.lag(id).is_none())
         };
         if is_early && others().any(awaited) {
             return Some(Unfit::brief("is the primary, and the others have not all been asked yet"));
         }
         let answers = node.linked && node.sound() && node.counts.misses < MISSES_HELD;
-        (!answers).then(|| Unfit::brief(node.assessment.reason.as_str()))
+        (!answers).then(|| Unfit::brief(node.finding.sentence.as_str()))
     }
 
     fn set(&mut self, core: &mut Core, id: NodeId, unfit: Option<Unfit>) {
-        let is_gone = core.node(id).assessment.gone && !core.silent_alone(id);
+        let is_gone = core.node(id).gone && !core.silent_alone(id);
         let lane = self.lane_mut(id);
         let state = match (&unfit, lane.state) {
             (None, _) => LaneState::Open,

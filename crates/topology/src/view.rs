@@ -6,11 +6,10 @@
 use std::time::Duration;
 
 pub use crate::action::Level;
-pub use crate::finding::NodeState;
-use crate::finding::{self, Finding, Serves, refused};
+use crate::finding::{self, Finding, Serves};
+pub use crate::finding::{NodeState, Problem};
 use crate::health::Question;
 use crate::heartbeat::Stall;
-use crate::problem::NOT_COMMITTING;
 use crate::reads;
 use crate::routes::LaneState;
 use crate::settings::Writers;
@@ -103,7 +102,7 @@ pub struct NodeView {
     /// What it may be used for, suspicions aside.
     pub serves: Serves,
     /// The name of the problem with it: `dead`, `donor`, ...; nothing when it is well.
-    pub problem: Option<&'static str>,
+    pub problem: Option<Problem>,
     /// A suspicion: something happened that may mean its end. No new statement is sent there until it has answered a question about it.
     pub doubt: Option<String>,
     /// A finding that does not come from its own status: it does not answer, was drained, ...
@@ -173,7 +172,8 @@ impl ClusterView {
         match self.gate {
             TrafficFlow::Open => Ok(()),
             TrafficFlow::Held => {
-                Err(refused("held", self.hold_because.clone().unwrap_or_else(|| "no lane is open".into())))
+                Err(Problem::Held
+                    .found(self.hold_because.clone().unwrap_or_else(|| "no lane is open".into())))
             }
         }
     }
@@ -182,20 +182,20 @@ impl ClusterView {
         if let Some(finding) = node.finding().filter(|finding| finding.serves == Serves::No) {
             return Err(finding);
         }
-        if let Some(finding) = node.finding().filter(|finding| finding.problem == NOT_COMMITTING) {
+        if let Some(finding) = node.finding().filter(|finding| finding.problem == Problem::NotCommitting) {
             return Err(finding);
         }
         match self.writers {
             Writers::One if !node.writer => {
                 let who =
                     self.writer.as_deref().map_or_else(|| "nobody is".into(), |name| format!("{name} is"));
-                Err(refused("not_writer", format!("is not the writer: {who}")))
+                Err(Problem::NotWriter.found(format!("is not the writer: {who}")))
             }
             // Transactions on it may end; new ones go to other nodes.
             Writers::All if node.serves == Serves::Leaves => node.finding().map_or(Ok(()), Err),
             _ if node.lane == LaneState::Shut => {
                 let why = self.hold_because.as_deref().unwrap_or("it has not been let in yet");
-                Err(refused("lane_shut", format!("takes no transactions: {why}")))
+                Err(Problem::LaneShut.found(format!("takes no transactions: {why}")))
             }
             _ => Ok(()),
         }
@@ -209,7 +209,7 @@ impl NodeView {
             return Err(doubt);
         }
         let own = self.facts.as_ref().and_then(|facts| facts.admit(rules).err());
-        let is_forgiven = |others: &Finding| rules.drained && others.problem == finding::DRAINED;
+        let is_forgiven = |others: &Finding| rules.drained && others.problem == Problem::Drained;
         let others = self.others.clone().filter(|others| !is_forgiven(others));
         finding::graver(others, own).map_or(Ok(()), Err)
     }
@@ -218,24 +218,24 @@ impl NodeView {
     fn replicates(&self, lag_max: Option<Duration>) -> Result<(), Finding> {
         let is_server = self.facts.as_ref().is_some_and(|facts| facts.replication().is_some());
         if let Some(finding) = self.finding()
-            && (finding.serves == Serves::No || finding.problem == finding::DRAINED)
+            && (finding.serves == Serves::No || finding.problem == Problem::Drained)
         {
             return Err(finding);
         }
         if !is_server {
             let text = "does not tell whether it replicates: a Galera cluster is watched here, not replicas";
-            return Err(refused("replication_unknown", text.into()));
+            return Err(Problem::ReplicationUnknown.found(text));
         }
         if self.writer {
-            return Err(refused("no_replica", "is not a replica: it is the primary".into()));
+            return Err(Problem::NoReplica.found("is not a replica: it is the primary"));
         }
         let most = lag_max.unwrap_or(Duration::from_millis(self.reads.age_max_ms));
         match self.reads.age_ms.map(Duration::from_millis) {
-            None => Err(refused("lag_unknown", "has not been compared with the primary yet".into())),
+            None => Err(Problem::LagUnknown.found("has not been compared with the primary yet")),
             Some(age) if age > most => {
                 let text =
                     format!("is {} behind the primary, and {} are allowed", seconds(age), seconds(most));
-                Err(refused("lag", text))
+                Err(Problem::Lag.found(text))
             }
             Some(_) => Ok(()),
         }
@@ -252,7 +252,7 @@ impl NodeView {
     fn doubted(&self) -> Option<Finding> {
         self.doubt.as_ref()?;
         Some(Finding {
-            problem: "doubt",
+            problem: Problem::Doubt,
             state: self.state,
             serves: Serves::No,
             sentence: self.reason.clone(),

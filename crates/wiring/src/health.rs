@@ -23,7 +23,7 @@ use health::style::Style;
 use link::Endpoint;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use topology::health::{Finding, Question, Rules, refused};
+use topology::health::{Finding, Problem, Question, Rules};
 use topology::view::{ClusterView, NodeView};
 
 use crate::metrics::page::{Page, families};
@@ -60,12 +60,10 @@ impl Outlook {
         let found = match (node, question) {
             (Some(name), question) => view.ask(name, question)?,
             (None, Question::Member(_)) if self.proxy.is_open() => Ok(()),
-            (None, Question::Member(_)) => {
-                Err(refused("stopping", "takes no clients: it is stopping".into()))
-            }
+            (None, Question::Member(_)) => Err(Problem::Stopping.found("takes no clients: it is stopping")),
             (None, Question::Writer) => view.ask_for_writer(),
             (None, Question::Replica { .. }) => {
-                Err(refused("replication_unknown", "is no replica: ask about a node".into()))
+                Err(Problem::ReplicationUnknown.found("is no replica: ask about a node"))
             }
         };
         if age > VIEW_AGE_MAX {
@@ -355,20 +353,15 @@ fn good(node: Option<&str>, question: Question) -> &'static str {
 
 /// The answer's kind follows from what was found; what the brain says of nodes has names of its own.
 fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
-    match found {
-        Err(finding) if finding.problem == topology::health::DRAINED => {
-            Answer::new(AnswerKind::Disabled, finding.sentence, age)
-        }
-        Err(finding) if finding.problem == "doubt" => Answer::new(AnswerKind::Doubted, finding.sentence, age),
-        Err(finding) if matches!(finding.problem, "dead" | "silent") => {
-            Answer::new(AnswerKind::Unknown, finding.sentence, age)
-        }
+    let kind = match found.as_ref().map_err(|finding| finding.problem) {
+        Err(Problem::Drained) => AnswerKind::Disabled,
+        Err(Problem::Doubt) => AnswerKind::Doubted,
+        Err(Problem::Dead | Problem::Silent) => AnswerKind::Unknown,
         // Its monitor account may be wrong where another is right, and it watches members, not replicas.
-        Err(finding) if matches!(finding.problem, "rejected" | "unchecked" | "replication_unknown") => {
-            Answer::new(AnswerKind::Unasked, finding.sentence, age)
-        }
-        found => Answer::of(found, good, age),
-    }
+        Err(Problem::Rejected | Problem::Unchecked | Problem::ReplicationUnknown) => AnswerKind::Unasked,
+        _ => return Answer::of(found, good, age),
+    };
+    Answer { kind, ..Answer::of(found, good, age) }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ families! {
             => |view, lines| lines.one(view.now_ms / 1000);
         gauge "understudy_node_state" "1 for the state that the node is in, 0 for each other one."
             => |view, lines| for node in &view.nodes {
-                for state in NodeState::ALL {
+                for state in NodeState::ALL.iter().copied() {
                     lines.add(&[("node", &node.name), ("state", state.word())], u8::from(node.state == state));
                 }
             };
@@ -94,7 +94,7 @@ families! {
             => |view, lines| for node in &view.nodes { lines.node(&node.name, node.advice.len()) };
         gauge "understudy_node_stuck_seconds" "How long the node has answered and not committed its heartbeat, by why; 0 when it commits, or gets none; nothing while it does not answer."
             => |view, lines| for node in answering(view) {
-                for why in Stall::ALL {
+                for why in Stall::ALL.iter().copied() {
                     let seconds = node.stuck.filter(|stuck| stuck.why == why).map_or(0, |stuck| stuck.ms / 1000);
                     lines.add(&[("node", &node.name), ("why", why.word())], seconds);
                 }

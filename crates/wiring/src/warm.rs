@@ -19,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use topology::Term;
 use topology::action::{Level, Sentence};
-use topology::health::{DRAINED, Serves};
+use topology::health::{Problem, Serves};
 use topology::routes::LaneState;
 use topology::settings::Writers;
 use topology::view::{ClusterView, NodeState, NodeView, TrafficFlow};
@@ -190,7 +190,7 @@ fn roles(view: &ClusterView) -> Roles {
 /// The address of a node that is to be warmed. `understudy warm` judges by the same rules (`commands/warm/served.rs`).
 fn standby(node: &NodeView) -> Result<String, String> {
     let is_lost = matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead);
-    if node.sessions_max == Some(0) || node.problem == Some(DRAINED) {
+    if node.sessions_max == Some(0) || node.problem == Some(Problem::Drained) {
         Err("it is drained by an operator".into())
     } else if is_lost || !node.linked || node.doubt.is_some() {
         Err(format!("it does not answer, or is in doubt: {}", without_figures(node)))
@@ -205,7 +205,7 @@ fn standby(node: &NodeView) -> Result<String, String> {
 
 /// The name of what speaks against a node: its sentence may have figures that change several times a second, and each change would be news.
 fn without_figures(node: &NodeView) -> String {
-    node.problem.map_or_else(|| "not known yet".to_owned(), |problem| problem.replace('_', " "))
+    node.problem.map_or_else(|| "not known yet".to_owned(), |problem| problem.name().replace('_', " "))
 }
 
 #[cfg(test)]
@@ -276,7 +276,7 @@ mod tests {
         assert!(why(&|node| node.doubt = Some("its link broke".into())).starts_with("it does not answer"));
         assert!(why(&|node| node.state = NodeState::Dead).starts_with("it does not answer"));
         assert_eq!(why(&|node| node.state = NodeState::Donor), "it feeds another node");
-        let stray = why(&|node| (node.serves, node.problem) = (Serves::No, Some("other_source")));
+        let stray = why(&|node| (node.serves, node.problem) = (Serves::No, Some(Problem::OtherSource)));
         assert_eq!(stray, "it could not take the traffic over: other source");
     }
 
@@ -296,7 +296,7 @@ mod tests {
             }),
             ("no sessions", |view| view.nodes[1].sessions_max = Some(0)),
             ("few sessions", |view| view.nodes[1].sessions_max = Some(3)),
-            ("drained", |view| view.nodes[1].problem = Some(DRAINED)),
+            ("drained", |view| view.nodes[1].problem = Some(Problem::Drained)),
             ("not linked", |view| view.nodes[1].linked = false),
             ("doubt", |view| view.nodes[1].doubt = Some("its link broke".into())),
             ("silent", |view| view.nodes[1].state = NodeState::Silent),

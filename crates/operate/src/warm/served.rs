@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use topology::health::DRAINED;
+use topology::health::Problem;
 use warmup::warmer::Roles;
 
 use super::{LOOK_EVERY, tell};
@@ -62,7 +62,7 @@ pub fn roles(status: &Value) -> Roles {
 fn unusable(node: &Value) -> Option<String> {
     let is = |field: &str, words: &[&str]| node[field].as_str().is_some_and(|word| words.contains(&word));
     let problem = || node["problem"].as_str().unwrap_or("not known yet").replace('_', " ");
-    if node["sessions_max"] == 0 || is("problem", &[DRAINED]) {
+    if node["sessions_max"] == 0 || is("problem", &[Problem::Drained.name()]) {
         Some("it is drained by an operator".into())
     } else if is("state", &["unknown", "silent", "dead"])
         || node["linked"] != true

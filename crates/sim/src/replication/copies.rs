@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use topology::NodeId;
+use topology::health::Problem;
 use topology::order::Order;
 
 use super::ending::{check, has_more};
@@ -57,7 +58,7 @@ pub fn live(world: &mut World, dice: &Rc<Dice>) {
     let Some(open) = world.open() else { return };
     let view = world.brain.as_ref().expect("a brain").view(world.now);
     for (number, server) in world.servers.iter().enumerate() {
-        let is_errant = view.nodes[number].problem == Some("errant");
+        let is_errant = view.nodes[number].problem == Some(Problem::Errant);
         assert!(
             !is_errant || has_more(server, &world.servers[open]),
             "{} has nothing of its own: {}\n{}",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use topology::NodeId;
+use topology::health::Problem;
 use topology::order::Order;
 
 use super::server::{Fetching, Server};
@@ -11,7 +12,7 @@ use super::simulation::Faults;
 use super::world::World;
 
 /// For these reasons a server is left where it is: somebody has to act. For all others it is told again whom to follow.
-const FOR_A_PERSON: [&str; 2] = ["errant", "renumbered"];
+const FOR_A_PERSON: [Problem; 2] = [Problem::Errant, Problem::Renumbered];
 
 /// The server that takes over only by an order with force, as is said; where it is left to the operator, the one that has most.
 fn asked_for_by_force(world: &World) -> Option<NodeId> {

@@ -22,6 +22,7 @@ use std::time::Duration;
 use protocol::gtid::Family;
 use topology::NodeId;
 use topology::brain::Restored;
+use topology::health::Problem;
 use topology::order::Order;
 
 use super::copies;
@@ -548,7 +549,7 @@ fn number_anew(world: &mut World, dice: &Rc<Dice>) {
     let view = world.brain.as_ref().expect("a brain").view(world.now);
     for node in (0..world.servers.len()).filter(|node| *node != primary) {
         let problem = view.nodes[node].problem;
-        assert_eq!(problem, Some("renumbered"), "{}\n{}", world.names[node], world.tail());
+        assert_eq!(problem, Some(Problem::Renumbered), "{}\n{}", world.names[node], world.tail());
     }
 }
 

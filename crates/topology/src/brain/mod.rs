@@ -34,14 +34,13 @@ use crate::core::{Core, FailedOver};
 use crate::disk::Ticket;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Outcome};
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::galera::Component;
 use crate::group::Group;
 use crate::heartbeat::Wish;
 use crate::judgement::judge_all;
 use crate::plan::all::All;
 use crate::plan::one::One;
-use crate::problem::NOT_COMMITTING;
 use crate::readers::{Common, Readers};
 use crate::replication::Written;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
@@ -294,13 +293,13 @@ impl Brain {
                 let node = core.node(id);
                 let is_fit = node.linked
                     && node.doubt.is_none()
-                    && (node.assessment.serves != Serves::No || node.pulse.is_given_up());
+                    && (node.finding.serves != Serves::No || node.pulse.is_given_up());
                 let beats = may
                     && is_fit
                     && (writes(id)
                         || others
-                            && (node.assessment.serves == Serves::Well
-                                || node.assessment.problem == NOT_COMMITTING));
+                            && (node.finding.serves == Serves::Well
+                                || node.finding.problem == Problem::NotCommitting));
                 let commits = if is_fit && writes(id) { node.pulse.commits(core.now) } else { vec![] };
                 Wish { beats, commits }
             })
@@ -330,7 +329,7 @@ impl Brain {
         }
         let just_lost = core.nodes.iter().any(|node| {
             let recent = node.lost_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_LOST);
-            recent && node.assessment.serves == Serves::No && node.lane != LaneState::Shut
+            recent && node.finding.serves == Serves::No && node.lane != LaneState::Shut
         });
         let unclear =
             core.nodes.iter().any(|node| node.doubt.is_some()) || self.group.is_unclear(core) || just_lost;

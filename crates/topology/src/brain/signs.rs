@@ -35,7 +35,7 @@ impl Brain {
         self.core.alive();
         let now = self.core.now;
         let node = self.core.node_mut(id);
-        if node.assessment.serves == Serves::No {
+        if node.finding.serves == Serves::No {
             // The server may have been restarted: its status of before says nothing about it now.
             node.status = None;
         }
@@ -258,7 +258,7 @@ impl Brain {
     fn alarm(&mut self, id: NodeId, is_of_now: bool, why: String, wants_link: bool) {
         let core = &mut self.core;
         let node = core.node(id);
-        if node.assessment.serves == Serves::No {
+        if node.finding.serves == Serves::No {
             return;
         }
         // That new connections fail is known already, and no reason to hold traffic again.

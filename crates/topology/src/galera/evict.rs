@@ -37,12 +37,11 @@ use super::action::Action;
 use super::reports::{own, primary, survivor};
 use super::settings::EvictPolicy;
 use super::state::{Eviction, Galera};
-use super::view::EVICTED;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{NodeState, Serves};
+use crate::finding::{NodeState, Problem, Serves};
 
 /// How often the eviction of one lost node is tried.
 const TRIES_MAX: u32 = 5;
@@ -108,7 +107,7 @@ impl Galera {
         let Some(allowed_eviction) = self.allowed_eviction(core) else { return };
         if !self.member(allowed_eviction.victim).spared {
             let victim = core.node(allowed_eviction.victim);
-            let (name, reason) = (&victim.name, &victim.assessment.reason);
+            let (name, reason) = (&victim.name, &victim.finding.sentence);
             let text = format!("{name} {reason}: evicting it through {}", core.name(allowed_eviction.via));
             core.say(Level::Warn, text);
         }
@@ -191,7 +190,7 @@ impl Galera {
     /// The node is lost in the sense of the setting `evict` (dead; or also silent), has not left by itself, and was not evicted yet.
     fn is_to_be_evicted(&self, core: &Core, id: NodeId) -> bool {
         let (node, member) = (core.node(id), self.member(id));
-        let lost = match (core.settings.galera.evict, node.assessment.state) {
+        let lost = match (core.settings.galera.evict, node.finding.state) {
             (EvictPolicy::Proven | EvictPolicy::Silent, NodeState::Dead) => true,
             (EvictPolicy::Silent, NodeState::Silent) => !core.silent_alone(id),
             _ => false,
@@ -212,8 +211,8 @@ impl Galera {
     /// node that is still in the view.
     pub fn note_departures(&mut self, core: &mut Core) {
         for id in ids(&core.nodes) {
-            let assessment = &core.node(id).assessment;
-            if assessment.serves != Serves::No {
+            let finding = &core.node(id).finding;
+            if finding.serves != Serves::No {
                 let member = self.member_mut(id);
                 if std::mem::take(&mut member.left_view) {
                     // The stop that was expected has happened, and is over.
@@ -222,8 +221,7 @@ impl Galera {
                 member.evicted_uuid.clear();
                 member.evict_tries = 0;
                 member.spared = false;
-            } else if matches!(assessment.state, NodeState::Dead | NodeState::Silent)
-                && self.unlisted(core, id)
+            } else if matches!(finding.state, NodeState::Dead | NodeState::Silent) && self.unlisted(core, id)
             {
                 self.member_mut(id).left_view = true;
             }
@@ -237,7 +235,7 @@ impl Galera {
         let node = core.node(id);
         let says_so = own(node).is_some() && !primary(node);
         let said_so = !node.linked && node.leaving_since.is_some();
-        let was_evicted = self.against(core, id).is_some_and(|finding| finding.problem == EVICTED);
+        let was_evicted = self.against(core, id).is_some_and(|finding| finding.problem == Problem::Evicted);
         was_evicted || ((says_so || said_so) && self.unlisted(core, id))
     }
 

@@ -42,7 +42,7 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::NodeState;
+use crate::finding::{NodeState, Problem};
 use crate::time::{Now, seconds};
 
 /// The group did not wait for the member: it is asked again after this long, as long as the member answers late.
@@ -126,7 +126,7 @@ impl Galera {
     fn silent_since(&self, core: &Core, id: NodeId) -> Option<Now> {
         let (node, member) = (core.node(id), self.member(id));
         let gone = member.left_view || !self.is_known_member(core, id) || node.leaving_since.is_some();
-        let helped_otherwise = node.assessment.state == NodeState::Dead || node.assessment.problem == "left";
+        let helped_otherwise = node.finding.state == NodeState::Dead || node.finding.problem == Problem::Left;
         self.unanswered_since(core, id).filter(|_| !gone && !helped_otherwise)
     }
 

@@ -45,7 +45,6 @@ pub mod words;
 pub use self::action::{Action, HurryEnd, Outcome};
 pub use self::asked::{Apart, Asked, Said, apart};
 pub use self::component::{Component, Process, have_joined_another};
-pub use self::placement::TWO_CLUSTERS;
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub(crate) use self::state::Galera;
 use self::state::{Member, Prime};

@@ -23,7 +23,7 @@ use super::state::Galera;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{NodeState, Serves};
+use crate::finding::{NodeState, Problem, Serves};
 
 /// A node that misses probes again and again leads to a shorter period on the others once in this time, not each time.
 const LATE_GAP: Duration = Duration::from_secs(5);
@@ -70,11 +70,11 @@ impl Galera {
             return false;
         }
         // One that has not been reached yet is not lost.
-        let lost = node.assessment.serves == Serves::No
-            && node.assessment.state != NodeState::Unknown
+        let lost = node.finding.serves == Serves::No
+            && node.finding.state != NodeState::Unknown
             && (!node.linked || node.leaving_since.is_some())
             && !core.silent_alone(id);
         let stopping = core.now < node.stop_expected_until;
-        (lost && !member.spared || member.late || stopping) && node.assessment.problem != "left"
+        (lost && !member.spared || member.late || stopping) && node.finding.problem != Problem::Left
     }
 }

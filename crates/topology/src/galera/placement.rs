@@ -32,15 +32,8 @@ use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Finding, NodeState, Serves, refused};
-use crate::problem::UNCHECKED;
+use crate::finding::{Finding, Problem};
 use crate::routes::LaneState;
-
-/// The name of the finding that a node is in another cluster.
-pub const TWO_CLUSTERS: &str = "two_clusters";
-
-/// The name of the finding that a node may be in another cluster or in the writer's component.
-const UNPLACED: &str = "unplaced";
 
 /// How often the last write set is written to disk at the most.
 const REMEMBER_GAP: Duration = Duration::from_secs(1);
@@ -67,7 +60,9 @@ impl Process {
     /// Its node has not been asked yet, so that it may run.
     fn is_unasked(&self, core: &Core) -> bool {
         let is_it = |node: &&Belief| {
-            node.address == self.address && node.status.is_none() && node.assessment.problem == UNCHECKED
+            node.address == self.address
+                && node.status.is_none()
+                && node.finding.problem == Problem::Unchecked
         };
         !self.gcomm_uuid.is_empty() && core.nodes.iter().any(|node| is_it(&node))
     }
@@ -277,7 +272,7 @@ impl Galera {
 
     /// It is not known yet whether it is in the writer's component.
     pub(super) fn is_unplaced(&self, id: NodeId) -> bool {
-        self.member(id).apart.as_ref().is_some_and(|finding| finding.problem == UNPLACED)
+        self.member(id).apart.as_ref().is_some_and(|finding| finding.problem == Problem::Unplaced)
     }
 
     /// Judges each node by what is remembered now.
@@ -326,7 +321,7 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
             "there are two clusters: it is Primary without {rival}, which is Primary without it, and which has the last acknowledged writes is \
              not known. Stop the ones that lack them, remove their grastate.dat, and start them, so that they take a full copy, or say which is the cluster: understudy undrain {name}, or {rival}"
         );
-        return Some(refused(TWO_CLUSTERS, sentence));
+        return Some(Problem::TwoClusters.found(sentence));
     };
     match known.relation(core, &view) {
         Relation::Continues => return None,
@@ -351,7 +346,7 @@ fn apart(core: &Core, id: NodeId) -> Option<Finding> {
             view.cluster_uuid, known.cluster_uuid
         )
     };
-    Some(refused(TWO_CLUSTERS, sentence))
+    Some(Problem::TwoClusters.found(sentence))
 }
 
 /// What is said of a node as long as it is not known whether it is in the writer's component.
@@ -371,7 +366,7 @@ fn unplaced(core: &Core, known: &Component, view: &Component, name: &str) -> Fin
     };
     let sentence =
         format!("is Primary, and whether in the component that {others} were in is not known yet: {why}");
-    Finding { problem: UNPLACED, state: NodeState::Joining, serves: Serves::No, sentence }
+    Problem::Unplaced.found(sentence)
 }
 
 /// What is remembered. One whose members are not configured any more says nothing.

@@ -29,7 +29,7 @@ impl Galera {
         let commits = |id: &NodeId| {
             let node = core.node(*id);
             *id != writer
-                && node.assessment.serves == Serves::Well
+                && node.finding.serves == Serves::Well
                 && node.pulse.committed_since(since)
                 && !node.pulse.waited_since(since, calm, core.now)
         };

@@ -2,7 +2,7 @@
 
 use super::status::GaleraStatus;
 use crate::belief::Belief;
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 
 /// The node's last status, if it is one of Galera.
 pub(super) fn own(node: &Belief) -> Option<&GaleraStatus> {
@@ -21,6 +21,6 @@ pub(super) fn survivor(node: &Belief) -> bool {
 
 /// It can be given orders about the group, though it may refuse clients (read only, a donor, ...).
 fn usable(node: &Belief) -> bool {
-    node.assessment.serves != Serves::No
-        || matches!(node.assessment.problem, "read_only" | "reject_queries" | "donor_rejects")
+    node.finding.serves != Serves::No
+        || matches!(node.finding.problem, Problem::ReadOnly | Problem::RejectQueries | Problem::DonorRejects)
 }

@@ -13,13 +13,10 @@ use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Finding, Serves, refused};
+use crate::finding::{Finding, Problem, Serves};
 
 /// How long a node that is not in the others' view may take to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
-
-/// The name of the finding that a member was evicted from the group.
-pub(super) const EVICTED: &str = "evicted";
 
 impl GroupView {
     /// The view is newer than the one that the node itself reported last, and does not list the node.
@@ -39,7 +36,7 @@ pub(crate) fn is_held_up(core: &Core, id: NodeId) -> bool {
     let Some(view) = own(node).filter(|_| node.sound()) else { return false };
     let members = Members::of(core, node, view).addresses;
     let is_listed = |other: &&Belief| other.address != node.address && members.contains(&other.address);
-    let is_silent = |other: &Belief| other.assessment.gone || !other.linked || other.doubt.is_some();
+    let is_silent = |other: &Belief| other.gone || !other.linked || other.doubt.is_some();
     core.nodes.iter().filter(is_listed).any(is_silent)
 }
 
@@ -65,7 +62,7 @@ impl Galera {
         let evicted = !member.evicted_uuid.is_empty() && member.evicted_uuid == member.gcomm_uuid;
         if evicted && own(node).is_some() && !primary(node) {
             let sentence = "was evicted from the group while it did not answer: restart it";
-            return Some(refused(EVICTED, sentence.into()));
+            return Some(Problem::Evicted.found(sentence));
         }
         if member.apart.is_some() {
             return member.apart.clone();
@@ -78,7 +75,7 @@ impl Galera {
                     || core.now > view.since + LEFT_WORD_WAIT)
         })?;
         let sentence = format!("left the group: {}'s view {} does not have it", view.told_by, view.conf_id);
-        Some(refused("left", sentence))
+        Some(Problem::Left.found(sentence))
     }
 
     fn newest(&self, core: &Core) -> Option<GroupView> {
@@ -124,7 +121,7 @@ impl Galera {
         let absent: Vec<NodeId> = ids(&core.nodes)
             .filter(|id| {
                 let node = core.node(*id);
-                node.assessment.serves != Serves::No
+                node.finding.serves != Serves::No
                     && node.linked
                     && node.doubt.is_none()
                     && view.omits(node, self.member(*id))

@@ -3,21 +3,10 @@
 //! Enters: a member's status ([`GaleraStatus`]). Leaves: the finding of the first rule that is broken; or nothing.
 
 use super::status::GaleraStatus;
-use crate::finding::{Finding, NodeState, Rules, Serves};
-
-/// Which of the [`Rules`] forgives a finding.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Forgiven {
-    Never,
-    ByDonor,
-    ByReadOnly,
-}
+use crate::finding::{Finding, Problem, Rules};
 
 struct Rule {
-    name: &'static str,
-    state: NodeState,
-    serves: Serves,
-    forgiven: Forgiven,
+    problem: Problem,
     matches: fn(&GaleraStatus) -> bool,
     sentence: fn(&GaleraStatus) -> String,
 }
@@ -28,10 +17,7 @@ pub const NO_STATE: &str = "does not tell wsrep_local_state: is it a Galera node
 /// The most serious ones first.
 const TABLE: &[Rule] = &[
     Rule {
-        name: "non_primary",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        forgiven: Forgiven::Never,
+        problem: Problem::NonPrimary,
         matches: |s| !is(&s.cluster_status, "Primary"),
         sentence: |s| {
             // It says "Disconnected" as well, and no network is to blame.
@@ -42,18 +28,12 @@ const TABLE: &[Rule] = &[
         },
     },
     Rule {
-        name: "joining",
-        state: NodeState::Joining,
-        serves: Serves::No,
-        forgiven: Forgiven::Never,
+        problem: Problem::Joining,
         matches: |s| s.local_state == Some(1) || (s.local_state == Some(3) && !s.ready),
         sentence: |s| format!("is catching up: {}", shown(&s.local_state_comment)),
     },
     Rule {
-        name: "state",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        forgiven: Forgiven::Never,
+        problem: Problem::State,
         matches: |s| !matches!(s.local_state, Some(2..=4)),
         sentence: |s| match s.local_state {
             Some(state) => format!("is in state {state}: {}", shown(&s.local_state_comment)),
@@ -61,10 +41,7 @@ const TABLE: &[Rule] = &[
         },
     },
     Rule {
-        name: "not_ready",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        forgiven: Forgiven::Never,
+        problem: Problem::NotReady,
         matches: |s| !s.ready || !s.connected,
         sentence: |s| {
             let what = if s.ready { "wsrep_connected" } else { "wsrep_ready" };
@@ -72,26 +49,17 @@ const TABLE: &[Rule] = &[
         },
     },
     Rule {
-        name: "reject_queries",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        forgiven: Forgiven::Never,
+        problem: Problem::RejectQueries,
         matches: |s| s.reject_queries,
         sentence: |_| "rejects queries: wsrep_reject_queries is set".into(),
     },
     Rule {
-        name: "read_only",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        forgiven: Forgiven::ByReadOnly,
+        problem: Problem::ReadOnly,
         matches: |s| s.read_only,
         sentence: |_| "is read only: read_only is set".into(),
     },
     Rule {
-        name: "donor_rejects",
-        state: NodeState::Donor,
-        serves: Serves::No,
-        forgiven: Forgiven::Never,
+        problem: Problem::DonorRejects,
         matches: |s| s.local_state == Some(2) && !s.desync && s.sst_donor_rejects,
         sentence: |_| {
             "feeds a joining node and rejects queries meanwhile: wsrep_sst_donor_rejects_queries is set"
@@ -99,37 +67,25 @@ const TABLE: &[Rule] = &[
         },
     },
     Rule {
-        name: "maintenance",
-        state: NodeState::Draining,
-        serves: Serves::Leaves,
-        forgiven: Forgiven::Never,
+        problem: Problem::Maintenance,
         matches: |s| s.pxc_maint_mode.as_deref().is_some_and(|mode| !is(mode, "DISABLED")),
         sentence: |s| {
             format!("is in maintenance: pxc_maint_mode is {}", s.pxc_maint_mode.as_deref().unwrap_or(""))
         },
     },
     Rule {
-        name: "desync",
-        state: NodeState::Refused,
-        serves: Serves::Leaves,
-        forgiven: Forgiven::ByDonor,
+        problem: Problem::Desync,
         matches: |s| s.desync,
         sentence: |_| "desynchronised by an operator: wsrep_desync is ON".into(),
     },
     Rule {
         // A donor passes through this state on its way back to Synced, and serves all the time.
-        name: "joined",
-        state: NodeState::Joining,
-        serves: Serves::Stays,
-        forgiven: Forgiven::ByDonor,
+        problem: Problem::Joined,
         matches: |s| s.local_state == Some(3),
         sentence: |s| format!("is catching up: {}", shown(&s.local_state_comment)),
     },
     Rule {
-        name: "donor",
-        state: NodeState::Donor,
-        serves: Serves::Stays,
-        forgiven: Forgiven::ByDonor,
+        problem: Problem::Donor,
         matches: |s| s.local_state == Some(2),
         // A node under a lock is desynced like a donor (wsrep_local_state 2). Only one that is alone in its group cannot be a donor.
         sentence: |s| {
@@ -145,7 +101,7 @@ const TABLE: &[Rule] = &[
 pub fn examine(status: &GaleraStatus) -> Option<Finding> {
     if !is_member(status) {
         let text = "is no Galera node (wsrep_on is OFF), and cluster.kind is \"galera\": set wsrep_on = ON there, or cluster.kind = \"replication\"";
-        return Some(crate::finding::refused("not_galera", text.into()));
+        return Some(Problem::NotGalera.found(text));
     }
     TABLE.iter().find(|rule| (rule.matches)(status)).map(|rule| found(rule, status))
 }
@@ -156,10 +112,10 @@ pub fn examine(status: &GaleraStatus) -> Option<Finding> {
 /// The finding.
 pub fn admit(status: &GaleraStatus, rules: Rules) -> Result<(), Finding> {
     let first = |rules: Rules| {
-        let forgiven = |rule: &Rule| match rule.forgiven {
-            Forgiven::Never => false,
-            Forgiven::ByDonor => rules.donor,
-            Forgiven::ByReadOnly => rules.read_only,
+        let forgiven = |rule: &Rule| match rule.problem {
+            Problem::Desync | Problem::Joined | Problem::Donor => rules.donor,
+            Problem::ReadOnly => rules.read_only,
+            _ => false,
         };
         TABLE.iter().find(|rule| !forgiven(rule) && (rule.matches)(status))
     };
@@ -177,7 +133,7 @@ pub(crate) fn is_member(status: &GaleraStatus) -> bool {
 }
 
 fn found(rule: &Rule, status: &GaleraStatus) -> Finding {
-    Finding { problem: rule.name, state: rule.state, serves: rule.serves, sentence: (rule.sentence)(status) }
+    rule.problem.found((rule.sentence)(status))
 }
 
 fn is(text: &str, word: &str) -> bool {
@@ -191,6 +147,7 @@ fn shown(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::{NodeState, Serves};
 
     fn good() -> GaleraStatus {
         GaleraStatus {
@@ -217,7 +174,7 @@ mod tests {
             Serves::Stays => 2,
             Serves::Well => 3,
         };
-        assert!(TABLE.is_sorted_by_key(|rule| rank(rule.serves)));
+        assert!(TABLE.is_sorted_by_key(|rule| rank(rule.problem.found("").serves)));
     }
 
     #[test]
@@ -228,20 +185,20 @@ mod tests {
         };
         let no = |problem, state| Some((problem, state, Serves::No));
         assert_eq!(first(|_| ()), None);
-        assert_eq!(first(|s| s.cluster_status = "non-Primary".into()), no("non_primary", Refused));
-        assert_eq!(first(|s| s.local_state = Some(1)), no("joining", Joining));
-        assert_eq!(first(|s| s.local_state = None), no("state", Refused));
-        assert_eq!(first(|s| s.ready = false), no("not_ready", Refused));
-        assert_eq!(first(|s| s.reject_queries = true), no("reject_queries", Refused));
-        assert_eq!(first(|s| s.read_only = true), no("read_only", Refused));
-        assert_eq!(first(|s| s.local_state = Some(2)), Some(("donor", Donor, Serves::Stays)));
+        assert_eq!(first(|s| s.cluster_status = "non-Primary".into()), no(Problem::NonPrimary, Refused));
+        assert_eq!(first(|s| s.local_state = Some(1)), no(Problem::Joining, Joining));
+        assert_eq!(first(|s| s.local_state = None), no(Problem::State, Refused));
+        assert_eq!(first(|s| s.ready = false), no(Problem::NotReady, Refused));
+        assert_eq!(first(|s| s.reject_queries = true), no(Problem::RejectQueries, Refused));
+        assert_eq!(first(|s| s.read_only = true), no(Problem::ReadOnly, Refused));
+        assert_eq!(first(|s| s.local_state = Some(2)), Some((Problem::Donor, Donor, Serves::Stays)));
         let donor_rejects: fn(&mut GaleraStatus) = |s| {
             s.local_state = Some(2);
             s.sst_donor_rejects = true;
         };
-        assert_eq!(first(donor_rejects), no("donor_rejects", Donor));
-        assert_eq!(first(|s| s.desync = true), Some(("desync", Refused, Serves::Leaves)));
-        let maintenance = Some(("maintenance", Draining, Serves::Leaves));
+        assert_eq!(first(donor_rejects), no(Problem::DonorRejects, Donor));
+        assert_eq!(first(|s| s.desync = true), Some((Problem::Desync, Refused, Serves::Leaves)));
+        let maintenance = Some((Problem::Maintenance, Draining, Serves::Leaves));
         assert_eq!(first(|s| s.pxc_maint_mode = Some("SHUTDOWN".into())), maintenance);
     }
 
@@ -270,12 +227,12 @@ mod tests {
             s.local_state = Some(2);
             s.sst_donor_rejects = true;
         });
-        assert_eq!(admit(&rejects, kind).unwrap_err().problem, "donor_rejects");
+        assert_eq!(admit(&rejects, kind).unwrap_err().problem, Problem::DonorRejects);
         let behind = status(|s| {
             s.local_state = Some(3);
             s.ready = false;
         });
-        assert_eq!(admit(&behind, kind).unwrap_err().problem, "joining");
+        assert_eq!(admit(&behind, kind).unwrap_err().problem, Problem::Joining);
     }
 
     #[test]
@@ -287,11 +244,11 @@ mod tests {
         let found = |donor, read_only| {
             admit(&both, Rules { donor, read_only, ..Rules::STRICT }).err().map(|f| f.problem)
         };
-        assert_eq!(found(false, true), Some("donor"));
-        assert_eq!(found(false, false), Some("donor"), "clustercheck asks for read_only last");
-        assert_eq!(found(true, false), Some("read_only"));
+        assert_eq!(found(false, true), Some(Problem::Donor));
+        assert_eq!(found(false, false), Some(Problem::Donor), "clustercheck asks for read_only last");
+        assert_eq!(found(true, false), Some(Problem::ReadOnly));
         assert_eq!(found(true, true), None);
-        assert_eq!(examine(&both).map(|f| f.problem), Some("read_only"));
+        assert_eq!(examine(&both).map(|f| f.problem), Some(Problem::ReadOnly));
     }
 
     #[test]
@@ -302,7 +259,7 @@ mod tests {
             s.local_state_comment = "Inconsistent".into();
         });
         let finding = admit(&voted_out, Rules::default()).unwrap_err();
-        assert_eq!(finding.problem, "non_primary");
+        assert_eq!(finding.problem, Problem::NonPrimary);
         assert_eq!(
             finding.sentence,
             "is Inconsistent: its data differ from the group's, which it has left; it needs a full copy"
@@ -313,7 +270,7 @@ mod tests {
     fn a_node_outside_the_majority_is_never_good() {
         let alone = status(|s| s.cluster_status = "non-Primary".into());
         let kind = Rules { donor: true, read_only: true, drained: true };
-        assert_eq!(admit(&alone, kind).unwrap_err().problem, "non_primary");
+        assert_eq!(admit(&alone, kind).unwrap_err().problem, Problem::NonPrimary);
         assert_eq!(
             admit(&GaleraStatus::default(), Rules::default()).unwrap_err().sentence,
             "is in a (not said) component: it cannot reach the majority"

@@ -25,12 +25,11 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::ids;
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::group::Group;
 use crate::judgement::judge_all;
 use crate::kind::Relief;
 use crate::places::Places;
-use crate::problem::SHUT_OUT;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::time::{Now, seconds};
@@ -126,8 +125,8 @@ impl All {
             if !ids.iter().any(|id| core.silent_alone(*id)) {
                 core.settled();
             }
-        } else if core.nodes.iter().all(|node| node.assessment.serves == Serves::No) {
-            let unchecked = core.nodes.iter().any(|node| node.assessment.problem == "unchecked");
+        } else if core.nodes.iter().all(|node| node.finding.serves == Serves::No) {
+            let unchecked = core.nodes.iter().any(|node| node.finding.problem == Problem::Unchecked);
             let text = format!("no node can write: {}", core.why_nobody());
             if unchecked { core.hold = text } else { core.hold(Level::Error, text) }
         } else {
@@ -140,7 +139,7 @@ impl All {
         let now = core.now;
         let place = usize::from(id.0);
         self.entries[place].barrier.expire(now);
-        if core.node(id).assessment.serves != Serves::No {
+        if core.node(id).finding.serves != Serves::No {
             self.entries[place].held_since = None;
         }
         if core.silent_alone(id) {
@@ -168,17 +167,17 @@ impl All {
             let how = group.evict_if_allowed(core, id);
             if !how.is_empty() {
                 let text =
-                    format!("{} {}: {how}others commit", core.name(id), core.node(id).assessment.reason);
+                    format!("{} {}: {how}others commit", core.name(id), core.node(id).finding.sentence);
                 core.say(Level::Warn, text);
             }
         }
         let node = core.node(id);
-        match node.assessment.serves {
+        match node.finding.serves {
             Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
             Serves::No => self.hold(core, id),
             Serves::Leaves if node.lane == LaneState::Shut => self.entries[place] = Entry::default(),
             Serves::Leaves if node.drained() => self.drained(core, id),
-            Serves::Leaves if node.assessment.problem == SHUT_OUT => self.stays(core, id),
+            Serves::Leaves if node.finding.problem == Problem::ShutOut => self.stays(core, id),
             Serves::Leaves => self.leaves(core, id),
             Serves::Stays if node.lane == LaneState::Shut && self.another_well(core, id) => {}
             Serves::Well | Serves::Stays => {
@@ -194,7 +193,7 @@ impl All {
         let node = core.node(id);
         let held = self.entries[usize::from(id.0)].held_since;
         node.lane == LaneState::Shut
-            || node.assessment.gone
+            || node.gone
             || held.is_some_and(|since| core.now.saturating_sub(since) >= WORD_HELD)
     }
 
@@ -209,7 +208,7 @@ impl All {
         entry.barrier.reset();
         core.set_lane(id, LaneState::Draining);
         if self.another_serves(core, id) {
-            let because = format!("{} {}", core.name(id), core.node(id).assessment.reason);
+            let because = format!("{} {}", core.name(id), core.node(id).finding.sentence);
             let text = format!("{because}: it is held, the others go on when they have applied everything");
             core.say(Level::Warn, text);
             self.ask_others(core, id);
@@ -231,7 +230,7 @@ impl All {
     }
 
     fn another_serves(&self, core: &Core, id: NodeId) -> bool {
-        ids(&core.nodes).any(|other| other != id && core.node(other).assessment.serves != Serves::No)
+        ids(&core.nodes).any(|other| other != id && core.node(other).finding.serves != Serves::No)
     }
 
     /// A node that must not be used any more.
@@ -247,7 +246,7 @@ impl All {
             return;
         }
         core.set_lane(id, LaneState::Shut);
-        let because = format!("{} {}", core.name(id), core.node(id).assessment.reason);
+        let because = format!("{} {}", core.name(id), core.node(id).finding.sentence);
         let how = group.evict_if_allowed(core, id);
         self.term = core.next_term();
         self.ticket = Some(core.decide(self.term, None));
@@ -331,7 +330,7 @@ impl All {
             self.entries[usize::from(id.0)] = Entry::default();
             core.set_lane(id, LaneState::Shut);
             let text =
-                format!("{} {}: its sessions have moved", core.name(id), core.node(id).assessment.reason);
+                format!("{} {}: its sessions have moved", core.name(id), core.node(id).finding.sentence);
             core.say(Level::Info, text);
         }
     }
@@ -339,7 +338,7 @@ impl All {
     fn another_well(&self, core: &Core, id: NodeId) -> bool {
         ids(&core.nodes).any(|other| {
             other != id
-                && core.node(other).assessment.serves == Serves::Well
+                && core.node(other).finding.serves == Serves::Well
                 && core.node(other).lane == LaneState::Open
         })
     }

@@ -4,6 +4,7 @@ use super::said::{Admission, Events, ReplicaLogin};
 use super::sight::{Look, Peer, Rule, Sight, look};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::wish::Row;
+use crate::finding::Problem;
 use crate::flavor::Dialect;
 use crate::replication::{ReplicationStatus, words};
 use crate::rules::Severity::{Fails, Note, Ok as Well, Slow};
@@ -27,63 +28,67 @@ pub(super) const RULES: &[Rule] = &[
 /// The check whether replicas will be let in at the new primary.
 pub const REPLICA_LOGIN: &str = "replica_login";
 
-/// Whether a problem of that name has its own row here.
-pub(super) fn is_word(problem: &str) -> bool {
-    words::names().any(|name| name == problem)
+/// Whether a problem has its own row here.
+pub(super) fn is_word(problem: Problem) -> bool {
+    words::problems().any(|word| word == problem)
 }
 
 /// A row for each rule of the brain's table.
 pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
     let (to, from) = (sight.to, sight.from);
     let Some(status) = to.replication() else {
-        rows.extend(words::names().filter_map(|check| Some(Row { check, ..sight.unheard()? })));
+        rows.extend(
+            words::problems().filter_map(|problem| Some(Row { check: problem.name(), ..sight.unheard()? })),
+        );
         return;
     };
     let primary =
         words::Primary { name: from.name(), address: &from.view.address, status: from.replication() };
-    for told in words::each(status, &primary, to.view.problem, &to.view.reason) {
-        let check = told.name;
-        let (verdict, sentence, remedy) = match told.found {
-            None => (Well, told.well.to_owned(), String::new()),
+    for (rule, found) in words::each(status, &primary, to.view.problem, &to.view.reason) {
+        let (verdict, sentence, remedy) = match found {
+            None => (Well, rule.well.to_owned(), String::new()),
             Some(sentence) => {
-                let remedy =
-                    if from.is_heard() { told.remedy } else { without_primary(check, status, told.remedy) };
+                let remedy = if from.is_heard() {
+                    rule.remedy
+                } else {
+                    without_primary(rule.problem, status, rule.remedy)
+                };
                 (Fails, sentence, in_words_of(status.dialect, remedy))
             }
         };
-        rows.push(Row { check, node: to.name().to_owned(), verdict, sentence, remedy });
+        rows.push(Row { check: rule.problem.name(), node: to.name().to_owned(), verdict, sentence, remedy });
     }
 }
 
 /// The remedy while the primary does not answer: what the server has received may be nowhere else. With GTIDs, MariaDB removes the relay log
 /// at CHANGE MASTER that does not name a place in it, and at START SLAVE after both threads were stopped (10.11.19), to fetch it again.
-fn without_primary<'a>(check: &str, status: &ReplicationStatus, remedy: &'a str) -> &'a str {
+fn without_primary<'a>(problem: Problem, status: &ReplicationStatus, remedy: &'a str) -> &'a str {
     let is_mariadb = status.dialect == Dialect::MariaDb;
     let both_stopped = status.source().is_some_and(|channel| channel.io_stopped && !channel.sql_running);
-    match check {
-        "delayed" if is_mariadb => {
+    match problem {
+        Problem::Delayed if is_mariadb => {
             "what it received may be nowhere else, so keep its relay log: STOP SLAVE; SHOW SLAVE STATUS; CHANGE MASTER TO MASTER_DELAY = 0, \
              RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once \
              Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
         }
-        "not_applying" if is_mariadb && both_stopped => {
+        Problem::NotApplying if is_mariadb && both_stopped => {
             "what it received may be nowhere else, so keep its relay log: SHOW SLAVE STATUS; mend what it stumbled over; CHANGE MASTER TO \
              RELAY_LOG_FILE = 'Relay_Log_File', RELAY_LOG_POS = Relay_Log_Pos; START SLAVE SQL_THREAD there, with the two as shown; once \
              Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE"
         }
         // A receiver that still tries to connect keeps the relay log (MariaDB), as MySQL always does here.
-        "delayed" => {
+        Problem::Delayed => {
             "STOP SLAVE SQL_THREAD; CHANGE MASTER TO MASTER_DELAY = 0; START SLAVE SQL_THREAD there: what it received may be nowhere else"
         }
-        "not_applying" => {
+        Problem::NotApplying => {
             "SHOW SLAVE STATUS there: mend what it stumbled over, then START SLAVE SQL_THREAD, and not STOP SLAVE: what it received may be nowhere \
              else, and would be removed"
         }
-        "not_fetching" | "stray" | "other_source" => {
+        Problem::NotFetching | Problem::Stray | Problem::OtherSource => {
             "bring the primary back, or choose another server to take over"
         }
         // Once it has applied what it received, nothing can be lost.
-        "several_sources" | "ring" | "not_by_gtid" => remedy,
+        Problem::SeveralSources | Problem::Ring | Problem::NotByGtid => remedy,
         _ => {
             "bring the primary back, or choose another server to take over; change nothing there before: what it has may be nowhere else"
         }
@@ -449,23 +454,23 @@ mod tests {
         let status = ReplicationStatus::default();
         let primary = words::Primary { name: "db1", address: "db1:3306", status: None };
         let all = words::each(&status, &primary, None, "");
-        let of = |check: &str, dialect| {
-            in_words_of(dialect, all.iter().find(|told| told.name == check).unwrap().remedy)
+        let of = |problem, dialect| {
+            in_words_of(dialect, all.iter().find(|(rule, _)| rule.problem == problem).unwrap().0.remedy)
         };
-        for words::Told { name, remedy, .. } in &all {
-            assert_eq!(of(name, Dialect::MariaDb), *remedy);
-            let new = of(name, Dialect::MySql);
+        for (words::Rule { problem, remedy, .. }, _) in &all {
+            assert_eq!(of(*problem, Dialect::MariaDb), *remedy);
+            let new = of(*problem, Dialect::MySql);
             assert!(!new.contains("SLAVE") && !new.contains("MASTER"), "{new}");
         }
         assert_eq!(
-            of("not_by_gtid", Dialect::MySql),
+            of(Problem::NotByGtid, Dialect::MySql),
             "once Replica_SQL_Running_State is 'Replica has read all relay log': STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA there"
         );
         assert_eq!(
-            of("not_by_gtid", Dialect::MySql57),
+            of(Problem::NotByGtid, Dialect::MySql57),
             "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
         );
-        let sources = of("several_sources", Dialect::MySql);
+        let sources = of(Problem::SeveralSources, Dialect::MySql);
         for part in [
             "STOP REPLICA FOR CHANNEL 'NAME'; RESET REPLICA ALL FOR CHANNEL 'NAME' there",
             "STOP REPLICA IO_THREAD; START REPLICA IO_THREAD there",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::said::{Rights, Session};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::*;
-use crate::finding::{NodeState, Serves};
+use crate::finding::{NodeState, Problem, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::{Channel, ReplicationStatus};
 use crate::routes::LaneState;
@@ -236,7 +236,7 @@ fn each_word_of_a_replica_has_its_row() {
     assert_eq!(replicates(|world| world.replica(1).log_bin = false), one("no_binlog", "db2", Fails));
     let errant = |world: &mut World| {
         let node = &mut world.view.nodes[1];
-        (node.problem, node.serves) = (Some("errant"), Serves::No);
+        (node.problem, node.serves) = (Some(Problem::Errant), Serves::No);
         node.reason = "has transactions that the primary has not: 0-2-51".into();
     };
     assert_eq!(replicates(errant), one("errant", "db2", Fails));
@@ -457,7 +457,7 @@ fn a_node_that_does_not_answer_is_told() {
     assert_eq!(replicates(failed(true)), one("answers", "db2", Slow));
     let dead = |world: &mut World| {
         let node = &mut world.view.nodes[1];
-        (node.problem, node.serves, node.linked) = (Some("dead"), Serves::No, false);
+        (node.problem, node.serves, node.linked) = (Some(Problem::Dead), Serves::No, false);
         world.said[1] = Said::NotAsked;
     };
     let rows = replicates(dead);
@@ -470,7 +470,7 @@ fn what_a_node_said_before_it_was_lost_does_not_count() {
         let healthy = world(kind).judge();
         let mut world = world(kind);
         let node = &mut world.view.nodes[1];
-        (node.problem, node.serves, node.linked) = (Some("dead"), Serves::No, false);
+        (node.problem, node.serves, node.linked) = (Some(Problem::Dead), Serves::No, false);
         (node.state, node.answered_ms_ago) = (NodeState::Dead, Some(12_345));
         node.reason = "refused 2 connections in 0.100 s".into();
         world.said[1] = Said::NotAsked;
@@ -519,7 +519,7 @@ fn rights_that_a_switchover_needs_are_told_with_their_grant() {
 fn what_the_brain_refuses_by_itself_is_not_refused_here() {
     let mut world = world(Kind::Replication);
     let node = &mut world.view.nodes[1];
-    (node.problem, node.serves) = (Some("drained"), Serves::Leaves);
+    (node.problem, node.serves) = (Some(Problem::Drained), Serves::Leaves);
     let report = world.judge();
     assert!(report.fails);
     assert_eq!(report.refusal(), None);

@@ -302,7 +302,7 @@ impl Replication {
         let (id, demotion) = fence.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
             // One that has handed over may have lost only its connection to this program.
-            let is_there = answers(node) || fence.is_planned && !node.assessment.gone;
+            let is_there = answers(node) || fence.is_planned && !node.gone;
             node.address == *source && is_there && !node.pulse.has_broken_off()
         })?;
         let node = core.node(*id);

@@ -20,7 +20,7 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Finding, refused};
+use crate::finding::{Finding, Problem};
 use crate::kind::{Heir, Way};
 use crate::places::Places;
 use crate::routes::LaneState;
@@ -97,7 +97,7 @@ impl Replication {
                 let node = core.node(one);
                 Heir::Soon(format!(
                     "{} {}, and no other server is writable",
-                    node.name, node.assessment.reason
+                    node.name, node.finding.sentence
                 ))
             }
             other => other,
@@ -118,7 +118,7 @@ impl Replication {
         if several.len() > 1 && several.contains(&id) && self.is_confirmed(core) {
             let others: Vec<NodeId> = several.iter().copied().filter(|other| *other != id).collect();
             let text = format!("is writable, and so is {}", names(core, &others));
-            return Some(refused("two_primaries", text));
+            return Some(Problem::TwoPrimaries.found(text));
         }
         if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
             return None;
@@ -127,7 +127,7 @@ impl Replication {
         if primary == id {
             let counts = self.server(id).writable_since.is_none_or(|since| node.answered_since(since));
             return (counts && status.read_only)
-                .then(|| refused("read_only", "is read only: read_only is set".into()));
+                .then(|| Problem::ReadOnly.found("is read only: read_only is set"));
         }
         words::replica(&self.sight(core, id, status, primary))
     }

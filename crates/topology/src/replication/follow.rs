@@ -108,7 +108,7 @@ impl Replication {
     fn leads(&self, core: &Core, primary: NodeId) -> bool {
         let node = core.node(primary);
         let is_in_place = node.lane == LaneState::Open || self.is_opening;
-        is_in_place && node.assessment.serves != Serves::No && answers(node)
+        is_in_place && node.finding.serves != Serves::No && answers(node)
     }
 
     fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {

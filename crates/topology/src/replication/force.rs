@@ -18,11 +18,11 @@ use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::kind::{ByForce, Way};
 
 /// The names of the findings about a server that gets nothing from the primary, and of which nothing else is wrong.
-const DOES_NOT_RECEIVE: [&str; 3] = ["not_fetching", "stray", "other_source"];
+const DOES_NOT_RECEIVE: [Problem; 3] = [Problem::NotFetching, Problem::Stray, Problem::OtherSource];
 
 impl Replication {
     /// How an order with force is carried out that moves the primary to `to`. `None`: as any other order.
@@ -30,22 +30,18 @@ impl Replication {
         let node = core.node(to);
         let is_ours =
             !core.settings.replication.is_external() && self.fence.is_none() && answers(core.node(primary));
-        if !is_ours
-            || !answers(node)
-            || node.drained()
-            || !DOES_NOT_RECEIVE.contains(&node.assessment.problem)
-        {
+        if !is_ours || !answers(node) || node.drained() || !DOES_NOT_RECEIVE.contains(&node.finding.problem) {
             return None;
         }
         let (mine, theirs) = (own(node)?, own(core.node(primary))?);
-        let (name, reason) = (&node.name, &node.assessment.reason);
+        let (name, reason) = (&node.name, &node.finding.sentence);
         if let Some(why) = most::unfit(mine, false) {
             return Some(Err(format!("{name} cannot become the primary: it {why}")));
         }
         let hangs = theirs.semi_sync.waits() && theirs.semi_sync.replicas == 0;
         let lacks = match all_of(theirs).minus(&all_of(mine)) {
             Ok(lacks) if lacks.is_empty() => {
-                return match (hangs, node.assessment.serves) {
+                return match (hangs, node.finding.serves) {
                     (true, _) => Some(Ok(self.leave(theirs))),
                     // It is told by the order itself why it cannot be chosen.
                     (false, Serves::No) => None,

@@ -74,7 +74,7 @@ impl Replication {
                     || self.asked_early.is_none_or(|at| core.now.saturating_sub(at) >= GAP)
             }
         };
-        let is_ours = core.node(late.primary).assessment.serves == Serves::No
+        let is_ours = core.node(late.primary).finding.serves == Serves::No
             || !core.another_answered_since(late.primary, late.since);
         // The first replica of a new primary must not leave it at once: a commit that nobody acknowledges may let nobody log in ([`super::attach`]).
         let is_new = late.asked.is_none() && self.has_just_taken_over(core, late.primary);

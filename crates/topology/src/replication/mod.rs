@@ -78,7 +78,7 @@ pub use self::written::Written;
 
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::kind::Reads;
 use crate::places::Places;
 use crate::{NodeId, Term};
@@ -147,14 +147,14 @@ impl Replication {
 
     /// Whether a server that is not the primary may take reads, apart from the age of its data.
     pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
-        let assessment = &core.node(id).assessment;
+        let finding = &core.node(id).finding;
         // While the primary changes, nothing is wrong with the server's data, and Understudy's own orders stop its threads for a moment.
-        let is_between = match assessment.problem {
-            "stray" | "other_source" => true,
-            "not_applying" => self.fence.is_some() || self.is_ordered(core, id),
+        let is_between = match finding.problem {
+            Problem::Stray | Problem::OtherSource => true,
+            Problem::NotApplying => self.fence.is_some() || self.is_ordered(core, id),
             _ => false,
         };
-        if assessment.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
+        if finding.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
     }
 
     /// This process did not run for `gap`. Orders get that much more time, and a server that reported before may have ended since.

@@ -29,7 +29,7 @@ const SEES_THE_END_WITHIN: Duration = Duration::from_secs(1);
 impl Replication {
     /// Why no successor can be chosen yet, or at all.
     pub(super) fn still_receiving(&mut self, core: &mut Core, lost: NodeId) -> Option<Heir> {
-        if core.node(lost).assessment.state != NodeState::Dead || core.settings.replication.dry_run {
+        if core.node(lost).finding.state != NodeState::Dead || core.settings.replication.dry_run {
             return None;
         }
         let since = self.lost_since.unwrap_or_default();
@@ -38,7 +38,7 @@ impl Replication {
                 continue;
             }
             let (name, primary) = (core.name(id), core.node(lost));
-            let reason = format!("{} {}", primary.name, primary.assessment.reason);
+            let reason = format!("{} {}", primary.name, primary.finding.sentence);
             match &self.server(id).reconnect_test {
                 ReconnectTest::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
                     let why = format!(

@@ -17,7 +17,7 @@ use super::state::{ReconnectTest, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::NodeState;
+use crate::finding::{NodeState, Problem};
 use crate::time::Now;
 
 /// For how long a replica's successful connect to the primary counts.
@@ -39,19 +39,19 @@ enum Vote {
 }
 
 impl Replication {
-    /// Whether something speaks against giving up `primary`, whose assessment is that it is lost.
+    /// Whether something speaks against giving up `primary`, which is held to be lost.
     pub(super) fn veto(&mut self, core: &mut Core, primary: NodeId) -> Option<Veto> {
         let node = core.node(primary);
         let name = node.name.clone();
         if let Some((errno, _)) = &node.rejected
-            && node.assessment.problem == "rejected"
+            && node.finding.problem == Problem::Rejected
         {
             // 1053: the server is shutting down.
             let serves = *errno != 1053;
-            let why = format!("{name} {}: it lives, and nothing is moved", node.assessment.reason);
+            let why = format!("{name} {}: it lives, and nothing is moved", node.finding.sentence);
             return Some(Veto::Lives { why, serves });
         }
-        if node.assessment.state != NodeState::Silent {
+        if node.finding.state != NodeState::Silent {
             return None;
         }
         let since = node.counts.missed_since.unwrap_or_default();
@@ -136,7 +136,7 @@ impl Replication {
     pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {
         self.note_reached(receives);
         let is_lost = core.writer.is_some_and(|primary| {
-            matches!(core.node(primary).assessment.state, NodeState::Silent | NodeState::Dead)
+            matches!(core.node(primary).finding.state, NodeState::Silent | NodeState::Dead)
         });
         self.server_mut(id).reconnect_test = match receives {
             false => ReconnectTest::Lost(core.now),

@@ -17,7 +17,7 @@ pub(super) fn own(node: &Belief) -> Option<&ReplicationStatus> {
 
 /// Whether the server answers, in whatever state it is.
 pub(super) fn answers(node: &Belief) -> bool {
-    node.linked && !node.assessment.gone && node.status.is_some()
+    node.linked && !node.gone && node.status.is_some()
 }
 
 /// Whether the server reports itself as writable and follows no other.

@@ -7,6 +7,7 @@
 use super::most::{self, Held};
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
+use crate::finding::Problem;
 
 /// A server of the configuration.
 pub struct Server<'a> {
@@ -21,16 +22,16 @@ pub struct Server<'a> {
 }
 
 /// The problems that are reported here. The others are reported for each server alone, or corrected by Understudy.
-const FAULTS: &[&str] = &[
-    "renumbered",
-    "several_sources",
-    "stranger",
-    "ring",
-    "not_applying",
-    "delayed",
-    "filtered",
-    "not_by_gtid",
-    "binlog_format",
+const FAULTS: &[Problem] = &[
+    Problem::Renumbered,
+    Problem::SeveralSources,
+    Problem::Stranger,
+    Problem::Ring,
+    Problem::NotApplying,
+    Problem::Delayed,
+    Problem::Filtered,
+    Problem::NotByGtid,
+    Problem::BinlogFormat,
 ];
 
 /// What is wrong with each server's part in the setup.

@@ -19,7 +19,7 @@ use super::{copied, renumber};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Finding, NodeState, Serves, refused};
+use crate::finding::{Finding, Problem, Serves};
 use crate::routes::LaneState;
 use crate::time::Now;
 
@@ -347,7 +347,7 @@ impl Replication {
             status,
             source: status.source().map_or("", |channel| called(core, &channel.source)),
             primary: Some((&primary.name, &primary.address)),
-            primary_answers: answers(primary) && primary.assessment.serves != Serves::No,
+            primary_answers: answers(primary) && primary.finding.serves != Serves::No,
             errant: self.server(id).errant.as_deref(),
             is_renumbered: core.node(id).is_renumbered,
             follows_stranger: follows_stranger(core, status),
@@ -394,7 +394,7 @@ impl Replication {
         // An operator who orders it to write with force goes on without them.
         let counts = core.writer == Some(id) && self.forced != Some(id);
         let lost = self.server(id).lost.as_ref().filter(|_| counts)?;
-        Some(refused("lost_transactions", format!("came back without transactions of its own: {lost}")))
+        Some(Problem::LostTransactions.found(format!("came back without transactions of its own: {lost}")))
     }
 
     fn against_primary(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> Option<Finding> {
@@ -406,7 +406,7 @@ impl Replication {
         let in_use = node.lane != LaneState::Shut && self.fence.is_none();
         let counts = server.writable_since.is_none_or(|since| node.answered_since(since));
         (in_use && counts && status.read_only)
-            .then(|| refused("read_only", "is read only: read_only is set".into()))
+            .then(|| Problem::ReadOnly.found("is read only: read_only is set"))
     }
 
     /// A clause about a server that works, to follow its name and a colon.
@@ -438,20 +438,20 @@ pub(super) fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
     let writing: Vec<&str> =
         core.nodes.iter().filter(|node| writes(node)).map(|node| node.name.as_str()).collect();
     if writing.len() > 1 && writes(core.node(id)) {
-        return Some(refused("two_primaries", words::two_primaries(&writing)));
+        return Some(Problem::TwoPrimaries.found(words::two_primaries(&writing)));
     }
     let status = own(core.node(id))?;
     let source = status.source()?;
     if ours(core, &source.source).is_none() {
-        return Some(refused("stranger", words::stranger(&source.source)));
+        return Some(Problem::Stranger.found(words::stranger(&source.source)));
     }
     if let Some(names) = ring(core, id) {
-        return Some(refused("ring", words::ring(&names, status.dialect)));
+        return Some(Problem::Ring.found(words::ring(&names, status.dialect)));
     }
     // A server that could not take over is reported before any change begins.
     if let Some(finding) = words::unfit(status) {
         return Some(finding);
     }
     let sentence = format!("follows {}", called(core, &source.source));
-    Some(Finding { problem: "replica", state: NodeState::Joining, serves: Serves::Stays, sentence })
+    Some(Problem::Replica.found(sentence))
 }

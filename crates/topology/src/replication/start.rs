@@ -50,13 +50,13 @@ impl Replication {
     fn first_primary(&mut self, core: &mut Core, time_up: bool) -> Heir {
         let Some(last) = core.writer else { return first(core, time_up) };
         // This process may have been stopped meanwhile, so a server that was not heard is not known to be gone.
-        let time_up = time_up && core.nodes.iter().all(|node| node.assessment.state != NodeState::Unknown);
+        let time_up = time_up && core.nodes.iter().all(|node| node.finding.state != NodeState::Unknown);
         let node = core.node(last);
-        let is_settled = node.doubt.is_none() && !node.drained() && node.assessment.serves != Serves::No;
+        let is_settled = node.doubt.is_none() && !node.drained() && node.finding.serves != Serves::No;
         if is_settled && writes(node) {
             return Heir::This(last);
         }
-        if !time_up || node.doubt.is_some() || node.assessment.state == NodeState::Unknown {
+        if !time_up || node.doubt.is_some() || node.finding.state == NodeState::Unknown {
             return Heir::Soon(format!("{} wrote before this start: it is being asked", node.name));
         }
         if let Some(other) = took_its_place(core, last) {
@@ -88,7 +88,7 @@ impl Replication {
             }
         };
         let Some(place) = all.iter().position(|id| *id == to) else {
-            let why = if core.node(to).drained() { "is drained" } else { &*core.node(to).assessment.reason };
+            let why = if core.node(to).drained() { "is drained" } else { &*core.node(to).finding.sentence };
             return Err(format!("{} {why}: {}", core.name(to), core.hold));
         };
         if let Some(why) = most::unfit(held[place].status, !force) {
@@ -160,7 +160,7 @@ fn first(core: &mut Core, time_up: bool) -> Heir {
     }
     let writing: Vec<NodeId> = ids(&core.nodes).filter(|id| writes(core.node(*id))).collect();
     match &*writing {
-        [one] if core.node(*one).assessment.serves == Serves::No => {
+        [one] if core.node(*one).finding.serves == Serves::No => {
             Heir::Nobody(format!("no server can write: {}", core.why_nobody()))
         }
         [one] => the_writable(core, *one),
@@ -272,7 +272,7 @@ fn root(core: &Core) -> Heir {
     let roots: Vec<NodeId> = all.iter().copied().filter(alone).collect();
     let nobody_follows = roots.len() == all.len();
     let fits = |root: NodeId| {
-        core.node(root).assessment.serves != Serves::No
+        core.node(root).finding.serves != Serves::No
             && !core.node(root).drained()
             && has_all(root)
             && (nobody_follows || (roots.len() == 1 && all.iter().all(|id| root_of(core, *id) == root)))

@@ -23,7 +23,7 @@ use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{NodeState, Serves};
+use crate::finding::{NodeState, Problem, Serves};
 use crate::kind::Heir;
 use crate::time::seconds;
 
@@ -46,7 +46,7 @@ impl Replication {
             Some(Veto::Waits) => {
                 let node = core.node(lost);
                 let what = "its replicas are asked whether they still receive from it";
-                return Heir::Soon(format!("{} {}: {what}", node.name, node.assessment.reason));
+                return Heir::Soon(format!("{} {}: {what}", node.name, node.finding.sentence));
             }
             None => {}
         }
@@ -80,7 +80,7 @@ impl Replication {
         Some(format!(
             "{} {}: {} would take over{price}; {why}",
             node.name,
-            node.assessment.reason,
+            node.finding.sentence,
             core.name(to)
         ))
     }
@@ -106,7 +106,7 @@ impl Replication {
             .map(|id| (self.ahead_of(core, id, lost), id))
             .min_by_key(|(ahead, id)| {
                 let node = core.node(*id);
-                let well = node.assessment.serves == Serves::Well;
+                let well = node.finding.serves == Serves::Well;
                 (ahead.len(), failed == Some(*id), !well, *id != lost, u32::MAX - node.priority, *id)
             });
         let way = if is_at_an_end(core, lost) { WAY_OUT } else { "" };
@@ -116,7 +116,7 @@ impl Replication {
         let split = ahead.iter().any(|other| self.is_split(core, best, *other));
         if !ahead.is_empty() && (waited || split) {
             let others = names(core, &ahead);
-            let why: Vec<&str> = ahead.iter().map(|id| &*core.node(*id).assessment.reason).collect();
+            let why: Vec<&str> = ahead.iter().map(|id| &*core.node(*id).finding.sentence).collect();
             let have = if ahead.len() == 1 { "has" } else { "have" };
             return Heir::Nobody(format!(
                 "{others} {have} transactions that {} has not, and cannot take over ({}): nothing is moved{way}",
@@ -181,7 +181,7 @@ impl Replication {
         };
         Some(format!(
             "{} {}: {why}; {name} takes over only by an order with force",
-            primary.name, primary.assessment.reason
+            primary.name, primary.finding.sentence
         ))
     }
 
@@ -208,7 +208,7 @@ impl Replication {
                 Ok(to)
             } else {
                 self.force_is_over();
-                let why = unfit.map_or_else(|| node.assessment.reason.clone(), |unfit| unfit.sentence);
+                let why = unfit.map_or_else(|| node.finding.sentence.clone(), |unfit| unfit.sentence);
                 Err(format!("{} cannot become the primary, also by force: {why}", core.name(to)))
             };
         }
@@ -232,7 +232,7 @@ impl Replication {
                 core.name(best),
                 core.name(to),
                 if self.ahead_of(core, to, lost).is_empty() {
-                    &*core.node(to).assessment.reason
+                    &*core.node(to).finding.sentence
                 } else {
                     "has less"
                 }
@@ -245,11 +245,11 @@ impl Replication {
     fn unheard(&self, core: &mut Core, lost: NodeId) -> Option<String> {
         let since = self.lost_since.unwrap_or_default();
         let late: Vec<NodeId> = ids(&core.nodes)
-            .filter(|id| *id != lost && !core.node(*id).assessment.gone)
+            .filter(|id| *id != lost && !core.node(*id).gone)
             .filter(|id| {
                 let node = core.node(*id);
                 let is_late = node.linked && !(since.is_zero() || node.answered_since(since));
-                node.doubt.is_some() || node.assessment.state == NodeState::Unknown || is_late
+                node.doubt.is_some() || node.finding.state == NodeState::Unknown || is_late
             })
             .collect();
         for id in late.iter().copied().filter(|id| core.node(*id).linked).collect::<Vec<_>>() {
@@ -257,7 +257,7 @@ impl Replication {
         }
         (!late.is_empty()).then(|| {
             let node = core.node(lost);
-            format!("{} {}: {} is asked what it has", node.name, node.assessment.reason, names(core, &late))
+            format!("{} {}: {} is asked what it has", node.name, node.finding.sentence, names(core, &late))
         })
     }
 
@@ -279,10 +279,10 @@ impl Replication {
         })?;
         let (node, primary) = (core.node(missing), core.node(lost));
         let is_definite =
-            matches!(node.assessment.state, NodeState::Dead | NodeState::Silent) || node.rejected.is_some();
+            matches!(node.finding.state, NodeState::Dead | NodeState::Silent) || node.rejected.is_some();
         let text = format!(
             "{} {}, and {}, which cannot be asked, may have acknowledged what no other server has: drain it to go on without",
-            primary.name, primary.assessment.reason, node.name
+            primary.name, primary.finding.sentence, node.name
         );
         Some(if is_definite { Heir::Nobody(text) } else { Heir::Soon(text) })
     }
@@ -298,7 +298,7 @@ impl Replication {
     fn is_eligible(&self, core: &Core, id: NodeId, lost: NodeId) -> bool {
         let (node, server) = (core.node(id), self.server(id));
         let Some(status) = own(node).filter(|_| answers(node)) else { return false };
-        let problem = node.assessment.problem;
+        let problem = node.finding.problem;
         // It was ordered to take over in the change that is in progress.
         let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
@@ -307,13 +307,13 @@ impl Replication {
             let theirs = own(core.node(lost)).filter(|_| answers(core.node(lost)));
             theirs.and_then(|theirs| theirs.position.as_ref()).is_some_and(|theirs| has_each(status, theirs))
         };
-        let is_fit = node.assessment.serves != Serves::No
+        let is_fit = node.finding.serves != Serves::No
             || (id == lost
-                && matches!(problem, "read_only" | "stray")
+                && matches!(problem, Problem::ReadOnly | Problem::Stray)
                 && words::unfit_to_stay(status).is_none())
-            || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
-            || (problem == "not_applying" && words::unfit(status).is_none())
-            || (problem == "other_source" && (followed || has_all()) && words::unfit(status).is_none());
+            || (problem == Problem::Stray && (was_told || has_all()) && words::unfit(status).is_none())
+            || (problem == Problem::NotApplying && words::unfit(status).is_none())
+            || (problem == Problem::OtherSource && (followed || has_all()) && words::unfit(status).is_none());
         // If a lost primary that answers has more than this server, this server must still be receiving it.
         let comes = || status.source().is_some_and(|channel| channel.io_running);
         let has_theirs = || {
@@ -495,7 +495,7 @@ fn is_at_an_end(core: &Core, lost: NodeId) -> bool {
     let applies =
         |status: &ReplicationStatus| status.channels.iter().all(|channel| can_apply(status, channel));
     let shows_all = |node: &Belief| node.drained() || answers(node) && own(node).is_none_or(applies);
-    core.node(lost).assessment.problem == "lost_transactions" && core.nodes.iter().all(shows_all)
+    core.node(lost).finding.problem == Problem::LostTransactions && core.nodes.iter().all(shows_all)
 }
 
 fn family(core: &Core, id: NodeId) -> Family {

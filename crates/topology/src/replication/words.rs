@@ -8,7 +8,7 @@ use protocol::gtid::Family;
 use super::channel::Channel;
 use super::sql;
 use super::status::ReplicationStatus;
-use crate::finding::{Finding, NodeState, Rules, Serves, refused};
+use crate::finding::{Finding, Problem, Rules};
 use crate::flavor::Dialect;
 
 /// What a rule looks at.
@@ -38,58 +38,48 @@ impl<'a> Sight<'a> {
     }
 }
 
-struct Rule {
-    name: &'static str,
-    state: NodeState,
-    serves: Serves,
+pub struct Rule {
+    pub problem: Problem,
     matches: fn(&Sight) -> bool,
     sentence: fn(&Sight) -> String,
     /// Before a move: the sentence when the rule is not broken.
-    well: &'static str,
+    pub well: &'static str,
     /// Before a move: what to do, in MariaDB's statements.
-    remedy: &'static str,
+    pub remedy: &'static str,
 }
 
 /// Rules about a server's own status, whether it is the primary or not.
 pub fn examine(status: &ReplicationStatus) -> Option<Finding> {
     status.galera.then(|| {
-        refused("galera_node", "is a Galera node, and cluster.kind is \"replication\": set \"galera\"".into())
+        Problem::GaleraNode.found("is a Galera node, and cluster.kind is \"replication\": set \"galera\"")
     })
 }
 
 /// Rules about a server that is not the primary; the most serious ones first.
 const REPLICA: &[Rule] = &[
     Rule {
-        name: "renumbered",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::Renumbered,
         matches: |s| s.is_renumbered,
         sentence: |s| renumbered(primary(s)),
         well: "has no transactions from before the primary's numbers began anew",
         remedy: "drain it, make it a copy of the primary (mariadb-backup), and undrain it",
     },
     Rule {
-        name: "errant",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::Errant,
         matches: |s| s.errant.is_some(),
         sentence: |s| format!("has transactions that the primary has not: {}", s.errant.unwrap_or_default()),
         well: "has no transactions that the primary has not",
         remedy: "`understudy errant list` shows them, and whether they can be undone; otherwise make the server a copy of the primary",
     },
     Rule {
-        name: "stray",
-        state: NodeState::Joining,
-        serves: Serves::No,
+        problem: Problem::Stray,
         matches: |s| s.primary.is_some() && s.status.channels.is_empty(),
         sentence: |s| format!("follows nobody, and is to follow {}", primary(s)),
         well: "follows a source",
         remedy: "wait until Understudy has it follow the primary; `understudy status` says what keeps it",
     },
     Rule {
-        name: "several_sources",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::SeveralSources,
         matches: |s| s.status.channels.len() > 1,
         sentence: |s| format!("follows {} sources at once", s.status.channels.len()),
         well: "follows one source",
@@ -98,18 +88,14 @@ const REPLICA: &[Rule] = &[
          the primary; then STOP ALL SLAVES IO_THREAD; START ALL SLAVES IO_THREAD there, or it acknowledges nothing any more",
     },
     Rule {
-        name: "stranger",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::Stranger,
         matches: |s| s.follows_stranger,
         sentence: |s| stranger(s.source),
         well: "follows nobody outside of this cluster",
         remedy: "have it follow a server of this cluster, or put that one in the configuration",
     },
     Rule {
-        name: "ring",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::Ring,
         matches: |s| s.ring.is_some(),
         sentence: |s| ring(s.ring.as_deref().unwrap_or_default(), s.status.dialect),
         well: "is in no ring",
@@ -117,9 +103,7 @@ const REPLICA: &[Rule] = &[
          to be the primary",
     },
     Rule {
-        name: "other_source",
-        state: NodeState::Joining,
-        serves: Serves::No,
+        problem: Problem::OtherSource,
         matches: |s| {
             s.source().zip(s.primary).is_some_and(|(channel, (_, address))| channel.source != address)
         },
@@ -128,9 +112,7 @@ const REPLICA: &[Rule] = &[
         remedy: "wait until Understudy has it follow the primary",
     },
     Rule {
-        name: "not_applying",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::NotApplying,
         matches: |s| s.source().is_some_and(|channel| !channel.sql_running),
         sentence: |s| {
             let error = s.source().map_or("", |channel| &channel.error);
@@ -141,9 +123,7 @@ const REPLICA: &[Rule] = &[
         remedy: "SHOW SLAVE STATUS there: mend what it stumbled over, then START SLAVE",
     },
     Rule {
-        name: "delayed",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::Delayed,
         matches: |s| s.source().is_some_and(|channel| channel.delay_s > 0),
         sentence: |s| {
             format!("is kept {} s behind on purpose", s.source().map_or(0, |channel| channel.delay_s))
@@ -152,9 +132,7 @@ const REPLICA: &[Rule] = &[
         remedy: "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY = 0; START SLAVE there",
     },
     Rule {
-        name: "filtered",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::Filtered,
         matches: |s| s.status.filters().is_some() || s.status.had_filters.is_some(),
         sentence: |s| match s.status.filters() {
             Some(filters) => format!("has replication filters ({filters}): it does not have everything"),
@@ -168,18 +146,14 @@ const REPLICA: &[Rule] = &[
         remedy: "drain it, take the filters out of its my.cnf, make it a copy of the primary (mariadb-backup), and undrain it: what was left out is missing",
     },
     Rule {
-        name: "not_by_gtid",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::NotByGtid,
         matches: |s| s.source().is_some_and(|channel| !channel.by_gtid) || s.status.position.is_none(),
         sentence: |s| not_by_gtid(s.status),
         well: "follows by GTID",
         remedy: "once Slave_SQL_Running_State is 'Slave has read all relay log': STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there",
     },
     Rule {
-        name: "no_binlog",
-        state: NodeState::Refused,
-        serves: Serves::No,
+        problem: Problem::NoBinlog,
         matches: |s| !s.status.log_bin || !s.status.log_replica_updates,
         sentence: |s| {
             let updates = match s.status.dialect {
@@ -193,9 +167,7 @@ const REPLICA: &[Rule] = &[
         remedy: "set log_bin and log_slave_updates in its my.cnf, and restart it",
     },
     Rule {
-        name: "not_fetching",
-        state: NodeState::Joining,
-        serves: Serves::Stays,
+        problem: Problem::NotFetching,
         matches: |s| s.primary_answers && s.source().is_some_and(|channel| !channel.io_running),
         sentence: |s| {
             let error = s.source().map_or("", |channel| &channel.error);
@@ -207,6 +179,9 @@ const REPLICA: &[Rule] = &[
         remedy: "SHOW SLAVE STATUS there: look at Last_IO_Error",
     },
 ];
+
+/// The traits of a server that last whichever server it follows.
+const LASTING: [Problem; 4] = [Problem::Delayed, Problem::Filtered, Problem::NotByGtid, Problem::NoBinlog];
 
 /// About a server with transactions from before the primary's numbers began anew.
 fn renumbered(primary: &str) -> String {
@@ -235,9 +210,7 @@ fn torn(primary: &str) -> String {
 /// Advice about a server that may be chosen all the same.
 const ADVICE: &[Rule] = &[Rule {
     // As a replica it applies any format, but as the primary it would log in its own.
-    name: "binlog_format",
-    state: NodeState::Synced,
-    serves: Serves::Well,
+    problem: Problem::BinlogFormat,
     matches: |s| {
         let own = &s.status.binlog_format;
         !own.is_empty() && !s.format.is_empty() && !own.eq_ignore_ascii_case(s.format)
@@ -320,28 +293,16 @@ pub(super) fn advice(sight: &Sight) -> Vec<String> {
     ADVICE.iter().filter(|rule| (rule.matches)(sight)).map(|rule| (rule.sentence)(sight)).collect()
 }
 
-/// The sentences of the rules with these names.
-pub(super) fn said(sight: &Sight, names: &[&str]) -> Vec<String> {
+/// The sentences of the rules about these problems.
+pub(super) fn said(sight: &Sight, problems: &[Problem]) -> Vec<String> {
     let rules =
-        REPLICA.iter().chain(ADVICE).filter(|rule| names.contains(&rule.name) && (rule.matches)(sight));
+        REPLICA.iter().chain(ADVICE).filter(|rule| problems.contains(&rule.problem) && (rule.matches)(sight));
     rules.map(|rule| (rule.sentence)(sight)).collect()
 }
 
-/// What a rule about a replica says of a server.
-pub struct Told {
-    /// The rule's name.
-    pub name: &'static str,
-    /// The sentence when it is not broken.
-    pub well: &'static str,
-    /// What it finds against the server.
-    pub found: Option<String>,
-    /// The remedy, in MariaDB's statements.
-    pub remedy: &'static str,
-}
-
-/// The names of the rules about a replica.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    REPLICA.iter().map(|rule| rule.name)
+/// What the rules about a replica are about.
+pub fn problems() -> impl Iterator<Item = Problem> {
+    REPLICA.iter().map(|rule| rule.problem)
 }
 
 /// The primary, as [`each`] looks at it.
@@ -356,7 +317,12 @@ pub struct Primary<'a> {
 
 /// Every rule about a replica of `primary`, and what it finds against this server. What only the brain can know is given: `problem`, and
 /// its sentence.
-pub fn each(status: &ReplicationStatus, primary: &Primary, problem: Option<&str>, reason: &str) -> Vec<Told> {
+pub fn each(
+    status: &ReplicationStatus,
+    primary: &Primary,
+    problem: Option<Problem>,
+    reason: &str,
+) -> Vec<(&'static Rule, Option<String>)> {
     let sight = Sight {
         status,
         source: status.source().map_or("", |channel| &channel.source),
@@ -371,11 +337,12 @@ pub fn each(status: &ReplicationStatus, primary: &Primary, problem: Option<&str>
     REPLICA
         .iter()
         .map(|rule| {
-            let found = match problem {
-                Some(problem) if problem == rule.name => Some(reason.to_owned()),
-                _ => (rule.matches)(&sight).then(|| (rule.sentence)(&sight)),
+            let found = if problem == Some(rule.problem) {
+                Some(reason.to_owned())
+            } else {
+                (rule.matches)(&sight).then(|| (rule.sentence)(&sight))
             };
-            Told { name: rule.name, well: rule.well, found, remedy: rule.remedy }
+            (rule, found)
         })
         .collect()
 }
@@ -386,7 +353,6 @@ fn primary<'a>(sight: &Sight<'a>) -> &'a str {
 
 /// The finding against a server that is about to take over, whichever server it follows now.
 pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
-    let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
     let sight = Sight {
         status,
         source: "",
@@ -398,20 +364,20 @@ pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
         ring: None,
         format: "",
     };
-    first(&sight, |rule| own.contains(&rule.name))
+    first(&sight, |rule| LASTING.contains(&rule.problem))
 }
 
 /// The same about a server that goes on as the primary that it was. What it got from others its replicas have already, so that
 /// log_slave_updates does not matter.
 pub(super) fn unfit_to_stay(status: &ReplicationStatus) -> Option<Finding> {
     // The last of the rules that count.
-    unfit(status).filter(|finding| finding.problem != "no_binlog" || !status.log_bin)
+    unfit(status).filter(|finding| finding.problem != Problem::NoBinlog || !status.log_bin)
 }
 
 /// The finding against a server that is to take over and has stopped at an event that it cannot apply.
 pub(super) fn cannot_apply(status: &ReplicationStatus) -> Option<Finding> {
     let stopped = status.channels.iter().find(|channel| !channel.sql_running && !channel.error.is_empty())?;
-    Some(refused("not_applying", format!("does not apply what it receives: {}", stopped.error)))
+    Some(Problem::NotApplying.found(format!("does not apply what it receives: {}", stopped.error)))
 }
 
 /// The first rule that a server breaks which is not the primary.
@@ -420,21 +386,18 @@ pub(super) fn replica(sight: &Sight) -> Option<Finding> {
 }
 
 fn first(sight: &Sight, counts: impl Fn(&Rule) -> bool) -> Option<Finding> {
-    REPLICA.iter().find(|rule| counts(rule) && (rule.matches)(sight)).map(|rule| Finding {
-        problem: rule.name,
-        state: rule.state,
-        serves: rule.serves,
-        sentence: match refused_by_source(rule, sight) {
+    REPLICA.iter().find(|rule| counts(rule) && (rule.matches)(sight)).map(|rule| {
+        rule.problem.found(match refused_by_source(rule, sight) {
             Some(also) => format!("{}, and {also}", (rule.sentence)(sight)),
             None => (rule.sentence)(sight),
-        },
+        })
     })
 }
 
 /// A trait that lasts does not hide that the server's source refuses it.
 fn refused_by_source(rule: &Rule, sight: &Sight) -> Option<String> {
-    let lasts = ["delayed", "filtered", "not_by_gtid", "no_binlog"].contains(&rule.name);
-    let not_fetching = REPLICA.iter().find(|rule| rule.name == "not_fetching").filter(|_| lasts)?;
+    let lasts = LASTING.contains(&rule.problem);
+    let not_fetching = REPLICA.iter().find(|rule| rule.problem == Problem::NotFetching).filter(|_| lasts)?;
     let has_error = sight.source().is_some_and(|channel| !channel.error.is_empty());
     (has_error && (not_fetching.matches)(sight)).then(|| (not_fetching.sentence)(sight))
 }
@@ -448,7 +411,7 @@ pub fn admit(status: &ReplicationStatus, rules: Rules) -> Result<(), Finding> {
         return Err(finding);
     }
     if status.read_only && !rules.read_only {
-        return Err(refused("read_only", "is read only: read_only is set".into()));
+        return Err(Problem::ReadOnly.found("is read only: read_only is set"));
     }
     Ok(())
 }
@@ -456,6 +419,7 @@ pub fn admit(status: &ReplicationStatus, rules: Rules) -> Result<(), Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Serves;
     use protocol::gtid::Position;
 
     const PRIMARY: (&str, &str) = ("db1", "db1:3306");
@@ -477,10 +441,7 @@ mod tests {
         }
     }
 
-    fn found(
-        change: impl FnOnce(&mut ReplicationStatus),
-        errant: Option<&str>,
-    ) -> Option<(&'static str, Serves)> {
+    fn found(change: impl FnOnce(&mut ReplicationStatus), errant: Option<&str>) -> Option<(Problem, Serves)> {
         let mut status = good();
         change(&mut status);
         replica(&sight(&status, errant)).map(|finding| (finding.problem, finding.serves))
@@ -500,7 +461,7 @@ mod tests {
         }
     }
 
-    fn channel(change: impl FnOnce(&mut Channel)) -> Option<(&'static str, Serves)> {
+    fn channel(change: impl FnOnce(&mut Channel)) -> Option<(Problem, Serves)> {
         found(|status| change(&mut status.channels[0]), None)
     }
 
@@ -508,28 +469,43 @@ mod tests {
     fn each_rule_speaks_for_its_own_trouble() {
         let no = |problem| Some((problem, Serves::No));
         assert_eq!(found(|_| (), None), None);
-        assert_eq!(found(|_| (), Some("0-2-1")), no("errant"));
-        assert_eq!(found(|status| status.channels.clear(), None), no("stray"));
-        assert_eq!(found(|status| status.channels.push(Channel::default()), None), no("several_sources"));
-        assert_eq!(channel(|channel| channel.source = "db9:3306".into()), no("other_source"));
-        assert_eq!(channel(|channel| channel.sql_running = false), no("not_applying"));
-        assert_eq!(channel(|channel| channel.delay_s = 60), no("delayed"));
-        assert_eq!(channel(|channel| channel.filters = vec!["Replicate_Do_DB = x".into()]), no("filtered"));
-        assert_eq!(found(|status| status.had_filters = Some("x".into()), None), no("filtered"));
-        assert_eq!(channel(|channel| channel.by_gtid = false), no("not_by_gtid"));
-        assert_eq!(found(|status| status.log_bin = false, None), no("no_binlog"));
-        assert_eq!(found(|status| status.log_replica_updates = false, None), no("no_binlog"));
-        assert_eq!(channel(|channel| channel.io_running = false), Some(("not_fetching", Serves::Stays)));
+        assert_eq!(found(|_| (), Some("0-2-1")), no(Problem::Errant));
+        assert_eq!(found(|status| status.channels.clear(), None), no(Problem::Stray));
+        assert_eq!(
+            found(|status| status.channels.push(Channel::default()), None),
+            no(Problem::SeveralSources)
+        );
+        assert_eq!(channel(|channel| channel.source = "db9:3306".into()), no(Problem::OtherSource));
+        assert_eq!(channel(|channel| channel.sql_running = false), no(Problem::NotApplying));
+        assert_eq!(channel(|channel| channel.delay_s = 60), no(Problem::Delayed));
+        assert_eq!(
+            channel(|channel| channel.filters = vec!["Replicate_Do_DB = x".into()]),
+            no(Problem::Filtered)
+        );
+        assert_eq!(found(|status| status.had_filters = Some("x".into()), None), no(Problem::Filtered));
+        assert_eq!(channel(|channel| channel.by_gtid = false), no(Problem::NotByGtid));
+        assert_eq!(found(|status| status.log_bin = false, None), no(Problem::NoBinlog));
+        assert_eq!(found(|status| status.log_replica_updates = false, None), no(Problem::NoBinlog));
+        assert_eq!(
+            channel(|channel| channel.io_running = false),
+            Some((Problem::NotFetching, Serves::Stays))
+        );
         let mut status = good();
         status.channels[0].io_running = false;
         status.channels[0].error = "Relay log write failure: could not queue event from master".into();
         let torn = replica(&sight(&status, None)).unwrap();
-        assert_eq!(torn.problem, "not_fetching");
+        assert_eq!(torn.problem, Problem::NotFetching);
         assert!(torn.sentence.ends_with("make this server a copy of db1 anew"), "{}", torn.sentence);
         let status = good();
         let found_in = |sight: &Sight| replica(sight).map(|finding| (finding.problem, finding.serves));
-        assert_eq!(found_in(&Sight { follows_stranger: true, ..sight(&status, None) }), no("stranger"));
-        assert_eq!(found_in(&Sight { ring: Some("db1, db2".into()), ..sight(&status, None) }), no("ring"));
+        assert_eq!(
+            found_in(&Sight { follows_stranger: true, ..sight(&status, None) }),
+            no(Problem::Stranger)
+        );
+        assert_eq!(
+            found_in(&Sight { ring: Some("db1, db2".into()), ..sight(&status, None) }),
+            no(Problem::Ring)
+        );
         let format = |format: &str| {
             let status = ReplicationStatus { binlog_format: format.into(), ..good() };
             assert!(replica(&sight(&status, None)).is_none());

@@ -28,8 +28,9 @@ pub enum Weight {
 }
 
 /// The result of a check before a move. A greater value is more serious.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Nothing is wrong.
     Ok,
@@ -46,12 +47,6 @@ pub enum Severity {
 impl Severity {
     /// As tables show it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Note => "note",
-            Self::Slow => "slow",
-            Self::Fails => "fails",
-        }
+        self.into()
     }
 }

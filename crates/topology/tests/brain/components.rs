@@ -18,6 +18,7 @@ use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::{self, GaleraStatus};
+use topology::health::Problem;
 use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
@@ -227,7 +228,7 @@ impl World {
             self.tell(Fact::Tick);
             self.check();
             let view = self.brain.view(self.now);
-            let is_refused = |node: &&topology::view::NodeView| node.problem == Some("two_clusters");
+            let is_refused = |node: &&topology::view::NodeView| node.problem == Some(Problem::TwoClusters);
             self.refused += view.nodes.iter().filter(is_refused).count() as u32;
         }
     }

@@ -9,7 +9,7 @@ use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::GaleraStatus;
 use topology::galera::words::admit;
-use topology::health::{Question, Rules, Serves};
+use topology::health::{Problem, Question, Rules, Serves};
 use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::routes::ServerGreeting;
@@ -203,9 +203,9 @@ fn a_drained_node_is_not_good_however_kind_the_asker() {
     // Its own word is graver, and forgiven: the drain still counts.
     tell(&mut brain, now, said(2, GaleraStatus { read_only: true, ..good() }));
     let view = brain.view(now);
-    assert_eq!(view.nodes[2].problem, Some("read_only"));
+    assert_eq!(view.nodes[2].problem, Some(Problem::ReadOnly));
     let found = |rules| view.ask("db2", Question::Member(rules)).unwrap().unwrap_err().problem;
-    assert_eq!((found(STRICT), found(KIND)), ("read_only", "drained"));
+    assert_eq!((found(STRICT), found(KIND)), (Problem::ReadOnly, Problem::Drained));
     assert!(view.ask("db9", Question::Writer).is_none());
 }
 
@@ -233,7 +233,7 @@ fn a_writer_that_does_not_commit_is_no_writer() {
             Fact::Beat { node: NodeId(0), beat: Beat::Waits { asked, stall: Stall::Space } },
         );
     }
-    assert_eq!(is_writer(&brain, now).unwrap_err().problem, "not_committing");
+    assert_eq!(is_writer(&brain, now).unwrap_err().problem, Problem::NotCommitting);
     assert!(
         brain.view(now).nodes[0].stuck.is_some_and(|stuck| stuck.ms >= 3000 && stuck.why == Stall::Space)
     );

@@ -12,7 +12,7 @@ use topology::brain::Restored;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus};
-use topology::health::Serves;
+use topology::health::{Problem, Serves};
 use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
@@ -176,10 +176,10 @@ impl World {
     fn may_be_cut(&self, node: u8) -> bool {
         let node = &self.brain.view(self.now).nodes[usize::from(node)];
         let since = self.now.saturating_sub(self.served[usize::from(node.id.0)]);
-        let left_by_wish = node.sessions_max == Some(0) || node.problem == Some("maintenance");
+        let left_by_wish = node.sessions_max == Some(0) || node.problem == Some(Problem::Maintenance);
         matches!(node.state, NodeState::Dead | NodeState::Silent)
             || left_by_wish
-            || node.problem == Some("evicted")
+            || node.problem == Some(Problem::Evicted)
             || since >= Duration::from_secs(5)
     }
 

@@ -6,6 +6,7 @@ use topology::action::Action;
 use topology::brain::{Brain, NotTaken, Restored};
 use topology::fact::{Fact, Outcome, ProxyFact};
 use topology::galera::GaleraStatus;
+use topology::health::Problem;
 use topology::order::{Order, OrderId};
 use topology::routes::{Lane, LaneState, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
@@ -158,7 +159,10 @@ fn a_node_is_removed_when_its_connections_are_gone_and_added_with_a_later_epoch(
     assert!(shown[0].2 > 1 && shown[3].2 > 1, "their connections are none of before: {shown:?}");
     assert_eq!(story.view(|node| node.links_gone), [true; 4]);
     assert!(story.reads[0].epoch > 1, "{:?}", story.reads);
-    assert_eq!(story.view(|node| node.problem), [Some("unchecked"), None, None, Some("unchecked")]);
+    assert_eq!(
+        story.view(|node| node.problem),
+        [Some(Problem::Unchecked), None, None, Some(Problem::Unchecked)]
+    );
     story.is_well(0);
     story.order(Order::Switchover { to: Some(NodeId(0)), budget: BUDGET, force: false });
     assert_eq!(story.writer().unwrap(), "db1");

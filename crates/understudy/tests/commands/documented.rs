@@ -75,7 +75,7 @@ fn every_word_of_status_is_explained() {
         let begin = format!("| {column} |");
         page.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no row of {column}"))
     };
-    for state in NodeState::ALL {
+    for state in NodeState::ALL.iter().copied() {
         assert!(row("STATE").contains(&format!("`{}`", state.word())), "STATE {}", state.word());
     }
     for lane in [LaneState::Open, LaneState::Draining, LaneState::Shut] {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use measure::recovery::WriteRate;
-use topology::galera::{GaleraStatus, TWO_CLUSTERS};
+use topology::galera::GaleraStatus;
+use topology::health::Problem;
 use topology::kind::Kind;
 use topology::status::Status;
 use topology::view::{ClusterView, NodeState};
@@ -86,7 +87,7 @@ impl Source {
                     missed_bytes: at.and_then(|at| grown(&at.writesets, writesets)),
                     donor: said.and_then(|said| keeps.and_then(|_| node.donor(&said))),
                     // One of another component has the cluster's history, perhaps, and not what the cluster has written since.
-                    may_donate: seen.problem != Some(TWO_CLUSTERS)
+                    may_donate: seen.problem != Some(Problem::TwoClusters)
                         && said.is_some_and(|said| said.local_state == Some(SYNCED)),
                 }
             }

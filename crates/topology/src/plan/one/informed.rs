@@ -78,7 +78,7 @@ impl One {
         self.phase = Phase::Settled;
         if core.now >= run.until {
             group.announce(false);
-            let what = match core.node(writer).assessment.serves {
+            let what = match core.node(writer).finding.serves {
                 Serves::No => format!("no other server has become writable within {}", took(core, &run)),
                 _ => format!(
                     "{} is still the one that is writable after {}: it goes on",
@@ -91,12 +91,12 @@ impl One {
             return true;
         }
         core.set_lane(writer, LaneState::Draining);
-        if core.node(writer).assessment.serves == Serves::No && !core.silent_alone(writer) {
+        if core.node(writer).finding.serves == Serves::No && !core.silent_alone(writer) {
             match group.heir(core, writer, true) {
                 Heir::This(to) => {
                     self.follow_announced(core, group, writer, to, *run);
                     // A problem may be gone now that this server is followed, so it is judged again.
-                    return core.node(to).assessment.serves != Serves::No;
+                    return core.node(to).finding.serves != Serves::No;
                 }
                 Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => core.hold = why,
                 Heir::Any => {}
@@ -116,7 +116,7 @@ impl One {
     ) {
         group.announce(false);
         let because =
-            format!("{}, and {} {}", run.order.what, core.name(writer), core.node(writer).assessment.reason);
+            format!("{}, and {} {}", run.order.what, core.name(writer), core.node(writer).finding.sentence);
         let order = match run.to {
             Some(wanted) if wanted != to => {
                 let text = format!("{} has become writable, and not {}", core.name(to), core.name(wanted));

@@ -32,10 +32,9 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::group::Group;
 use crate::kind::Heir;
-use crate::problem::SHUT_OUT;
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::time::Now;
@@ -195,11 +194,11 @@ impl One {
         let because = match core.writer {
             Some(_) if stays => format!("{name} wrote before this start and is healthy"),
             Some(old) => {
-                format!("{} wrote before this start and {}", core.name(old), core.node(old).assessment.reason)
+                format!("{} wrote before this start and {}", core.name(old), core.node(old).finding.sentence)
             }
             None => "first start".to_owned(),
         };
-        let lost = core.writer.filter(|old| *old != to && core.node(*old).assessment.serves == Serves::No);
+        let lost = core.writer.filter(|old| *old != to && core.node(*old).finding.serves == Serves::No);
         let price = lost.map(|lost| group.price(core, lost, to)).unwrap_or_default();
         let because = format!("{because}: {name} is to write, term {term}{price}");
         core.hold(Level::Info, because);
@@ -210,7 +209,7 @@ impl One {
         }
         self.phase = Phase::Moving(Box::new(run));
         // If it serves, the move goes on in this very step.
-        core.node(to).assessment.serves != Serves::No
+        core.node(to).finding.serves != Serves::No
     }
 
     /// The writer of before this start is kept without waiting for the other nodes, if it is well. Another one is elected when all nodes have
@@ -234,7 +233,7 @@ impl One {
             core.set_lane(writer, LaneState::Draining);
             return false;
         }
-        if self.barrier_needed && node.assessment.serves != Serves::No {
+        if self.barrier_needed && node.finding.serves != Serves::No {
             self.barrier_needed = false;
             let text = format!(
                 "{} is back, and still the writer: it is asked whether it has applied everything",
@@ -245,7 +244,7 @@ impl One {
             self.phase = Phase::Moving(Box::new(run));
             return true;
         }
-        match node.assessment.serves {
+        match node.finding.serves {
             Serves::Well | Serves::Stays | Serves::Leaves
                 if node.lane != LaneState::Open && !group.may_open(core, writer) =>
             {
@@ -269,7 +268,8 @@ impl One {
             // Handing over is not possible, or not ours to do: another program makes servers writable here, or a replica would have to be
             // promoted only because new connections fail.
             Serves::Leaves
-                if group.follows(core) || node.assessment.problem == SHUT_OUT && !group.hands_over(core) =>
+                if group.follows(core)
+                    || node.finding.problem == Problem::ShutOut && !group.hands_over(core) =>
             {
                 self.open(core, writer);
                 false
@@ -278,7 +278,7 @@ impl One {
                 let other = elect(&core.nodes, None, |id| id != writer);
                 match other.filter(|_| core.now >= self.not_before) {
                     Some(to) => {
-                        let because = format!("{} {}", node.name, node.assessment.reason);
+                        let because = format!("{} {}", node.name, node.finding.sentence);
                         let budget = Budget::new(core.now, Settings::HANDOVER_BUDGET, false);
                         self.hand_over(core, to, budget, None, None, &because);
                         true
@@ -345,9 +345,9 @@ impl One {
                 return false;
             }
         };
-        let because = format!("{} {}", core.name(writer), core.node(writer).assessment.reason);
+        let because = format!("{} {}", core.name(writer), core.node(writer).finding.sentence);
         self.replace(core, group, writer, to, &because, None);
-        core.node(to).assessment.serves != Serves::No
+        core.node(to).finding.serves != Serves::No
     }
 
     /// The successor of a lost writer where the general election decides. `None`: none can be chosen at this moment, and traffic is held.
@@ -364,7 +364,7 @@ impl One {
                 core.hold = format!(
                     "{} {}: its successor is being asked",
                     core.name(writer),
-                    core.node(writer).assessment.reason
+                    core.node(writer).finding.sentence
                 );
                 core.set_lane(writer, LaneState::Draining);
                 return None;
@@ -438,14 +438,14 @@ impl One {
 
 /// At a start: every node has been checked, or is not waited for any longer.
 fn is_time_up(core: &Core, until: Now) -> bool {
-    core.now >= until || core.nodes.iter().all(|node| node.assessment.problem != "unchecked")
+    core.now >= until || core.nodes.iter().all(|node| node.finding.problem != Problem::Unchecked)
 }
 
 /// The successor of a writer that was lost at `lost`. A node that is not well (a donor, in maintenance) is taken only when no node is well,
 /// or when those that are have not answered for a while.
 fn successor(core: &Core, lost: Now, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let well = elect(&core.nodes, None, &allowed);
-    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).assessment.serves == Serves::Well);
+    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).finding.serves == Serves::Well);
     if well.is_some() || (coming && core.now.saturating_sub(lost) < SECOND_BEST_WAIT) {
         return well;
     }

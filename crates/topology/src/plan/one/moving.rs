@@ -128,11 +128,10 @@ impl One {
         }
         // The candidate does not serve any more, or is to be left itself.
         let candidate = core.node(run.to);
-        let gone = candidate.assessment.serves == Serves::No
-            || (matches!(run.kind, MoveKind::Handover { .. })
-                && candidate.assessment.serves == Serves::Leaves);
+        let gone = candidate.finding.serves == Serves::No
+            || (matches!(run.kind, MoveKind::Handover { .. }) && candidate.finding.serves == Serves::Leaves);
         if gone {
-            let why = candidate.assessment.reason.clone();
+            let why = candidate.finding.sentence.clone();
             if core.silent_alone(run.to) || core.first_word_awaited(run.to) {
                 // No node at all is heard, or the candidate's first status after a new connect is on its way: nothing is known against it yet.
                 self.phase = Phase::Moving(run);
@@ -181,7 +180,7 @@ impl One {
                         MoveKind::Start => core.writer.filter(|writer| *writer != run.to),
                         MoveKind::Handover { .. } => None,
                     };
-                    let lost = before.filter(|before| core.node(*before).assessment.gone);
+                    let lost = before.filter(|before| core.node(*before).gone);
                     if group.take_over(core, run.to, run.term, lost, within) {
                         run.barrier = Barrier::Passed;
                     }
@@ -223,7 +222,7 @@ impl One {
     /// clear yet who is to take over.
     fn writer_lost(&mut self, core: &mut Core, group: &mut Group, run: &mut Move) -> bool {
         let (MoveKind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
-        let is_lost = core.node(from).assessment.serves == Serves::No
+        let is_lost = core.node(from).finding.serves == Serves::No
             && !core.silent_alone(from)
             && !core.first_word_awaited(from);
         if !is_lost {
@@ -241,7 +240,7 @@ impl One {
         let because = format!(
             "{} {} in the middle of the switchover: it becomes a failover",
             core.name(from),
-            core.node(from).assessment.reason
+            core.node(from).finding.sentence
         );
         let how = group.evict_if_allowed(core, from);
         let price = group.price(core, from, to);
@@ -373,7 +372,7 @@ impl One {
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
             "not_fenced" | "not_followed" => why.unwrap_or_default().to_owned(),
-            _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).assessment.reason)),
+            _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).finding.sentence)),
         };
         // One that was made read only has to be made writable again, which is told when it is.
         let may_be_read_only = group.abandon();
@@ -393,7 +392,7 @@ impl One {
             self.phase = Phase::Moving(Box::new(back));
         } else {
             self.phase = Phase::Settled;
-            if core.node(from).doubt.is_none() && core.node(from).assessment.serves != Serves::No {
+            if core.node(from).doubt.is_none() && core.node(from).finding.serves != Serves::No {
                 self.open(core, from);
             }
         }

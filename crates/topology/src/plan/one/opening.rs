@@ -40,9 +40,9 @@ impl One {
     /// Opens the new writer's lane, if nothing is to be waited for.
     pub(super) fn opening(&mut self, core: &mut Core, group: &mut Group, run: Box<Move>) -> bool {
         let node = core.node(run.to);
-        let is_lost = node.assessment.serves == Serves::No && !core.silent_alone(run.to);
+        let is_lost = node.finding.serves == Serves::No && !core.silent_alone(run.to);
         if is_lost {
-            let text = format!("{} has taken over, and {}", node.name, node.assessment.reason);
+            let text = format!("{} has taken over, and {}", node.name, node.finding.sentence);
             if let Some(order) = run.order {
                 core.refuse(order.id, "not_writable", text);
             }

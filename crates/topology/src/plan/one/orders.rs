@@ -88,7 +88,7 @@ impl One {
         budget: Budget,
         force: bool,
     ) -> bool {
-        let is_lost = |id: &NodeId| core.node(*id).assessment.serves == Serves::No;
+        let is_lost = |id: &NodeId| core.node(*id).finding.serves == Serves::No;
         let may_replace = !matches!(self.phase, Phase::Moving(_) | Phase::Opening(_));
         let lost = core.writer.filter(|id| self.waits_for_anybody() || may_replace && is_lost(id));
         let Some(writer) = lost else { return false };
@@ -100,7 +100,7 @@ impl One {
                     "{} while {} {}",
                     order.what,
                     core.name(writer),
-                    core.node(writer).assessment.reason
+                    core.node(writer).finding.sentence
                 );
                 self.replace(core, group, writer, to, &because, Some((order.clone(), budget.over())));
             }
@@ -230,8 +230,8 @@ impl One {
                     None => format!(
                         "{} cannot become the writer: it is {}: {}",
                         core.name(to),
-                        core.node(to).assessment.state.word(),
-                        core.node(to).assessment.reason
+                        core.node(to).finding.state.word(),
+                        core.node(to).finding.sentence
                     ),
                 },
                 None => format!("no other node can become the writer: {}", core.why_nobody()),

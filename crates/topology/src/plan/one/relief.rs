@@ -31,7 +31,7 @@ impl One {
         }
         let is_there = |id: NodeId| {
             let node = core.node(id);
-            id != writer && node.present() && !node.drained() && node.assessment.serves == Serves::Well
+            id != writer && node.present() && !node.drained() && node.finding.serves == Serves::Well
         };
         if !ids(&core.nodes).any(is_there) {
             return false;
