@@ -363,7 +363,10 @@ async fn an_answer_that_has_ended_at_its_node_is_not_cut() {
     let (mut rows, mut step, mut ended_at_node) = (8_000_usize, 4_000_usize, 0);
     let deadline = std::time::Instant::now() + SECOND * 100;
     while ended_at_node < 3 {
-        assert!(std::time::Instant::now() < deadline, "no answer had ended at its node, the last of {rows} rows");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "no answer had ended at its node, the last of {rows} rows"
+        );
         let (mut client, has_stopped) = asks_for(&cluster, rows).await;
         cluster.drain().await;
         cluster.cut(Cut::Stopped).await;

@@ -15,6 +15,9 @@ use super::world::World;
 /// How long a replica takes to tell a source that does not answer that it stops.
 const GOODBYE: Duration = Duration::from_millis(1050);
 
+/// A server that is given up ends commits that nobody acknowledges after so long.
+const COMMITS_MAX: Duration = Duration::from_millis(250);
+
 /// A promotion does not wait longer for what a server does not receive.
 const UNCONNECTED_MAX: Duration = Duration::from_secs(1);
 
@@ -122,6 +125,13 @@ impl World {
         until
     }
 
+    /// The sessions whose commits nobody acknowledges are killed: what they wrote stays there, and they are told nothing.
+    fn end_unacknowledged(&mut self, node: usize) {
+        self.waiting.retain(|commit| commit.server != node);
+        let server = &mut self.servers[node];
+        server.killed.extend(server.unacknowledged.drain(..));
+    }
+
     /// One statement of an order. `Some` when it has ended.
     fn stage(&mut self, node: usize, job: &mut Job) -> Option<Result<(), String>> {
         let (semi_sync, now) = (self.semi_sync, self.now);
@@ -131,7 +141,12 @@ impl World {
         let stage = job.stage;
         match &job.action.errand {
             Errand::Demote { for_good } => match stage {
-                0 if commits_wait => return None,
+                0 if commits_wait => {
+                    if now >= job.give_up.saturating_sub(kill_before_end(*for_good, job.action.within)) {
+                        self.end_unacknowledged(node);
+                    }
+                    return None;
+                }
                 0 => {
                     server.read_only = true;
                     server.waits = false;
@@ -256,6 +271,11 @@ impl World {
         job.stage += 1;
         None
     }
+}
+
+/// How long before its end an order to become read only kills the sessions whose commits nobody acknowledges.
+fn kill_before_end(for_good: bool, within: Duration) -> Duration {
+    if for_good { within.saturating_sub(COMMITS_MAX) } else { within / 2 }
 }
 
 /// An order that is being carried out.

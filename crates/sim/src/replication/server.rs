@@ -89,6 +89,8 @@ pub struct Server {
     /// Its commits that no replica has acknowledged yet, by identity, the oldest first; and how many were acknowledged.
     pub unacknowledged: VecDeque<u64>,
     pub acknowledged_count: u64,
+    /// Those whose sessions were killed while they waited for that.
+    pub killed: HashSet<u64>,
     pub applied: Vec<Transaction>,
     /// So many of those were there when it started: they are on its disk.
     pub on_disk: usize,
@@ -185,6 +187,7 @@ impl Server {
         self.read_only = true;
         self.waits = false;
         self.unacknowledged.clear();
+        self.killed.clear();
         self.acknowledged_count = 0;
         self.up = true;
         self.frozen = false;

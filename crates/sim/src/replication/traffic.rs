@@ -1,6 +1,6 @@
 //! The clients' writes, and how they reach the replicas and are acknowledged.
 
-use super::server::{Server, replicate};
+use super::server::{Fetching, Server, replicate};
 use super::world::{Waiting, World};
 
 impl World {
@@ -39,6 +39,11 @@ impl World {
                 self.waiting.push(commit);
             }
         }
+    }
+
+    /// Whether some server receives from `node`.
+    pub fn is_followed(&self, node: usize) -> bool {
+        self.servers.iter().any(|server| server.source == Some(node) && server.fetching == Fetching::Yes)
     }
 
     /// Whether a replica of `node` has this transaction.

@@ -31,7 +31,7 @@ pub enum Life {
 pub enum NotDone {
     /// Refused, or rolled back, with this error.
     Error(u16),
-    /// The process ended.
+    /// The process ended, or the session was killed.
     Died,
 }
 
