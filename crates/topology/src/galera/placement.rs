@@ -290,13 +290,21 @@ impl Galera {
     /// An operator's word that this node's component is the cluster. `None` if nothing speaks against that without it.
     ///
     /// # Errors
-    /// Clients write in the other one.
+    /// Clients write in the other one, or the node does not say at this moment in which it is.
     pub fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
         let node = core.node(id);
         let open = core.nodes.iter().find(|other| other.lane == LaneState::Open);
-        let view = Component::of(core, node, own(node).filter(|status| node.linked && status.is_whole())?)?;
-        let lacks = open.is_none() && known(core).is_some_and(|known| view.seqno < known.seqno);
-        if apart(core, id).is_none() && !lacks {
+        let status = own(node).filter(|status| node.linked && status.is_whole());
+        let view = status.and_then(|status| Component::of(core, node, status));
+        let is_in_question = match &view {
+            Some(view) => {
+                let lacks = open.is_none() && known(core).is_some_and(|known| view.seqno < known.seqno);
+                lacks || apart(core, id).is_some()
+            }
+            // A drained node is undrained all the same: it takes no sessions before it has been placed.
+            None => self.member(id).apart.is_some() && node.sessions_max != Some(0),
+        };
+        if !is_in_question {
             return None;
         }
         if let Some(open) = open {
@@ -305,6 +313,12 @@ impl Galera {
                 open.name, node.name
             )));
         }
+        let Some(view) = view else {
+            let name = &node.name;
+            return Some(Err(format!(
+                "{name} does not tell its component at this moment: try again when it answers"
+            )));
+        };
         self.remember(core, view);
         Some(Ok(()))
     }

@@ -1,7 +1,7 @@
 //! `understudy doctor` on the real servers.
 
 use testbed::program::Serving;
-use testbed::scene::Scene;
+use testbed::scene::{Scene, journal_with};
 
 /// Once as they are, and once with what must not be.
 pub async fn looks(scene: &Scene, serving: &Serving) {
@@ -16,13 +16,21 @@ pub async fn looks(scene: &Scene, serving: &Serving) {
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
-    // They were set by nobody but the files, except for the primary's read_only; the rest no server tells.
-    for line in [
-        "ADVICE  db1: whether its option file has read_only, skip_slave_start cannot",
-        "db2, db3: whether its option file has skip_slave_start cannot",
-    ] {
-        assert!(said.contains(line), "{line}: {said}");
+    // They were set by nobody but the files, except for the read_only of the primary and of a replica that was told whom to follow; the
+    // rest no server tells.
+    let of_files = |what: &str| -> Vec<&str> {
+        let end = format!(": whether its option file has {what} cannot be told from here");
+        let nodes = said.lines().find_map(|line| line.strip_prefix("ADVICE  ")?.strip_suffix(&end));
+        nodes.map_or_else(Vec::new, |nodes| nodes.split(", ").collect())
+    };
+    let (set, only_files) = (of_files("read_only, skip_slave_start"), of_files("skip_slave_start"));
+    assert_eq!(set.first(), Some(&"db1"), "{said}");
+    for node in &set[1..] {
+        journal_with(serving, &format!(" {node} follows db1"));
     }
+    let mut all = [set, only_files].concat();
+    all.sort_unstable();
+    assert_eq!(all, ["db1", "db2", "db3"], "{said}");
     let files: Vec<String> = ["db1", "db2", "db3"]
         .iter()
         .map(|node| {
