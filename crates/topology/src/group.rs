@@ -1,545 +1,335 @@
-//! The interface between the brain and what is particular to one kind of cluster (Galera, or a primary with replicas).
+//! What the brain asks of a kind of cluster: [`Group`], which each kind implements in a folder of its own ([`crate::galera`],
+//! [`crate::replication`]); `brain/mod.rs` has the row that makes it for a [`crate::kind::Kind`].
 //!
 //! The brain knows nodes, lanes, terms, doubts and orders. How to read a node's status, what the nodes know of each other, and what can be done
-//! to them (evicting a member, promoting a replica) differs by kind, and is reached through the methods of [`Group`] alone: each is a
-//! `match` with one arm for [`crate::galera`] and one for [`crate::replication`].
+//! to them (evicting a member, promoting a replica) differs by kind. What a kind does not say is as in a cluster where each node that has
+//! applied everything may write beside any other.
 //!
 //! ```text
-//!   brain:  take in ──> judge ───────────────────────────────> plan ───────────────────> act ──> ask ──> publish
-//!   kind:     heard      look_around, against, is_out, judged    start, heir,              act     is_unclear
-//!             linked                                             evict_if_allowed, change
+//!   brain:  take in ──> judge ──────────────> plan ──────────────────────────> act ──> ask ──> publish
+//!   kind:     Judge: heard, look_around,       Choose: start, heir, ordered      Group: act, outcome
+//!             against, is_out, judged          Change: clear_the_way, take_over
 //! ```
 
 use std::time::Duration;
 
-use crate::core::{Core, FailedOver};
+use crate::core::Core;
+use crate::fact::Outcome;
 use crate::finding::{Finding, NodeState, Serves};
-use crate::galera::{self, Galera};
-use crate::kind::{ByForce, Heir, Kind, Reads, Relief, Way};
 use crate::places::Places;
-use crate::replication::{self, FailoverPolicy, Replication, Written};
+use crate::restored::Restored;
 use crate::status::Status;
 use crate::time::Now;
 use crate::{NodeId, Term};
 
-/// The state that only this kind of cluster has.
-#[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a brain has one")]
-pub(crate) enum Group {
-    Galera(Galera),
-    Replication(Replication),
-}
-
-impl Group {
-    pub fn new(kind: Kind, nodes: usize) -> Self {
-        match kind {
-            Kind::Galera => Self::Galera(Galera::new(nodes)),
-            Kind::Replication => Self::Replication(Replication::new(nodes)),
-        }
-    }
-
-    /// What an earlier process has left: what `core` has of the writer's component; the writer, if it had come back without transactions of
-    /// its own; how long ago that process last wrote something down; and what the primary reported last.
-    pub fn restore(
-        &mut self,
-        core: &Core,
-        incomplete: Option<NodeId>,
-        away: Option<Duration>,
-        written: Option<(Written, Duration)>,
-    ) {
-        match self {
-            Self::Galera(group) => group.restore(core),
-            Self::Replication(group) => {
-                group.restore(incomplete, away);
-                group.restore_written(core, written);
-            }
-        }
-    }
+/// A cluster of one kind, with the state that only this kind has.
+pub(crate) trait Group: Judge + Choose + Change + Send {
+    /// What an earlier process has left: in `core` what the brain itself has taken over of it, the rest in `restored`.
+    fn restore(&mut self, core: &Core, restored: Restored);
 
     /// What of this kind refers to a node by its number at this moment, as a clause; `None` when nothing does.
-    pub fn busy(&self, core: &Core) -> Option<String> {
-        match self {
-            Self::Galera(group) => group.busy(),
-            Self::Replication(group) => group.busy(core),
-        }
-    }
+    fn busy(&self, core: &Core) -> Option<String>;
 
     /// The list of nodes has changed.
-    pub fn arrange(&mut self, places: &Places) {
-        match self {
-            Self::Galera(group) => group.arrange(places),
-            Self::Replication(group) => group.arrange(places),
-        }
-    }
+    fn arrange(&mut self, places: &Places);
+
+    /// Called after the plan's step: orders what the plan does not order itself.
+    fn act(&mut self, core: &mut Core);
+
+    /// What came of an action; one of another kind means nothing.
+    fn outcome(&mut self, core: &mut Core, outcome: Outcome);
+
+    /// Time has passed.
+    fn tick(&mut self, _core: &mut Core) {}
 
     /// An operator takes the node in as it is: with Galera, its component is the cluster from now on. `None` if nothing speaks against it.
     ///
     /// # Errors
     /// Why it cannot be taken in.
-    pub fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
-        match self {
-            Self::Galera(group) => group.accept(core, id),
-            Self::Replication(_) => None,
-        }
+    fn accept(&mut self, _core: &mut Core, _id: NodeId) -> Option<Result<(), String>> {
+        None
     }
 
-    /// What a report comes to that was asked for at `asked`: where the node has answered an order since, that answer counts.
-    pub fn amended(&self, core: &Core, id: NodeId, mut status: Status, asked: Now) -> Status {
-        if let (Self::Replication(group), Some(report)) = (self, status.replication_mut()) {
-            group.amend(core, id, report, asked);
-        }
-        status
-    }
-
-    /// The node has reported this status; its belief still has the one before.
-    pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, asked: Now) {
-        match (self, status) {
-            (Self::Galera(group), Status::Galera(status)) => group.heard(core, id, status),
-            (Self::Replication(group), Status::Replication(status)) => group.heard(core, id, status, asked),
-            // It is not of the configured kind of cluster, which the rules report.
-            (Self::Galera(_), Status::Replication(_)) | (Self::Replication(_), Status::Galera(_)) => {}
-        }
-    }
-
-    /// The node's link was opened anew.
-    pub fn linked(&mut self, core: &mut Core, id: NodeId) {
-        match self {
-            Self::Galera(_) => {}
-            Self::Replication(group) => group.linked(core, id),
-        }
-    }
-
-    /// This process did not run for `gap`. `true`: what a new writer reported before that does not count any more.
-    pub fn slept(&mut self, gap: Duration) -> bool {
-        match self {
-            Self::Galera(_) => false,
-            Self::Replication(group) => {
-                group.slept(gap);
-                true
-            }
-        }
-    }
-
-    /// Whether the node's own report is not enough to end the suspicion against it.
-    pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
-        match self {
-            Self::Galera(_) => false,
-            Self::Replication(group) => group.keeps_doubt(core, id),
-        }
-    }
-
-    /// The sentence about a node with which nothing is wrong.
-    pub fn well(&self, core: &Core, id: NodeId) -> String {
-        match self {
-            Self::Galera(_) => "synced and writable".to_owned(),
-            Self::Replication(group) => group.well(core, id),
-        }
-    }
-
-    /// The word for a state, as people see it: a replicated server is "running" where a Galera node is "synced".
-    pub fn word(&self, state: NodeState) -> &'static str {
-        match (self, state) {
-            (Self::Replication(_), NodeState::Synced) => "running",
-            _ => state.word(),
-        }
-    }
-
-    /// The node's answer to a query that was sent at `asked` is late ([`crate::fact::Fact::ProbeSlow`]).
-    pub fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
-        match self {
-            Self::Galera(group) => group.slow(id, asked),
-            Self::Replication(group) => group.slow(core, id, asked),
-        }
-    }
-
-    /// Called before the nodes are judged: works out what the nodes say of each other.
-    pub fn look_around(&mut self, core: &mut Core) {
-        match self {
-            Self::Galera(group) => group.look_around(core),
-            Self::Replication(group) => group.look_around(core),
-        }
-    }
-
-    /// Advice: what an operator should correct about a node that is usable meanwhile.
-    pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
-        match self {
-            Self::Galera(group) => group.not_revived(core, id).into_iter().collect(),
-            Self::Replication(group) => group.advice(core, id),
-        }
+    /// The plan has given `lost` up: orders its eviction if that is allowed at this moment, so that the others do not wait for its suspect
+    /// timeout. Returns the clause for the journal's sentence, or nothing.
+    fn evict_if_allowed(&mut self, _core: &mut Core, _lost: NodeId) -> String {
+        String::new()
     }
 
     /// How often the cluster was given a Primary component again.
-    pub fn bootstraps(&self) -> u64 {
-        match self {
-            Self::Galera(group) => group.revivals(),
-            Self::Replication(_) => 0,
-        }
+    fn bootstraps(&self) -> u64 {
+        0
     }
+}
+
+/// What the nodes' status says.
+pub(crate) trait Judge {
+    /// This process did not run for `gap`.
+    fn slept(&mut self, _gap: Duration) {}
+
+    /// The node's link was opened anew.
+    fn linked(&mut self, _core: &mut Core, _id: NodeId) {}
+
+    /// The node's answer to a query that was sent at `asked` is late ([`crate::fact::Fact::ProbeSlow`]).
+    fn slow(&mut self, core: &Core, id: NodeId, asked: Now);
+
+    /// Amends a report that was asked for at `asked`, by what is known besides: where the node has answered an order since, that answer counts.
+    fn amend(&self, _core: &mut Core, _id: NodeId, _status: &mut Status, _asked: Now) {}
+
+    /// The node has reported this status; its belief still has the one before. One of another kind of cluster is reported by the rules.
+    fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, asked: Now);
+
+    /// Whether the node's own report is not enough to end the suspicion against it.
+    fn keeps_doubt(&self, _core: &Core, _id: NodeId) -> bool {
+        false
+    }
+
+    /// Called before the nodes are judged: works out what the nodes say of each other.
+    fn look_around(&mut self, core: &mut Core);
 
     /// What the other nodes' status says against a node that itself answers (it is not in their view, for one).
-    pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
-        match self {
-            Self::Galera(group) => group.against(core, id),
-            Self::Replication(group) => group.against(core, id),
-        }
-    }
+    fn against(&self, core: &Core, id: NodeId) -> Option<Finding>;
 
     /// Whether the group has certainly gone on without this node, which must then not be used. Its own view does not count any more.
-    pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
-        match self {
-            Self::Galera(group) => group.is_out(core, id),
-            Self::Replication(_) => false,
-        }
+    fn is_out(&self, _core: &Core, _id: NodeId) -> bool {
+        false
     }
 
     /// Called after the nodes were judged.
-    pub fn judged(&mut self, core: &mut Core) {
-        match self {
-            Self::Galera(group) => group.note_departures(core),
-            Self::Replication(_) => {}
-        }
-    }
-
-    /// The plan has given `lost` up: with Galera, orders its eviction if that is allowed at this moment, so that the others do not wait for its
-    /// suspect timeout. Returns the clause for the journal's sentence, or nothing.
-    pub fn evict_if_allowed(&mut self, core: &mut Core, lost: NodeId) -> String {
-        match self {
-            Self::Galera(group) => group.evict_if_allowed(core, lost),
-            Self::Replication(_) => String::new(),
-        }
-    }
-
-    /// Whether a node that answers, and is not the one writer, may take reads.
-    pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
-        match self {
-            Self::Galera(_) if core.node(id).finding.serves == Serves::Well => Reads::Current,
-            Self::Galera(_) => Reads::No,
-            Self::Replication(group) => group.reads(core, id),
-        }
-    }
-
-    /// Called after the plan's step: orders what the plan does not order itself.
-    pub fn act(&mut self, core: &mut Core) {
-        match self {
-            Self::Galera(group) => group.act(core),
-            Self::Replication(group) => group.act(core),
-        }
-    }
+    fn judged(&mut self, _core: &mut Core) {}
 
     /// A decision waits for newer status of the nodes: the brain probes all of them until it is made.
-    pub fn is_unclear(&self, core: &Core) -> bool {
-        match self {
-            Self::Galera(group) => group.is_unclear(core),
-            Self::Replication(group) => group.is_unclear(core),
-        }
+    fn is_unclear(&self, core: &Core) -> bool;
+
+    /// The sentence about a node with which nothing is wrong.
+    fn well(&self, core: &Core, id: NodeId) -> String;
+
+    /// The word for a state, as people see it.
+    fn word(&self, state: NodeState) -> &'static str {
+        state.word()
     }
 
-    /// What came of an action of this kind; those of another kind mean nothing.
-    pub fn galera_outcome(&mut self, core: &mut Core, outcome: galera::Outcome) {
-        if let Self::Galera(group) = self {
-            group.outcome(core, outcome);
-        }
-    }
+    /// Advice: what an operator should correct about a node that is usable meanwhile.
+    fn advice(&self, core: &Core, id: NodeId) -> Vec<String>;
 
-    /// The same for a primary with replicas.
-    pub fn replication_outcome(&mut self, core: &mut Core, outcome: replication::Outcome) {
-        if let Self::Replication(group) = self {
-            group.outcome(core, outcome);
-        }
+    /// Whether a node that answers, and is not the one writer, may take reads.
+    fn reads(&self, core: &Core, id: NodeId) -> Reads {
+        if core.node(id).finding.serves == Serves::Well { Reads::Current } else { Reads::No }
     }
+}
 
-    // ---- who is to write
+/// Who is to write.
+pub(crate) trait Choose {
+    /// Whether only one node can write at all, and the others write nothing of their own.
+    fn has_primary(&self) -> bool {
+        false
+    }
 
     /// Who writes when this process has just started. `time_up`: servers that have not answered by now are not waited for.
-    pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
-        match self {
-            Self::Galera(_) => Heir::Any,
-            Self::Replication(group) => group.start(core, time_up),
-        }
-    }
-
-    /// Whether the lane of a writer without findings may be opened again.
-    pub fn may_open(&self, core: &Core, writer: NodeId) -> bool {
-        match self {
-            Self::Galera(_) => true,
-            // That its silence does not count is no sign of life: it may have ended, and restarted without some of what it had.
-            Self::Replication(_) => core.node(writer).lost_at.is_none(),
-        }
+    fn start(&mut self, _core: &mut Core, _time_up: bool) -> Heir {
+        Heir::Any
     }
 
     /// Who takes over from a writer that does not serve. `ordered`: an operator has ordered it to be moved.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
-        match self {
-            Self::Galera(_) => Heir::Any,
-            Self::Replication(group) => group.heir(core, lost, ordered),
-        }
-    }
-
-    /// Whether a writer that answers and does not commit may be given up, as of now.
-    pub fn relief(&mut self, core: &mut Core, writer: NodeId) -> Relief {
-        match self {
-            Self::Galera(group) => group.relief(core, writer),
-            Self::Replication(group) => match group.heir(core, writer, false) {
-                Heir::This(to) if to != writer => Relief::Clear,
-                Heir::Soon(_) => Relief::Soon,
-                Heir::Nobody(why) | Heir::Stay { why, .. } => Relief::None(why),
-                Heir::Any | Heir::This(_) => Relief::None("nobody can be chosen".into()),
-            },
-        }
-    }
-
-    /// The least time between giving up a writer that does not commit and giving up the next one. If all nodes cannot commit, moving on
-    /// does not help.
-    pub fn relief_gap(&self) -> Duration {
-        match self {
-            Self::Galera(_) => Duration::from_secs(60),
-            // It is a failover, which has its own gap.
-            Self::Replication(_) => Duration::ZERO,
-        }
-    }
-
-    /// Whether the standbys get heartbeats, too, while the writer does not commit.
-    pub fn beats_others(&self) -> bool {
-        match self {
-            Self::Galera(_) => true,
-            // Replicas write nothing of their own.
-            Self::Replication(_) => false,
-        }
+    fn heir(&mut self, _core: &mut Core, _lost: NodeId, _ordered: bool) -> Heir {
+        Heir::Any
     }
 
     /// Who takes over from `lost` after `failed` could not.
-    pub fn next_heir(&mut self, core: &mut Core, lost: Option<NodeId>, failed: NodeId) -> Heir {
-        match (self, lost) {
-            (Self::Galera(_), _) => Heir::Any,
-            (Self::Replication(group), Some(writer)) => match group.replaced(core).unwrap_or(writer) {
-                // It was to continue as the writer: another in its place is a failover as any other.
-                lost if lost == failed => group.heir(core, lost, false),
-                lost => group.choose(core, lost, Some(failed)),
-            },
-            (Self::Replication(group), None) => group.start(core, true),
-        }
+    fn next_heir(&mut self, _core: &mut Core, _lost: Option<NodeId>, _failed: NodeId) -> Heir {
+        Heir::Any
     }
+
+    /// Whether a writer that answers and does not commit may be given up, as of now.
+    fn relief(&mut self, core: &mut Core, writer: NodeId) -> Relief;
+
+    /// The least time between giving up a writer that does not commit and giving up the next one.
+    fn relief_gap(&self) -> Duration;
 
     /// Whether the node is well by its own word, and waits for a member of its view that does not answer: nobody commits until that member is out
     /// of the view, or back.
-    pub fn is_held_up(&self, core: &Core, id: NodeId) -> bool {
-        match self {
-            Self::Galera(_) => galera::is_held_up(core, id),
-            Self::Replication(_) => false,
-        }
+    fn is_held_up(&self, _core: &Core, _id: NodeId) -> bool {
+        false
     }
 
     /// Who takes over from a writer that does not serve, by order. `None`: an order has to wait until it does.
-    pub fn ordered(
+    fn ordered(
         &mut self,
-        core: &mut Core,
-        lost: NodeId,
-        to: Option<NodeId>,
-        force: bool,
+        _core: &mut Core,
+        _lost: NodeId,
+        _to: Option<NodeId>,
+        _force: bool,
     ) -> Option<Result<NodeId, String>> {
-        match self {
-            Self::Galera(_) => None,
-            Self::Replication(group) => Some(group.ordered(core, lost, to, force)),
-        }
+        None
     }
 
     /// How an order with force is carried out that moves the writer, which serves, to `to`. `None`: as any other order.
-    pub fn by_force(&mut self, core: &Core, writer: NodeId, to: NodeId) -> Option<Result<ByForce, String>> {
-        match self {
-            Self::Galera(_) => None,
-            Self::Replication(group) => group.by_force(core, writer, to),
-        }
+    fn by_force(&mut self, _core: &Core, _writer: NodeId, _to: NodeId) -> Option<Result<ByForce, String>> {
+        None
     }
 
     /// An order that was given with force is answered, and not carried out.
-    pub fn force_is_over(&mut self) {
-        if let Self::Replication(group) = self {
-            group.force_is_over();
-        }
-    }
+    fn force_is_over(&mut self) {}
 
     /// Who becomes the first writer by order, while none is known. `None`: this kind of cluster has no such order.
-    pub fn first_by_order(
+    fn first_by_order(
         &mut self,
-        core: &Core,
-        to: Option<NodeId>,
-        force: bool,
+        _core: &Core,
+        _to: Option<NodeId>,
+        _force: bool,
     ) -> Option<Result<NodeId, String>> {
-        match self {
-            Self::Galera(_) => None,
-            Self::Replication(group) => Some(group.first_by_order(core, to, force)),
-        }
+        None
     }
 
     /// Whether an operator has ordered the first writer.
-    pub fn has_order_of_first(&self) -> bool {
-        match self {
-            Self::Galera(_) => false,
-            Self::Replication(group) => group.has_order(),
-        }
+    fn has_order_of_first(&self) -> bool {
+        false
     }
 
     /// The first writer that was ordered cannot become it.
-    pub fn first_failed(&mut self) {
-        if let Self::Replication(group) = self {
-            group.first_failed();
-        }
-    }
-
-    /// Whether an order leaves a writer that does not commit without waiting for its commits, as if it were lost.
-    pub fn leaves_without_waiting(&self) -> bool {
-        match self {
-            Self::Galera(_) => false,
-            Self::Replication(_) => true,
-        }
-    }
+    fn first_failed(&mut self) {}
 
     /// Whether a writer that works is left for a better one without an order.
-    pub fn hands_over(&self, core: &Core) -> bool {
-        let settings = &core.settings.replication;
-        match self {
-            Self::Galera(_) => true,
-            Self::Replication(_) => !settings.dry_run && settings.failover == FailoverPolicy::Automatic,
-        }
+    fn hands_over(&self, _core: &Core) -> bool {
+        true
     }
 
     /// Whether another program moves the writer, so that it is followed and not moved.
-    pub fn follows(&self, core: &Core) -> bool {
-        match self {
-            Self::Galera(_) => false,
-            Self::Replication(_) => core.settings.replication.is_external(),
-        }
+    fn follows(&self, _core: &Core) -> bool {
+        false
     }
 
     /// An operator announces that another program is about to move the writer, or the end of that.
-    pub fn announce(&mut self, announced: bool) {
-        if let Self::Replication(group) = self {
-            group.announce(announced);
-        }
-    }
+    fn announce(&mut self, _announced: bool) {}
 
     /// What may be lost when `to` takes over from `lost`: a clause to follow a sentence.
-    pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
-        match self {
-            Self::Galera(_) => String::new(),
-            Self::Replication(group) => group.price(core, lost, to),
-        }
+    fn price(&self, _core: &Core, _lost: NodeId, _to: NodeId) -> String {
+        String::new()
     }
+}
 
-    // ---- a change of the writer
-
+/// A change of the writer.
+pub(crate) trait Change {
     /// A change to `to` begins. `failover`: without an order. Called before its decision is written, so that this is written with it.
-    pub fn begin(&mut self, core: &mut Core, to: NodeId, term: Term, failover: bool) {
-        if let Self::Replication(group) = self {
-            group.begin(core, to, term);
-            if failover {
-                core.failed_over = Some(FailedOver::now(core.now));
-            }
-        }
-    }
+    fn begin(&mut self, _core: &mut Core, _to: NodeId, _term: Term, _failover: bool) {}
 
     /// Whether `to` may be asked to take over from `from`, whose lane is quiet or shut. Starts what has to be done before; `within` limits
     /// each part of it.
-    pub fn clear_the_way(
+    fn clear_the_way(
         &mut self,
-        core: &mut Core,
-        from: Option<NodeId>,
-        to: NodeId,
-        term: Term,
-        within: Duration,
+        _core: &mut Core,
+        _from: Option<NodeId>,
+        _to: NodeId,
+        _term: Term,
+        _within: Duration,
     ) -> Way {
-        match self {
-            // A node that has applied everything may write beside any other.
-            Self::Galera(_) => Way::Clear,
-            Self::Replication(group) => group.clear_the_way(core, from, to, term, within),
-        }
+        Way::Clear
     }
 
     /// What a change still waits for before the new writer is asked; begins a sentence.
-    pub fn awaited(&self, core: &Core) -> Option<String> {
-        match self {
-            Self::Galera(_) => None,
-            Self::Replication(group) => group.awaited(core),
-        }
+    fn awaited(&self, _core: &Core) -> Option<String> {
+        None
     }
 
     /// Orders `to` to take over, within `within` where that can be limited. Answered as a barrier is, unless this returns `true`: then it
     /// has taken over already. `lost`: the node that was lost with its traffic.
-    pub fn take_over(
+    fn take_over(
         &mut self,
         core: &mut Core,
         to: NodeId,
         term: Term,
         lost: Option<NodeId>,
-        within: Duration,
+        _within: Duration,
     ) -> bool {
-        match self {
-            Self::Galera(_) => {
-                core.barrier(to, term, lost);
-                false
-            }
-            Self::Replication(group) => group.take_over(core, to, term, within),
-        }
+        core.barrier(to, term, lost);
+        false
     }
 
     /// The new writer has answered.
-    pub fn barrier_answered(&mut self, to: NodeId, term: Term) {
-        if let Self::Replication(group) = self {
-            group.promote_answered(to, term);
-        }
-    }
+    fn barrier_answered(&mut self, _to: NodeId, _term: Term) {}
 
     /// Whether the old writer of a handover is in its new place, so that `to`, which has taken over, may write; starts it, `within` that time.
-    pub fn is_followed(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> Way {
-        match self {
-            Self::Galera(_) => Way::Clear,
-            Self::Replication(group) => group.is_followed(core, to, term, within),
-        }
+    fn is_followed(&mut self, _core: &mut Core, _to: NodeId, _term: Term, _within: Duration) -> Way {
+        Way::Clear
     }
 
     /// The change to `to` has succeeded.
-    pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
-        if let Self::Replication(group) = self {
-            group.taken_over(core, to);
-        }
-    }
+    fn taken_over(&mut self, _core: &mut Core, _to: NodeId) {}
 
     /// What is waited for before the lane of `to` opens, which has taken over in a change that began at `since`; `None` when nothing is.
-    pub fn unattached(&self, core: &mut Core, to: NodeId, since: Now) -> Option<String> {
-        match self {
-            Self::Galera(_) => None,
-            Self::Replication(group) => group.unattached(core, to, since),
-        }
+    fn unattached(&self, _core: &mut Core, _to: NodeId, _since: Now) -> Option<String> {
+        None
     }
 
     /// The same for a writer that was held, and that nothing is known against any more.
-    pub fn unattached_again(&self, core: &mut Core, writer: NodeId) -> Option<String> {
-        match self {
-            Self::Galera(_) => None,
-            Self::Replication(group) => group.unattached_again(core, writer),
-        }
+    fn unattached_again(&self, _core: &mut Core, _writer: NodeId) -> Option<String> {
+        None
     }
 
     /// What [`Self::unattached`] names is not waited for any more.
-    pub fn opened(&mut self) {
-        if let Self::Replication(group) = self {
-            group.opened();
-        }
-    }
+    fn opened(&mut self) {}
 
     /// A switchover is abandoned. `true` when the old writer has to take over from itself, since it may not be writable any more.
-    pub fn abandon(&mut self) -> bool {
-        match self {
-            Self::Galera(_) => false,
-            Self::Replication(group) => group.abandon(),
-        }
+    fn abandon(&mut self) -> bool {
+        false
     }
+}
 
-    /// Time has passed.
-    pub fn tick(&mut self, core: &mut Core) {
-        match self {
-            Self::Galera(group) => group.tick(core),
-            Self::Replication(_) => {}
-        }
-    }
+/// Whether a node may be asked to take over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It may.
+    Clear,
+    /// Not yet.
+    Wait,
+    /// Something stands in the way.
+    Blocked(String),
+    /// Another node is to take over instead; the text says why.
+    Outrun(String),
+}
+
+/// The result of a choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heir {
+    /// The general election decides.
+    Any,
+    /// This node.
+    This(NodeId),
+    /// It will be decided in a moment; the text says what is waited for.
+    Soon(String),
+    /// No node; traffic is held.
+    Nobody(String),
+    /// The writer is not lost. `serves`: clients that are connected to it are served.
+    Stay { why: String, serves: bool },
+}
+
+/// Whether a writer that does not commit may be given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Relief {
+    /// It may; another takes over.
+    Clear,
+    /// It will be decided in a moment.
+    Soon,
+    /// It stays; the text says why.
+    None(String),
+}
+
+/// How an order with force is carried out that names a node which does not get what the writer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByForce {
+    /// As a switchover.
+    HandOver,
+    /// The writer is given up, as if it were lost: what runs there cannot end.
+    Leave,
+}
+
+/// Whether a node may take reads on the port for reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// No.
+    No,
+    /// If its data is recent enough.
+    ByAge,
+    /// Yes: a session that must see what others wrote can wait there until the node has it.
+    Current,
 }

@@ -8,7 +8,7 @@ use crate::group::Group;
 use crate::problem::judge;
 
 /// Brings every node's state in line with what is known of it now.
-pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
+pub(crate) fn judge_all(core: &mut Core, group: &mut dyn Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
         let (finding, others) =

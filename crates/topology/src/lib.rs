@@ -43,6 +43,7 @@ mod proxies;
 mod readers;
 pub mod reads;
 pub mod replication;
+mod restored;
 pub mod routes;
 pub mod rules;
 pub mod session_defaults;

@@ -21,8 +21,7 @@ use crate::catalogue::Catalogue;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Problem, Serves};
-use crate::group::Group;
-use crate::kind::Reads;
+use crate::group::{Group, Reads};
 use crate::places::Places;
 use crate::reads::{Reached, Settings, View};
 use crate::replication::Ages;
@@ -172,7 +171,7 @@ impl Readers {
     // ---- the decision
 
     /// Brings the lanes in line with what is believed, and publishes them.
-    pub fn step(&mut self, core: &mut Core, group: &Group, common: &Common) {
+    pub fn step(&mut self, core: &mut Core, group: &dyn Group, common: &Common) {
         if !self.settings.on {
             return;
         }
@@ -196,7 +195,7 @@ impl Readers {
     }
 
     /// Why a node that is not the primary takes no reads; `None` when it may.
-    fn unfit(&self, core: &Core, group: &Group, id: NodeId) -> Option<Unfit> {
+    fn unfit(&self, core: &Core, group: &dyn Group, id: NodeId) -> Option<Unfit> {
         let node = core.node(id);
         if let Some(doubt) = &node.doubt {
             return Some(Unfit::brief(format!("is being confirmed: {}", doubt.why)));

@@ -35,14 +35,16 @@ use crate::disk::Ticket;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Outcome};
 use crate::finding::{Problem, Serves};
-use crate::galera::Component;
+use crate::galera::Galera;
 use crate::group::Group;
 use crate::heartbeat::Wish;
 use crate::judgement::judge_all;
+use crate::kind::Kind;
 use crate::plan::all::All;
 use crate::plan::one::One;
 use crate::readers::{Common, Readers};
-use crate::replication::Written;
+use crate::replication::Replication;
+pub use crate::restored::Restored;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
 use crate::time::{Now, seconds};
@@ -52,37 +54,10 @@ use crate::{NodeId, Term};
 /// the survivors tell whether the group has gone on without it, and which of them can take over.
 const JUST_LOST: Duration = Duration::from_secs(1);
 
-/// What was on disk when the program started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// The last decision's number; 0 when there was none.
-    pub term: Term,
-    /// The last decision's writer.
-    pub writer: Option<NodeId>,
-    /// Of each node: the limit of its sessions.
-    pub sessions_max: Vec<Option<u32>>,
-    /// How long before the start the last automatic failover was decided on, where the next one has to wait for a time.
-    pub failed_over_ago: Option<Duration>,
-    /// The writer had come back without transactions of its own. It is not written to again before all other servers have shown that they do
-    /// not have them either.
-    pub is_writer_incomplete: bool,
-    /// The nodes whose transactions are numbered as the primary's were before those began anew.
-    pub renumbered: Vec<NodeId>,
-    /// The servers that have had replication filters, and which: what those left out is missing there.
-    pub filtered: Vec<(NodeId, String)>,
-    /// The writer's component in a Galera cluster, as [`crate::galera::Action::Remember`] had it last.
-    pub component: Option<Component>,
-    /// What the primary reported last, as [`crate::action::Action::Remember`] had it last, and how long before the start.
-    pub written: Option<(Written, Duration)>,
-    /// How long before the start an earlier process last wrote something down; `None` when there was none. A server that has restarted since
-    /// then did so unseen.
-    pub away: Option<Duration>,
-}
-
 /// The decision maker of one cluster.
 pub struct Brain {
     core: Core,
-    group: Group,
+    group: Box<dyn Group>,
     plan: Plan,
     greeting: Option<Arc<ServerGreeting>>,
     accounts: Arc<Accounts>,
@@ -116,28 +91,29 @@ enum Plan {
 
 impl Brain {
     /// Begins with what was on disk. `settings` must have passed [`Settings::check`].
-    pub fn new(settings: Settings, restored: Restored, now: Now) -> Self {
+    pub fn new(settings: Settings, mut restored: Restored, now: Now) -> Self {
         let count = settings.nodes.len();
         let writer =
             restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
-        let (writers, mut group) = (settings.writers, Group::new(settings.kind, count));
+        let writers = settings.writers;
+        let mut group: Box<dyn Group> = match settings.kind {
+            Kind::Galera => Box::new(Galera::new(count)),
+            Kind::Replication => Box::new(Replication::new(count)),
+        };
         let readers = Readers::new(settings.reads.clone(), count, now);
         let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
         core.is_writer_incomplete = writer.is_some() && restored.is_writer_incomplete;
-        core.component = restored.component;
+        core.component = restored.component.take();
         for id in ids(&core.nodes) {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
         }
-        for (id, filters) in restored.filtered.into_iter().filter(|(id, _)| usize::from(id.0) < count) {
+        for (id, filters) in
+            std::mem::take(&mut restored.filtered).into_iter().filter(|(id, _)| usize::from(id.0) < count)
+        {
             core.node_mut(id).had_filters = Some(filters);
         }
-        group.restore(
-            &core,
-            writer.filter(|_| restored.is_writer_incomplete),
-            restored.away,
-            restored.written,
-        );
+        group.restore(&core, restored);
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),
@@ -163,11 +139,11 @@ impl Brain {
         self.core.now = self.core.now.max(now);
         self.notice_stall();
         self.take_in(fact);
-        judge_all(&mut self.core, &mut self.group);
+        judge_all(&mut self.core, &mut *self.group);
         self.save();
         match &mut self.plan {
-            Plan::One(plan) => plan.step(&mut self.core, &mut self.group),
-            Plan::All(plan) => plan.step(&mut self.core, &mut self.group),
+            Plan::One(plan) => plan.step(&mut self.core, &mut *self.group),
+            Plan::All(plan) => plan.step(&mut self.core, &mut *self.group),
         }
         self.group.act(&mut self.core);
         self.ask();
@@ -175,7 +151,7 @@ impl Brain {
         self.greet();
         self.publish();
         let (greeting, accounts, catalogue) = (&self.greeting, &self.accounts, &self.catalogue);
-        self.readers.step(&mut self.core, &self.group, &Common { greeting, accounts, catalogue });
+        self.readers.step(&mut self.core, &*self.group, &Common { greeting, accounts, catalogue });
         std::mem::take(&mut self.core.out)
     }
 
@@ -188,7 +164,8 @@ impl Brain {
             node.counts.leave_out(gap, core.now);
             node.pulse.slept(core.now);
         }
-        if self.group.slept(gap)
+        self.group.slept(gap);
+        if self.group.has_primary()
             && let Plan::One(plan) = &mut self.plan
         {
             plan.slept();
@@ -245,10 +222,9 @@ impl Brain {
         match outcome {
             Outcome::Persisted { number } => self.core.disk.done(Ticket(number)),
             Outcome::PersistFailed { number, why } => self.core.disk.fail(Ticket(number), &why),
-            Outcome::Galera(outcome) => self.group.galera_outcome(&mut self.core, outcome),
-            Outcome::Replication(outcome) => self.group.replication_outcome(&mut self.core, outcome),
             Outcome::BarrierPassed { node, term } => self.barrier_answered(node, term, None),
             Outcome::BarrierFailed { node, term, why } => self.barrier_answered(node, term, Some(&why)),
+            of_kind => self.group.outcome(&mut self.core, of_kind),
         }
     }
 
@@ -287,7 +263,7 @@ impl Brain {
             Plan::One(plan) => plan.is_settled(),
             Plan::All(_) => true,
         };
-        let others = late && settled && self.group.beats_others();
+        let others = late && settled && !self.group.has_primary();
         ids(&core.nodes)
             .map(|id| {
                 let node = core.node(id);

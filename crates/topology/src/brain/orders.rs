@@ -46,7 +46,7 @@ impl Brain {
             return;
         }
         // The beliefs may have changed since they were last judged.
-        judge_all(&mut self.core, &mut self.group);
+        judge_all(&mut self.core, &mut *self.group);
         let running = |what: String| Running { id, since, what };
         match order {
             Order::Switchover { to, budget, force } => match &mut self.plan {
@@ -56,7 +56,7 @@ impl Brain {
                         None => "a switchover was ordered".to_owned(),
                     };
                     let budget = Budget::new(since, budget, force);
-                    plan.switchover(&mut self.core, &mut self.group, running(what), to, budget, force);
+                    plan.switchover(&mut self.core, &mut *self.group, running(what), to, budget, force);
                 }
                 Plan::All(_) => self.core.refuse(
                     id,
@@ -108,7 +108,7 @@ impl Brain {
         }
         match &mut self.plan {
             Plan::One(plan) => {
-                if plan.drain(core, &self.group, &running, node, budget) {
+                if plan.drain(core, &*self.group, &running, node, budget) {
                     return;
                 }
                 if let Some(doing) = plan.doing(core) {
@@ -215,7 +215,7 @@ impl Brain {
                 core.persist();
                 core.say(Level::Error, text.clone());
                 core.refuse(saving.running.id, "store", text);
-                judge_all(core, &mut self.group);
+                judge_all(core, &mut *self.group);
             }
         }
     }

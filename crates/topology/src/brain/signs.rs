@@ -8,7 +8,6 @@ use crate::NodeId;
 use crate::belief::Doubt;
 use crate::fact::{ConnectFailure, LinkEnd};
 use crate::finding::Serves;
-use crate::replication::kept_filters;
 use crate::routes::{LaneState, ServerGreeting};
 use crate::status::Status;
 use crate::time::Now;
@@ -195,10 +194,9 @@ impl Brain {
         }
     }
 
-    pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
+    pub(super) fn status(&mut self, id: NodeId, mut status: Status, asked: Now) {
         self.core.alive();
-        let mut status = self.group.amended(&self.core, id, status, asked);
-        kept_filters::remember(&mut self.core, id, &mut status);
+        self.group.amend(&mut self.core, id, &mut status, asked);
         self.group.heard(&mut self.core, id, &status, asked);
         self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;

@@ -34,14 +34,14 @@
 use std::time::Duration;
 
 use super::action::Action;
-use super::reports::{own, primary, survivor};
+use super::reports::{own, survivor};
 use super::settings::EvictPolicy;
 use super::state::{Eviction, Galera};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{NodeState, Problem, Serves};
+use crate::finding::{NodeState, Serves};
 
 /// How often the eviction of one lost node is tried.
 const TRIES_MAX: u32 = 5;
@@ -91,7 +91,7 @@ impl Galera {
     }
 
     /// Orders the eviction of `lost`, if all conditions hold at this moment, and returns the clause for the sentence about the failover.
-    pub fn evict_if_allowed(&mut self, core: &mut Core, lost: NodeId) -> String {
+    pub(super) fn evict_lost(&mut self, core: &mut Core, lost: NodeId) -> String {
         match self.allowed_eviction(core).filter(|allowed_eviction| allowed_eviction.victim == lost) {
             Some(allowed_eviction) => {
                 let text = format!("evicting it through {}; ", core.name(allowed_eviction.via));
@@ -124,7 +124,7 @@ impl Galera {
     }
 
     /// Gives up an eviction whose outcome never came.
-    pub fn tick(&mut self, core: &mut Core) {
+    pub(super) fn expire_evictions(&mut self, core: &mut Core) {
         self.forget_evicted(core);
         if let Some(Eviction { victim, since, .. }) = &self.evicting
             && core.now.saturating_sub(*since) > core.settings.galera.evict_deadline + ANSWER_SLACK
@@ -209,7 +209,7 @@ impl Galera {
     /// Notes which lost nodes have left the view, and which are back. A lost node that a survivor no longer lists is never evicted after that:
     /// when it restarts, it joins the view long before it accepts connections (its state transfer comes first), and would look like a lost
     /// node that is still in the view.
-    pub fn note_departures(&mut self, core: &mut Core) {
+    pub(super) fn note_departures(&mut self, core: &mut Core) {
         for id in ids(&core.nodes) {
             let finding = &core.node(id).finding;
             if finding.serves != Serves::No {
@@ -228,19 +228,8 @@ impl Galera {
         }
     }
 
-    /// The node says that it is not in a Primary component, or said so before its connection ended; and a survivor has reported since then a
-    /// view without it. Both are needed: while the group agrees on its next view, healthy members say "not Primary", too. Also true of an
-    /// evicted node.
-    pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
-        let node = core.node(id);
-        let says_so = own(node).is_some() && !primary(node);
-        let said_so = !node.linked && node.leaving_since.is_some();
-        let was_evicted = self.against(core, id).is_some_and(|finding| finding.problem == Problem::Evicted);
-        was_evicted || ((says_so || said_so) && self.unlisted(core, id))
-    }
-
     /// A survivor has reported since the loss a view that does not list the node.
-    fn unlisted(&self, core: &Core, id: NodeId) -> bool {
+    pub(super) fn unlisted(&self, core: &Core, id: NodeId) -> bool {
         let since = core.node(id).lost_at.unwrap_or(core.now);
         ids(&core.nodes).any(|other| {
             other != id

@@ -55,11 +55,6 @@ const FAILED_GAP: Duration = Duration::from_secs(30);
 const LOST_AFTER: Duration = Duration::from_secs(60);
 
 impl Galera {
-    /// A node is late with its answer to a question that was sent at `asked`.
-    pub fn slow(&mut self, id: NodeId, asked: Now) {
-        self.member_mut(id).slow_since.get_or_insert(asked);
-    }
-
     /// Starts a hurry, or ends one.
     pub(super) fn hurry(&mut self, core: &mut Core) {
         match self.hurry.take() {

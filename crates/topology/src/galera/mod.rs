@@ -47,18 +47,20 @@ pub use self::asked::{Apart, Asked, Said, apart};
 pub use self::component::{Component, Process, have_joined_another};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub(crate) use self::state::Galera;
-use self::state::{Member, Prime};
+use self::state::Member;
 pub use self::status::{GaleraStatus, read};
-pub(crate) use self::view::is_held_up;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
+use crate::fact;
+use crate::group::{Change, Group};
 use crate::places::Places;
+use crate::restored::Restored;
 
-impl Galera {
+impl Group for Galera {
     /// What an earlier process has left on disk: the members' names in the group. A member that died with that process is evicted by its name; a
     /// node that has been restarted since has another one.
-    pub fn restore(&mut self, core: &Core) {
+    fn restore(&mut self, core: &Core, _restored: Restored) {
         for id in ids(&core.nodes) {
             let address = &core.node(id).address;
             let members = core.component.iter().flat_map(|component| &component.members);
@@ -73,8 +75,7 @@ impl Galera {
         }
     }
 
-    /// What refers to a member by its number at this moment, as a clause.
-    pub fn busy(&self) -> Option<String> {
+    fn busy(&self, _core: &Core) -> Option<String> {
         let what = if self.evicting.is_some() {
             "a member is being evicted"
         } else if self.hurry.is_some() {
@@ -87,36 +88,16 @@ impl Galera {
         Some(what.into())
     }
 
-    /// The list of nodes has changed.
-    pub fn arrange(&mut self, places: &Places) {
+    fn arrange(&mut self, places: &Places) {
         self.members = places.arrange(std::mem::take(&mut self.members), |_| Member::default());
         // A node that was added may have been one of those until now. Too few of them at worst keep a lost node from being evicted, until all
         // nodes are in one view and they are counted again.
         self.unconfigured_members = self.unconfigured_members.saturating_sub(places.added());
     }
 
-    /// Takes in a node's status.
-    pub fn heard(&mut self, core: &Core, id: NodeId, status: &GaleraStatus) {
-        if status.is_whole() {
-            for node in ids(&core.nodes) {
-                self.member_mut(node).listed_once |= status.members.contains(&core.node(node).address);
-            }
-        }
-        self.news = Some(id);
-        if let Some(prime) = Prime::of(core, core.node(id), status) {
-            self.note_prime(id, prime);
-        }
-        let member = self.member_mut(id);
-        member.slow_since = None;
-        if !status.gcomm_uuid.is_empty() && status.gcomm_uuid != member.gcomm_uuid {
-            member.gcomm_uuid.clone_from(&status.gcomm_uuid);
-            member.evict_tries = 0;
-        }
-    }
-
     /// Called after the plan's step: evictions that the plan did not order itself, shorter evs timers, join retransmission, and the
     /// bootstrap of a survivor.
-    pub fn act(&mut self, core: &mut Core) {
+    fn act(&mut self, core: &mut Core) {
         self.evict_bystander(core);
         self.hurry(core);
         self.pace(core);
@@ -124,13 +105,8 @@ impl Galera {
         self.revive(core);
     }
 
-    /// An eviction or a hurry waits for newer status of the members.
-    pub fn is_unclear(&self, core: &Core) -> bool {
-        self.eviction_pending(core) || self.hurry_pending(core)
-    }
-
-    /// What came of an action.
-    pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
+    fn outcome(&mut self, core: &mut Core, outcome: fact::Outcome) {
+        let fact::Outcome::Galera(outcome) = outcome else { return };
         match outcome {
             Outcome::Evicted { victim, .. } => self.evict_ended(core, victim, None),
             Outcome::Spared { victim, via } => self.spared(core, victim, via),
@@ -141,4 +117,22 @@ impl Galera {
             Outcome::BootstrapEnded { number, failed } => self.bootstrapped(core, number, failed.as_deref()),
         }
     }
+
+    fn tick(&mut self, core: &mut Core) {
+        self.expire_evictions(core);
+    }
+
+    fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
+        self.accept_component(core, id)
+    }
+
+    fn evict_if_allowed(&mut self, core: &mut Core, lost: NodeId) -> String {
+        self.evict_lost(core, lost)
+    }
+
+    fn bootstraps(&self) -> u64 {
+        self.revival.done
+    }
 }
+
+impl Change for Galera {}

@@ -291,7 +291,7 @@ impl Galera {
     ///
     /// # Errors
     /// Clients write in the other one, or the node does not say at this moment in which it is.
-    pub fn accept(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
+    pub(super) fn accept_component(&mut self, core: &mut Core, id: NodeId) -> Option<Result<(), String>> {
         let node = core.node(id);
         let open = core.nodes.iter().find(|other| other.lane == LaneState::Open);
         let status = own(node).filter(|status| node.linked && status.is_whole());

@@ -6,12 +6,15 @@
 use std::time::Duration;
 
 use super::action::Action;
+use super::members::Members;
+use super::reports::own;
 use super::state::Galera;
 use crate::NodeId;
+use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
-use crate::kind::Relief;
+use crate::group::{Choose, Relief};
 use crate::status::Status;
 
 /// A desynchronised member that has applied everything is taken back (`wsrep_desync = OFF`) no more often than this.
@@ -19,9 +22,9 @@ const REJOIN_GAP: Duration = Duration::from_secs(2);
 /// Write sets that may wait in its queue then.
 const REJOIN_BEHIND: u64 = 5;
 
-impl Galera {
+impl Choose for Galera {
     /// Whether `writer` may be given up, which has not committed for a while.
-    pub fn relief(&self, core: &Core, writer: NodeId) -> Relief {
+    fn relief(&mut self, core: &mut Core, writer: NodeId) -> Relief {
         let Some((age, _)) = core.node(writer).pulse.waits(core.now) else { return Relief::Soon };
         let since = core.now.saturating_sub(age);
         // The same statement may have held up both, and ends at a different time on each: a long ALTER does.
@@ -50,6 +53,20 @@ impl Galera {
             "{} do not commit: the whole group is held up, and nothing is moved (look for a long ALTER, a large transaction, flow control)",
             stuck.join(" and ")
         ))
+    }
+
+    /// If all nodes cannot commit, moving on does not help.
+    fn relief_gap(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn is_held_up(&self, core: &Core, id: NodeId) -> bool {
+        let node = core.node(id);
+        let Some(view) = own(node).filter(|_| node.sound()) else { return false };
+        let members = Members::of(core, node, view).addresses;
+        let is_listed = |other: &&Belief| other.address != node.address && members.contains(&other.address);
+        let is_silent = |other: &Belief| other.gone || !other.linked || other.doubt.is_some();
+        core.nodes.iter().filter(is_listed).any(is_silent)
     }
 }
 

@@ -62,13 +62,8 @@ pub(super) struct Standstill {
 }
 
 impl Galera {
-    /// How often this process made a Primary component.
-    pub fn revivals(&self) -> u64 {
-        self.revival.done
-    }
-
     /// Why the cluster is left without a Primary component; shown with each node that is left.
-    pub fn not_revived(&self, core: &Core, id: NodeId) -> Option<String> {
+    pub(super) fn not_revived(&self, core: &Core, id: NodeId) -> Option<String> {
         let is_left = own(core.node(id)).is_some_and(|status| !status.is_primary());
         self.revival.said.clone().filter(|_| is_left)
     }

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use super::members::Members;
 use super::reports::{own, primary};
-use super::state::{Galera, GroupView, Member};
+use super::state::{Galera, GroupView, Member, Prime};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Finding, Problem, Serves};
+use crate::group::Judge;
+use crate::status::Status;
+use crate::time::Now;
 
 /// How long a node that is not in the others' view may take to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
@@ -30,19 +33,32 @@ impl GroupView {
     }
 }
 
-/// See [`crate::group::Group::is_held_up`].
-pub(crate) fn is_held_up(core: &Core, id: NodeId) -> bool {
-    let node = core.node(id);
-    let Some(view) = own(node).filter(|_| node.sound()) else { return false };
-    let members = Members::of(core, node, view).addresses;
-    let is_listed = |other: &&Belief| other.address != node.address && members.contains(&other.address);
-    let is_silent = |other: &Belief| other.gone || !other.linked || other.doubt.is_some();
-    core.nodes.iter().filter(is_listed).any(is_silent)
-}
+impl Judge for Galera {
+    fn slow(&mut self, _core: &Core, id: NodeId, asked: Now) {
+        self.member_mut(id).slow_since.get_or_insert(asked);
+    }
 
-impl Galera {
+    fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, _asked: Now) {
+        let Some(status) = status.galera() else { return };
+        if status.is_whole() {
+            for node in ids(&core.nodes) {
+                self.member_mut(node).listed_once |= status.members.contains(&core.node(node).address);
+            }
+        }
+        self.news = Some(id);
+        if let Some(prime) = Prime::of(core, core.node(id), status) {
+            self.note_prime(id, prime);
+        }
+        let member = self.member_mut(id);
+        member.slow_since = None;
+        if !status.gcomm_uuid.is_empty() && status.gcomm_uuid != member.gcomm_uuid {
+            member.gcomm_uuid.clone_from(&status.gcomm_uuid);
+            member.evict_tries = 0;
+        }
+    }
+
     /// Called before the nodes are judged: finds the newest view, and asks the nodes that are not in it.
-    pub fn look_around(&mut self, core: &mut Core) {
+    fn look_around(&mut self, core: &mut Core) {
         let news = self.news.take();
         // What those have reported may be placed by now, by what is known of the others.
         let unplaced = ids(&core.nodes).filter(|id| Some(*id) != news && self.is_unplaced(*id));
@@ -56,7 +72,7 @@ impl Galera {
     }
 
     /// What the group's view says against a node that itself answers: it was evicted, or has left.
-    pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
+    fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         let (node, member) = (core.node(id), self.member(id));
         // The node's own UUID and state decide, and not the answer to the eviction: that may come when the node is long back under another.
         let evicted = !member.evicted_uuid.is_empty() && member.evicted_uuid == member.gcomm_uuid;
@@ -78,6 +94,36 @@ impl Galera {
         Some(Problem::Left.found(sentence))
     }
 
+    /// The node says that it is not in a Primary component, or said so before its connection ended; and a survivor has reported since then a
+    /// view without it. Both are needed: while the group agrees on its next view, healthy members say "not Primary", too. Also true of an
+    /// evicted node.
+    fn is_out(&self, core: &Core, id: NodeId) -> bool {
+        let node = core.node(id);
+        let says_so = own(node).is_some() && !primary(node);
+        let said_so = !node.linked && node.leaving_since.is_some();
+        let was_evicted = self.against(core, id).is_some_and(|finding| finding.problem == Problem::Evicted);
+        was_evicted || ((says_so || said_so) && self.unlisted(core, id))
+    }
+
+    fn judged(&mut self, core: &mut Core) {
+        self.note_departures(core);
+    }
+
+    /// An eviction or a hurry waits for newer status of the members.
+    fn is_unclear(&self, core: &Core) -> bool {
+        self.eviction_pending(core) || self.hurry_pending(core)
+    }
+
+    fn well(&self, _core: &Core, _id: NodeId) -> String {
+        "synced and writable".to_owned()
+    }
+
+    fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
+        self.not_revived(core, id).into_iter().collect()
+    }
+}
+
+impl Galera {
     fn newest(&self, core: &Core) -> Option<GroupView> {
         ids(&core.nodes)
             // The numbers of another component's views cannot be compared with those of the writer's.

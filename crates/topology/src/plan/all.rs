@@ -26,9 +26,8 @@ use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::ids;
 use crate::finding::{Problem, Serves};
-use crate::group::Group;
+use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
-use crate::kind::Relief;
 use crate::places::Places;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
@@ -113,7 +112,7 @@ impl All {
     }
 
     /// Brings lanes and actions in line with what is true now.
-    pub fn step(&mut self, core: &mut Core, group: &mut Group) {
+    pub fn step(&mut self, core: &mut Core, group: &mut dyn Group) {
         self.write(core);
         let ids: Vec<NodeId> = ids(&core.nodes).collect();
         for id in &ids {
@@ -135,7 +134,7 @@ impl All {
         }
     }
 
-    fn node(&mut self, core: &mut Core, group: &mut Group, id: NodeId) {
+    fn node(&mut self, core: &mut Core, group: &mut dyn Group, id: NodeId) {
         let now = core.now;
         let place = usize::from(id.0);
         self.entries[place].barrier.expire(now);
@@ -234,7 +233,7 @@ impl All {
     }
 
     /// A node that must not be used any more.
-    fn lost(&mut self, core: &mut Core, group: &mut Group, id: NodeId) {
+    fn lost(&mut self, core: &mut Core, group: &mut dyn Group, id: NodeId) {
         self.entries[usize::from(id.0)] = Entry::default();
         let lane = core.node(id).lane;
         if lane == LaneState::Shut {

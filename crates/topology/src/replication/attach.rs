@@ -31,8 +31,8 @@ const WITHIN: Duration = Duration::from_millis(1200);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
 impl Replication {
-    /// See [`crate::group::Group::unattached`].
-    pub fn unattached(&self, core: &mut Core, to: NodeId, since: Now) -> Option<String> {
+    /// See [`crate::group::Change::unattached`].
+    pub(super) fn awaited_at_opening(&self, core: &mut Core, to: NodeId, since: Now) -> Option<String> {
         let taken_over_at = self.server(to).writable_since.filter(|_| self.is_opening)?;
         let is_told = core.node(to).answered_since(taken_over_at);
         let has_attached = |id: NodeId| self.has_attached(core, id, since);
@@ -53,8 +53,8 @@ impl Replication {
         Some(awaited)
     }
 
-    /// See [`crate::group::Group::unattached_again`].
-    pub fn unattached_again(&self, core: &mut Core, primary: NodeId) -> Option<String> {
+    /// See [`crate::group::Change::unattached_again`].
+    pub(super) fn awaited_again(&self, core: &mut Core, primary: NodeId) -> Option<String> {
         let node = core.node(primary);
         let semi_sync = own(node)?.semi_sync;
         let needed = semi_sync.replicas_needed as usize;
@@ -90,11 +90,6 @@ impl Replication {
             return None;
         }
         Some(format!("{name} is to write; its commits wait for a replica: {names} is to attach to it first"))
-    }
-
-    /// See [`crate::group::Group::opened`].
-    pub fn opened(&mut self) {
-        self.is_opening = false;
     }
 
     /// It has said so since the change began, and acknowledges.

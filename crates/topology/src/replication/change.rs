@@ -17,6 +17,7 @@ use std::time::Duration;
 use protocol::gtid::Position;
 
 use super::Errand;
+use super::action::ErrandKind;
 use super::parting::may_send;
 use super::renumber;
 use super::reports::{answers, own, writes};
@@ -24,16 +25,16 @@ use super::start::root_of;
 use super::state::{Demotion, Fence, Followed, OldFollows, Replication, retry_at};
 use super::status::ReplicationStatus;
 use crate::action::Level;
-use crate::core::Core;
+use crate::core::{Core, FailedOver};
 use crate::election::ids;
-use crate::kind::{Heir, Way};
+use crate::group::{Change, Choose, Heir, Way};
 use crate::routes::LaneState;
 use crate::time::Now;
 use crate::{NodeId, Term};
 
-impl Replication {
+impl Change for Replication {
     /// A failover to `to` begins, or takes over from a switchover that was in progress.
-    pub fn begin(&mut self, core: &Core, to: NodeId, term: Term) {
+    fn begin(&mut self, core: &mut Core, to: NodeId, term: Term, failover: bool) {
         self.begin_as(core, to, term, false);
         // A switchover's server may have got more since that began.
         let missing_said = self.lacked_of_last(core, to);
@@ -41,43 +42,13 @@ impl Replication {
             fence.is_planned = false;
             fence.missing_said = missing_said;
         }
-    }
-
-    fn begin_as(&mut self, core: &Core, to: NodeId, term: Term, is_planned: bool) {
-        if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
-            let lost = self.replaced(core);
-            self.is_opening = false;
-            self.fence = Some(Fence {
-                term,
-                to,
-                lost,
-                is_planned,
-                quiet_since: None,
-                missing_said: self.lacked_of_last(core, to),
-                demoted: BTreeMap::new(),
-                parted: BTreeMap::new(),
-                old_follows: OldFollows::Unasked,
-            });
+        if failover {
+            core.failed_over = Some(FailedOver::now(core.now));
         }
-    }
-
-    /// The primary that is replaced. If this process has restarted since the decision, the writer on disk is the successor already; the
-    /// primary is then the server that the successor followed when the process started.
-    pub fn replaced(&self, core: &Core) -> Option<NodeId> {
-        if self.decided {
-            return core.writer;
-        }
-        let begun = self.fence.as_ref().and_then(|fence| fence.lost);
-        begun.or_else(|| match (core.writer, self.forced) {
-            (Some(last), _) => Some(root_of(core, last)),
-            // At a first start by order: the one that the new primary has followed.
-            (None, Some(to)) => Some(root_of(core, to)).filter(|root| *root != to),
-            (None, None) => None,
-        })
     }
 
     /// What the change still waits for before the new primary is ordered to take over; `None` when it was ordered, or when there is no change.
-    pub fn awaited(&self, core: &Core) -> Option<String> {
+    fn awaited(&self, core: &Core) -> Option<String> {
         let fence = self.fence.as_ref()?;
         let is_open = |id: &NodeId| *id != fence.to && !core.links_gone(*id);
         if let Some(id) = ids(&core.nodes).find(is_open) {
@@ -99,17 +70,9 @@ impl Replication {
         })
     }
 
-    /// The only server that may be writable, now or as the result of the change in progress.
-    pub(super) fn sole_writer(&self, core: &Core) -> Option<NodeId> {
-        match &self.fence {
-            Some(fence) => Some(fence.to),
-            None => core.writer,
-        }
-    }
-
     /// Whether everything is done that must precede the order to `to` to take over, and starts what is not. `from` was the primary.
     /// `within` limits each preparation.
-    pub fn clear_the_way(
+    fn clear_the_way(
         &mut self,
         core: &mut Core,
         from: Option<NodeId>,
@@ -174,6 +137,161 @@ impl Replication {
         }
     }
 
+    /// Orders `to` to take over within `within`. `true`: it is the primary already, by another manager's hand.
+    fn take_over(
+        &mut self,
+        core: &mut Core,
+        to: NodeId,
+        term: Term,
+        _lost: Option<NodeId>,
+        within: Duration,
+    ) -> bool {
+        if core.settings.replication.is_external() {
+            return true;
+        }
+        let reach = self.reach(core, to);
+        self.server_mut(to).may_write = Some(term);
+        self.order(core, to, term, within, Errand::Promote { reach });
+        false
+    }
+
+    /// Whether the old primary follows `to`, which a switchover has promoted; orders it. It logs in at `to` from its own host, by the name and
+    /// with the account that every replica will use. Until it follows, it has everything, and the switchover can be undone.
+    fn is_followed(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> Way {
+        if core.settings.replication.is_external() {
+            return Way::Clear;
+        }
+        let Some(fence) = self.fence.as_ref().filter(|fence| fence.is_planned && fence.to == to) else {
+            return Way::Clear;
+        };
+        // What it had when it was fenced, `to` has reached.
+        let fenced = |from: &NodeId| matches!(fence.demoted.get(from), Some(Demotion::Done { .. }));
+        let Some(from) = fence.lost.filter(fenced) else { return Way::Clear };
+        let ordered = self.is_ordered(core, from);
+        match &fence.old_follows {
+            OldFollows::Yes => Way::Clear,
+            OldFollows::Failed(why) => {
+                Way::Blocked(format!("{} could not follow {}: {why}", core.name(from), core.name(to)))
+            }
+            _ if ordered => Way::Wait,
+            OldFollows::Ordered => {
+                let text = format!("{} did not say in time that it follows", core.name(from));
+                Way::Blocked(text)
+            }
+            OldFollows::Unasked => {
+                self.order(core, from, term, within, Errand::Follow { source: to });
+                if let Some(fence) = &mut self.fence {
+                    fence.old_follows = OldFollows::Ordered;
+                }
+                Way::Wait
+            }
+        }
+    }
+
+    /// The change has ended: `to` is the primary.
+    fn taken_over(&mut self, core: &mut Core, to: NodeId) {
+        renumber::taken_over(core, to);
+        // What the primary has is right.
+        if core.node_mut(to).had_filters.take().is_some() {
+            core.persist();
+        }
+        if let Some(fence) = self.fence.take() {
+            self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
+        }
+        if let Some(status) = own(core.node(to)) {
+            let line = self.last_word.as_ref().and_then(|word| word.history.as_ref());
+            self.inherited.pass_on(line, status.has().as_ref(), status.origin());
+        }
+        self.remember_taken_over(core, to);
+        self.forced = None;
+        self.none_acknowledged(own(core.node(to)));
+        self.decided = true;
+        self.is_opening = true;
+        self.last_word = None;
+        self.base = None;
+        self.lost_since = None;
+        self.late = None;
+        self.asked_early = None;
+        for server in &mut self.servers {
+            server.compared = None;
+            server.said = None;
+            server.left = false;
+            server.kept_up = None;
+        }
+        let server = self.server_mut(to);
+        server.writable_since = Some(core.now);
+        server.unstopped = None;
+        server.errant = None;
+        (server.lost, server.is_unproven) = (None, false);
+        server.was_incomplete = false;
+        server.uncompared = None;
+        server.relinked = false;
+    }
+
+    /// A switchover is abandoned. `true` when the old primary may have become read only.
+    fn abandon(&mut self) -> bool {
+        self.fence.take().is_some_and(|fence| !fence.demoted.is_empty())
+    }
+
+    fn barrier_answered(&mut self, to: NodeId, term: Term) {
+        self.answered(to, term, ErrandKind::Promote);
+    }
+
+    fn unattached(&self, core: &mut Core, to: NodeId, since: Now) -> Option<String> {
+        self.awaited_at_opening(core, to, since)
+    }
+
+    fn unattached_again(&self, core: &mut Core, primary: NodeId) -> Option<String> {
+        self.awaited_again(core, primary)
+    }
+
+    fn opened(&mut self) {
+        self.is_opening = false;
+    }
+}
+
+impl Replication {
+    fn begin_as(&mut self, core: &Core, to: NodeId, term: Term, is_planned: bool) {
+        if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
+            let lost = self.replaced(core);
+            self.is_opening = false;
+            self.fence = Some(Fence {
+                term,
+                to,
+                lost,
+                is_planned,
+                quiet_since: None,
+                missing_said: self.lacked_of_last(core, to),
+                demoted: BTreeMap::new(),
+                parted: BTreeMap::new(),
+                old_follows: OldFollows::Unasked,
+            });
+        }
+    }
+
+    /// The primary that is replaced. If this process has restarted since the decision, the writer on disk is the successor already; the
+    /// primary is then the server that the successor followed when the process started.
+    pub fn replaced(&self, core: &Core) -> Option<NodeId> {
+        if self.decided {
+            return core.writer;
+        }
+        let begun = self.fence.as_ref().and_then(|fence| fence.lost);
+        begun.or_else(|| match (core.writer, self.forced) {
+            (Some(last), _) => Some(root_of(core, last)),
+            // At a first start by order: the one that the new primary has followed.
+            (None, Some(to)) => Some(root_of(core, to)).filter(|root| *root != to),
+            (None, None) => None,
+        })
+    }
+
+    /// The only server that may be writable, now or as the result of the change in progress.
+    pub(super) fn sole_writer(&self, core: &Core) -> Option<NodeId> {
+        match &self.fence {
+            Some(fence) => Some(fence.to),
+            None => core.writer,
+        }
+    }
+
     /// A lost primary may have continued and acknowledged commits until its links were cut. The other servers' positions are therefore read
     /// once more, and compared again.
     fn outrun(&mut self, core: &mut Core, to: NodeId) -> Option<Way> {
@@ -230,7 +348,7 @@ impl Replication {
     /// `to` was chosen at a first start, and has restarted since: whether it would be chosen with what it has now.
     fn first_again(&mut self, core: &mut Core, to: NodeId) -> Option<Way> {
         if self.forced == Some(to) {
-            return self.first_by_order(core, Some(to), true).err().map(Way::Outrun);
+            return self.first_ordered(core, Some(to), true).err().map(Way::Outrun);
         }
         match self.start(core, true) {
             Heir::This(best) if best == to => None,
@@ -278,17 +396,6 @@ impl Replication {
         self.order(core, id, term, within, Errand::Demote { for_good });
     }
 
-    /// Orders `to` to take over within `within`. `true`: it is the primary already, by another manager's hand.
-    pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> bool {
-        if core.settings.replication.is_external() {
-            return true;
-        }
-        let reach = self.reach(core, to);
-        self.server_mut(to).may_write = Some(term);
-        self.order(core, to, term, within, Errand::Promote { reach });
-        false
-    }
-
     /// The position that `to` must reach before it takes over: what the server it follows had written when it was fenced, or, where that
     /// server hangs in its commits and cannot be fenced, what it reported last. That server must still answer, since nobody else can send
     /// what it alone has. After a failover by force a server that receives nothing does not wait for what the order has given up.
@@ -318,89 +425,11 @@ impl Replication {
         Some(position).filter(|position| !position.is_empty())
     }
 
-    /// Whether the old primary follows `to`, which a switchover has promoted; orders it. It logs in at `to` from its own host, by the name and
-    /// with the account that every replica will use. Until it follows, it has everything, and the switchover can be undone.
-    pub fn is_followed(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> Way {
-        if core.settings.replication.is_external() {
-            return Way::Clear;
-        }
-        let Some(fence) = self.fence.as_ref().filter(|fence| fence.is_planned && fence.to == to) else {
-            return Way::Clear;
-        };
-        // What it had when it was fenced, `to` has reached.
-        let fenced = |from: &NodeId| matches!(fence.demoted.get(from), Some(Demotion::Done { .. }));
-        let Some(from) = fence.lost.filter(fenced) else { return Way::Clear };
-        let ordered = self.is_ordered(core, from);
-        match &fence.old_follows {
-            OldFollows::Yes => Way::Clear,
-            OldFollows::Failed(why) => {
-                Way::Blocked(format!("{} could not follow {}: {why}", core.name(from), core.name(to)))
-            }
-            _ if ordered => Way::Wait,
-            OldFollows::Ordered => {
-                let text = format!("{} did not say in time that it follows", core.name(from));
-                Way::Blocked(text)
-            }
-            OldFollows::Unasked => {
-                self.order(core, from, term, within, Errand::Follow { source: to });
-                if let Some(fence) = &mut self.fence {
-                    fence.old_follows = OldFollows::Ordered;
-                }
-                Way::Wait
-            }
-        }
-    }
-
     /// The answer to an order to follow. `Some`: the change in progress waited for it; the server to follow.
     pub(super) fn old_follows(&mut self, node: NodeId, term: Term, failed: Option<&str>) -> Option<NodeId> {
         let fence = self.fence.as_mut().filter(|fence| fence.term == term && fence.lost == Some(node))?;
         fence.old_follows = failed.map_or(OldFollows::Yes, |why| OldFollows::Failed(why.to_owned()));
         Some(fence.to)
-    }
-
-    /// The change has ended: `to` is the primary.
-    pub fn taken_over(&mut self, core: &mut Core, to: NodeId) {
-        renumber::taken_over(core, to);
-        // What the primary has is right.
-        if core.node_mut(to).had_filters.take().is_some() {
-            core.persist();
-        }
-        if let Some(fence) = self.fence.take() {
-            self.move_events(core, fence.lost.unwrap_or(to), to, fence.term);
-        }
-        if let Some(status) = own(core.node(to)) {
-            let line = self.last_word.as_ref().and_then(|word| word.history.as_ref());
-            self.inherited.pass_on(line, status.has().as_ref(), status.origin());
-        }
-        self.remember_taken_over(core, to);
-        self.forced = None;
-        self.none_acknowledged(own(core.node(to)));
-        self.decided = true;
-        self.is_opening = true;
-        self.last_word = None;
-        self.base = None;
-        self.lost_since = None;
-        self.late = None;
-        self.asked_early = None;
-        for server in &mut self.servers {
-            server.compared = None;
-            server.said = None;
-            server.left = false;
-            server.kept_up = None;
-        }
-        let server = self.server_mut(to);
-        server.writable_since = Some(core.now);
-        server.unstopped = None;
-        server.errant = None;
-        (server.lost, server.is_unproven) = (None, false);
-        server.was_incomplete = false;
-        server.uncompared = None;
-        server.relinked = false;
-    }
-
-    /// A switchover is abandoned. `true` when the old primary may have become read only.
-    pub fn abandon(&mut self) -> bool {
-        self.fence.take().is_some_and(|fence| !fence.demoted.is_empty())
     }
 
     pub(super) fn demoted(&mut self, core: &Core, node: NodeId, term: Term, position: Position) {

@@ -21,7 +21,7 @@ use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Finding, Problem};
-use crate::kind::{Heir, Way};
+use crate::group::{Heir, Way};
 use crate::places::Places;
 use crate::routes::LaneState;
 

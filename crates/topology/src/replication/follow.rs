@@ -27,7 +27,7 @@ const RETELL_AFTER: Duration = Duration::from_secs(10);
 
 impl Replication {
     /// Gives the orders that are due. Called after the plan has done its part.
-    pub fn act(&mut self, core: &mut Core) {
+    pub(super) fn follow(&mut self, core: &mut Core) {
         self.note_incomplete(core);
         if core.settings.replication.dry_run || !self.decided || core.settings.replication.is_external() {
             return;
@@ -170,16 +170,6 @@ impl Replication {
             };
             let text = format!("{} follows {}{ended}", core.name(node), core.name(primary));
             core.say(Level::Info, text);
-        }
-    }
-
-    /// A report that was asked for before the server's answer that it follows may show it as it was before: what that answer says counts.
-    pub fn amend(&self, core: &Core, node: NodeId, report: &mut ReplicationStatus, asked: Now) {
-        if matches!(self.server(node).followed, Followed::Follows(at) if asked <= at)
-            && let Some(known) = own(core.node(node))
-        {
-            report.read_only = known.read_only;
-            report.channels.clone_from(&known.channels);
         }
     }
 

@@ -19,14 +19,19 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Problem, Serves};
-use crate::kind::{ByForce, Way};
+use crate::group::{ByForce, Choose, Way};
 
 /// The names of the findings about a server that gets nothing from the primary, and of which nothing else is wrong.
 const DOES_NOT_RECEIVE: [Problem; 3] = [Problem::NotFetching, Problem::Stray, Problem::OtherSource];
 
 impl Replication {
     /// How an order with force is carried out that moves the primary to `to`. `None`: as any other order.
-    pub fn by_force(&mut self, core: &Core, primary: NodeId, to: NodeId) -> Option<Result<ByForce, String>> {
+    pub(super) fn moved_by_force(
+        &mut self,
+        core: &Core,
+        primary: NodeId,
+        to: NodeId,
+    ) -> Option<Result<ByForce, String>> {
         let node = core.node(to);
         let is_ours =
             !core.settings.replication.is_external() && self.fence.is_none() && answers(core.node(primary));
@@ -130,10 +135,5 @@ impl Replication {
         }
         self.force_is_over();
         Some(Way::Outrun("may lack what a replica has acknowledged in this moment".into()))
-    }
-
-    /// An order with force has ended, carried out or not.
-    pub fn force_is_over(&mut self) {
-        (self.forced, self.left_at) = (None, None);
     }
 }

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::status::Status;
 
 /// Adds to a report what is remembered of the server's filters, and remembers those that it shows, also on disk.
-pub(crate) fn remember(core: &mut Core, id: NodeId, status: &mut Status) {
+pub(super) fn remember(core: &mut Core, id: NodeId, status: &mut Status) {
     let Status::Replication(status) = status else { return };
     let shown = status.filters();
     let known = &mut core.node_mut(id).had_filters;

@@ -28,13 +28,6 @@ use crate::view::Level;
 const GAP: Duration = Duration::from_secs(10);
 
 impl Replication {
-    /// A node is late with its answer to a question that was sent at `asked`.
-    pub fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
-        if core.writer == Some(id) && self.late.is_none_or(|late| late.primary != id) {
-            self.late = Some(Late { primary: id, since: asked, asked: None, is_reached: false });
-        }
-    }
-
     /// The primary has answered a question that was sent at `asked`.
     pub(super) fn in_time(&mut self, id: NodeId, asked: Now) {
         self.late.take_if(|late| late.primary != id || late.since <= asked);

@@ -43,7 +43,7 @@ mod filters;
 mod follow;
 mod force;
 pub mod kept_events;
-pub(crate) mod kept_filters;
+mod kept_filters;
 mod late;
 mod most;
 mod move_events;
@@ -64,9 +64,6 @@ mod successor;
 pub mod words;
 mod written;
 
-use std::time::Duration;
-
-use self::action::ErrandKind;
 pub use self::action::{Action, End, Errand, Outcome};
 pub(crate) use self::age::Ages;
 pub use self::channel::{Channel, channel};
@@ -78,22 +75,21 @@ pub use self::written::Written;
 
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Problem, Serves};
-use crate::kind::Reads;
+use crate::fact;
+use crate::group::Group;
 use crate::places::Places;
-use crate::{NodeId, Term};
+use crate::restored::Restored;
 
-impl Replication {
-    /// See [`crate::group::Group::restore`].
-    pub fn restore(&mut self, incomplete: Option<NodeId>, away: Option<Duration>) {
-        if let Some(writer) = incomplete {
+impl Group for Replication {
+    fn restore(&mut self, core: &Core, restored: Restored) {
+        if let Some(writer) = core.writer.filter(|_| core.is_writer_incomplete) {
             self.server_mut(writer).was_incomplete = true;
         }
-        self.away = away;
+        self.away = restored.away;
+        self.restore_written(core, restored.written);
     }
 
-    /// What refers to a server by its number at this moment, as a clause.
-    pub fn busy(&self, core: &Core) -> Option<String> {
+    fn busy(&self, core: &Core) -> Option<String> {
         if self.fence.is_some() || self.forced.is_some() {
             return Some("the primary is being changed".into());
         }
@@ -101,16 +97,15 @@ impl Replication {
         Some(format!("an order to {} is being carried out", core.name(ordered)))
     }
 
-    /// The list of nodes has changed.
-    pub fn arrange(&mut self, places: &Places) {
+    fn arrange(&mut self, places: &Places) {
         self.servers = places.arrange(std::mem::take(&mut self.servers), |_| Server::default());
         // A primary that is late is noticed again by the next question.
         self.late = None;
         self.writable.arrange(places);
     }
 
-    /// Handles the result of an action.
-    pub fn outcome(&mut self, core: &mut Core, Outcome { node, term, end }: Outcome) {
+    fn outcome(&mut self, core: &mut Core, outcome: fact::Outcome) {
+        let fact::Outcome::Replication(Outcome { node, term, end }) = outcome else { return };
         self.answered(node, term, end.kind());
         match end {
             End::Demoted { position, events_left } => {
@@ -135,39 +130,7 @@ impl Replication {
         }
     }
 
-    /// An operator announces a move of the primary by another manager, or its end.
-    pub fn announce(&mut self, announced: bool) {
-        self.writable.announced = announced;
-    }
-
-    /// The server that was to take over has answered.
-    pub fn promote_answered(&mut self, id: NodeId, term: Term) {
-        self.answered(id, term, ErrandKind::Promote);
-    }
-
-    /// Whether a server that is not the primary may take reads, apart from the age of its data.
-    pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
-        let finding = &core.node(id).finding;
-        // While the primary changes, nothing is wrong with the server's data, and Understudy's own orders stop its threads for a moment.
-        let is_between = match finding.problem {
-            Problem::Stray | Problem::OtherSource => true,
-            Problem::NotApplying => self.fence.is_some() || self.is_ordered(core, id),
-            _ => false,
-        };
-        if finding.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
-    }
-
-    /// This process did not run for `gap`. Orders get that much more time, and a server that reported before may have ended since.
-    pub fn slept(&mut self, gap: Duration) {
-        for server in &mut self.servers {
-            if let Some((.., give_up)) = &mut server.order {
-                *give_up += gap;
-            }
-            // It may have attached to the primary again meanwhile, and acknowledged.
-            server.left = false;
-        }
-        if let Some(fence) = &mut self.fence {
-            fence.quiet_since = None;
-        }
+    fn act(&mut self, core: &mut Core) {
+        self.follow(core);
     }
 }

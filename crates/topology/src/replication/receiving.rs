@@ -20,7 +20,7 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::NodeState;
-use crate::kind::Heir;
+use crate::group::Heir;
 use crate::time::Now;
 
 /// A replica may take this long to notice the end of its connection, before it is made to reconnect.

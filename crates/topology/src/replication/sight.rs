@@ -12,15 +12,17 @@ use protocol::gtid::{Errant, History, Position};
 use super::reports::{
     all_of, answers, applied, called, follows_one_of_us, follows_stranger, history, ours, own, ring, writes,
 };
-use super::state::{LastWord, Replication, Report};
+use super::state::{Followed, LastWord, Late, Replication, Report};
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
-use super::{copied, renumber};
+use super::{copied, kept_filters, renumber};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::{Finding, Problem, Serves};
+use crate::finding::{Finding, NodeState, Problem, Serves};
+use crate::group::{Judge, Reads};
 use crate::routes::LaneState;
+use crate::status::Status;
 use crate::time::Now;
 
 /// Replicas that are less far behind than this, in seconds, count as equal when a switchover chooses among them.
@@ -41,22 +43,24 @@ fn acknowledged(last: Option<LastWord>, now: &ReplicationStatus) -> Option<Posit
     if since >= u64::from(last.waiting) { last.position } else { last.acknowledged }
 }
 
-impl Replication {
-    /// Updates how far each server is behind, before the servers are judged. A switchover uses it to choose.
-    pub fn look_around(&mut self, core: &mut Core) {
-        for id in ids(&core.nodes) {
-            let lag = own(core.node(id)).and_then(|status| status.source()?.lag_s).unwrap_or(0);
-            let behind = if lag > LAG_ALIKE_S { lag } else { 0 };
-            core.node_mut(id).behind = u32::try_from(behind).unwrap_or(u32::MAX);
+impl Judge for Replication {
+    /// This process did not run for `gap`. Orders get that much more time, and a server that reported before may have ended since.
+    fn slept(&mut self, gap: Duration) {
+        for server in &mut self.servers {
+            if let Some((.., give_up)) = &mut server.order {
+                *give_up += gap;
+            }
+            // It may have attached to the primary again meanwhile, and acknowledged.
+            server.left = false;
         }
-        if core.settings.replication.is_external() {
-            self.look_who_is_writable(core);
+        if let Some(fence) = &mut self.fence {
+            fence.quiet_since = None;
         }
     }
 
     /// The link to the server was opened anew. A primary that has restarted may lack transactions that it had and that replicas have. It
     /// gets no statements until that was compared.
-    pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+    fn linked(&mut self, core: &mut Core, id: NodeId) {
         // What it reported before a restart may differ from what it has now.
         let server = self.server_mut(id);
         server.said = None;
@@ -77,13 +81,26 @@ impl Replication {
         }
     }
 
-    /// Whether a status report does not end a suspicion yet, because the primary has not been compared with its replicas.
-    pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
-        core.writer == Some(id) && self.server(id).uncompared.is_some()
+    fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
+        if core.writer == Some(id) && self.late.is_none_or(|late| late.primary != id) {
+            self.late = Some(Late { primary: id, since: asked, asked: None, is_reached: false });
+        }
     }
 
-    /// The server has reported its status.
-    pub fn heard(&mut self, core: &mut Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+    /// A report that was asked for before the server's answer that it follows may show it as it was before: what that answer says counts.
+    fn amend(&self, core: &mut Core, node: NodeId, status: &mut Status, asked: Now) {
+        if matches!(self.server(node).followed, Followed::Follows(at) if asked <= at)
+            && let Some(known) = own(core.node(node))
+            && let Some(report) = status.replication_mut()
+        {
+            report.read_only = known.read_only;
+            report.channels.clone_from(&known.channels);
+        }
+        kept_filters::remember(core, node, status);
+    }
+
+    fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, asked: Now) {
+        let Some(status) = status.replication() else { return };
         self.note_writable(id, status.read_only);
         self.say_what_is_missing_now(core, id, status);
         if core.writer == Some(id) {
@@ -110,6 +127,107 @@ impl Replication {
         }
     }
 
+    /// Whether a status report does not end a suspicion yet, because the primary has not been compared with its replicas.
+    fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
+        core.writer == Some(id) && self.server(id).uncompared.is_some()
+    }
+
+    /// Updates how far each server is behind, before the servers are judged. A switchover uses it to choose.
+    fn look_around(&mut self, core: &mut Core) {
+        for id in ids(&core.nodes) {
+            let lag = own(core.node(id)).and_then(|status| status.source()?.lag_s).unwrap_or(0);
+            let behind = if lag > LAG_ALIKE_S { lag } else { 0 };
+            core.node_mut(id).behind = u32::try_from(behind).unwrap_or(u32::MAX);
+        }
+        if core.settings.replication.is_external() {
+            self.look_who_is_writable(core);
+        }
+    }
+
+    /// The finding against a server that answers, from more than its own report.
+    fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        if core.settings.replication.is_external() {
+            return self.against_followed(core, id);
+        }
+        let node = core.node(id);
+        let status = own(node).filter(|status| !status.galera)?;
+        let Some(primary) = core.writer else {
+            // By an operator's order it is taken as it is.
+            let is_to_begin = self.fence.as_ref().is_some_and(|fence| fence.to == id);
+            return if is_to_begin && self.forced == Some(id) {
+                words::unfit_to_stay(status).or_else(|| words::cannot_apply(status))
+            } else {
+                before_the_first(core, id)
+            };
+        };
+        if let Some(fence) = self.fence.as_ref().filter(|fence| fence.to == id) {
+            // It goes on as the primary that it was, or an operator takes it as it is.
+            let stays = fence.lost == Some(id) || self.forced == Some(id);
+            let unfit = if stays { words::unfit_to_stay } else { words::unfit };
+            let cannot_apply = || words::cannot_apply(status).filter(|_| fence.lost != Some(id));
+            return self.lost_transactions(core, id).or_else(|| unfit(status)).or_else(cannot_apply);
+        }
+        if primary == id {
+            return self.against_primary(core, id, status);
+        }
+        words::replica(&self.sight(core, id, status, primary))
+    }
+
+    /// Whether a comparison is outstanding without which no server can follow a new primary.
+    fn is_unclear(&self, core: &Core) -> bool {
+        if core.settings.replication.is_external() {
+            return self.is_watched(core);
+        }
+        let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return false };
+        if self.is_late(core) {
+            return true;
+        }
+        self.has_just_taken_over(core, primary)
+            && ids(&core.nodes).any(|id| {
+                let node = core.node(id);
+                id != primary && answers(node) && own(node).is_some() && self.server(id).compared.is_none()
+            })
+    }
+
+    /// A clause about a server that works, to follow its name and a colon.
+    fn well(&self, core: &Core, id: NodeId) -> String {
+        let source = own(core.node(id)).and_then(|status| Some(&status.source()?.source));
+        match source {
+            _ if self.fence.as_ref().is_some_and(|fence| fence.to == id) => {
+                "about to become the primary".into()
+            }
+            Some(address) => format!("follows {}", called(core, address)),
+            None if core.writer == Some(id) && self.fence.is_some() => "the primary until now".into(),
+            None if core.writer == Some(id) => "the primary".into(),
+            None => "follows nobody".into(),
+        }
+    }
+
+    fn word(&self, state: NodeState) -> &'static str {
+        if state == NodeState::Synced { "running" } else { state.word() }
+    }
+
+    /// Advice: what somebody should correct on a server that is usable all the same.
+    fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
+        let mut advice = self.advice_on_settings(core, id);
+        advice.extend(self.events_finding(id).map(str::to_owned));
+        advice
+    }
+
+    /// Whether a server that is not the primary may take reads, apart from the age of its data.
+    fn reads(&self, core: &Core, id: NodeId) -> Reads {
+        let finding = &core.node(id).finding;
+        // While the primary changes, nothing is wrong with the server's data, and Understudy's own orders stop its threads for a moment.
+        let is_between = match finding.problem {
+            Problem::Stray | Problem::OtherSource => true,
+            Problem::NotApplying => self.fence.is_some() || self.is_ordered(core, id),
+            _ => false,
+        };
+        if finding.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
+    }
+}
+
+impl Replication {
     /// The servers that could not be asked when the primary came back answer, or were drained: it is compared again.
     fn prove_anew(&mut self, core: &mut Core, id: NodeId) {
         let is_missing = |other: NodeId| !answers(core.node(other)) && !core.node(other).drained();
@@ -290,51 +408,6 @@ impl Replication {
         since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER)
     }
 
-    /// Whether a comparison is outstanding without which no server can follow a new primary.
-    pub fn is_unclear(&self, core: &Core) -> bool {
-        if core.settings.replication.is_external() {
-            return self.is_watched(core);
-        }
-        let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return false };
-        if self.is_late(core) {
-            return true;
-        }
-        self.has_just_taken_over(core, primary)
-            && ids(&core.nodes).any(|id| {
-                let node = core.node(id);
-                id != primary && answers(node) && own(node).is_some() && self.server(id).compared.is_none()
-            })
-    }
-
-    /// The finding against a server that answers, from more than its own report.
-    pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
-        if core.settings.replication.is_external() {
-            return self.against_followed(core, id);
-        }
-        let node = core.node(id);
-        let status = own(node).filter(|status| !status.galera)?;
-        let Some(primary) = core.writer else {
-            // By an operator's order it is taken as it is.
-            let is_to_begin = self.fence.as_ref().is_some_and(|fence| fence.to == id);
-            return if is_to_begin && self.forced == Some(id) {
-                words::unfit_to_stay(status).or_else(|| words::cannot_apply(status))
-            } else {
-                before_the_first(core, id)
-            };
-        };
-        if let Some(fence) = self.fence.as_ref().filter(|fence| fence.to == id) {
-            // It goes on as the primary that it was, or an operator takes it as it is.
-            let stays = fence.lost == Some(id) || self.forced == Some(id);
-            let unfit = if stays { words::unfit_to_stay } else { words::unfit };
-            let cannot_apply = || words::cannot_apply(status).filter(|_| fence.lost != Some(id));
-            return self.lost_transactions(core, id).or_else(|| unfit(status)).or_else(cannot_apply);
-        }
-        if primary == id {
-            return self.against_primary(core, id, status);
-        }
-        words::replica(&self.sight(core, id, status, primary))
-    }
-
     pub(super) fn sight<'a>(
         &'a self,
         core: &'a Core,
@@ -354,13 +427,6 @@ impl Replication {
             ring: None,
             format: own(primary).map_or("", |status| &status.binlog_format),
         }
-    }
-
-    /// Advice: what somebody should correct on a server that is usable all the same.
-    pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
-        let mut advice = self.advice_on_settings(core, id);
-        advice.extend(self.events_finding(id).map(str::to_owned));
-        advice
     }
 
     fn advice_on_settings(&self, core: &Core, id: NodeId) -> Vec<String> {
@@ -407,20 +473,6 @@ impl Replication {
         let counts = server.writable_since.is_none_or(|since| node.answered_since(since));
         (in_use && counts && status.read_only)
             .then(|| Problem::ReadOnly.found("is read only: read_only is set"))
-    }
-
-    /// A clause about a server that works, to follow its name and a colon.
-    pub fn well(&self, core: &Core, id: NodeId) -> String {
-        let source = own(core.node(id)).and_then(|status| Some(&status.source()?.source));
-        match source {
-            _ if self.fence.as_ref().is_some_and(|fence| fence.to == id) => {
-                "about to become the primary".into()
-            }
-            Some(address) => format!("follows {}", called(core, address)),
-            None if core.writer == Some(id) && self.fence.is_some() => "the primary until now".into(),
-            None if core.writer == Some(id) => "the primary".into(),
-            None => "follows nobody".into(),
-        }
     }
 }
 

@@ -18,11 +18,11 @@ use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
-use crate::kind::Heir;
+use crate::group::{Choose, Heir};
 
 impl Replication {
     /// Who is to write. `time_up`: servers that have not answered by now are not waited for.
-    pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+    pub(super) fn who_starts(&mut self, core: &mut Core, time_up: bool) -> Heir {
         if core.settings.replication.is_external() {
             return if time_up {
                 self.follow_writable(core)
@@ -75,7 +75,12 @@ impl Replication {
     ///
     /// # Errors
     /// Why none may.
-    pub fn first_by_order(&mut self, core: &Core, to: Option<NodeId>, force: bool) -> Result<NodeId, String> {
+    pub(super) fn first_ordered(
+        &mut self,
+        core: &Core,
+        to: Option<NodeId>,
+        force: bool,
+    ) -> Result<NodeId, String> {
         let (all, held, first) = held(core);
         let best = most::most(&held);
         let to = match to {
@@ -107,17 +112,6 @@ impl Replication {
         }
         self.forced = Some(to);
         Ok(to)
-    }
-
-    /// Whether an operator has ordered which server takes over.
-    pub fn has_order(&self) -> bool {
-        self.forced.is_some()
-    }
-
-    /// The first start that an operator ordered cannot be carried out.
-    pub fn first_failed(&mut self) {
-        self.forced = None;
-        self.fence = None;
     }
 }
 

@@ -9,6 +9,8 @@
 //! may have acknowledged what no other server has. The failover then waits, until that server answers, an operator drains it, or an
 //! operator orders a switchover with force.
 
+use std::time::Duration;
+
 use protocol::gtid::{Family, History, Order, Origin, Position};
 
 use super::channel::Channel;
@@ -24,7 +26,7 @@ use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Problem, Serves};
-use crate::kind::Heir;
+use crate::group::{ByForce, Choose, Heir, Relief};
 use crate::time::seconds;
 
 /// What leads on where the primary has lost transactions, and no other may take over.
@@ -35,9 +37,17 @@ fn names(core: &Core, ids: &[NodeId]) -> String {
     ids.iter().map(|id| core.name(*id)).collect::<Vec<_>>().join(" and ")
 }
 
-impl Replication {
+impl Choose for Replication {
+    fn has_primary(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+        self.who_starts(core, time_up)
+    }
+
     /// Who takes over from `lost`. `ordered`: an operator has ordered the primary to be moved, so that the failover settings do not forbid it.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
+    fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         if core.settings.replication.is_external() {
             return self.follow_from(core, lost);
         }
@@ -59,6 +69,91 @@ impl Replication {
         }
     }
 
+    fn next_heir(&mut self, core: &mut Core, lost: Option<NodeId>, failed: NodeId) -> Heir {
+        let Some(writer) = lost else { return self.who_starts(core, true) };
+        match self.replaced(core).unwrap_or(writer) {
+            // It was to continue as the writer: another in its place is a failover as any other.
+            lost if lost == failed => self.heir(core, lost, false),
+            lost => self.choose(core, lost, Some(failed)),
+        }
+    }
+
+    fn relief(&mut self, core: &mut Core, writer: NodeId) -> Relief {
+        match self.heir(core, writer, false) {
+            Heir::This(to) if to != writer => Relief::Clear,
+            Heir::Soon(_) => Relief::Soon,
+            Heir::Nobody(why) | Heir::Stay { why, .. } => Relief::None(why),
+            Heir::Any | Heir::This(_) => Relief::None("nobody can be chosen".into()),
+        }
+    }
+
+    /// It is a failover, which has its own gap.
+    fn relief_gap(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn ordered(
+        &mut self,
+        core: &mut Core,
+        lost: NodeId,
+        to: Option<NodeId>,
+        force: bool,
+    ) -> Option<Result<NodeId, String>> {
+        Some(self.chosen_by_order(core, lost, to, force))
+    }
+
+    fn by_force(&mut self, core: &Core, primary: NodeId, to: NodeId) -> Option<Result<ByForce, String>> {
+        self.moved_by_force(core, primary, to)
+    }
+
+    fn force_is_over(&mut self) {
+        (self.forced, self.left_at) = (None, None);
+    }
+
+    fn first_by_order(
+        &mut self,
+        core: &Core,
+        to: Option<NodeId>,
+        force: bool,
+    ) -> Option<Result<NodeId, String>> {
+        Some(self.first_ordered(core, to, force))
+    }
+
+    fn has_order_of_first(&self) -> bool {
+        self.forced.is_some()
+    }
+
+    fn first_failed(&mut self) {
+        self.forced = None;
+        self.fence = None;
+    }
+
+    fn hands_over(&self, core: &Core) -> bool {
+        let settings = &core.settings.replication;
+        !settings.dry_run && settings.failover == FailoverPolicy::Automatic
+    }
+
+    fn follows(&self, core: &Core) -> bool {
+        core.settings.replication.is_external()
+    }
+
+    fn announce(&mut self, announced: bool) {
+        self.writable.announced = announced;
+    }
+
+    /// What may be lost when `to` takes over from `lost`: a clause to follow a sentence.
+    fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
+        if core.settings.replication.is_external() {
+            return String::new();
+        }
+        // Clients may have been served until now, even though the primary did not answer this process.
+        let since = self.last_word.as_ref().map_or(core.now, |word| word.asked);
+        let within = format!("in the {} ", seconds(core.now.saturating_sub(since)));
+        self.price_of(core, lost, to, &within)
+    }
+}
+
+impl Replication {
     /// Why the settings do not allow `to` to take over without an operator's order; `None` when they allow it.
     fn forbidden(&self, core: &Core, lost: NodeId, to: NodeId) -> Option<String> {
         let settings = &core.settings.replication;
@@ -189,7 +284,7 @@ impl Replication {
     ///
     /// # Errors
     /// Why no server may take over.
-    pub fn ordered(
+    fn chosen_by_order(
         &mut self,
         core: &mut Core,
         lost: NodeId,
@@ -389,17 +484,6 @@ impl Replication {
             (Position::MySql(one), Position::MySql(other)) => one.order(other) == Order::Diverged,
             _ => one.union(&other).is_err(),
         })
-    }
-
-    /// What may be lost when `to` takes over from `lost`: a clause to follow a sentence.
-    pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
-        if core.settings.replication.is_external() {
-            return String::new();
-        }
-        // Clients may have been served until now, even though the primary did not answer this process.
-        let since = self.last_word.as_ref().map_or(core.now, |word| word.asked);
-        let within = format!("in the {} ", seconds(core.now.saturating_sub(since)));
-        self.price_of(core, lost, to, &within)
     }
 
     /// `within`: the time before the decision of which nothing is known; empty for a takeover that has not been decided.

@@ -7,8 +7,7 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::finding::Serves;
-use crate::group::Group;
-use crate::kind::Heir;
+use crate::group::{Group, Heir};
 use crate::plan::Budget;
 use crate::routes::LaneState;
 use crate::time::{Now, seconds};
@@ -29,7 +28,7 @@ impl One {
     pub(super) fn inform(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         order: Running,
         to: Option<NodeId>,
         budget: Budget,
@@ -73,7 +72,7 @@ impl One {
     }
 
     /// Waits for the announced move.
-    pub(super) fn informed(&mut self, core: &mut Core, group: &mut Group, run: Box<Informed>) -> bool {
+    pub(super) fn informed(&mut self, core: &mut Core, group: &mut dyn Group, run: Box<Informed>) -> bool {
         let Some(writer) = core.writer else { return false };
         self.phase = Phase::Settled;
         if core.now >= run.until {
@@ -109,7 +108,7 @@ impl One {
     fn follow_announced(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         writer: NodeId,
         to: NodeId,
         run: Informed,

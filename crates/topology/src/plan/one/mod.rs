@@ -33,8 +33,7 @@ use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
 use crate::finding::{Problem, Serves};
-use crate::group::Group;
-use crate::kind::Heir;
+use crate::group::{Group, Heir};
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::time::Now;
@@ -138,7 +137,7 @@ impl One {
     }
 
     /// Brings lanes and actions in line with what is true now.
-    pub fn step(&mut self, core: &mut Core, group: &mut Group) {
+    pub fn step(&mut self, core: &mut Core, group: &mut dyn Group) {
         self.write_again(core);
         // One phase may lead to the next at once (start to move, a failed candidate to another). Five are enough for any such sequence; whatever
         // remains is done with the next fact, 20 ms later at the most.
@@ -168,7 +167,7 @@ impl One {
         }
     }
 
-    fn starting(&mut self, core: &mut Core, group: &mut Group, until: Now) -> bool {
+    fn starting(&mut self, core: &mut Core, group: &mut dyn Group, until: Now) -> bool {
         let time_up = is_time_up(core, until);
         let (choice, held) = match group.start(core, time_up) {
             Heir::Any => (self.first_choice(core, time_up), None),
@@ -219,7 +218,7 @@ impl One {
         sitting.or_else(|| time_up.then(|| elect_any(&core.nodes, |_| true)).flatten())
     }
 
-    fn settled(&mut self, core: &mut Core, group: &mut Group) -> bool {
+    fn settled(&mut self, core: &mut Core, group: &mut dyn Group) -> bool {
         self.phase = Phase::Settled;
         let Some(writer) = core.writer else {
             self.phase = Phase::Starting { until: core.now };
@@ -246,7 +245,7 @@ impl One {
         }
         match node.finding.serves {
             Serves::Well | Serves::Stays | Serves::Leaves
-                if node.lane != LaneState::Open && !group.may_open(core, writer) =>
+                if node.lane != LaneState::Open && group.has_primary() && node.lost_at.is_some() =>
             {
                 core.hold = format!("{} has not answered yet since it was lost", node.name);
                 core.ask_probe(writer);
@@ -312,7 +311,7 @@ impl One {
     }
 
     /// The writer does not serve: fails over to another node, or holds traffic while that is unclear or impossible.
-    fn fail_over(&mut self, core: &mut Core, group: &mut Group, writer: NodeId) -> bool {
+    fn fail_over(&mut self, core: &mut Core, group: &mut dyn Group, writer: NodeId) -> bool {
         if core.silent_alone(writer) {
             let text =
                 "no node answers any more: it is rather our own network than all of them; nothing is moved"
@@ -383,7 +382,7 @@ impl One {
     fn replace(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         writer: NodeId,
         to: NodeId,
         because: &str,

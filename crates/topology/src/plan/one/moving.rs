@@ -13,8 +13,7 @@ use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::elect_any;
 use crate::finding::Serves;
-use crate::group::Group;
-use crate::kind::{Heir, Way};
+use crate::group::{Group, Heir, Way};
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::routes::LaneState;
 use crate::time::{Now, seconds};
@@ -90,7 +89,7 @@ impl Move {
 }
 
 impl One {
-    pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
+    pub(super) fn moving(&mut self, core: &mut Core, group: &mut dyn Group, mut run: Box<Move>) -> bool {
         let now = core.now;
         run.finds_nobody = false;
         run.barrier.expire(now);
@@ -220,7 +219,7 @@ impl One {
 
     /// If the old writer is lost during a handover, turns that into a failover: its transactions are not waited for any more. `true`: it is not
     /// clear yet who is to take over.
-    fn writer_lost(&mut self, core: &mut Core, group: &mut Group, run: &mut Move) -> bool {
+    fn writer_lost(&mut self, core: &mut Core, group: &mut dyn Group, run: &mut Move) -> bool {
         let (MoveKind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
         let is_lost = core.node(from).finding.serves == Serves::No
             && !core.silent_alone(from)
@@ -267,7 +266,7 @@ impl One {
     }
 
     /// The candidate cannot take over: tries another one, or the same one later; a handover is undone.
-    fn next_candidate(&mut self, core: &mut Core, group: &mut Group, mut run: Move, why: &str) -> bool {
+    fn next_candidate(&mut self, core: &mut Core, group: &mut dyn Group, mut run: Move, why: &str) -> bool {
         let name = core.name(run.to).to_owned();
         let failed = run.to;
         if matches!(run.kind, MoveKind::Handover { .. }) {
@@ -347,7 +346,7 @@ impl One {
     fn undo(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         run: Move,
         code: &'static str,
         why: Option<&str>,

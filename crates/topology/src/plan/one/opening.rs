@@ -38,7 +38,7 @@ impl One {
     }
 
     /// Opens the new writer's lane, if nothing is to be waited for.
-    pub(super) fn opening(&mut self, core: &mut Core, group: &mut Group, run: Box<Move>) -> bool {
+    pub(super) fn opening(&mut self, core: &mut Core, group: &mut dyn Group, run: Box<Move>) -> bool {
         let node = core.node(run.to);
         let is_lost = node.finding.serves == Serves::No && !core.silent_alone(run.to);
         if is_lost {
@@ -64,7 +64,7 @@ impl One {
         true
     }
 
-    fn opened(&mut self, core: &mut Core, group: &Group, run: Move) {
+    fn opened(&mut self, core: &mut Core, group: &dyn Group, run: Move) {
         core.set_lane(run.to, LaneState::Open);
         core.settled();
         match run.kind {

@@ -8,8 +8,7 @@ use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::election::elect;
 use crate::finding::Serves;
-use crate::group::Group;
-use crate::kind::ByForce;
+use crate::group::{ByForce, Group};
 use crate::plan::Budget;
 
 impl One {
@@ -17,7 +16,7 @@ impl One {
     pub fn switchover(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         order: Running,
         to: Option<NodeId>,
         budget: Budget,
@@ -56,7 +55,7 @@ impl One {
     fn move_by_force(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         order: &Running,
         to: Option<NodeId>,
         budget: Budget,
@@ -82,7 +81,7 @@ impl One {
     fn fail_over_by_order(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         order: &Running,
         to: Option<NodeId>,
         budget: Budget,
@@ -117,7 +116,7 @@ impl One {
     fn start_by_order(
         &mut self,
         core: &mut Core,
-        group: &mut Group,
+        group: &mut dyn Group,
         order: &Running,
         to: Option<NodeId>,
         budget: Budget,
@@ -159,7 +158,7 @@ impl One {
     pub fn drain(
         &mut self,
         core: &mut Core,
-        group: &Group,
+        group: &dyn Group,
         order: &Running,
         node: NodeId,
         budget: Budget,
@@ -177,7 +176,7 @@ impl One {
         }
         let Some(writer) = self.may_order(core, order) else { return true };
         let pulse = &core.node(writer).pulse;
-        if pulse.is_stuck(core.now, core.settings.heartbeat.stuck_max) && group.leaves_without_waiting() {
+        if pulse.is_stuck(core.now, core.settings.heartbeat.stuck_max) && group.has_primary() {
             let text = format!(
                 "{} {}: a drain would wait for its commits; order a switchover first, which does not",
                 core.name(writer),

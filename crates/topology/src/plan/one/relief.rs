@@ -8,9 +8,8 @@ use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
-use crate::kind::Relief;
 use crate::time::Now;
 
 /// After no other node could take over, that is tried again after this long.
@@ -23,7 +22,7 @@ impl One {
     }
 
     /// Gives up the writer when it does not commit and another node can write. `true`: it was given up.
-    pub(super) fn relieve(&mut self, core: &mut Core, group: &mut Group, writer: NodeId) -> bool {
+    pub(super) fn relieve(&mut self, core: &mut Core, group: &mut dyn Group, writer: NodeId) -> bool {
         let node = core.node(writer);
         let is_stuck = node.pulse.is_stuck(core.now, core.settings.heartbeat.stuck_max);
         if !is_stuck || core.now < self.relief_after {
@@ -65,17 +64,17 @@ impl One {
 impl One {
     /// An operator has ordered the writer to be moved, and it does not commit: it is given up for that. Waiting for its unacknowledged
     /// transactions could be in vain: on a full disk one is counted there that is only partly written, and can reach no other server.
-    pub(super) fn give_up_by_order(&mut self, core: &mut Core, group: &mut Group, to: Option<NodeId>) {
+    pub(super) fn give_up_by_order(&mut self, core: &mut Core, group: &mut dyn Group, to: Option<NodeId>) {
         let stuck_max = core.settings.heartbeat.stuck_max;
         let is_stuck = |id: &NodeId| core.node(*id).pulse.is_stuck(core.now, stuck_max);
         let Some(writer) = core.writer.filter(is_stuck) else { return };
-        if self.is_settled() && to != Some(writer) && group.leaves_without_waiting() {
+        if self.is_settled() && to != Some(writer) && group.has_primary() {
             part_from(core, group, writer);
         }
     }
 
     /// No node can take over from a writer that was given up. It continues if it commits again.
-    pub(super) fn take_back(&mut self, core: &mut Core, group: &mut Group) {
+    pub(super) fn take_back(&mut self, core: &mut Core, group: &mut dyn Group) {
         if let Some(writer) = core.writer.filter(|id| core.node(*id).pulse.is_given_up()) {
             keep(core, group, writer);
             self.relief_after = core.now + RELIEF_RETRY;
@@ -84,7 +83,7 @@ impl One {
 }
 
 /// Gives it up; returns since when it has not committed.
-pub(super) fn part_from(core: &mut Core, group: &mut Group, writer: NodeId) -> Now {
+pub(super) fn part_from(core: &mut Core, group: &mut dyn Group, writer: NodeId) -> Now {
     let now = core.now;
     let node = core.node_mut(writer);
     let age = node.pulse.waits(now).map(|(age, _)| age).unwrap_or_default();
@@ -96,7 +95,7 @@ pub(super) fn part_from(core: &mut Core, group: &mut Group, writer: NodeId) -> N
 }
 
 /// It stays the writer.
-fn keep(core: &mut Core, group: &mut Group, writer: NodeId) {
+fn keep(core: &mut Core, group: &mut dyn Group, writer: NodeId) {
     let node = core.node_mut(writer);
     node.pulse.keep();
     node.lost_at = None;
