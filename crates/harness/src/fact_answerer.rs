@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fixture::client::{Client, ClientOptions};
+use fixture::wait::within_async;
 use proxy::{Handle, Settings};
 use tokio::task::JoinHandle;
 use topology::fact::ProxyFact;
@@ -82,14 +83,8 @@ impl Kept {
 
     /// Whether the node of this number is open, after the doubts that there may be.
     pub async fn is_open(&self, number: usize) -> bool {
-        let deadline = tokio::time::Instant::now() + 2 * LOOK_PATIENCE;
-        while tokio::time::Instant::now() < deadline {
-            if self.proxy.stats().await.lanes[number].state == "open" {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        false
+        let is_open = async || self.proxy.stats().await.lanes[number].state == "open";
+        within_async(2 * LOOK_PATIENCE, is_open).await.is_ok()
     }
 
     /// What the proxy has told so far.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fixture::Server;
+use fixture::wait::until_async;
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use protocol::native;
@@ -90,15 +91,11 @@ pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
 impl Bench {
     /// Waits until the figures show `want`. The proxy settles its books after the answer is with the client, so they may be a moment late.
     pub async fn shows<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&Stats) -> T, want: T) {
-        let deadline = tokio::time::Instant::now() + 5 * SECOND;
-        loop {
+        until_async(&format!("{want:?}"), async || {
             let got = read(&self.proxy.stats().await);
-            if got == want {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < deadline, "{got:?} came, {want:?} was awaited");
-            tokio::task::yield_now().await;
-        }
+            if got == want { Ok(()) } else { Err(got) }
+        })
+        .await;
     }
 
     pub fn new(settings: Settings, first: Arc<Routes>) -> Self {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use fixture::wait::until_async;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -17,16 +18,6 @@ async fn pairs() -> Vec<(Transport, Transport)> {
     let (far, _) = listener.accept().await.unwrap();
     let (left, right) = UnixStream::pair().unwrap();
     vec![(near.into(), far.into()), (left.into(), right.into())]
-}
-
-/// The runtime has heard all that the kernel had to say of it.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waited = timeout(LONG, async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    waited.await.expect(what);
 }
 
 #[tokio::test]
@@ -76,7 +67,7 @@ async fn an_end_without_words_is_seen_at_once() {
 async fn one_direction_can_be_closed() {
     for (mut near, mut far) in pairs().await {
         near.shutdown().await.unwrap();
-        until("the peer sees it", || far.has_hung_up()).await;
+        until_async("the peer sees it", async || far.has_hung_up()).await;
         far.write_all(b"heard").await.unwrap();
         drop(far);
         let mut said = Vec::new();

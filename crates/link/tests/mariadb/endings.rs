@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::server::{LONG, Server, address, app, link_to};
 use fixture::scripted::{Event, ScriptedNode};
 use fixture::signal;
+use fixture::wait::until_async;
 use link::{Ended, Link, LinkError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -50,12 +51,10 @@ async fn until_at_it(server: &Server, id: u32) {
     let asked = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND state = 'User sleep'"
     );
-    let is_at_it = async {
-        while watcher.query(&asked, LONG).await.expect("an answer").text(0, 0) != Some("1") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LONG, is_at_it).await.expect("the statement runs");
+    until_async("the statement runs", async || {
+        watcher.query(&asked, LONG).await.expect("an answer").text(0, 0) == Some("1")
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fixture::signal;
+use fixture::wait::until_async;
 use link::{Login, Secret};
 use protocol::gtid::{Family, Position};
 use tokio::time::Instant;
@@ -132,14 +133,6 @@ fn waits(server: &fixture::Server) -> bool {
     server.sql("SELECT @@GLOBAL.rpl_semi_sync_master_enabled") != "0"
 }
 
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + WITHIN;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never came: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 #[tokio::test]
 async fn the_primary_changes_places_with_its_replica_and_back() {
     let (one, two) = pair().await;
@@ -172,7 +165,8 @@ async fn a_server_that_has_not_all_is_not_promoted_and_the_reason_is_told() {
     // What it received and cannot apply, it does not have.
     two.sql("SET sql_log_bin = OFF; INSERT INTO shop.t VALUES (2)");
     one.sql("INSERT INTO shop.t VALUES (2)");
-    until("it has stopped", || two.sql("SHOW ALL SLAVES STATUS").contains("Duplicate entry")).await;
+    until_async("it has stopped", async || two.sql("SHOW ALL SLAVES STATUS").contains("Duplicate entry"))
+        .await;
     let began = Instant::now();
     let why = promote(&two, None, WITHIN).await.unwrap_err();
     assert!(why.contains("its SQL thread has stopped") && why.contains("Duplicate entry"), "{why}");
@@ -184,7 +178,7 @@ async fn what_a_server_cannot_receive_is_not_waited_for() {
     let (one, two) = pair().await;
     one.sql("SET PASSWORD FOR repl@'%' = PASSWORD('another')");
     two.sql("STOP SLAVE IO_THREAD; START SLAVE IO_THREAD");
-    until("it is refused", || two.sql("SHOW ALL SLAVES STATUS").contains("Access denied")).await;
+    until_async("it is refused", async || two.sql("SHOW ALL SLAVES STATUS").contains("Access denied")).await;
     one.sql("INSERT INTO shop.t VALUES (2)");
     let reach = position(&one.sql("SELECT @@GLOBAL.gtid_binlog_pos"));
     let began = Instant::now();
@@ -229,7 +223,7 @@ async fn commits_that_nobody_acknowledges_do_not_keep_a_server_from_becoming_rea
     promote(&one, None, WITHIN).await.unwrap();
     let mut beside = Link::connect(&one).await;
     let hangs = tokio::spawn(async move { beside.0.query("INSERT INTO shop.t VALUES (1)", WITHIN).await });
-    until("it waits", || one.sql("SHOW PROCESSLIST").contains("Waiting for semi-sync ACK")).await;
+    until_async("it waits", async || one.sql("SHOW PROCESSLIST").contains("Waiting for semi-sync ACK")).await;
     let position = demote(&one, SHORT * 2).await.unwrap();
     assert!(read_only(&one) && !waits(&one));
     assert_eq!(position.to_string(), one.sql("SELECT @@GLOBAL.gtid_binlog_pos"));
@@ -285,7 +279,7 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
     let long = "CREATE DEFINER = root@localhost EVENT shop.e ON SCHEDULE AT NOW() DO BEGIN INSERT INTO shop.t VALUES (2); DO SLEEP(60); \
                 INSERT INTO shop.t VALUES (3); END";
     beside.query(long).await;
-    until("it runs", || one.sql("SELECT MAX(id) FROM shop.t") == "2").await;
+    until_async("it runs", async || one.sql("SELECT MAX(id) FROM shop.t") == "2").await;
     let dir = tempfile::tempdir().unwrap();
     let mut events = Arc::new(kept_in(dir.path()));
     let of =
@@ -502,7 +496,7 @@ async fn a_replica_gets_nothing_more_from_an_old_primary() {
     let (one, two) = pair().await;
     promote(&one, None, WITHIN).await.unwrap();
     one.sql("INSERT INTO shop.t VALUES (2)");
-    until("the first row", || two.sql("SELECT MAX(id) FROM shop.t") == "2").await;
+    until_async("the first row", async || two.sql("SELECT MAX(id) FROM shop.t") == "2").await;
     part(&two).await.unwrap();
     part(&two).await.unwrap();
     // Nobody acknowledges any more.
@@ -515,7 +509,7 @@ async fn a_replica_gets_nothing_more_from_an_old_primary() {
     assert_eq!(two.sql("SELECT MAX(id) FROM shop.t"), "2");
     // Told whom to follow, it goes on from where it stood.
     follow(&two, &one, PASSWORD).await.unwrap();
-    until("the next row", || two.sql("SELECT MAX(id) FROM shop.t") == "3").await;
+    until_async("the next row", async || two.sql("SELECT MAX(id) FROM shop.t") == "3").await;
     two.sql("STOP SLAVE SQL_THREAD");
     let why = part(&two).await.unwrap_err();
     assert!(why.contains("thrown away"), "{why}");
@@ -584,7 +578,7 @@ async fn what_holds_locks_on_an_old_primary_is_ended_before_it_follows() {
     }
     assert_eq!(follow(&one, &two, PASSWORD).await, Ok(2));
     two.sql("UPDATE shop.t SET id = 10 WHERE id = 1");
-    until("it applies", || one.sql("SELECT MAX(id) FROM shop.t") == "10").await;
+    until_async("it applies", async || one.sql("SELECT MAX(id) FROM shop.t") == "10").await;
     for (nth, (link, is_ended)) in clients.iter_mut().enumerate() {
         assert_eq!(link.ping(WITHIN).await.is_err(), *is_ended, "client {nth}");
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fixture::mysql::Group;
+use fixture::wait::within_async;
 use manager::{Account, Handles, Password, Settings};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
 use topology::NodeId;
 use topology::fact::ProxyFact;
 use topology::kind::Kind;
@@ -16,7 +16,6 @@ use topology::routes::{LaneState, Routes};
 use topology::settings::{NodeSettings, Writers};
 
 const WITHIN: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(10);
 
 /// A primary (db1) with two replicas, and a manager that has seen that.
 struct Site {
@@ -77,11 +76,8 @@ impl Site {
     }
 
     async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + WITHIN;
-        while !is_so(self) {
-            assert!(Instant::now() < deadline, "never came: {what}\n{}", self.picture());
-            sleep(LOOK).await;
-        }
+        let seen = within_async(WITHIN, async || is_so(self)).await;
+        seen.unwrap_or_else(|()| panic!("never came: {what}\n{}", self.picture()));
     }
 
     /// What went wrong, for whoever reads a failure.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fixture::Server;
+use fixture::wait::until_async;
 use manager::{Account, Handles, NotTaken, Password, Settings};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use topology::NodeId;
 use topology::fact::{ConnectFailure, ProxyFact};
 use topology::kind::Kind;
@@ -69,11 +70,7 @@ impl Stand {
     }
 
     async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + WITHIN;
-        while !is_so(self) {
-            assert!(Instant::now() < deadline, "never came: {what}");
-            sleep(Duration::from_millis(10)).await;
-        }
+        until_async(what, async || is_so(self)).await;
     }
 
     fn names(&self) -> Vec<String> {

@@ -2,7 +2,6 @@
 //! middle of everything. Each test checks the same four things: no task panicked, a well-behaved client was served all the time, the
 //! node was never blamed, and afterwards nothing is left (file descriptors, tasks, sessions, leases, connections on the node).
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::ALONE;
 use fixture::Server;
+use fixture::wait::until_async;
 use harness::{Bench, SECOND, connect, one, routes, settings};
 use link::{Link, LinkError, Login, Secret, Transport};
 use protocol::capability::Caps;
@@ -72,7 +72,7 @@ impl Scene {
         let bench = Bench::new(settings, routes(1, &[(&server, LaneState::Open, 1)]));
         // Whatever is opened once and kept is open now.
         assert_eq!(one(&mut bench.client().await, "SELECT 1").await, "1");
-        until("the first client has left", || async {
+        until_async("the first client has left", async || {
             let stats = bench.proxy.stats().await;
             stats.clients == 0 && node_connections(&server) == "1"
         })
@@ -94,15 +94,7 @@ impl Scene {
     async fn assert_nothing_left(mut self) {
         let answered = self.good.take().unwrap().stop().await;
         assert!(answered > 0, "the good client was never answered");
-        let deadline = Instant::now() + SOON;
-        loop {
-            let now = census(&self.bench, &self.server).await;
-            if now == self.before {
-                break;
-            }
-            assert!(Instant::now() < deadline, "left behind: {now:?}, before: {:?}", self.before);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        nothing_left(&self.bench, &self.server, &self.before).await;
         assert_eq!(PANICS.load(SeqCst), self.panics_before, "a task panicked");
         while let Ok(fact) = self.bench.facts.try_recv() {
             assert!(
@@ -173,13 +165,13 @@ impl Good {
     }
 }
 
-/// Polls a condition up to [`SOON`].
-async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = Instant::now() + SOON;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "not within {} s: {what}", SOON.as_secs());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// Waits until there is no more of anything than before.
+async fn nothing_left(bench: &Bench, server: &Server, before: &Census) {
+    until_async(&format!("nothing left behind, but {before:?}"), async || {
+        let now = census(bench, server).await;
+        if now == *before { Ok(()) } else { Err(now) }
+    })
+    .await;
 }
 
 /// Resident memory of this process, in bytes.
@@ -500,11 +492,11 @@ async fn a_crowd_that_never_logs_in_is_let_go_and_others_come_in() {
         };
         crowd.iter().filter(is_ended).count()
     };
-    let began = Instant::now();
-    while ended(&crowd) < CROWD - PATIENT {
-        assert!(began.elapsed() < SOON, "{} of {CROWD} were let go", ended(&crowd));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_async("those who came last are let go", async || match ended(&crowd) {
+        count if count < CROWD - PATIENT => Err(count),
+        _ => Ok(()),
+    })
+    .await;
     assert_eq!(ended(&crowd), CROWD - PATIENT, "those who came first have their time");
     assert_eq!(one(&mut scene.client().await, "SELECT 2").await, "2");
     drop((crowd, good));
@@ -550,10 +542,10 @@ async fn results_that_nobody_reads_wait_on_the_node() {
     let stuck = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT REPEAT%' AND state = 'Writing to net'";
     let mut in_a_row = 0;
     let mut most = 0;
-    until("the node waits for the clients", || {
+    until_async("the node waits for the clients", async || {
         most = most.max(resident());
         in_a_row = if server.sql(stuck) == "4" { in_a_row + 1 } else { 0 };
-        std::future::ready(in_a_row >= 20)
+        in_a_row >= 20
     })
     .await;
     let grown = most.saturating_sub(memory);
@@ -694,7 +686,7 @@ async fn clients_that_end_in_the_middle_of_anything() {
         stream.shutdown().await.unwrap();
         ended(&mut stream, &format!("{phase:?}, and then the end of what it says")).await;
     }
-    until("every client has been let go", || async {
+    until_async("every client has been let go", async || {
         // The good client's, and perhaps a new one of its.
         scene.bench.proxy.stats().await.lanes[0].sessions <= 2
     })
@@ -716,17 +708,17 @@ async fn clients_that_end_while_they_wait_for_a_node() {
     for client in &mut waiting {
         say(client, &com(Command::QUERY, b"SELECT 1")).await;
     }
-    until("all of them wait", || async { bench.proxy.stats().await.hold.waiting == 20 }).await;
+    until_async("all of them wait", async || bench.proxy.stats().await.hold.waiting == 20).await;
     for (nth, client) in waiting.into_iter().enumerate() {
         leave(client.stream, nth % 2 == 0);
     }
-    until("the hold has let them go", || async {
+    until_async("the hold has let them go", async || {
         let hold = bench.proxy.stats().await.hold;
         assert!(hold.lawful, "{hold:?}");
         hold.gone == 20 && hold.waiting == 0
     })
     .await;
-    until("nothing is left", || async { census(&bench, &server).await == before }).await;
+    nothing_left(&bench, &server, &before).await;
     while let Ok(fact) = bench.facts.try_recv() {
         assert!(matches!(fact, ProxyFact::Quiesced { .. }), "{fact:?}");
     }
@@ -780,10 +772,10 @@ async fn more_clients_than_there_are_places() {
     assert!(matches!(refused, LinkError::Rejected { errno: 1040, .. }), "{refused:?}");
     // A place given back is a place to be had.
     drop(many);
-    until("there is room again", || async { connect(&scene.bench.address()).await.is_ok() }).await;
+    until_async("there is room again", async || connect(&scene.bench.address()).await.is_ok()).await;
     scene.good.as_ref().unwrap().work.abort();
     let Scene { server, bench, before, .. } = scene;
-    until("nothing is left", || async { census(&bench, &server).await == before }).await;
+    nothing_left(&bench, &server, &before).await;
 }
 
 /// Two nodes, the first of which is killed under a client that is in the middle of sending.

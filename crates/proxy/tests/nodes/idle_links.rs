@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fixture::Server;
 use fixture::client::{Client, Part, Reply};
+use fixture::wait::until_async;
 use harness::fact_answerer::Kept;
 use harness::settings;
 use proxy::Settings;
@@ -23,12 +24,8 @@ const STATES: [(&[&str], &str, Result<&str, u16>); 9] = [
 ];
 
 async fn until_ended(root: &mut Client, id: &str) {
-    let began = Instant::now();
     let query = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
-    while root.one(&query).await != "0" {
-        assert!(began.elapsed() < Duration::from_secs(20), "the node does not end the link");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_async("the node has ended the link", async || root.one(&query).await == "0").await;
 }
 
 /// The limit of the server, and of the proxy.

@@ -2,7 +2,7 @@
 //! the manager costs time and no session; a transaction never goes on elsewhere.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixture::client::{Client, ClientOptions, Param};
 use fixture::{Server, signal};
@@ -43,7 +43,7 @@ impl Pair {
     }
 
     /// Runs the statement, and gives the client back when the old node is at it.
-    async fn at_it(&self, mut client: Link, sql: String) -> tokio::task::JoinHandle<(Link, Option<u16>)> {
+    fn at_it(&self, mut client: Link, sql: String) -> tokio::task::JoinHandle<(Link, Option<u16>)> {
         let look = "SELECT COUNT(*) FROM information_schema.processlist \
                     WHERE info LIKE 'INSERT INTO%SLEEP%' OR state = 'User sleep'";
         let before: u32 = self.old.sql(look).parse().unwrap();
@@ -51,11 +51,7 @@ impl Pair {
             let error = errno(client.query(&sql, 20 * SECOND).await);
             (client, error)
         });
-        let deadline = Instant::now() + 10 * SECOND;
-        while self.old.sql(look).parse::<u32>().unwrap() == before {
-            assert!(Instant::now() < deadline, "it does not run");
-            tokio::task::yield_now().await;
-        }
+        self.old.until(look, |count| count.parse::<u32>().unwrap() != before);
         running
     }
 
@@ -105,7 +101,7 @@ async fn a_write_to_a_table_without_transactions_ends_as_unknown_and_is_not_sent
         let mut client = pair.bench.client().await;
         client.query(&format!("SET autocommit = {autocommit}"), SECOND).await.unwrap();
         let sql = pair.slow_insert(table);
-        running.push((autocommit, table, pair.at_it(client, sql).await));
+        running.push((autocommit, table, pair.at_it(client, sql)));
     }
     pair.kill_old().await;
     for (autocommit, table, running) in running {
@@ -209,7 +205,7 @@ async fn a_read_of_a_view_that_writes_is_not_sent_again() {
     let mut running = Vec::new();
     for view in ["audited", "unlisted"] {
         let client = pair.bench.client().await;
-        running.push((view, pair.at_it(client, format!("SELECT x FROM {view}")).await));
+        running.push((view, pair.at_it(client, format!("SELECT x FROM {view}"))));
     }
     pair.kill_old().await;
     for (view, running) in running {
@@ -244,11 +240,7 @@ async fn what_a_text_had_set_before_its_node_was_lost_is_not_silently_gone() {
         running.push((first, then, at_it));
     }
     let sleeping = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
-    let deadline = Instant::now() + 10 * SECOND;
-    while pair.old.sql(sleeping).parse::<usize>().unwrap() < cases.len() {
-        assert!(Instant::now() < deadline, "they do not run");
-        tokio::task::yield_now().await;
-    }
+    pair.old.until(sleeping, |count| count.parse::<usize>().unwrap() >= cases.len());
     pair.kill_old().await;
     for (first, then, at_it) in running {
         let (lost, mut client) = at_it.await.unwrap();

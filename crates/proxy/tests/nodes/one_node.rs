@@ -157,7 +157,8 @@ async fn a_transaction_whose_node_dies_is_told_to_start_again() {
     let reading = tokio::spawn(async move {
         sleeping.query("UPDATE t SET id = 3 WHERE id = SLEEP(30) + 1", 20 * SECOND).await
     });
-    while old.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE t%'") != "1" {}
+    let runs = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE t%'";
+    old.until(runs, |count| count == "1");
     old.signal(9);
     old.wait_gone();
     let mut lost = bench.facts.recv().await.unwrap();
@@ -217,9 +218,8 @@ async fn kill_query_by_the_proxys_own_number() {
         let first = victim.query("SELECT SLEEP(30)", 20 * SECOND).await;
         (first, victim.query("SELECT 7", SECOND).await)
     });
-    while server.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'")
-        != "1"
-    {}
+    let runs = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+    server.until(runs, |count| count == "1");
     other.query(&format!("KILL QUERY {id}"), 5 * SECOND).await.unwrap();
     let (first, then) = asked.await.unwrap();
     assert!(!matches!(first, Err(LinkError::TimedOut { .. })), "{first:?}");

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fixture::answers;
 use fixture::scripted::{Act, Heard, ScriptedNode};
+use fixture::wait::until_async;
 use harness::{SECOND, lane, one, routes_of, settings};
 use link::Link;
 use proxy::{Handle, Inputs, Reads};
@@ -166,13 +167,12 @@ async fn a_server_that_lags_is_not_read_until_it_has_what_was_seen() {
     port.moods[1].lags.store(true, SeqCst);
     port.give([LaneState::Shut, LaneState::Open]).await;
     let read = tokio::spawn(async move { one(&mut client, ASKED).await });
-    let deadline = Instant::now() + 10 * SECOND;
     let mut waits = 0;
-    while waits < 2 {
-        assert!(Instant::now() < deadline, "it was asked {waits} times");
+    until_async("it is asked twice", async || {
         waits += port.waits(1);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        if waits < 2 { Err(waits) } else { Ok(()) }
+    })
+    .await;
     assert!(!read.is_finished(), "it was read though it lags");
     port.moods[1].lags.store(false, SeqCst);
     assert_eq!(read.await.unwrap(), "2");
@@ -186,11 +186,7 @@ async fn reads_wait_while_all_are_gone_and_go_on_when_one_is_back() {
     port.keep_saying();
     port.give([LaneState::Shut, LaneState::Shut]).await;
     let read = tokio::spawn(async move { one(&mut client, ASKED).await });
-    let deadline = Instant::now() + 10 * SECOND;
-    while port.proxy.stats().await.hold.waiting == 0 {
-        assert!(Instant::now() < deadline, "it is not held");
-        tokio::task::yield_now().await;
-    }
+    until_async("it is held", async || port.proxy.stats().await.hold.waiting > 0).await;
     port.give([LaneState::Open, LaneState::Shut]).await;
     assert_eq!(read.await.unwrap(), "1");
     assert_eq!(port.waits(0), 1, "what was seen is waited for on the same server, too");

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fixture::Server;
 use fixture::client::Client;
+use fixture::wait::{until_async, within_async};
 use harness::SECOND;
 use harness::cluster::Cluster;
 use harness::twin::none_of;
@@ -29,15 +30,9 @@ fn connections(server: &Server) -> u32 {
 }
 
 /// Waits until a condition holds; how long that took, or `None` when it did not come.
-async fn when(within: Duration, mut holds: impl AsyncFnMut() -> bool) -> Option<Duration> {
+async fn when(within: Duration, holds: impl AsyncFnMut() -> bool) -> Option<Duration> {
     let began = Instant::now();
-    while !holds().await {
-        if began.elapsed() > within {
-            return None;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Some(began.elapsed())
+    within_async(within, holds).await.ok().map(|()| began.elapsed())
 }
 
 /// Says `sql` and returns when the node is at it.
@@ -50,8 +45,7 @@ async fn begins(client: &mut Client, server: &Server, sql: &str) {
 /// Returns when a client's statement runs on the node, where no other does.
 async fn is_at(server: &Server, sql: &str) {
     let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'shop' AND command IN ('Query', 'Execute')";
-    let seen = when(SECOND * 10, async || server.sql(running) != "0").await;
-    seen.unwrap_or_else(|| panic!("never runs: {sql}"));
+    until_async(&format!("it runs: {sql}"), async || server.sql(running) != "0").await;
 }
 
 /// What the client had done before, and what it is at when it goes.

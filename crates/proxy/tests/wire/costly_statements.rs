@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fixture::client::{Client, Reply};
 use fixture::scripted::{Act, ScriptedNode};
+use fixture::wait::within_async;
 use fixture::{Server, answers, signal};
 use harness::fact_answerer::Kept;
 use harness::twin::none_of;
@@ -80,10 +81,8 @@ async fn a_read_that_kills_its_node_costs_two_at_the_most() {
         };
         kept.facts().into_iter().filter_map(lost).collect::<Vec<(String, String)>>()
     };
-    let deadline = tokio::time::Instant::now() + 5 * SECOND;
-    while told().len() < 2 && tokio::time::Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    // What is missing is told below.
+    let _ = within_async(5 * SECOND, async || told().len() >= 2).await;
     let digests = told();
     if digests.len() != 2 || digests[0] != digests[1] {
         wrong.push(format!("the manager is told {digests:?}"));

@@ -4,8 +4,8 @@
 use fixture::Server;
 use fixture::client::{Client, Reply};
 use harness::fact_answerer::Kept;
+use harness::settings;
 use harness::twin::none_of;
-use harness::{SECOND, settings};
 use protocol::command::Command;
 use topology::fact::ProxyFact;
 
@@ -173,12 +173,7 @@ async fn a_statement_killed_from_the_node_itself_is_told_so_and_not_sent_again()
             let mark = &sql[..12];
             let find =
                 format!("SELECT MAX(id) FROM information_schema.processlist WHERE info LIKE '{mark}%'");
-            let deadline = tokio::time::Instant::now() + SECOND * 10;
-            let mut id = servers[0].sql(&find);
-            while id == "NULL" {
-                assert!(tokio::time::Instant::now() < deadline, "{sql} never runs");
-                id = servers[0].sql(&find);
-            }
+            let id = servers[0].until(&find, |id| id != "NULL");
             servers[0].sql(&format!("{kill} {id}"));
             let reply = asked.await.unwrap();
             if !reply.error().is_some_and(|code| codes.contains(&code)) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use fixture::client::{Client, ClientOptions};
 use fixture::scripted::{Act, Event, ScriptedNode};
+use fixture::wait::{until_async, within_async};
 use fixture::{Server, answers};
 use harness::{Bench, SECOND, lane, routes, routes_of, settings};
 use protocol::command::Command;
@@ -201,15 +202,11 @@ async fn a_client_that_left_is_seen_behind_what_it_has_sent() {
         for _ in 0..3 {
             client.send(0, &query("SELECT 2")).await.unwrap();
         }
-        while scene.alarms.load(SeqCst) == 0 {
-            tokio::task::yield_now().await;
-        }
+        until_async("the node is doubted", async || scene.alarms.load(SeqCst) > 0).await;
         client.leave(with_reset);
         let began = Instant::now();
-        while scene.proxy.stats().await.clients > 0 {
-            assert!(began.elapsed() < SECOND, "the client's end is not seen");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_gone = async || scene.proxy.stats().await.clients == 0;
+        within_async(SECOND, is_gone).await.expect("the client's end is seen");
         let texts = node.texts();
         let tries = texts.iter().filter(|text| text.starts_with("INSERT")).count();
         println!("left, reset {with_reset}: {tries} tries, seen within {:?}", began.elapsed());
@@ -261,10 +258,8 @@ async fn who_finds_a_full_node_is_told_so_and_the_node_is_not_stormed() {
     assert_eq!(first.one("SELECT 1").await, "1", "who is in stays in");
     // As soon as there is room, it is given.
     direct.truncate(direct.len() - 3);
-    let began = Instant::now();
-    while Client::connect_as(address, &ClientOptions::default()).await.is_err() {
-        assert!(began.elapsed() < 5 * SECOND, "there is room, and nobody is let in");
-    }
+    let connects = async || Client::connect_as(address, &ClientOptions::default()).await.map(drop);
+    within_async(5 * SECOND, connects).await.expect("there is room");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -295,10 +290,8 @@ async fn a_statement_waits_for_a_full_node_as_long_as_the_hold_and_is_told_then(
     assert_eq!(reply.error(), Some(1040), "{reply:?}");
     assert!(began.elapsed() < 3 * SECOND, "told after {:?}", began.elapsed());
     direct.clear();
-    let began = Instant::now();
-    while client.query("SELECT 1").await.value().as_deref() != Some("1") {
-        assert!(began.elapsed() < 5 * SECOND, "the connection stays usable");
-    }
+    let is_usable = async || client.query("SELECT 1").await.value().is_some_and(|one| one == "1");
+    within_async(5 * SECOND, is_usable).await.expect("the connection stays usable");
 }
 
 // ---- KILL
@@ -346,7 +339,7 @@ async fn a_kill_that_is_allowed_is_told_even_where_the_link_ends_first() {
         let id = victim.id();
         let sleeps = tokio::spawn(async move { victim.query("SELECT SLEEP(30)").await });
         let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
-        while killer.one(running).await == "0" {}
+        until_async("it sleeps", async || killer.one(running).await != "0").await;
         killer.run(&format!("KILL {id}")).await;
         let told = timeout(5 * SECOND, sleeps).await.expect("it is told").unwrap();
         assert_eq!(told.error(), Some(1927), "{told:?}");
@@ -374,9 +367,8 @@ async fn no_number_of_unknown_clients_takes_the_place_of_a_loss() {
         assert!(attempt.await.unwrap(), "nobody is let in");
     }
     let lost = tokio::spawn(async move { client.query("SELECT SLEEP(30)").await });
-    while server.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'")
-        == "0"
-    {}
+    let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+    server.until(running, |count| count != "0");
     server.signal(fixture::signal::KILL);
     server.wait_gone();
     let (mut strange, mut losses) = (0, 0);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fixture::client::{Client, Part, Reply};
+use fixture::wait::{until, until_async};
 use harness::SECOND;
 use harness::cluster::Cluster;
 use protocol::command::Command;
@@ -50,12 +51,11 @@ async fn rest(client: &mut Client) -> (usize, Part) {
 /// Returns when the node has written for a while to somebody who does not read.
 fn is_stuck(cluster: &Cluster) {
     let stuck = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Writing to net'";
-    let deadline = std::time::Instant::now() + SECOND * 20;
     let mut in_a_row = 0;
-    while in_a_row < 10 {
-        assert!(std::time::Instant::now() < deadline, "the node is never stuck");
+    until("the node is stuck", || {
         in_a_row = if cluster.here().sql(stuck) == "1" { in_a_row + 1 } else { 0 };
-    }
+        in_a_row >= 10
+    });
 }
 
 async fn stalled(cluster: &Cluster, before: &[&str], sql: &str) -> Client {
@@ -156,8 +156,7 @@ async fn who_keeps_a_lane_busy_is_shown_by_name() {
         (stalled.id(), "its client has not read for "),
         (open.id(), "its transaction is open, and its client has sent nothing for "),
     ];
-    let deadline = tokio::time::Instant::now() + SECOND * 20;
-    loop {
+    let busy = until_async(&format!("{wanted:?}"), async || {
         let busy = cluster.bench.proxy.stats().await.busy;
         let shows = |(id, what): &(u32, &str)| {
             busy.iter().any(|session| {
@@ -167,20 +166,11 @@ async fn who_keeps_a_lane_busy_is_shown_by_name() {
                     && session.client.starts_with("127.0.0.1:")
             })
         };
-        if wanted.iter().all(shows) && busy.len() == 3 {
-            assert!(
-                busy.iter().all(|session| session.id != idle.id()),
-                "an idle one keeps nothing busy: {busy:?}"
-            );
-            assert!(
-                busy.iter().any(|session| session.what.starts_with("its statement has run for ")),
-                "{busy:?}"
-            );
-            break;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{wanted:?}: {busy:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if wanted.iter().all(shows) && busy.len() == 3 { Ok(busy) } else { Err(busy) }
+    })
+    .await;
+    assert!(busy.iter().all(|session| session.id != idle.id()), "an idle one keeps nothing busy: {busy:?}");
+    assert!(busy.iter().any(|session| session.what.starts_with("its statement has run for ")), "{busy:?}");
     drop(running);
 }
 
@@ -246,10 +236,7 @@ async fn an_operator_can_have_everything_cut() {
     assert_eq!(client.one("SELECT 1").await, "1");
     // A read goes on where the session stands now. (It would take for ever.)
     let goes_on = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SUM%'";
-    let deadline = tokio::time::Instant::now() + 10 * SECOND;
-    while cluster.here().sql(goes_on) != "1" {
-        assert!(tokio::time::Instant::now() < deadline, "a read was not sent again");
-    }
+    cluster.here().until(goes_on, |count| count == "1");
     reading.abort();
     let (reply, _) = in_transaction.await.unwrap();
     assert_eq!(reply.error(), Some(1213), "{reply:?}");
@@ -264,10 +251,7 @@ async fn what_an_operator_has_cut_is_not_taken_for_what_costs_nodes() {
     for _ in 0..2 {
         let waiting = asked(&cluster, "SELECT SLEEP(20)", &[]).await;
         let runs = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
-        let deadline = tokio::time::Instant::now() + 10 * SECOND;
-        while cluster.here().sql(runs) != "1" {
-            assert!(tokio::time::Instant::now() < deadline, "it never runs");
-        }
+        cluster.here().until(runs, |count| count == "1");
         cluster.drain().await;
         cluster.cut(Cut::All).await;
         assert!(cluster.quiet(SECOND).await);
@@ -340,17 +324,13 @@ async fn asks_for(cluster: &Cluster, rows: usize) -> (Client, bool) {
     say(&mut client, &format!("SELECT REPEAT('x', 1000) FROM seq_1_to_{rows}")).await;
     // Its first bytes are there.
     client.stream.peek(&mut [0]).await.unwrap();
-    let deadline = std::time::Instant::now() + SECOND * 20;
-    loop {
-        assert!(std::time::Instant::now() < deadline, "an answer of {rows} rows neither ends nor stops");
-        if cluster.bench.proxy.stats_reader().unread().iter().any(|(busy, _)| busy.id == client.id()) {
-            return (client, true);
-        }
-        if cluster.bench.proxy.stats().await.lanes[0].running == 0 {
-            return (client, false);
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let proxy = &cluster.bench.proxy;
+    let is_stopped = until_async(&format!("an answer of {rows} rows ends or stops"), async || {
+        let is_stopped = proxy.stats_reader().unread().iter().any(|(busy, _)| busy.id == client.id());
+        (is_stopped || proxy.stats().await.lanes[0].running == 0).then_some(is_stopped)
+    })
+    .await;
+    (client, is_stopped)
 }
 
 /// An answer of which only the proxy has the rest is delivered whole, although its client is one that has stopped: nothing follows its end.

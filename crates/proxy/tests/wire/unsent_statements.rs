@@ -2,6 +2,7 @@
 //! is read when it comes, and never taken for commands.
 
 use fixture::client::{Client, ClientOptions};
+use fixture::wait::until_async;
 use harness::SECOND;
 use harness::cluster::Cluster;
 use protocol::capability::Caps;
@@ -45,15 +46,13 @@ async fn half_sent(cluster: &Cluster, before: &[&str]) -> (Client, Vec<u8>) {
 
 /// Waits until it is said of the session that the rest of what it sends is awaited.
 async fn is_named(cluster: &Cluster, id: u32) {
-    let deadline = tokio::time::Instant::now() + 10 * SECOND;
-    loop {
+    until_async("it has not sent the rest", async || {
         let busy = cluster.bench.proxy.stats().await.busy;
-        if busy.iter().any(|session| session.id == id && session.what.contains("has not sent the rest")) {
-            return;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{busy:?}");
-        tokio::time::sleep(SECOND / 100).await;
-    }
+        let is_it =
+            busy.iter().any(|session| session.id == id && session.what.contains("has not sent the rest"));
+        if is_it { Ok(()) } else { Err(busy) }
+    })
+    .await;
 }
 
 /// Sends the rest; the code of the error that answers it.

@@ -452,7 +452,7 @@ async fn a_killed_read_is_not_sent_again() {
     let long = "SELECT SUM(a.seq * b.seq) FROM seq_1_to_1000000 a, seq_1_to_1000000 b";
     let asked = tokio::spawn(async move { victim.query(long, 20 * SECOND).await });
     let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SUM(a%'";
-    while server.sql(running) != "1" {}
+    server.until(running, |count| count == "1");
     other.query(&format!("KILL {id}"), 5 * SECOND).await.unwrap();
     let ended = asked.await.unwrap();
     assert!(matches!(ended, Err(LinkError::Rejected { errno: 1317 | 1927, .. })), "{ended:?}");
@@ -698,12 +698,7 @@ async fn clients_that_do_not_follow_the_protocol_harm_nobody() {
     let mut client = bench.client().await;
     assert_eq!(one(&mut client, "SELECT 1").await, "1");
     drop((client, liar));
-    let gone = async {
-        while bench.proxy.stats().await.clients != 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(10 * SECOND, gone).await.expect("every client is let go");
+    bench.shows(|stats| stats.clients, 0).await;
     bench.shows(|stats| stats.lanes[0].sessions, 0).await;
 }
 

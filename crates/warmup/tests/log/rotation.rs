@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fixture::wait::until;
 use slowlog::{Command, Dialect, Event, Schema, Writer};
 use warmup::stream::{Settings, router};
 
@@ -258,15 +259,6 @@ impl Client {
 
 fn seconds() -> u64 {
     std::env::var("ROTATION_SECONDS").ok().map_or(8, |text| text.parse().unwrap())
-}
-
-/// Something that is waited for.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fixture::wait::within_async;
 use fixture::{Server, signal};
 use link::{Endpoint, Login, Secret};
 use slowlog::{Command, Dialect, Event, Schema, Writer};
 use tokio::io::{AsyncWriteExt, duplex};
-use tokio::time::{Instant, sleep};
 use warmup::replay::figures::Figures;
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings, replay};
@@ -52,11 +52,8 @@ impl Log {
 }
 
 async fn until(what: &str, figures: &Figures, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "{what}: {figures:?}");
-        sleep(Duration::from_millis(5)).await;
-    }
+    let seen = within_async(PATIENCE, async || holds()).await;
+    seen.unwrap_or_else(|()| panic!("never came: {what}: {figures:?}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,9 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use compare::Ended;
-use fixture::Server;
 use fixture::client::{Client, ClientOptions};
-use harness::SECOND;
+use fixture::wait::until_async;
 use harness::cluster::Move;
 use harness::twin::{Comparison, Ground, SESSION_LOST, Twins};
 use proptest::strategy::{Strategy, ValueTree};
@@ -73,29 +72,16 @@ impl Stage {
         Stage { ground, hands }
     }
 
-    fn servers(&self) -> Vec<&Server> {
-        self.ground.cluster.servers.iter().chain([&self.ground.apart]).collect()
-    }
-
     /// Everything as at first, on every server, and no session of an earlier case left there.
     async fn clear(&mut self) {
-        let deadline = tokio::time::Instant::now() + SECOND * 20;
-        let kept = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'";
-        loop {
-            let mut left = vec![];
-            for hand in &mut self.hands {
-                left.push(hand.one(kept).await);
-            }
-            // The ground's hand and this one.
-            if left.iter().all(|count| count == "2") {
-                break;
-            }
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "sessions are left on the servers: {left:?}: {:?}",
-                self.servers().iter().map(|server| server.sql("SHOW PROCESSLIST")).collect::<Vec<_>>()
-            );
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        let left = "SELECT COUNT(*), GROUP_CONCAT(COALESCE(info, command)) FROM information_schema.processlist WHERE user = 'app'";
+        for hand in &mut self.hands {
+            until_async("no session is left", async || {
+                let told = hand.query(left).await;
+                // The ground's hand and this one.
+                if told.value().as_deref() == Some("2") { Ok(()) } else { Err(told) }
+            })
+            .await;
         }
         for hand in &mut self.hands {
             for sql in AS_AT_FIRST {

@@ -13,7 +13,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::chown;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixture::Server;
 use fixture::client::Client;
@@ -251,10 +251,6 @@ fn galera() -> (Vec<Server>, TempDir) {
     options.push(format!("--datadir={}", received.path().display()));
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let second = Server::start(&[&QUICKLY[..], &WSREP, &options].concat());
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while second.sql("SHOW STATUS LIKE 'wsrep_local_state_comment'") != "wsrep_local_state_comment\tSynced" {
-        assert!(Instant::now() < deadline, "the second member does not join");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    second.until("SHOW STATUS LIKE 'wsrep_local_state_comment'", |state| state.ends_with("\tSynced"));
     (vec![first, second], received)
 }

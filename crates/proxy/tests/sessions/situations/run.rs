@@ -1,9 +1,10 @@
 //! Carries out the lines of a situation on one connection, through the proxy or straight at a server.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixture::client::{Client, ClientOptions, Column, Cursor, Part, Prepared, Reply};
+use fixture::wait::until_async;
 
 use protocol::capability::Caps;
 use protocol::ok::status::{IN_TRANS, IN_TRANS_READONLY, MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
@@ -253,14 +254,7 @@ impl Run {
 async fn running(root: &mut Client, sql: &[u8], state: &str) -> String {
     let text = String::from_utf8_lossy(sql).replace('\'', "''");
     let look = format!("SELECT id FROM information_schema.processlist WHERE info = '{text}'{state}");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        if let Some(id) = root.query(&look).await.value() {
-            return id;
-        }
-        assert!(Instant::now() < deadline, "it does not run: {text}");
-        tokio::task::yield_now().await;
-    }
+    until_async(&format!("it runs: {text}"), async || root.query(&look).await.value()).await
 }
 
 /// The EOF behind the columns comes before the rows: with what the server knows of indexes, of a transaction that only reads, and of further

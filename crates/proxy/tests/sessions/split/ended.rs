@@ -1,7 +1,6 @@
 //! A read on a replica that somebody ends there is not run again on the primary; one whose replica dies is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use fixture::Server;
 use fixture::client::Client;
@@ -73,17 +72,9 @@ impl Managed {
 }
 
 /// The connection on which the long read runs there.
-async fn running(server: &Server) -> String {
-    let deadline = tokio::time::Instant::now() + 20 * SECOND;
-    loop {
-        let ids =
-            server.sql("SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT /* long%'");
-        if !ids.is_empty() {
-            return ids;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "the read does not run");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+fn running(server: &Server) -> String {
+    let ids = "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT /* long%'";
+    server.until(ids, |ids| !ids.is_empty())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,7 +89,7 @@ async fn a_read_that_is_ended_on_the_replica_is_not_run_again() {
     ] {
         let mut client = managed.client().await;
         let read = tokio::spawn(async move { (client.query(LONG).await, client.query("SELECT 1").await) });
-        let id = running(&managed.pair.replica).await;
+        let id = running(&managed.pair.replica);
         managed.pair.replica.sql(&format!("{kill} {id}"));
         let (reply, after) = tokio::time::timeout(20 * SECOND, read).await.expect(kill).unwrap();
         assert_eq!(reply.error(), Some(told), "{kill}: {reply:?}");
@@ -117,9 +108,9 @@ async fn a_read_whose_replica_dies_runs_on_the_primary() {
     let managed = Managed::lay();
     let mut client = managed.client().await;
     let read = tokio::spawn(async move { client.query(LONG).await });
-    running(&managed.pair.replica).await;
+    running(&managed.pair.replica);
     managed.pair.replica.signal(signal::KILL);
-    let id = running(&managed.pair.primary).await;
+    let id = running(&managed.pair.primary);
     managed.pair.primary.sql(&format!("KILL QUERY {id}"));
     assert_eq!(read.await.unwrap().error(), Some(1317));
 }
@@ -133,7 +124,7 @@ async fn a_read_elsewhere_keeps_no_link_to_the_primary() {
     let mut client = pair.client().await;
     client.run("SELECT 1").await;
     let reading = tokio::spawn(async move { client.query(LONG).await });
-    let id = running(&pair.replica).await;
+    let id = running(&pair.replica);
     pair.bench.follow(shut(&pair, 2)).await;
     let cut = async {
         while let Some(fact) = pair.bench.facts.recv().await {
@@ -144,7 +135,7 @@ async fn a_read_elsewhere_keeps_no_link_to_the_primary() {
         panic!("the proxy has ended");
     };
     assert_eq!(timeout(10 * SECOND, cut).await.expect("told while the read runs"), (NodeId(0), 1));
-    assert_eq!(running(&pair.replica).await, id, "it still runs");
+    assert_eq!(running(&pair.replica), id, "it still runs");
     pair.replica.sql(&format!("KILL QUERY {id}"));
     assert_eq!(reading.await.unwrap().error(), Some(1317));
 }

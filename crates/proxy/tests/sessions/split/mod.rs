@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use fixture::client::{ClientOptions, Part};
 use fixture::signal;
+use fixture::wait::until_async;
 use harness::SECOND;
 use pair::{Pair, WAIT};
 
@@ -196,11 +197,7 @@ async fn a_client_that_leaves_is_not_waited_for() {
     pair.replica.sql("STOP SLAVE SQL_THREAD");
     client.run("INSERT INTO t (x) VALUES (1)").await;
     let read = tokio::spawn(async move { client.query("SELECT COUNT(*) FROM t").await });
-    let deadline = Instant::now() + 20 * SECOND;
-    while !pair.replica.sql("SHOW FULL PROCESSLIST").contains("MASTER_GTID_WAIT") {
-        assert!(Instant::now() < deadline);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    pair.replica.until("SHOW FULL PROCESSLIST", |list| list.contains("MASTER_GTID_WAIT"));
     read.abort();
     pair.bench.shows(|stats| stats.clients, 0).await;
 }
@@ -216,11 +213,8 @@ async fn a_replica_that_becomes_the_primary_has_one_link_of_a_session() {
     assert_eq!(client.one("SELECT COUNT(*) FROM t").await, "0");
     assert_eq!(pair.split().await.replicas, 1);
     pair.bench.follow(pair.routes(2, 1)).await;
-    let deadline = Instant::now() + 20 * SECOND;
     // No read for a replica: what would look at the link there.
-    while client.one(MINE).await != "1" {
-        assert!(Instant::now() < deadline);
-    }
+    until_async("it has one link", async || client.one(MINE).await == "1").await;
 }
 
 const LONG: &str = "SELECT COUNT(*) FROM t a JOIN t b JOIN t c WHERE a.x + b.x + c.x = -1";
@@ -239,11 +233,7 @@ async fn a_read_on_the_replica_can_be_killed() {
         let on_primary = client.one("SELECT CONNECTION_ID()").await;
         let id = if by_node { on_primary } else { client.id().to_string() };
         let read = tokio::spawn(async move { client.query(LONG).await });
-        let deadline = Instant::now() + 20 * SECOND;
-        while !pair.replica.sql("SHOW FULL PROCESSLIST").contains(LONG) {
-            assert!(Instant::now() < deadline);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        pair.replica.until("SHOW FULL PROCESSLIST", |list| list.contains(LONG));
         other.run(&format!("KILL {kill} {id}")).await;
         let reply = read.await.unwrap();
         assert_eq!(reply.error(), Some(wanted), "{reply:?}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fixture::Server;
 use fixture::client::{Client, ClientOptions};
+use fixture::wait::until_async;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use protocol::command::Command;
@@ -14,7 +15,6 @@ use crate::restore_all::compare::{self, Ended};
 use crate::restore_all::steps::{self, Case, Step};
 use crate::restore_all::things::{IN_EACH_SCHEMA, THINGS};
 use crate::restore_all::variables;
-use harness::SECOND;
 use harness::twin::{Comparison, Twins};
 
 const STEPS_MAX: usize = 10;
@@ -96,14 +96,9 @@ impl Stage {
     }
 
     async fn clear(&mut self) {
-        let deadline = tokio::time::Instant::now() + 20 * SECOND;
+        let left = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'";
         for hand in &mut self.hands {
-            while hand.one("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'").await
-                != "1"
-            {
-                assert!(tokio::time::Instant::now() < deadline, "sessions are left");
-                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-            }
+            until_async("no session is left", async || hand.one(left).await == "1").await;
             hand.run("DELETE FROM shop.t").await;
             hand.run("DELETE FROM shop.plain").await;
             if hand.one(NEXT_ID).await != "1" {

@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fixture::client::{Client, ClientOptions, Reply, Value};
+use fixture::wait::until_async;
 use proxy::Wish;
 use scene::Scene;
 use session::finished::Offered;
 use slowlog::{Item, Limits, Reader, Start};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc::{self, Receiver};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use warmup::replay::figures::Figures;
 use warmup::replay::guard::{Disposition, judge_sql};
 use warmup::replay::{self, Sessions};
@@ -220,22 +221,19 @@ async fn nobody_waits_for_a_listener() {
     leaves.send(0, b"\x03SELECT seq FROM seq_1_to_3000000").await.unwrap();
     leaves.leave(true);
     client.run("SELECT 'behind it'").await;
-    let deadline = Instant::now() + PATIENCE;
-    while counts.dropped.load(Relaxed) < 9 {
-        assert!(Instant::now() < deadline, "{counts:?}");
-        tokio::task::yield_now().await;
-    }
+    let dropped = async || counts.dropped.load(Relaxed);
+    until_async("nine are dropped", async || match dropped().await {
+        count if count < 9 => Err(count),
+        _ => Ok(()),
+    })
+    .await;
     assert_eq!(texts(&take(&mut reads, 3).await), ["SELECT 0 FROM v", "SELECT 1 FROM v", "SELECT 2 FROM v"]);
     assert_eq!((counts.offered.load(Relaxed), counts.dropped_bytes.load(Relaxed) > 100), (3, true));
     assert_eq!(few_counts.offered.load(Relaxed), 2, "of 15 bytes each");
     assert!(few_counts.too_large.load(Relaxed) >= 1, "what is not kept: {few_counts:?}");
     // Noticed without a read.
     drop((few, reads));
-    let deadline = Instant::now() + PATIENCE;
-    while tap.is_heard() {
-        assert!(Instant::now() < deadline, "nobody listens, and that is not noticed");
-        tokio::task::yield_now().await;
-    }
+    until_async("it is noticed that nobody listens", async || !tap.is_heard()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
