@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fixture::packet::read_packet;
 use health::answer::{Answer, AnswerKind};
 use health::refresh::{self, Settings, State};
 use link::{Endpoint, Login, Secret};
@@ -13,8 +14,8 @@ use protocol::command::{Command, query_text};
 use protocol::handshake::{Greeting, LoginRequest};
 use protocol::native;
 use protocol::ok::{EOF, OK, put_err, put_ok, status};
-use protocol::packet::{HEADER_LEN, Head, put, put_packet};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use protocol::packet::{put, put_packet};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -180,11 +181,7 @@ async fn talk(
 
 /// A packet's payload, and the sequence number to answer with.
 async fn hear(stream: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
-    let mut header = [0; HEADER_LEN];
-    stream.read_exact(&mut header).await?;
-    let head = Head::peek(&header).unwrap();
-    let mut payload = vec![0; head.len];
-    stream.read_exact(&mut payload).await?;
+    let (head, payload) = read_packet(stream).await?;
     Ok((head.seq.wrapping_add(1), payload))
 }
 

@@ -3,15 +3,15 @@
 //! must be the answer to a ping.
 
 use crate::server::{LONG, Server, address, app, link_to};
+use fixture::packet::{read_packet, write_packet};
 use link::{Link, Login};
 use protocol::capability::Caps;
 use protocol::command::{Command, asks_for_cursor};
 use protocol::handshake::{AuthSwitch, ChangeUser};
 use protocol::native;
 use protocol::ok::{Change, OkPacket, status};
-use protocol::packet::{HEADER_LEN, Head, put_packet};
+use protocol::packet::Head;
 use protocol::response::{Answer, End, Need, Step};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 const ALWAYS: Caps = Caps(
@@ -45,21 +45,12 @@ struct Talk {
 
 impl Talk {
     async fn send(&mut self, seq: u8, payload: &[u8]) {
-        let mut out = Vec::new();
-        put_packet(&mut out, &mut { seq }, payload);
-        self.link.stream.write_all(&out).await.unwrap();
+        write_packet(&mut self.link.stream, seq, payload).await.unwrap();
     }
 
     async fn packet(&mut self) -> (Head, Vec<u8>) {
-        let read = async {
-            let mut header = [0; HEADER_LEN];
-            self.link.stream.read_exact(&mut header).await.unwrap();
-            let head = Head::peek(&header).unwrap();
-            let mut payload = vec![0; head.len];
-            self.link.stream.read_exact(&mut payload).await.unwrap();
-            (head, payload)
-        };
-        timeout(LONG, read).await.expect("a packet: the tracker waits for more than the server sends")
+        let read = timeout(LONG, read_packet(&mut self.link.stream)).await;
+        read.expect("a packet: the tracker waits for more than the server sends").unwrap()
     }
 
     /// Sends a command and follows its answer to the end; all steps but `More`. Of the statements here that ask for a cursor, all

@@ -22,14 +22,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::server::{LONG, Server, address, app, link_to};
+use fixture::packet::{read_packet, write_packet};
 use link::{Link, Login};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::ok::{Change, OkPacket};
-use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Step};
 use protocol::statement::{Sets, Statement, may_give, unreported_variables};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What came with one statement's answer.
 #[derive(Debug, Default)]
@@ -55,17 +54,11 @@ impl Reported {
 }
 
 async fn tell(link: &mut Link, sql: &str) -> Reported {
-    let mut out = Vec::new();
-    put_packet(&mut out, &mut 0, &[&[Command::QUERY.0], sql.as_bytes()].concat());
-    link.stream.write_all(&out).await.unwrap();
+    write_packet(&mut link.stream, 0, &[&[Command::QUERY.0], sql.as_bytes()].concat()).await.unwrap();
     let mut answer = Answer::new(Command::QUERY, link.caps);
     let mut reported = Reported::default();
     loop {
-        let mut header = [0; HEADER_LEN];
-        link.stream.read_exact(&mut header).await.unwrap();
-        let head = Head::peek(&header).unwrap();
-        let mut payload = vec![0; head.len];
-        link.stream.read_exact(&mut payload).await.unwrap();
+        let (head, payload) = read_packet(&mut link.stream).await.unwrap();
         let step = answer.step(head.len, &payload).unwrap();
         match step {
             Step::Part { .. } | Step::End(End::Ok { .. }) => take(&mut reported, &payload, link.caps),

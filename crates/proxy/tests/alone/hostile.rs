@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::ALONE;
 use fixture::Server;
+use fixture::packet::read_packet;
 use fixture::wait::until_async;
 use harness::{Bench, SECOND, connect, one, routes, settings};
 use link::{Link, LinkError, Login, Secret, Transport};
@@ -215,11 +216,7 @@ fn com(command: Command, rest: &[u8]) -> Vec<u8> {
 }
 
 async fn packet(stream: &mut Transport) -> std::io::Result<Vec<u8>> {
-    let mut head = [0; HEADER_LEN];
-    stream.read_exact(&mut head).await?;
-    let mut payload = vec![0; Head::peek(&head).unwrap().len];
-    stream.read_exact(&mut payload).await?;
-    Ok(payload)
+    Ok(read_packet(stream).await?.1)
 }
 
 /// A connection that has been greeted.
@@ -839,11 +836,7 @@ async fn what_is_left_of_a_file_is_never_taken_for_commands() {
     say(&mut client, &[&line(2)[..], &line(3)[..half]].concat()).await;
     loss.fail_over().await;
     say(&mut client, &[&line(3)[half..], &line(4), &line(5), &packed(6, b"")].concat()).await;
-    let mut head = [0; HEADER_LEN];
-    client.stream.read_exact(&mut head).await.unwrap();
-    let head = Head::peek(&head).unwrap();
-    let mut payload = vec![0; head.len];
-    client.stream.read_exact(&mut payload).await.unwrap();
+    let (head, payload) = read_packet(&mut client.stream).await.unwrap();
     let told = protocol::ok::ErrPacket::parse(&payload).unwrap().code;
     assert_eq!((told, head.seq), (9101, 7), "{}", String::from_utf8_lossy(&payload));
     assert_eq!(one(&mut client, "SELECT COUNT(*) FROM t").await, "0");

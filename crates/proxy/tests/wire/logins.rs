@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fixture::Server;
 use fixture::client::{Client, ClientOptions};
+use fixture::packet::{read_packet, write_packet};
 use harness::{Bench, SECOND, connect, one, routes, settings};
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
@@ -14,9 +15,9 @@ use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
 use protocol::native;
 use protocol::ok::ErrPacket;
 use protocol::ok::status::{ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES};
-use protocol::packet::{HEADER_LEN, Head, put_packet};
+use protocol::packet::put_packet;
 use proxy::Settings;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use topology::account::{Account, Accounts, Proof};
 use topology::routes::{LaneState, Routes, ServerGreeting};
@@ -38,18 +39,12 @@ fn native(user: &str, password: &str) -> Account {
 }
 
 async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> (u8, Vec<u8>) {
-    let mut head = [0; HEADER_LEN];
-    stream.read_exact(&mut head).await.unwrap();
-    let head = Head::peek(&head).unwrap();
-    let mut payload = vec![0; head.len];
-    stream.read_exact(&mut payload).await.unwrap();
+    let (head, payload) = read_packet(stream).await.unwrap();
     (head.seq, payload)
 }
 
 async fn send(stream: &mut (impl AsyncWrite + Unpin), seq: u8, payload: &[u8]) {
-    let mut out = vec![];
-    put_packet(&mut out, &mut { seq }, payload);
-    stream.write_all(&out).await.unwrap();
+    write_packet(stream, seq, payload).await.unwrap();
 }
 
 async fn greeted(address: SocketAddr) -> (TcpStream, Greeting) {

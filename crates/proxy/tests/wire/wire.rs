@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fixture::packet::{read_packet, write_packet};
 use fixture::scripted::{self, Act, Event, Heard, ScriptedNode};
 use fixture::{Server, answers};
 use harness::{Bench, SECOND, connect, lane, one, routes, routes_of, settings};
@@ -9,7 +10,7 @@ use link::{Link, LinkError, Login, Secret};
 use protocol::command::Command;
 use protocol::native;
 use protocol::ok::ERR;
-use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
+use protocol::packet::{PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use proxy::Stats;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -21,9 +22,7 @@ use topology::routes::{LaneState, Routes, ServerGreeting};
 
 /// Sends a command and reads its whole answer, packet by packet.
 async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
-    let mut out = vec![];
-    put_packet(&mut out, &mut 0, payload);
-    link.stream.write_all(&out).await.unwrap();
+    write_packet(&mut link.stream, 0, payload).await.unwrap();
     let mut answer = Answer::new(Command(payload[0]), link.caps);
     let mut packets = vec![];
     loop {
@@ -38,12 +37,7 @@ async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
 }
 
 async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
-    let mut head = [0; HEADER_LEN];
-    stream.read_exact(&mut head).await.unwrap();
-    let head = Head::peek(&head).unwrap();
-    let mut payload = vec![0; head.len];
-    stream.read_exact(&mut payload).await.unwrap();
-    payload
+    read_packet(stream).await.unwrap().1
 }
 
 fn prepare(sql: &str) -> Vec<u8> {
@@ -804,11 +798,8 @@ async fn an_error_behind_an_answer_counts_on_from_the_answer() {
     client.stream.write_all(&out).await.unwrap();
     let mut wanted = 2u8;
     loop {
-        let mut head = [0; HEADER_LEN];
-        timeout(10 * SECOND, client.stream.read_exact(&mut head)).await.expect("the answer ends").unwrap();
-        let head = Head::peek(&head).unwrap();
-        let mut payload = vec![0; head.len];
-        client.stream.read_exact(&mut payload).await.unwrap();
+        let read = timeout(10 * SECOND, read_packet(&mut client.stream)).await;
+        let (head, payload) = read.expect("the answer ends").unwrap();
         assert_eq!(head.seq, wanted, "{payload:?}");
         wanted = wanted.wrapping_add(1);
         if payload[0] == ERR {
