@@ -8,7 +8,7 @@
 
 mod full;
 mod links;
-mod occupancy;
+pub mod occupancy;
 mod sync;
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Lane {
             name: lane.name.clone(),
             address: lane.address.clone(),
             epoch: lane.epoch,
-            occupancy: Occupancy::new(),
+            occupancy: Occupancy::default(),
             begun: AtomicU64::new(0),
             sessions: AtomicU32::new(0),
             sessions_max: AtomicU32::new(NO_LIMIT),

@@ -39,17 +39,13 @@ impl State {
     }
 }
 
-/// The state and the counts of one lane.
+/// The state and the counts of one lane; at first it is open and without users.
+#[derive(Default)]
 pub struct Occupancy {
     word: AtomicU64,
 }
 
 impl Occupancy {
-    /// An open lane without users.
-    pub fn new() -> Self {
-        Self { word: AtomicU64::new(State::Open as u64) }
-    }
-
     /// The state.
     pub fn state(&self) -> State {
         State::of(self.word.load(Acquire))

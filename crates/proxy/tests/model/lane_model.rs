@@ -46,7 +46,7 @@ struct Lane {
 
 impl Lane {
     fn new() -> Arc<Self> {
-        Arc::new(Self { occupancy: Occupancy::new(), is_said_quiet: AtomicBool::new(false) })
+        Arc::new(Self { occupancy: Occupancy::default(), is_said_quiet: AtomicBool::new(false) })
     }
 
     /// A transaction, if one may begin: the lane is not said to be quiet before it has ended. With `saves`, it leaves something to be

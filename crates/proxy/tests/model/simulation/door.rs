@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proxy::occupancy::State;
 use session::hold_queue::{Counters, HoldQueue, QueueLimits, Ticket, WaitEnd};
 use topology::Term;
 use topology::fact::ProxyFact;
@@ -13,7 +14,6 @@ use topology::routes::Routes;
 
 use super::ground::Control;
 use super::lane::{Inbox, Lane, Lease, Message};
-use super::occupancy::State;
 use sim::Dice;
 use sim::clock::Clock;
 

@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
+use proxy::occupancy::{Occupancy, State};
 use session::hold_queue::Ticket;
 use topology::NodeId;
 use topology::routes::LaneState;
-
-use super::occupancy::{Occupancy, State};
 
 /// The door's letter box.
 pub type Inbox = Rc<RefCell<VecDeque<Message>>>;
@@ -42,7 +41,7 @@ impl Lane {
         let new = Self {
             node: lane.node,
             epoch: lane.epoch,
-            occupancy: Occupancy::new(),
+            occupancy: Occupancy::default(),
             sessions: Cell::default(),
             sessions_max: Cell::default(),
             looked: Cell::default(),

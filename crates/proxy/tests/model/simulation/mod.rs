@@ -22,17 +22,10 @@ mod lane;
 mod ledger;
 mod link;
 mod manager;
-#[allow(clippy::duplicate_mod)] // the model checker beside this has it with atomics of its own
-#[path = "../../../src/lane/occupancy.rs"]
-mod occupancy;
 mod probe;
 mod replication;
 mod session_driver;
 mod side;
-/// What `occupancy` uses of the standard library.
-mod sync {
-    pub use std::sync::atomic::AtomicU64;
-}
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
