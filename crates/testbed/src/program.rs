@@ -10,12 +10,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use fixture::wait::within;
+pub use fixture::wait::{LONG, until};
 use tempfile::TempDir;
-
-/// Long enough for anything on a busy machine; what takes longer has failed.
-pub const LONG: Duration = Duration::from_secs(60);
-/// Between two looks at a condition.
-const PACE: Duration = Duration::from_millis(10);
 
 /// The program. Cargo builds it before its tests, into the directory above theirs.
 pub fn bin() -> &'static str {
@@ -91,14 +88,7 @@ fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHand
 }
 
 fn end_of(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + limit;
-    loop {
-        match child.try_wait().unwrap() {
-            Some(status) => return Some(status),
-            None if Instant::now() > deadline => return None,
-            None => std::thread::sleep(PACE),
-        }
-    }
+    within(limit, || child.try_wait().unwrap()).ok()
 }
 
 /// One command of the program, in an empty directory.
@@ -110,23 +100,6 @@ pub fn understudy(args: &[&str]) -> Ended {
 /// One command of the program with `--config FILE` after it.
 pub fn with_config(config: &Path, args: &[&str]) -> Ended {
     run(Command::new(bin()).args(args).arg("--config").arg(config))
-}
-
-/// Waits until `probe` gives something; `what` names it when it never does.
-pub fn until<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
-    found(probe).unwrap_or_else(|| panic!("never came: {what}"))
-}
-
-/// What `probe` gives; `None` if it gives nothing for [`LONG`].
-pub fn found<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + LONG;
-    loop {
-        let found = probe();
-        if found.is_some() || Instant::now() >= deadline {
-            return found;
-        }
-        std::thread::sleep(PACE);
-    }
 }
 
 /// The permission bits of a file.

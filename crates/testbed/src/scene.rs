@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
@@ -124,6 +125,16 @@ impl Scene {
         }
     }
 
+    /// Waits until the first value that a node answers is so.
+    pub async fn until(&self, node: &str, sql: &str, is_so: impl Fn(&str) -> bool) {
+        until_async(&format!("{node}: {sql}"), async || {
+            let rows = self.stage.run_in(node, sql).await.unwrap();
+            let is_it = rows.first().and_then(|row| row.first()).is_some_and(|value| is_so(value));
+            if is_it { Ok(()) } else { Err(rows) }
+        })
+        .await;
+    }
+
     /// What a node has of what these writers wrote.
     pub async fn rows(&self, node: &str, told: &WriterResult) -> Vec<(u64, u64)> {
         let query = format!(
@@ -137,25 +148,18 @@ impl Scene {
     /// Waits until the nodes have all that was acknowledged; they may have what ended in an error, too, and nothing else.
     pub async fn has_all(&self, told: &WriterResult, nodes: &[&str]) {
         for node in nodes {
-            let deadline = std::time::Instant::now() + crate::program::LONG;
-            loop {
+            let all = told.acknowledged.len();
+            let what = format!("{node} lacks none of {all} acknowledged rows");
+            let rows = until_async(&what, async || {
                 let rows = self.rows(node, told).await;
                 let missing = told.acknowledged.iter().filter(|row| rows.binary_search(row).is_err()).count();
-                if missing == 0 {
-                    let strange: Vec<_> = rows
-                        .iter()
-                        .filter(|row| !told.acknowledged.contains(row) && !told.unknown.contains(row))
-                        .collect();
-                    assert!(strange.is_empty(), "{node} has what nobody wrote: {strange:?}");
-                    break;
-                }
-                let all = told.acknowledged.len();
-                assert!(
-                    std::time::Instant::now() < deadline,
-                    "{node} lacks {missing} of {all} acknowledged rows"
-                );
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+                if missing == 0 { Ok(rows) } else { Err(missing) }
+            })
+            .await;
+            let is_strange =
+                |row: &&(u64, u64)| !told.acknowledged.contains(row) && !told.unknown.contains(row);
+            let strange: Vec<_> = rows.iter().filter(is_strange).collect();
+            assert!(strange.is_empty(), "{node} has what nobody wrote: {strange:?}");
         }
     }
 
@@ -168,7 +172,10 @@ impl Scene {
 
 /// The status, once it is as `fits` wants it.
 pub fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until(what, || Some(serving.status()).filter(&fits))
+    until(what, || {
+        let status = serving.status();
+        if fits(&status) { Ok(status) } else { Err(status) }
+    })
 }
 
 /// No writer of the tests has this number.

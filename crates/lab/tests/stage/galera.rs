@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::process::{MARK, marked};
 use lab::stage::{Form, Stage, StagePlan, account, guard};
@@ -38,23 +39,23 @@ async fn write(stage: &Stage, node: &str, value: u32) {
 /// A causal read fails with 1205 or 1047 while the group agrees on a view, which may happen again after a silent node has come back: then
 /// it is repeated.
 async fn read(stage: &Stage, node: &str) -> Vec<u32> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until_async(&format!("{node} is read"), async || {
         let mut connection = application(stage, node).await;
         connection.query_drop("SET SESSION wsrep_sync_wait = 1").await.unwrap();
         match connection.query("SELECT value FROM sbtest.word ORDER BY value").await {
             Ok(values) => {
                 connection.disconnect().await.unwrap();
-                return values;
+                Ok(values)
             }
             Err(mysql_async::Error::Server(error)) if matches!(error.code, 1047 | 1205) => {
                 println!("{node} is asked again: {error}");
-                assert!(Instant::now() < deadline, "{error}");
                 tokio::time::sleep(PACE).await;
+                Err(error)
             }
             Err(error) => panic!("{error}"),
         }
-    }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,11 +218,11 @@ async fn sigkill_of_the_owner_leaves_no_server_and_the_next_stage_sweeps_the_res
     let mut script = Command::new("sleep").arg("300").env(MARK, &directory).spawn().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while !marked(&directory).is_empty() {
-        assert!(Instant::now() < deadline, "servers survive their owner: {:?}", marked(&directory));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_async("no server survives its owner", async || {
+        let left = marked(&directory);
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
     assert!(!script.wait().unwrap().success(), "ended by the watchdog");
     Stage::up(StagePlan { nodes: 1, ..plan("next") }).await.unwrap().down().await.unwrap();
     nothing_left(&directory, &network);

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{ClusterKind, Form, ReplicationWord, Stage, StagePlan, Word, account};
@@ -53,15 +54,11 @@ async fn word(stage: &Stage, node: &str) -> Option<ReplicationWord> {
 
 /// Waits until the server's status is as required.
 async fn becomes(stage: &Stage, node: &str, wanted: &str, fits: impl Fn(&ReplicationWord) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until_async(&format!("{node} is {wanted}"), async || {
         let word = word(stage, node).await;
-        if word.as_ref().is_some_and(&fits) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{node} is not {wanted}: {word:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if word.as_ref().is_some_and(&fits) { Ok(()) } else { Err(word) }
+    })
+    .await;
 }
 
 fn follow(stage: &Stage, source: &str) -> String {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use protocol::statement::{StatementKind, digest};
@@ -11,8 +11,6 @@ use slowlog::{Command, Dialect, Item, Limits, Reader, Schema, Start};
 
 use crate::clients::application;
 
-/// Time limit for everything the server does by itself.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Statements before this mark may come from the client library itself.
 const BEGIN: &[u8] = b"SELECT 'begin'";
 const END: &[u8] = b"SELECT 'end'";
@@ -92,17 +90,14 @@ async fn stage(purpose: &str) -> Stage {
 
 /// Waits until the log contains this text `count` times; an entry is written after its statement has ended, not before the response.
 async fn log_with(path: &Path, text: &[u8], count: usize) -> Vec<u8> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until_async(&format!("{count} in the log"), async || {
         let log = std::fs::read(path).unwrap_or_default();
         let (entries, reader) = seen(&log, log.len().max(1));
         let found = entries.iter().filter(|entry| entry.text == text).count();
-        if found >= count && reader.pending_bytes() == 0 {
-            return log;
-        }
-        assert!(Instant::now() < deadline, "{found} of {count} in {}", String::from_utf8_lossy(&log));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        let is_all = found >= count && reader.pending_bytes() == 0;
+        if is_all { Ok(log) } else { Err((found, String::from_utf8_lossy(&log).into_owned())) }
+    })
+    .await
 }
 
 /// The entries of one connection between the marks.

@@ -4,12 +4,9 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use fixture::{Server, signal};
 
-/// Longer than anything here takes on an overloaded machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 /// The article's command: its host is another here, and a port is named.
 const LOOP: &str = "\
     while true ; do sysbench --test=sysbench/tests/db/oltp.lua \
@@ -86,15 +83,10 @@ fn figure(line: &str, label: &str) -> f64 {
 }
 
 fn until(what: &str, file: &Path, is_so: impl Fn(&[String], &str) -> bool) {
-    let begin = Instant::now();
-    loop {
+    fixture::wait::until(what, || {
         let text = fs::read_to_string(file).unwrap();
-        if is_so(&reported(file), &text) {
-            return;
-        }
-        assert!(begin.elapsed() < DEADLINE, "{what}: {text}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        if is_so(&reported(file), &text) { Ok(()) } else { Err(text) }
+    });
 }
 
 #[test]

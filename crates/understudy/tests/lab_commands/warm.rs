@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fixture::wait::within;
 use serde_json::Value;
 
 /// Far longer than it takes, also on a machine that is busy with other tests.
@@ -22,17 +23,10 @@ fn a_warmed_standby_reads_less_from_disk_and_each_read_is_replayed() {
         .stderr(file)
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + LIMIT;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("it has not ended: {}", std::fs::read_to_string(&said).unwrap());
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    let Ok(status) = within(LIMIT, || child.try_wait().unwrap()) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("it has not ended: {}", std::fs::read_to_string(&said).unwrap());
     };
     let said = std::fs::read_to_string(&said).unwrap();
     assert!(status.success(), "{status}: {said}");

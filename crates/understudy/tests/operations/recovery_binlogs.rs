@@ -2,11 +2,11 @@
 //! misses, and when they are deleted, upon which the replica is refused with error 1236.
 
 use std::process::Command;
-use std::time::Instant;
 
+use fixture::wait::until_async;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
-use testbed::program::{Ended, LONG, Serving, bin, directory, run, until};
+use testbed::program::{Ended, Serving, bin, directory, run, until};
 
 /// ER_MASTER_FATAL_ERROR_READING_BINLOG.
 const REFUSED: &str = "1236";
@@ -70,14 +70,12 @@ async fn a_replica_whose_binary_logs_are_deleted_has_to_be_cloned() {
     stage.run_in("db1", "FLUSH BINARY LOGS").await.unwrap();
     let newest = column(&stage, "db1", "SHOW BINARY LOGS", 0).await.pop().unwrap();
     // The primary keeps what it is still sending to somebody.
-    let deadline = Instant::now() + LONG;
-    loop {
-        assert!(Instant::now() < deadline, "the primary never deletes them");
+    until_async("the primary deletes them", async || {
         stage.run_in("db1", &format!("PURGE BINARY LOGS TO '{newest}'")).await.unwrap();
-        if column(&stage, "db1", "SHOW BINARY LOGS", 0).await == [newest.clone()] {
-            break;
-        }
-    }
+        let logs = column(&stage, "db1", "SHOW BINARY LOGS", 0).await;
+        if logs == [newest.clone()] { Ok(()) } else { Err(logs) }
+    })
+    .await;
     let told = forecast(&[]);
     let replica = &told.json()["nodes"][1];
     assert_eq!((told.code, replica["returns_by"].as_str()), (1, Some("clone")), "{}", told.said());
@@ -94,13 +92,10 @@ async fn a_replica_whose_binary_logs_are_deleted_has_to_be_cloned() {
 
     // And so does the replica itself.
     stage.run_in("db2", "START SLAVE").await.unwrap();
-    let deadline = Instant::now() + LONG;
-    loop {
+    until_async("it is refused", async || {
         let status = stage.run_in("db2", "SHOW SLAVE STATUS").await.unwrap();
-        if status[0].iter().any(|value| value == REFUSED) {
-            break;
-        }
-        assert!(Instant::now() < deadline, "it is not refused: {status:?}");
-    }
+        if status[0].iter().any(|value| value == REFUSED) { Ok(()) } else { Err(status) }
+    })
+    .await;
     stage.down().await.unwrap();
 }

@@ -8,11 +8,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use fixture::wait::until;
 use serde_json::Value;
 
 const BIN: &str = env!("CARGO_BIN_EXE_understudy");
-/// For a condition that must come.
-const LIMIT: Duration = Duration::from_secs(20);
 
 fn understudy(words: &[&str]) -> Output {
     Command::new(BIN).args(words).stdin(Stdio::null()).output().unwrap()
@@ -39,14 +38,6 @@ fn the_lab_says_first_that_it_may_not_make_namespaces() {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not within {} s", LIMIT.as_secs());
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// A network namespace with a device `eth0` that is up.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use testbed::program::LONG;
@@ -95,17 +96,15 @@ impl Readers {
 
     async fn settle(&self, servers: &[u32], fits: impl Fn(&[u32]) -> bool) -> Seen {
         let mut all = Seen::default();
-        let deadline = Instant::now() + LONG;
-        loop {
+        until_async(&format!("those read that may, of {servers:?}"), async || {
             sleep(Duration::from_millis(200)).await;
             let seen = self.since();
             let now: Vec<u32> = seen.by_server.keys().copied().collect();
             all.add(seen);
-            if fits(&now) || !all.wrong.is_empty() {
-                return all;
-            }
-            assert!(Instant::now() < deadline, "{now:?} read, asked of {servers:?}");
-        }
+            if fits(&now) || !all.wrong.is_empty() { Ok(()) } else { Err(now) }
+        })
+        .await;
+        all
     }
 
     pub async fn stop(self) -> Seen {

@@ -13,9 +13,10 @@ mod stream;
 mod streamer;
 mod warmth;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixture::Server;
+use fixture::wait::until;
 use streamer::{Ends, Streamer, called};
 
 /// Longer than anything here takes on an overloaded machine.
@@ -60,20 +61,6 @@ impl Ends {
         let sent =
             std::process::Command::new("kill").arg("-TERM").arg(self.0.id().to_string()).status().unwrap();
         assert!(sent.success());
-        let mut status = None;
-        until("a program that was told to end has ended", || {
-            status = self.0.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
-    }
-}
-
-/// Something that is waited for.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < DEADLINE, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
+        until("a program that was told to end has ended", || self.0.try_wait().unwrap())
     }
 }

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use protocol::packet::{HEADER_LEN, Head};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use fixture::packet::read_packet;
+use protocol::packet::HEADER_LEN;
+use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -64,12 +65,8 @@ impl Door {
 
 /// Header and payload of the next packet.
 async fn packet(from: &mut OwnedReadHalf) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; HEADER_LEN];
-    from.read_exact(&mut bytes).await.ok()?;
-    let len = Head::peek(&bytes)?.len;
-    bytes.resize(HEADER_LEN + len, 0);
-    from.read_exact(&mut bytes[HEADER_LEN..]).await.ok()?;
-    Some(bytes)
+    let (head, payload) = read_packet(from).await.ok()?;
+    Some([&head.to_bytes()[..], &payload].concat())
 }
 
 async fn requests(

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
@@ -122,11 +123,11 @@ fn part(scene: &Scene, blocked: bool) {
 }
 
 async fn until_says(scene: &Scene, node: &str, name: &str, value: &str) {
-    let began = Instant::now();
-    while scene.word(node, name).await != value {
-        assert!(began.elapsed() < PATIENCE, "{node}: {name} is not {value}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_async(&format!("{node}: {name} is {value}"), async || {
+        let word = scene.word(node, name).await;
+        if word == value { Ok(()) } else { Err(word) }
+    })
+    .await;
 }
 
 /// What must never be: two nodes that say that they are in a Primary component, and are in different ones.

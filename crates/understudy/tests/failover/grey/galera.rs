@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
@@ -173,11 +174,11 @@ async fn own_row(scene: &Scene) {
     let before = writer(&status_when(&serving, "all are well", is_well));
     // Without its row, the gap would be locked, and the other members' first heartbeats would end the transaction that does so.
     let begun = format!("SELECT COUNT(*) FROM understudy.heartbeat WHERE node = '{before}'");
-    let deadline = Instant::now() + testbed::program::LONG;
-    while !scene.stage.run_in(&before, &begun).await.is_ok_and(|rows| rows[0][0] == "1") {
-        assert!(Instant::now() < deadline, "{}", journal(&serving));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_async("it has its row", async || match scene.stage.run_in(&before, &begun).await {
+        Ok(rows) if rows[0][0] == "1" => Ok(()),
+        other => Err(other),
+    })
+    .await;
     let mut root = super::replication::root(scene, &before).await;
     root.query_drop("BEGIN").await.unwrap();
     let row = format!("SELECT * FROM understudy.heartbeat WHERE node = '{before}' FOR UPDATE");

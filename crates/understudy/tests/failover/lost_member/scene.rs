@@ -8,7 +8,7 @@ use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::program::{Serving, directory, found, until};
+use testbed::program::{Serving, directory, until};
 
 /// Whatever Galera decides by itself takes less, twice over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,7 +73,10 @@ impl Scene {
 
 /// The status, once it is as `fits` wants it.
 pub fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until(what, || Some(serving.status()).filter(&fits))
+    until(what, || {
+        let status = serving.status();
+        if fits(&status) { Ok(status) } else { Err(status) }
+    })
 }
 
 pub fn writer(status: &Value) -> String {
@@ -92,6 +95,8 @@ pub fn journal(serving: &Serving) -> String {
 
 /// The journal, once it says `what`.
 pub fn journal_with(serving: &Serving, what: &str) -> String {
-    found(|| Some(journal(serving)).filter(|journal| journal.contains(what)))
-        .unwrap_or_else(|| panic!("never said: {what}. The journal:\n{}", journal(serving)))
+    until(what, || {
+        let journal = journal(serving);
+        if journal.contains(what) { Ok(journal) } else { Err(journal) }
+    })
 }

@@ -1,16 +1,11 @@
 //! Events of the event scheduler run on the primary, wherever that is, and nowhere else.
 
-use std::time::{Duration, Instant};
-
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
 use serde_json::Value;
-use testbed::program::{LONG, Serving, with_config};
+use testbed::program::{Serving, with_config};
 use testbed::scene::{Scene, is_well, journal, status_when, writer};
-use tokio::time::sleep;
-
-/// The time between two looks.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Two that insert a row each second, one of them with the rights to write on a server that is read only; one that somebody disabled; and one
 /// that is kept after its only execution. A replica has all of them alike.
@@ -57,15 +52,12 @@ pub async fn move_with_the_primary(scene: &Scene, serving: &Serving) {
     let rows =
         "SELECT SUM(event = 'once'), SUM(event = 'never'), COUNT(*), SUM(id * server) FROM sbtest.ticks";
     for node in ["db1", "db2", "db3"] {
-        let deadline = Instant::now() + LONG;
-        let there = loop {
+        let there = until_async(&format!("{node} has the rows of {third}"), async || {
             let there = scene.stage.run_in(&third, rows).await.unwrap();
-            if scene.stage.run_in(node, rows).await.unwrap() == there {
-                break there;
-            }
-            assert!(Instant::now() < deadline, "{node} has other rows: {}", journal(serving));
-            sleep(LOOK).await;
-        };
+            let here = scene.stage.run_in(node, rows).await.unwrap();
+            if here == there { Ok(there) } else { Err((here, there)) }
+        })
+        .await;
         assert_eq!((&*there[0][0], &*there[0][1]), ("1", "0"), "{}", journal(serving));
     }
     status_when(serving, "all are well", is_well);
@@ -88,10 +80,8 @@ pub async fn outlive_a_kill(scene: &Scene, serving: Serving) -> Serving {
     let config = serving.dir().join("understudy.toml");
     let to = second.to_owned();
     let order = std::thread::spawn(move || with_config(&config, &["switchover", "--to", &to]));
-    let deadline = Instant::now() + LONG;
-    while tick_status(scene, &first).await != "SLAVESIDE_DISABLED" {
-        assert!(Instant::now() < deadline, "{first} still runs it: {}", journal(&serving));
-    }
+    let is_stopped = async || tick_status(scene, &first).await == "SLAVESIDE_DISABLED";
+    until_async(&format!("{first} does not run it any more"), is_stopped).await;
     let serving = restarted(serving);
     // It may have been answered, or broken off.
     order.join().unwrap();
@@ -142,18 +132,14 @@ async fn ticks(scene: &Scene, reigns: &[String]) {
         "SELECT server, event = 'tick' FROM sbtest.ticks WHERE event IN ('tick','past') ORDER BY at, id";
     let number = |node: &String| node.trim_start_matches("db").to_owned();
     let mut wanted = None;
-    let deadline = Instant::now() + LONG;
-    loop {
+    let servers = until_async(&format!("{primary} runs the events"), async || {
         let rows = scene.stage.run_in(primary, ran).await.unwrap();
         let last = rows.iter().rev().take_while(|row| row[0] == number(primary));
         let count = last.filter(|row| row[1] == "1").count();
         let mut servers: Vec<String> = rows.into_iter().map(|row| row[0].clone()).collect();
         servers.dedup();
-        if count >= *wanted.get_or_insert(count + 2) {
-            assert_eq!(servers, reigns.iter().map(number).collect::<Vec<_>>());
-            return;
-        }
-        assert!(Instant::now() < deadline, "{primary} does not run the events: {servers:?}");
-        sleep(LOOK).await;
-    }
+        if count >= *wanted.get_or_insert(count + 2) { Ok(servers) } else { Err(servers) }
+    })
+    .await;
+    assert_eq!(servers, reigns.iter().map(number).collect::<Vec<_>>());
 }

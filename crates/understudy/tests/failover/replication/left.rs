@@ -81,11 +81,7 @@ pub async fn waiting(scene: &Scene, serving: &Serving) {
         client.query_first::<Option<i32>, _>("SELECT MASTER_GTID_WAIT('0-1-999999999', 600)").await
     });
     let shown = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting in MASTER_GTID_WAIT()%'";
-    let deadline = Instant::now() + LONG;
-    while scene.stage.run_in(&before, shown).await.unwrap()[0][0] != "1" {
-        assert!(Instant::now() < deadline, "nobody waits");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    scene.until(&before, shown, |count| count == "1").await;
     serving.ask(&["switchover", "--to", after]).with(0);
     let began = Instant::now();
     let follows = |status: &Value| is_well(status) && scene.follows(status, &before) == scene.address(after);

@@ -18,7 +18,7 @@ use lab::stage::{ClusterKind, StagePlan};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 use testbed::informed;
-use testbed::program::{self, Serving, with_config};
+use testbed::program::{Serving, with_config};
 use testbed::scene::{Scene, is_well, journal, status_when, writer};
 use testbed::writers::{Writers, connect};
 
@@ -108,10 +108,7 @@ async fn forbidden(scene: &Scene) {
 async fn until_there(scene: &Scene) {
     for node in ["db2", "db3"] {
         let there = "SELECT COUNT(*) FROM mysql.global_priv WHERE User = 'few'";
-        let deadline = Instant::now() + program::LONG;
-        while scene.stage.run_in(node, there).await.unwrap()[0][0] != "1" {
-            assert!(Instant::now() < deadline, "{node} does not have the account");
-        }
+        scene.until(node, there, |count| count == "1").await;
     }
 }
 

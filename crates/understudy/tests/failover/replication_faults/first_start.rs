@@ -1,5 +1,6 @@
 //! `understudy serve` starts without a memory: the primary is dead and its replicas differ, or they are a chain.
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
@@ -15,11 +16,7 @@ pub async fn rows(scene: &Scene, node: &str) -> String {
 }
 
 pub async fn until_it_has(scene: &Scene, node: &str, count: &str) {
-    let deadline = std::time::Instant::now() + testbed::program::LONG;
-    while rows(scene, node).await != count {
-        assert!(std::time::Instant::now() < deadline, "{node} has not {count} rows");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until_async(&format!("{node} has {count} rows"), async || rows(scene, node).await == count).await;
 }
 
 pub async fn write(scene: &Scene, numbers: std::ops::Range<u64>) {

@@ -1,10 +1,11 @@
 //! Without semi-synchronous replication a failover may lose what was acknowledged. What may be lost is said, and never too low.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use serde_json::Value;
-use testbed::program::{LONG, Serving};
+use testbed::program::Serving;
 use testbed::scene::{Scene, is_well, journal, status_when, writer};
 use testbed::writers::Writers;
 
@@ -58,10 +59,10 @@ async fn what_an_asynchronous_failover_may_lose_is_said_and_is_no_less_than_what
     println!("db1: {}", scene.node(&status, "db1")["reason"]);
     assert_eq!(scene.value("db1", "read_only").await, "1");
     let others: Vec<&str> = ALL.into_iter().filter(|node| *node != "db1").collect();
-    let deadline = Instant::now() + LONG;
-    while scene.rows(others[0], &told).await != scene.rows(others[1], &told).await {
-        assert!(Instant::now() < deadline, "{} and {} differ", others[0], others[1]);
-    }
+    until_async("both others have the same", async || {
+        scene.rows(others[0], &told).await == scene.rows(others[1], &told).await
+    })
+    .await;
     drop(serving);
     scene.stage.down().await.unwrap();
 }

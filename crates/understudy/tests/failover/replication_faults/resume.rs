@@ -12,9 +12,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fixture::wait::until;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use testbed::program::{LONG, Serving, with_config};
+use testbed::program::{Serving, with_config};
 use testbed::scene::Scene;
 use testbed::writers::{Writers, connect};
 
@@ -126,16 +127,14 @@ async fn hinder(scene: &Scene, obstacle: Obstacle, old: &str, new: &str) -> (Opt
 
 /// Waits until the log has said so from there on, and `after_ms` longer.
 fn wait_for(log: &PathBuf, from: u64, sign: &str, after_ms: u64) {
-    let deadline = Instant::now() + LONG;
     let mut file = std::fs::File::open(log).unwrap();
     file.seek(SeekFrom::Start(from)).unwrap();
     let mut said = Vec::new();
-    while !said.windows(sign.len()).any(|part| part == sign.as_bytes()) {
-        assert!(Instant::now() < deadline, "the log never says {sign:?}");
+    until(&format!("the log says {sign:?}"), || {
         // What was read is not looked at again, but for the end of it.
         said.drain(..said.len().saturating_sub(sign.len()));
         file.read_to_end(&mut said).unwrap();
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        said.windows(sign.len()).any(|part| part == sign.as_bytes())
+    });
     std::thread::sleep(Duration::from_millis(after_ms));
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fixture::wait::{until_async, within_async};
 use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
@@ -101,15 +102,11 @@ impl Scene {
     }
 
     async fn until_db3(&self, state: &str, desync: &str, within: Duration) {
-        let deadline = Instant::now() + within;
-        loop {
+        let is_so = within_async(within, async || {
             let found = self.db3().await;
-            if found == (state.to_owned(), desync.to_owned()) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "db3 never was {state} with desync {desync}: {found:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            if found == (state.to_owned(), desync.to_owned()) { Ok(()) } else { Err(found) }
+        });
+        is_so.await.unwrap_or_else(|found| panic!("db3 never was {state} with desync {desync}: {found:?}"));
     }
 
     /// Nothing of ours is left on db3: it applies what is written, takes writes itself, and has no session of ours.
@@ -336,11 +333,11 @@ async fn a_replica_is_measured_and_left_as_it_was_found() {
     running.until_said("held: nothing is applied");
     running.signal(Signal::KILL);
     running.ended();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !applies(&scene).await {
-        assert!(Instant::now() < deadline, "its SQL thread still stands: {}", running.said());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_async("its SQL thread runs", async || {
+        let applies = applies(&scene).await;
+        if applies { Ok(()) } else { Err(running.said()) }
+    })
+    .await;
 
     beside_serve(&scene).await;
     scene.end().await;
@@ -368,11 +365,7 @@ async fn beside_serve(scene: &Scene) {
 
     // One that stands in traffic is somebody's mistake.
     scene.stage.run_in("db3", "STOP SLAVE SQL_THREAD").await.unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !applies(scene).await {
-        assert!(Instant::now() < deadline, "nobody started its SQL thread");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_async("its SQL thread is started", async || applies(scene).await).await;
 }
 
 /// Whether the SQL thread of db3 runs.

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use serde_json::Value;
@@ -336,16 +337,12 @@ async fn sums(scene: &Scene, node: &str) -> Vec<Vec<String>> {
 
 /// Waits until every server has the same rows in all tables.
 async fn equal(scene: &Scene, primary: &str) {
-    let deadline = Instant::now() + LONG;
     let wanted = sums(scene, primary).await;
     for node in ["db1", "db2", "db3"] {
-        loop {
+        until_async(&format!("{node} has what {primary} has: {wanted:?}"), async || {
             let has = sums(scene, node).await;
-            if has == wanted {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{node} has {has:?}, {primary} has {wanted:?}");
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+            if has == wanted { Ok(()) } else { Err(has) }
+        })
+        .await;
     }
 }

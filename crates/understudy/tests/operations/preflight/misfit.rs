@@ -1,8 +1,9 @@
 //! Servers that are set up in another way than `cluster.kind` says: each way has its sentence, and no server is touched.
 
+use fixture::wait::until_async;
 use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
-use testbed::program::{LONG, Serving, directory, until, with_config};
+use testbed::program::{Serving, directory, until, with_config};
 use testbed::scene::Scene;
 
 /// What must not change.
@@ -187,9 +188,8 @@ async fn one(scene: &Scene, case: &Case) {
 
 /// Waits until every replica is connected, and has what the others have: what changes by itself is no doing of Understudy's.
 async fn settled(scene: &Scene) {
-    let deadline = std::time::Instant::now() + LONG;
     let mut last = Vec::new();
-    loop {
+    until_async("it has settled", async || {
         let now = state(scene, &["db1", "db2", "db3"]).await;
         let connects = now
             .iter()
@@ -197,12 +197,13 @@ async fn settled(scene: &Scene) {
             .flatten()
             .any(|value| value.ends_with("Connecting") || value.ends_with("Preparing"));
         if now == last && !connects {
-            return;
+            return Ok(());
         }
-        assert!(std::time::Instant::now() < deadline, "never settled: {now:?}");
-        last = now;
+        last.clone_from(&now);
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    }
+        Err(now)
+    })
+    .await;
 }
 
 fn configured(kind: &str, nodes: &[(&str, String)], host: &str) -> tempfile::TempDir {

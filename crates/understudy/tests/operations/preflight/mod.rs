@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
-use testbed::program::{self, Serving, until};
+use testbed::program::{Serving, until};
 use testbed::scene::{Scene, is_well, status_when, writer};
 use testbed::writers::connect;
 
@@ -93,16 +93,12 @@ fn until_found(serving: &Serving, row: &str, code: i32) -> Value {
 
 /// Waits until every row is ok.
 fn until_clean(serving: &Serving) -> Value {
-    let deadline = Instant::now() + program::LONG;
-    loop {
+    until("every row is ok", || {
+        std::thread::sleep(PACE);
         let ended = serving.ask(&["switchover", "--to", "db2", "--check", "--json", "-"]);
         let table = ended.json();
-        if ended.code == 0 && found(&table).is_empty() {
-            return table;
-        }
-        assert!(Instant::now() < deadline, "never became clean: {:?}", found(&table));
-        std::thread::sleep(PACE);
-    }
+        if ended.code == 0 && found(&table).is_empty() { Ok(table) } else { Err(table) }
+    })
 }
 
 async fn healthy(scene: &Scene, serving: &Serving) {

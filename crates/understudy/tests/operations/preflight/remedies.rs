@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
-use testbed::program::{self, Serving, until};
+use testbed::program::{Serving, until};
 use testbed::scene::{Scene, is_well, status_when, writer};
 
 /// Between two looks at a server.
@@ -131,12 +132,8 @@ async fn shown(scene: &Scene, node: &str) -> [String; 2] {
 
 /// Slave_SQL_Running_State is what SHOW PROCESSLIST shows of the threads, one for each source.
 pub async fn until_applied(scene: &Scene, node: &str) {
-    let deadline = Instant::now() + program::LONG;
     let query = "SELECT SUM(STATE NOT LIKE 'Slave has read all relay log%') FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_SQL'";
-    while scene.stage.run_in(node, query).await.unwrap()[0][0] != "0" {
-        assert!(Instant::now() < deadline, "{node} has not applied all");
-        tokio::time::sleep(PACE).await;
-    }
+    scene.until(node, query, |count| count == "0").await;
 }
 
 /// Makes the replica wrong, and writes rows on the primary that it receives and, unless it follows by file, does not apply.
@@ -234,14 +231,8 @@ pub async fn lead_where_they_say(scene: &Scene, serving: &Serving) {
             row(serving, node, wrong.check()).filter(|(verdict, _)| verdict == "fails")
         });
         follow(scene, node, &remedy, first).await;
-        let deadline = Instant::now() + program::LONG;
-        while count(scene, node).await < acknowledged {
-            assert!(
-                Instant::now() < deadline,
-                "{wrong:?}, gone: {is_gone}: rows are missing after: {remedy}"
-            );
-            tokio::time::sleep(PACE).await;
-        }
+        let all = format!("{wrong:?}, gone: {is_gone}: all rows are there after: {remedy}");
+        until_async(&all, async || count(scene, node).await >= acknowledged).await;
         if is_gone {
             // Nothing stands against it any more, and it takes over.
             status_when(serving, "it has taken over", |status| writer(status) == node);

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::APP_SCHEMA;
 use serde_json::Value;
@@ -106,15 +107,7 @@ async fn one(scene: &Scene, serving: &Serving, wrong: Wrong, is_gone: bool) {
         let primary = writer(&status_when(serving, "the others follow a primary", has_settled));
         follow(scene, serving, &primary, &printed(serving, wrong)).await;
     } else if is_gone {
-        let deadline = Instant::now() + LONG;
-        loop {
-            let status = serving.status();
-            if writer(&status) == NODE {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{NODE} does not take over: {}", status["hold_because"]);
-            tokio::time::sleep(super::PACE).await;
-        }
+        status_when(serving, "it takes over", |status| writer(status) == NODE);
         for back in [primary.as_str(), third] {
             stage.fault(back, Fault::Heal).await.unwrap();
         }
@@ -258,11 +251,11 @@ async fn everywhere(scene: &Scene, primary: &str, nodes: &[&str]) {
     let query = format!("SELECT COUNT(*), SUM(id) FROM {APP_SCHEMA}.setups");
     let wanted = scene.stage.run_in(primary, &query).await.unwrap();
     for node in nodes {
-        let deadline = Instant::now() + LONG;
-        while scene.stage.run_in(node, &query).await.unwrap() != wanted {
-            assert!(Instant::now() < deadline, "{node} lacks rows");
-            tokio::time::sleep(super::PACE).await;
-        }
+        until_async(&format!("{node} has all rows"), async || {
+            let rows = scene.stage.run_in(node, &query).await.unwrap();
+            if rows == wanted { Ok(()) } else { Err(rows) }
+        })
+        .await;
     }
 }
 

@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use fixture::packet::read_packet;
 use lab::stage::account::{APP_PASSWORD, APP_USER};
 use protocol::capability::Caps;
 use protocol::handshake::{Greeting, LoginRequest};
 use protocol::native;
 use protocol::ok::ErrPacket;
-use protocol::packet::{HEADER_LEN, Head, put_packet};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use protocol::packet::put_packet;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::scene::{Scene, body, statement};
@@ -25,11 +26,7 @@ const TOO_MANY: u16 = 9120;
 const ACCESS_DENIED: u16 = 1045;
 
 async fn payload(stream: &mut TcpStream) -> Vec<u8> {
-    let mut head = [0; HEADER_LEN];
-    stream.read_exact(&mut head).await.unwrap();
-    let mut payload = vec![0; Head::peek(&head).unwrap().len];
-    stream.read_exact(&mut payload).await.unwrap();
-    payload
+    read_packet(stream).await.unwrap().1
 }
 
 /// Tries to log in from `from`; the error's code and sentence, or `None` when it is let in.

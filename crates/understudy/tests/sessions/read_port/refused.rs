@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use fixture::wait::until_async;
 use lab::stage::account::APP_SCHEMA;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error};
@@ -107,14 +108,11 @@ pub async fn by_the_primary(scene: &Scene, port: SocketAddr) {
 
 /// A connection to a replica that has the tables.
 async fn arrived(port: SocketAddr) -> Conn {
-    let deadline = std::time::Instant::now() + testbed::program::LONG;
-    loop {
+    until_async("the replicas have the tables", async || {
         let mut conn = connect(port).await.unwrap();
-        if conn.query_drop("CALL looks()").await.is_ok() {
-            return conn;
-        }
-        assert!(std::time::Instant::now() < deadline, "the replicas do not get the tables");
-    }
+        conn.query_drop("CALL looks()").await.map(|()| conn)
+    })
+    .await
 }
 
 /// A function that makes the session writable: the statement after it is refused all the same.

@@ -3,9 +3,10 @@
 use std::process::{Command, Stdio};
 
 use fixture::Server;
+use fixture::wait::until;
 use serde_json::Value;
 
-use super::{Streamer, datadir, refused, said, socket, understudy, until};
+use super::{Streamer, datadir, refused, said, socket, understudy};
 
 const TABLES: &str = "\
     CREATE TABLE shop.orders (id INT PRIMARY KEY, note CHAR(200)) ENGINE=InnoDB \

@@ -7,14 +7,10 @@ mod rotate;
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use fixture::Server;
 
 use crate::streamer::{Ends, Streamer, called};
-
-/// Longer than anything here takes on an overloaded machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 fn understudy(arguments: &[&str]) -> Command {
     let mut command = called("understudy");
@@ -36,15 +32,6 @@ fn refused(command: &mut Command, code: i32, words: &str) {
     assert!(exit == Some(code) && text.contains(words), "{command:?}: {exit:?}: {text}");
     // One sentence for a person, and no sign of a broken program.
     assert!(!text.contains("panicked") && !text.contains("RUST_BACKTRACE"), "{text}");
-}
-
-/// Something that is waited for.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < DEADLINE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn datadir(server: &Server) -> PathBuf {

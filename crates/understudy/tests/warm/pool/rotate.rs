@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use fixture::Server;
+use fixture::wait::until;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 
-use super::{Streamer, datadir, refused, said, socket, understudy, until};
+use super::{Streamer, datadir, refused, said, socket, understudy};
 
 fn logging() -> (Server, String) {
     let server =
