@@ -3,18 +3,8 @@
 use topology::replication::events::{Event, Listed};
 use topology::replication::kept_events::{Kept, Left};
 
+use super::server::Has;
 use super::world::World;
-
-/// What a server has of the event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Has {
-    /// SLAVESIDE_DISABLED.
-    #[default]
-    Elsewhere,
-    Enabled,
-    /// DISABLED, or dropped.
-    Nothing,
-}
 
 /// What the manager keeps of it.
 #[derive(Clone, Debug, Default)]

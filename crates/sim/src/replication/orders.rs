@@ -8,8 +8,7 @@ use topology::replication::kept_events::Left;
 use topology::replication::{End, Errand};
 use topology::{NodeId, Term, replication};
 
-use super::events::Has;
-use super::server::Fetching;
+use super::server::{Fetching, Has};
 use super::world::World;
 
 /// How long a replica takes to tell a source that does not answer that it stops.

@@ -14,8 +14,6 @@ use topology::flavor::Dialect;
 use topology::heartbeat::Stall;
 use topology::replication::{Channel, ReplicationStatus, SemiSync};
 
-use super::events::Has;
-
 /// One transaction: the server that wrote it first, its number in the domain, and its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction {
@@ -27,6 +25,17 @@ pub struct Transaction {
 
 /// A replica that reads late does so for this many steps.
 const LATE_STEPS: usize = 15;
+
+/// What a server has of the event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Has {
+    /// SLAVESIDE_DISABLED.
+    #[default]
+    Elsewhere,
+    Enabled,
+    /// DISABLED, or dropped.
+    Nothing,
+}
 
 /// What a replica knows about its connection to its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
