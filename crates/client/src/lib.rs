@@ -5,7 +5,6 @@
 //! because somebody signed it.
 
 pub mod node;
-pub mod value;
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Status;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
@@ -144,6 +145,11 @@ impl Client {
         self.read(sent)
     }
 
+    /// The cluster, now.
+    pub fn status(&self) -> Result<Status, Failure> {
+        self.get("status")?.read()
+    }
+
     /// Orders; `budget` is how long the order itself may take.
     pub fn put(&self, path: &str, body: &Value, budget: Option<Duration>) -> Result<Answer, Failure> {
         // An order without a budget gets the server's own, which is at most this.
@@ -189,6 +195,13 @@ impl Client {
 }
 
 impl Answer {
+    /// What it had to tell.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Failure> {
+        let foreign =
+            |e| Failure::Unreachable(format!("what `understudy serve` answers cannot be understood: {e}"));
+        T::deserialize(&self.data).map_err(foreign)
+    }
+
     /// Prints what came of an order: the server's sentence, or for programs that and what it had to tell.
     pub fn print(&self, is_json: bool) {
         if is_json {

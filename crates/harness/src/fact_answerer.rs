@@ -83,7 +83,7 @@ impl Kept {
 
     /// Whether the node of this number is open, after the doubts that there may be.
     pub async fn is_open(&self, number: usize) -> bool {
-        let is_open = async || self.proxy.stats().await.lanes[number].state == "open";
+        let is_open = async || self.proxy.stats().await.lanes[number].state == LaneState::Open;
         within_async(2 * LOOK_PATIENCE, is_open).await.is_ok()
     }
 

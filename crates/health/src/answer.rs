@@ -61,10 +61,17 @@ impl Answer {
     }
 }
 
+/// The same for what a node says of itself and for what the brain says of it, which has names of its own.
 fn kind_of(finding: &Finding) -> AnswerKind {
     match finding.problem {
         Problem::ReadOnly => AnswerKind::ReadOnly,
-        Problem::ReplicationUnknown | Problem::LagUnknown => AnswerKind::Unknown,
+        Problem::Drained => AnswerKind::Disabled,
+        Problem::Doubt => AnswerKind::Doubted,
+        Problem::Dead | Problem::Silent | Problem::ReplicationUnknown | Problem::LagUnknown => {
+            AnswerKind::Unknown
+        }
+        // The monitor account may be wrong where another is right, and it watches members, not replicas.
+        Problem::Rejected | Problem::Unchecked | Problem::NotAsked => AnswerKind::Unasked,
         _ => AnswerKind::NotSynced,
     }
 }

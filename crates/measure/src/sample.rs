@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The counters of one node at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sample {
     /// When the node was queried: milliseconds since 1970, by the clock of the host that queried it. For display only, because that clock
     /// may be set back.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Re
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::proxy::Busy;
 use protocol::statement::Pins;
-use serde::Serialize;
 use session::command::{Cost, InFlight};
 
 /// A client that has accepted no byte of a result for this long has stopped reading; see [`topology::routes::Cut::Stopped`].
@@ -182,13 +182,13 @@ impl Card {
             connected_s: self.began.elapsed().as_secs(),
             waits_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
             what: doing.sentence(time.as_secs_f64()),
-            cost: self.cost(doing),
+            cost: self.cost(doing).into(),
         }
     }
 }
 
 /// A session that cannot move.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Tied {
     /// The connection id that its client knows; KILL takes it.
     pub id: u32,
@@ -200,32 +200,4 @@ pub struct Tied {
     pub node: String,
     /// What ties it to the node.
     pub why: String,
-}
-
-/// A session that keeps a lane busy.
-#[derive(Clone, Debug, Serialize)]
-pub struct Busy {
-    /// The connection id that its client knows; KILL takes it.
-    pub id: u32,
-    /// Its user.
-    pub user: String,
-    /// Its client's address.
-    pub client: String,
-    /// The node.
-    pub node: String,
-    /// How long its client has been connected, in seconds.
-    pub connected_s: u64,
-    /// How long it has been doing that, in milliseconds.
-    pub waits_ms: u64,
-    /// What it is doing.
-    pub what: String,
-    /// What aborting that costs its client.
-    pub cost: &'static str,
-}
-
-impl std::fmt::Display for Busy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { id, user, client, connected_s, what, .. } = self;
-        write!(f, "session {id} of {user} from {client}, connected for {connected_s} s: {what}")
-    }
 }

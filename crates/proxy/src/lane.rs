@@ -146,12 +146,12 @@ impl Lane {
         self.links.close(|link| link.discard());
     }
 
-    /// The name of its state.
-    pub fn state_name(&self) -> &'static str {
+    /// Whether it takes statements.
+    pub fn state(&self) -> LaneState {
         match self.occupancy.state() {
-            State::Open => "open",
-            State::Draining => "draining",
-            State::Shut => "shut",
+            State::Open => LaneState::Open,
+            State::Draining => LaneState::Draining,
+            State::Shut => LaneState::Shut,
         }
     }
 

@@ -43,13 +43,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::proxy::Busy;
 use session::hold_queue::QueueLimits;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use topology::fact::ProxyFact;
 use topology::routes::Routes;
 
-pub use activity::{Busy, Tied};
+pub use activity::Tied;
+pub use api::proxy::{SplitStats, Stats};
 // The simulation of tests/model counts leases by it.
 #[doc(hidden)]
 pub use lane::occupancy;
@@ -57,7 +59,6 @@ pub use live_duration::LiveDuration;
 pub use reads::port::Reads;
 pub use reads::replicas::Split;
 pub use settings::Settings;
-pub use stats::{ErrorCount, HoldStats, LaneStats, SplitStats, Stats};
 pub use tap::{Tap, Wish};
 
 /// The proxy's connections to the manager.

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api::proxy::Busy;
 use topology::NodeId;
 
-use crate::activity::{Busy, Card, Doing, Tied};
+use crate::activity::{Card, Doing, Tied};
 use crate::kills::Kills;
 use crate::lane::Lane;
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::proxy::{HoldStats, LaneStats, Stats};
 use arc_swap::ArcSwap;
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
@@ -27,7 +28,7 @@ use crate::reads::port::Reads;
 use crate::reads::replicas::Replicas;
 use crate::registry::{FIRST_ID, Registry};
 use crate::settings::Settings;
-use crate::stats::{Counts, HoldStats, LaneStats, Stats};
+use crate::stats::Counts;
 use crate::tap::Tap;
 
 /// Clients that log in at once and have the usual time for it; never more than half of all that there may be.
@@ -260,7 +261,7 @@ impl Shared {
                 .filter(|lane| !lane.is_removed)
                 .map(|lane| LaneStats {
                     node: lane.name.to_string(),
-                    state: lane.state_name(),
+                    state: lane.state(),
                     sessions: lane.sessions(),
                     running: lane.leases(),
                     begun_total: lane.begun(),

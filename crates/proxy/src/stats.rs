@@ -1,13 +1,11 @@
 //! Counters that every client task raises, and the snapshot made from them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use std::time::Duration;
 
-use measure::histogram::{Histogram, Snapshot};
-use serde::Serialize;
+use api::proxy::ErrorCount;
+use measure::histogram::Histogram;
 
-use crate::activity::Busy;
 use crate::error_reply::{self, ErrorReply};
 
 /// Bounds of the histogram of waits in the hold queue.
@@ -103,108 +101,9 @@ impl Counts {
             .enumerate()
             .map(|(at, error_reply)| ErrorCount {
                 code: error_reply.code,
-                name: error_reply.name,
+                name: error_reply.name.into(),
                 count: count(at),
             })
             .collect()
     }
-}
-
-/// How often one of the proxy's errors was sent.
-#[derive(Clone, Debug, Serialize)]
-pub struct ErrorCount {
-    /// See [`ErrorReply::code`].
-    pub code: u16,
-    /// See [`ErrorReply::name`].
-    pub name: &'static str,
-    /// How often.
-    pub count: u64,
-}
-
-/// The hold queue; `held = resumed + evicted + expired + gone + waiting`.
-#[derive(Clone, Debug, Serialize)]
-pub struct HoldStats {
-    /// Statements that ever had to wait.
-    pub held: u64,
-    /// Those that continued.
-    pub resumed: u64,
-    /// Those that were removed to make room (error 9103).
-    pub evicted: u64,
-    /// Those whose time was over (error 9102).
-    pub expired: u64,
-    /// Those whose client went away.
-    pub gone: u64,
-    /// Those that wait now.
-    pub waiting: u64,
-    /// Their bytes.
-    pub waiting_bytes: u64,
-    /// The most that ever waited at the same time.
-    pub waiting_max: u64,
-    /// Whether the equation holds.
-    pub lawful: bool,
-    /// How long they waited.
-    #[serde(skip)]
-    pub held_for: Snapshot,
-}
-
-/// One node, as the proxy uses it.
-#[derive(Clone, Debug, Serialize)]
-pub struct LaneStats {
-    /// The node's name.
-    pub node: String,
-    /// `open`, `draining` or `shut`.
-    pub state: &'static str,
-    /// Sessions with a link to it.
-    pub sessions: u32,
-    /// Transactions (or statements outside one) running on it.
-    pub running: usize,
-    /// Those begun on it so far.
-    pub begun_total: u64,
-}
-
-/// A snapshot of the proxy's counters.
-#[derive(Clone, Debug, Serialize)]
-pub struct Stats {
-    /// The term of the routes in force.
-    pub term: u64,
-    /// Clients connected now.
-    pub clients: u64,
-    /// Clients ever accepted.
-    pub clients_total: u64,
-    /// Links opened to nodes.
-    pub links_total: u64,
-    /// Sessions set up on another node.
-    pub sessions_moved: u64,
-    /// Sessions with state that no other node can have, so that they cannot move now.
-    pub sessions_pinned: u64,
-    /// Statements sent again after a loss.
-    pub statements_again: u64,
-    /// The hold queue.
-    pub hold: HoldStats,
-    /// The nodes.
-    pub lanes: Vec<LaneStats>,
-    /// The proxy's own errors.
-    pub errors: Vec<ErrorCount>,
-    /// Sessions that keep a node's lane busy, the longest first.
-    pub busy: Vec<Busy>,
-    /// Where reads ran; `None` if none may run on replicas.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub split: Option<SplitStats>,
-}
-
-/// Where statements ran.
-#[derive(Clone, Debug, Serialize)]
-pub struct SplitStats {
-    /// Answered by a replica.
-    pub replicas: u64,
-    /// Sent to the primary because of what they are.
-    pub primary: u64,
-    /// Reads for a replica that went to the primary, since no replica took them.
-    pub primary_nobody: u64,
-    /// The same, because the replica did not reach the position in time.
-    pub primary_behind: u64,
-    /// The same, because the replica failed or answered with an error.
-    pub primary_failed: u64,
-    /// Sessions with a link to a replica, by node.
-    pub lanes: Vec<(String, u32)>,
 }

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
 use crate::galera::action as galera;
 use crate::order::{OrderId, OrderReply};
 use crate::reads::Reached;
@@ -96,7 +99,7 @@ pub enum Action {
 }
 
 /// The severity of a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Level {
@@ -105,6 +108,7 @@ pub enum Level {
     /// Something was lost or moved.
     Warn,
     /// Clients suffer, or an operator is needed.
+    #[serde(other)]
     Error,
 }
 

@@ -5,12 +5,16 @@
 //! - a [`Finding`] is a problem that one node has: what it makes of the node, and the sentence. The graver ([`graver`]) of its own finding and of
 //!   the others' is what the node is held to be (`Belief::finding`).
 
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
+
 /// What a node may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum NodeState {
     /// Not yet checked; counts as down.
+    #[default]
     Unknown,
     /// A full member that takes writes.
     Synced,
@@ -25,6 +29,7 @@ pub enum NodeState {
     /// Its process is not there: connections are refused or reset.
     Dead,
     /// It is there, and must not be used; the reason says why.
+    #[serde(other)]
     Refused,
 }
 
@@ -39,7 +44,7 @@ impl NodeState {
 }
 
 /// What may be done with a node, whatever it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Serves {
     /// May be chosen.
@@ -49,12 +54,14 @@ pub enum Serves {
     /// Works, and should hand over as soon as another can take it (maintenance, desync by an operator, drained).
     Leaves,
     /// Must not be used.
+    #[default]
+    #[serde(other)]
     No,
 }
 
 /// What can be wrong with a node, or with what is asked about it. Its name in snake case is what programs read: the status, the checks before a
 /// move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Problem {
@@ -124,6 +131,11 @@ pub enum Problem {
     LaneShut,
     Lag,
     Stopping,
+    /// It is about what this program does not ask the node.
+    NotAsked,
+    /// In the status of another version: one that this version does not know.
+    #[serde(other)]
+    Other,
 }
 
 impl Problem {
@@ -164,7 +176,7 @@ impl Problem {
 }
 
 /// A problem of one node ([`Problem::None`] where nothing is wrong), what it makes of the node, and why.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What is wrong.
     pub problem: Problem,

@@ -16,6 +16,9 @@ pub mod sql;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::Origin;
 use crate::time::{Now, seconds};
 
@@ -83,7 +86,7 @@ pub struct Wish {
 }
 
 /// What a heartbeat waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Stall {
@@ -100,6 +103,7 @@ pub enum Stall {
     /// Commits wait, and something is being written: a large transaction, or a slow disk.
     Writing,
     /// The server did not say.
+    #[serde(other)]
     Unknown,
 }
 

@@ -55,7 +55,9 @@ pub mod view;
 use std::fmt;
 
 /// A node of the cluster: its place in the configuration's list, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct NodeId(pub u8);
 
 /// A proxy: its place among those that [`settings::Settings::proxies`] counts, from 0.

@@ -49,7 +49,8 @@ impl Reached {
 }
 
 /// How the port for reads uses a node.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct View {
     /// Whether it takes reads; `None` when there is no such port.
     pub lane: Option<LaneState>,

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
 use crate::account::Accounts;
 use crate::catalogue::Catalogue;
 use crate::{NodeId, Term};
@@ -59,7 +62,7 @@ pub struct Lane {
 }
 
 /// Which running statements on a draining lane are to be aborted now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cut {
     /// None: all may end by themselves.
@@ -74,15 +77,25 @@ pub enum Cut {
 }
 
 /// Whether a node takes statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum LaneState {
     /// New transactions may start here.
     Open,
     /// Running transactions may end here, and no new one may start. When none is left, the proxy reports [`Quiesced`](crate::fact::ProxyFact::Quiesced).
     Draining,
     /// Every link is cut at once, whatever runs on it.
+    #[default]
+    #[serde(other)]
     Shut,
+}
+
+impl LaneState {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// The server greeting for clients, reduced to what all nodes can do.

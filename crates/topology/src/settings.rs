@@ -14,10 +14,11 @@ use crate::replication::settings as replication;
 use crate::{NodeId, Origin};
 
 /// Who takes writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Writers {
     /// One writer, which stays the writer until it is moved; the others are standbys.
+    #[default]
     One,
     /// Every healthy node.
     All,

@@ -6,13 +6,13 @@ use crate::replication::ReplicationStatus;
 use crate::{galera, replication};
 
 /// A node's answer to the status query.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Status {
+    /// Of a server of a primary-replica setup. In JSON, it is the one that has channels.
+    Replication(Box<ReplicationStatus>),
     /// Of a member of a Galera cluster.
     Galera(Box<GaleraStatus>),
-    /// Of a server of a primary-replica setup.
-    Replication(Box<ReplicationStatus>),
 }
 
 impl From<GaleraStatus> for Status {

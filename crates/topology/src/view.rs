@@ -18,7 +18,8 @@ use crate::time::seconds;
 use crate::{NodeId, Term};
 
 /// The whole cluster, now.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct ClusterView {
     /// The cluster's name.
     pub cluster: String,
@@ -26,7 +27,8 @@ pub struct ClusterView {
     pub writers: Writers,
     /// The writer decision in force.
     pub term: Term,
-    /// The version of the routes published last.
+    /// The version of the routes published last. The API has the program's version under that name.
+    #[serde(skip)]
     pub version: u64,
     /// The writer's name (`writers = "one"`); also while its lane is held.
     pub writer: Option<String>,
@@ -45,7 +47,8 @@ pub struct ClusterView {
     pub bootstraps: u64,
     /// How often the writer was moved, or a member evicted, since the program started.
     pub counts: Counts,
-    /// The nodes, in the configuration's order.
+    /// The nodes, in the configuration's order. The API's status has each with what others know of it.
+    #[serde(skip)]
     pub nodes: Vec<NodeView>,
     /// The last decisions, newest last, at most 50.
     pub decisions: Vec<Decision>,
@@ -56,7 +59,8 @@ pub struct ClusterView {
 }
 
 /// Decisions by their result, since the program started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Counts {
     /// The writer was lost, and the choice of another began.
     pub failovers_begun: u64,
@@ -77,17 +81,20 @@ pub struct Counts {
 }
 
 /// Whether statements flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficFlow {
     /// At least one lane takes new transactions.
     Open,
     /// None does: new transactions wait.
+    #[default]
+    #[serde(other)]
     Held,
 }
 
 /// One node, now.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct NodeView {
     /// Its place in the configuration, from 0.
     pub id: NodeId,
@@ -141,7 +148,7 @@ pub struct NodeView {
 }
 
 /// A node that answers and does not commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stuck {
     /// For so long, in milliseconds.
     pub ms: u64,
@@ -224,7 +231,7 @@ impl NodeView {
         }
         if !is_server {
             let text = "does not tell whether it replicates: a Galera cluster is watched here, not replicas";
-            return Err(Problem::ReplicationUnknown.found(text));
+            return Err(Problem::NotAsked.found(text));
         }
         if self.writer {
             return Err(Problem::NoReplica.found("is not a replica: it is the primary"));
@@ -261,7 +268,7 @@ impl NodeView {
 }
 
 /// A decision as a sentence, and its time.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Decision {
     /// Milliseconds since 1970 (from the brain itself: since the program started; the shell adds its start).
     pub at_unix_ms: u64,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use serde_json::Value;
+use topology::view::Decision;
 
 use cli::exit::CommandResult;
 use client::Server;
@@ -32,8 +32,8 @@ impl Journal {
             println!("{:#}", answer.data);
             return Ok(ExitCode::SUCCESS);
         }
-        for row in answer.data.as_array().map(Vec::as_slice).unwrap_or_default() {
-            println!("{}", line(row));
+        for decision in &answer.read::<Vec<Decision>>()? {
+            println!("{}", line(decision));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -56,10 +56,8 @@ fn after(text: &str) -> Result<u64, String> {
 }
 
 /// One entry; also used by `status`.
-pub fn line(row: &Value) -> String {
-    let text = |name: &str| row[name].as_str().unwrap_or("?");
-    let at = moment(row["at_unix_ms"].as_u64().unwrap_or(0));
-    format!("{at}  {:<5}  {}", text("level"), text("text"))
+pub fn line(Decision { at_unix_ms, level, text }: &Decision) -> String {
+    format!("{}  {:<5}  {text}", moment(*at_unix_ms), level.word())
 }
 
 #[cfg(test)]

@@ -7,12 +7,18 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::proxy::{HoldStats, SplitStats, Stats};
+use api::warm::{Standby, Totals, Warm};
+use api::{Node, Status};
 use clap::Args;
-use serde_json::Value;
+use topology::kind::Kind;
+use topology::replication::Channel;
+use topology::routes::LaneState;
+use topology::settings::Writers;
+use topology::view::{ClusterView, NodeState, TrafficFlow};
 
 use crate::journal;
 use cli::exit::{CommandResult, Failure};
-use client::value::{figure, list, number, text};
 use client::{Client, Server};
 use health::VIEW_AGE_MAX;
 use report::table::{Lean, Table, span};
@@ -24,7 +30,7 @@ const DECISIONS: usize = 5;
 
 /// The nodes, the writer, the gate, the hold's counters and the last decisions.
 #[derive(Args)]
-pub struct Status {
+pub struct StatusArgs {
     /// As JSON, with everything there is
     #[arg(long)]
     json: bool,
@@ -45,7 +51,7 @@ const NODE_NOT_WELL: u8 = 4;
 /// With --exit-code: statements are held.
 const HELD: u8 = 5;
 
-impl Status {
+impl StatusArgs {
     /// Prints it.
     pub fn run(&self) -> CommandResult {
         if self.watch {
@@ -55,23 +61,22 @@ impl Status {
         if self.json {
             println!("{:#}", answer.data);
         } else {
-            print!("{}", screen(&answer.data));
+            print!("{}", screen(&answer.read()?));
         }
-        Ok(if self.exit_code { ExitCode::from(exit_code(&answer.data)) } else { ExitCode::SUCCESS })
+        Ok(if self.exit_code { ExitCode::from(exit_code(&answer.read()?)) } else { ExitCode::SUCCESS })
     }
 }
 
 /// The exit code that tells the state.
-fn exit_code(status: &Value) -> u8 {
-    if text(&status["gate"]) != "open" {
+fn exit_code(status: &Status) -> u8 {
+    if status.gate != TrafficFlow::Open {
         return HELD;
     }
-    if number(&status["view_age_ms"]) > VIEW_AGE_MS_MAX {
+    if status.view_age_ms > VIEW_AGE_MS_MAX {
         return NODE_NOT_WELL;
     }
-    let is_well =
-        |node: &Value| node["problem"].is_null() && node["others"].is_null() && node["doubt"].is_null();
-    if list(&status["nodes"]).iter().all(is_well) { 0 } else { NODE_NOT_WELL }
+    let is_well = |node: &Node| node.problem.is_none() && node.others.is_none() && node.doubt.is_none();
+    if status.nodes.iter().all(is_well) { 0 } else { NODE_NOT_WELL }
 }
 
 /// One status a second, a line each. It ends when nobody reads on, or with the first answer that is an error.
@@ -98,66 +103,78 @@ fn watch(client: &Client) -> CommandResult {
 }
 
 /// The whole screen.
-fn screen(status: &Value) -> String {
+fn screen(status: &Status) -> String {
     let mut screen = String::new();
     head(&mut screen, status);
     screen.push('\n');
     screen.push_str(&nodes(status));
-    advice(&mut screen, status);
+    for node in &status.nodes {
+        for advice in &node.advice {
+            let _ = writeln!(screen, "advice  {}: {advice}", node.name);
+        }
+    }
     screen.push('\n');
-    windows(&mut screen, status);
-    proxy(&mut screen, &status["proxy"]);
-    read_port(&mut screen, status);
-    warm(&mut screen, &status["warm"]);
-    capacity(&mut screen, &status["capacity"]);
-    busy(&mut screen, &status["proxy"]["busy"]);
+    for node in &status.nodes {
+        // For how long it may be away.
+        if let Some(recovery) = &node.recovery {
+            let _ = writeln!(screen, "window  {} {}", node.name, recovery.sentence);
+        }
+    }
+    proxy(&mut screen, &status.proxy);
+    if let Some(port) = &status.read_port {
+        read_port(&mut screen, status, port);
+    }
+    if let Some(warm) = &status.warm {
+        self::warm(&mut screen, warm);
+    }
+    // What nodes could apply, where more is known than that they kept up.
+    for node in status.capacity.iter().filter(|node| node.apply_per_s.is_some()) {
+        let _ = writeln!(screen, "applies {}", node.sentence);
+    }
+    for session in &status.proxy.busy {
+        let _ = writeln!(screen, "busy    {}: {session}", session.node);
+    }
     decisions(&mut screen, status);
     screen
 }
 
-fn head(screen: &mut String, status: &Value) {
-    let up = span(number(&status["now_ms"]));
-    let kind = match (replicates(status), text(&status["writers"])) {
+fn head(screen: &mut String, status: &Status) {
+    let Status { id, view_age_ms, .. } = status;
+    let ClusterView { cluster, term, .. } = &status.view;
+    let kind = match (replicates(status), status.writers) {
         (true, _) => "a primary and its replicas",
-        (_, "all") => "all nodes write",
-        _ => "one writer",
+        (_, Writers::All) => "all nodes write",
+        (_, Writers::One) => "one writer",
     };
-    let (name, id, term) = (text(&status["cluster"]), number(&status["id"]), number(&status["term"]));
-    let _ = writeln!(screen, "cluster {name} ({id}), {kind}, term {term}, up {up}");
+    let up = span(status.now_ms);
+    let _ = writeln!(screen, "cluster {cluster} ({id}), {kind}, term {term}, up {up}");
     // Where all nodes write there is no one writer to name.
-    let writer = status["writer"].as_str().or((text(&status["writers"]) == "one").then_some("none"));
+    let writer = status.writer.as_deref().or((status.writers == Writers::One).then_some("none"));
     if let Some(writer) = writer {
         let name = if replicates(status) { "primary" } else { "writer " };
         let _ = writeln!(screen, "{name} {writer}");
     }
-    let gate = text(&status["gate"]);
-    match status["hold_because"].as_str() {
-        Some(because) => {
-            let _ = writeln!(screen, "gate    {gate}: {because}");
-        }
-        None => {
-            let _ = writeln!(screen, "gate    {gate}");
-        }
-    }
-    if let Some(order) = status["order"].as_str() {
+    let because = status.hold_because.as_ref().map_or_else(String::new, |because| format!(": {because}"));
+    let gate = if status.gate == TrafficFlow::Open { "open" } else { "held" };
+    let _ = writeln!(screen, "gate    {gate}{because}");
+    if let Some(order) = &status.order {
         let _ = writeln!(screen, "order   {order}");
     }
-    let age_ms = number(&status["view_age_ms"]);
-    if age_ms > VIEW_AGE_MS_MAX {
+    if *view_age_ms > VIEW_AGE_MS_MAX {
         let _ = writeln!(
             screen,
             "old     the manager has said nothing for {}: what follows may not be so any more",
-            span(age_ms)
+            span(*view_age_ms)
         );
     }
 }
 
 /// Whether it is a primary with replicas.
-pub fn replicates(status: &Value) -> bool {
-    status["kind"] == "replication"
+pub fn replicates(status: &Status) -> bool {
+    status.kind == Kind::Replication
 }
 
-fn nodes(status: &Value) -> String {
+fn nodes(status: &Status) -> String {
     let replicates = replicates(status);
     let mut table = Table::new(&[
         ("NODE", Lean::Left),
@@ -172,30 +189,27 @@ fn nodes(status: &Value) -> String {
         (if replicates { "BEHIND" } else { "QUEUE" }, Lean::Right),
         ("WHY", Lean::Left),
     ]);
-    let all = list(&status["nodes"]);
-    let lanes = list(&status["proxy"]["lanes"]);
-    for node in all {
-        let name = text(&node["name"]);
-        let lane = lanes.iter().find(|lane| text(&lane["node"]) == name).unwrap_or(&Value::Null);
+    for node in &status.nodes {
+        let lane = status.proxy.lane(&node.name);
         table.row([
-            name.to_owned(),
-            text(&node["address"]).to_owned(),
+            node.name.clone(),
+            node.address.clone(),
             role(status, node).to_owned(),
             state(node, replicates).to_owned(),
-            span(number(&node["since_ms"])),
-            text(&node["lane"]).to_owned(),
-            figure(&lane["sessions"]),
-            figure(&lane["running"]),
-            figure(&node["sessions_max"]),
+            span(node.since_ms),
+            node.lane.word().to_owned(),
+            figure(lane.map(|lane| lane.sessions)),
+            figure(lane.map(|lane| lane.running)),
+            figure(node.sessions_max),
             match (is_lost(node), replicates) {
                 (true, _) => "unknown".to_owned(),
                 (false, true) => behind(node),
-                (false, false) => figure(&node["facts"]["recv_queue"]),
+                (false, false) => figure(queue(node)),
             },
             match (is_lost(node), replicates) {
-                (true, _) => format!("{}{}", reason(node), last_answered(node)),
-                (false, true) => standing(node, all),
-                (false, false) => reason(node).to_owned(),
+                (true, _) => format!("{}{}", node.reason, last_answered(node)),
+                (false, true) => standing(node, &status.nodes),
+                (false, false) => node.reason.clone(),
             },
         ]);
     }
@@ -203,45 +217,48 @@ fn nodes(status: &Value) -> String {
 }
 
 /// What a node is to the others.
-pub fn role(status: &Value, node: &Value) -> &'static str {
-    let one_writer = text(&status["writers"]) != "all";
-    match (one_writer, node["writer"].as_bool(), replicates(status)) {
-        (true, Some(true), true) => "primary",
-        (true, _, true) => "replica",
-        (true, Some(true), false) => "writer",
-        (true, _, false) => "standby",
-        (false, ..) => "-",
+pub fn role(status: &Status, node: &Node) -> &'static str {
+    match (status.writers, node.writer, replicates(status)) {
+        (Writers::One, true, true) => "primary",
+        (Writers::One, false, true) => "replica",
+        (Writers::One, true, false) => "writer",
+        (Writers::One, false, false) => "standby",
+        (Writers::All, ..) => "-",
     }
 }
 
-fn reason(node: &Value) -> &str {
-    node["reason"].as_str().unwrap_or_default()
+/// A figure, or a dash for what is not said.
+pub fn figure(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Writesets that a member has received and not yet applied.
+pub fn queue(node: &Node) -> Option<u64> {
+    Some(node.facts.as_ref()?.galera()?.recv_queue)
 }
 
 /// The word for what a node is. A server is in no group that it could be in step with.
-pub fn state(node: &Value, replicates: bool) -> &str {
-    match text(&node["state"]) {
-        "synced" if replicates => "running",
-        state => state,
+pub fn state(node: &Node, replicates: bool) -> &'static str {
+    match node.state {
+        NodeState::Synced if replicates => "running",
+        state => state.word(),
     }
 }
 
 /// It does not answer: what it said last does not count.
-pub fn is_lost(node: &Value) -> bool {
-    matches!(text(&node["state"]), "dead" | "silent") || node["linked"] == Value::Bool(false)
+pub fn is_lost(node: &Node) -> bool {
+    matches!(node.state, NodeState::Dead | NodeState::Silent) || !node.linked
 }
 
 /// Since when it has not, as the end of a sentence.
-pub fn last_answered(node: &Value) -> String {
-    node["answered_ms_ago"]
-        .as_u64()
-        .map_or_else(String::new, |ago| format!("; last answered {} ago", span(ago)))
+pub fn last_answered(node: &Node) -> String {
+    node.answered_ms_ago.map_or_else(String::new, |ago| format!("; last answered {} ago", span(ago)))
 }
 
 /// How old what a replica has is, at the most: measured by what the primary and the replica have, the same that the port for reads goes by. Not
 /// Seconds_Behind_Master, which is the age of what was applied last.
-pub fn behind(node: &Value) -> String {
-    match node["reads"]["age_ms"].as_u64() {
+pub fn behind(node: &Node) -> String {
+    match node.reads.age_ms {
         None => "-".to_owned(),
         Some(0..1000) => "< 1 s".to_owned(),
         Some(age) => span(age),
@@ -249,22 +266,18 @@ pub fn behind(node: &Value) -> String {
 }
 
 /// What a server is to the others; of one against which something speaks, that.
-fn standing(node: &Value, all: &[Value]) -> String {
-    let (facts, reason) = (&node["facts"], reason(node));
-    if !node["problem"].is_null() || facts.is_null() {
-        return reason.to_owned();
-    }
-    let semi_sync = &facts["semi_sync"];
-    let is_on = |name: &str| semi_sync[name].as_bool() == Some(true);
-    if let Some(channel) = list(&facts["channels"]).first() {
-        let source = text(&channel["source"]);
-        let named = all.iter().find(|other| text(&other["address"]) == source);
-        let source = named.map_or(source, |other| text(&other["name"]));
-        let acknowledges = if is_on("replica_active") { ", acknowledges" } else { "" };
+fn standing(node: &Node, all: &[Node]) -> String {
+    let facts = node.facts.as_ref().and_then(|facts| facts.replication());
+    let Some(facts) = facts.filter(|_| node.problem.is_none()) else { return node.reason.clone() };
+    let semi_sync = &facts.semi_sync;
+    if let Some(Channel { source, .. }) = facts.channels.first() {
+        let named = all.iter().find(|other| other.address == *source);
+        let source = named.map_or(source, |other| &other.name);
+        let acknowledges = if semi_sync.replica_active { ", acknowledges" } else { "" };
         return format!("replica of {source}{acknowledges}");
     }
-    let writable = if facts["read_only"].as_bool() == Some(true) { "read only" } else { "writable" };
-    let waits = match (is_on("primary_enabled"), is_on("primary_active"), number(&semi_sync["replicas"])) {
+    let writable = if facts.read_only { "read only" } else { "writable" };
+    let waits = match (semi_sync.primary_enabled, semi_sync.primary_active, semi_sync.replicas) {
         (false, ..) => String::new(),
         (true, true, 1) => ", 1 replica acknowledges".to_owned(),
         (true, true, replicas) => format!(", {replicas} replicas acknowledge"),
@@ -273,166 +286,93 @@ fn standing(node: &Value, all: &[Value]) -> String {
     format!("{writable}, follows nobody{waits}")
 }
 
-/// What nodes could apply, where more is known than that they kept up.
-fn capacity(screen: &mut String, nodes: &Value) {
-    for node in list(nodes).iter().filter(|node| !node["apply_per_s"].is_null()) {
-        let _ = writeln!(screen, "applies {}", text(&node["sentence"]));
-    }
-}
-
-/// What keeps nodes busy, by name.
-fn busy(screen: &mut String, sessions: &Value) {
-    for session in list(sessions) {
-        let _ = writeln!(
-            screen,
-            "busy    {}: session {} of {} from {}, connected for {} s: {}",
-            text(&session["node"]),
-            number(&session["id"]),
-            text(&session["user"]),
-            text(&session["client"]),
-            number(&session["connected_s"]),
-            text(&session["what"])
-        );
-    }
-}
-
-fn advice(screen: &mut String, status: &Value) {
-    for node in list(&status["nodes"]) {
-        for advice in list(&node["advice"]) {
-            let _ = writeln!(screen, "advice  {}: {}", text(&node["name"]), text(advice));
-        }
-    }
-}
-
-/// For how long each node may be away.
-fn windows(screen: &mut String, status: &Value) {
-    for node in list(&status["nodes"]) {
-        if let Some(sentence) = node["recovery"]["sentence"].as_str() {
-            let _ = writeln!(screen, "window  {} {sentence}", text(&node["name"]));
-        }
-    }
-}
-
-fn proxy(screen: &mut String, proxy: &Value) {
-    let hold = &proxy["hold"];
-    let n = |name: &str| number(&hold[name]);
+fn proxy(screen: &mut String, proxy: &Stats) {
+    let HoldStats { held, resumed, evicted, expired, gone, waiting, waiting_max, lawful, .. } = &proxy.hold;
     let _ = writeln!(
         screen,
-        "hold    held {} = resumed {} + evicted {} + expired {} + gone {} + waiting {}; at most {} waited at once",
-        n("held"),
-        n("resumed"),
-        n("evicted"),
-        n("expired"),
-        n("gone"),
-        n("waiting"),
-        n("waiting_max")
+        "hold    held {held} = resumed {resumed} + evicted {evicted} + expired {expired} + gone {gone} + waiting {waiting}; at most {waiting_max} waited at once"
     );
-    if hold["lawful"] == Value::Bool(false) {
+    if !lawful {
         screen.push_str("        these do not add up: this is a defect of Understudy, please report it\n");
     }
-    let p = |name: &str| number(&proxy[name]);
+    let Stats { clients, clients_total, sessions_moved, sessions_pinned, statements_again, .. } = proxy;
     let _ = writeln!(
         screen,
-        "clients {} now, {} in all; sessions moved {}, cannot move now {}; statements sent again {}",
-        p("clients"),
-        p("clients_total"),
-        p("sessions_moved"),
-        p("sessions_pinned"),
-        p("statements_again")
+        "clients {clients} now, {clients_total} in all; sessions moved {sessions_moved}, cannot move now {sessions_pinned}; statements sent again {statements_again}"
     );
-    let told: Vec<_> = list(&proxy["errors"])
-        .iter()
-        .filter(|error| number(&error["count"]) > 0)
-        .map(|error| {
-            format!("{} {} x {}", number(&error["code"]), text(&error["name"]), number(&error["count"]))
-        })
-        .collect();
-    let told = if told.is_empty() { "none given to any client".to_owned() } else { told.join(", ") };
-    let _ = writeln!(screen, "errors  {told}");
-    let split = &proxy["split"];
-    if !split.is_null() {
-        let s = |key: &str| number(&split[key]);
+    let given = proxy.errors.iter().filter(|error| error.count > 0);
+    let given: Vec<_> =
+        given.map(|error| format!("{} {} x {}", error.code, error.name, error.count)).collect();
+    let given = if given.is_empty() { "none given to any client".to_owned() } else { given.join(", ") };
+    let _ = writeln!(screen, "errors  {given}");
+    if let Some(SplitStats { replicas, primary, primary_nobody, primary_behind, primary_failed, .. }) =
+        &proxy.split
+    {
         let _ = writeln!(
             screen,
-            "split   to replicas {}, to the primary {}; reads for a replica that went to the primary: none took them {}, behind {}, failed {}",
-            s("replicas"),
-            s("primary"),
-            s("primary_nobody"),
-            s("primary_behind"),
-            s("primary_failed"),
+            "split   to replicas {replicas}, to the primary {primary}; reads for a replica that went to the primary: none took them {primary_nobody}, behind {primary_behind}, failed {primary_failed}"
         );
     }
 }
 
-/// The port for reads, when there is one: who takes reads, and how old they are.
-fn read_port(screen: &mut String, status: &Value) {
-    let port = &status["read_port"];
-    if port.is_null() {
-        return;
-    }
-    let lanes = list(&port["lanes"]);
-    for node in list(&status["nodes"]) {
-        let name = text(&node["name"]);
-        let lane = lanes.iter().find(|lane| text(&lane["node"]) == name).unwrap_or(&Value::Null);
-        let reads = &node["reads"];
-        let age = reads["age_ms"].as_u64().filter(|_| !is_lost(node));
+/// The port for reads: who takes reads, and how old they are.
+fn read_port(screen: &mut String, status: &Status, port: &Stats) {
+    for node in &status.nodes {
+        let sessions = figure(port.lane(&node.name).map(|lane| lane.sessions));
+        let age = node.reads.age_ms.filter(|_| !is_lost(node));
         let age = age.map_or(String::new(), |age| format!(", at most {} behind", span(age)));
-        let why = reads["why"].as_str().map_or(String::new(), |why| format!(": {why}"));
-        let state = text(&reads["lane"]);
-        let _ = writeln!(screen, "reads   {name} {state}, sessions {}{age}{why}", figure(&lane["sessions"]));
+        let why = node.reads.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        let lane = node.reads.lane.map_or("?", LaneState::word);
+        let _ = writeln!(screen, "reads   {} {lane}, sessions {sessions}{age}{why}", node.name);
     }
-    let told: u64 = list(&port["errors"]).iter().map(|error| number(&error["count"])).sum();
+    let told: u64 = port.errors.iter().map(|error| error.count).sum();
+    let Stats { clients, clients_total, sessions_moved, hold: HoldStats { waiting, .. }, .. } = port;
     let _ = writeln!(
         screen,
-        "reads   clients {} now, {} in all; sessions moved {}; waiting {}; errors given {told}",
-        number(&port["clients"]),
-        number(&port["clients_total"]),
-        number(&port["sessions_moved"]),
-        number(&port["hold"]["waiting"]),
+        "reads   clients {clients} now, {clients_total} in all; sessions moved {sessions_moved}; waiting {waiting}; errors given {told}"
     );
 }
 
 /// How warm the standbys are kept.
-fn warm(screen: &mut String, warm: &Value) {
-    for standby in list(&warm["standbys"]) {
-        let name = text(&standby["node"]);
-        if text(&standby["state"]) != "warmed" {
-            let _ = writeln!(screen, "warm    {name} is not warmed: {}", text(&standby["why"]));
+fn warm(screen: &mut String, warm: &Warm) {
+    for standby in &warm.standbys {
+        let Standby { node, by, lag_ms, waiting, sessions, totals, .. } = standby;
+        let Some(by) = by else {
+            let _ =
+                writeln!(screen, "warm    {node} is not warmed: {}", standby.why.as_deref().unwrap_or("?"));
             continue;
-        }
-        let errors: u64 =
-            standby["errors"].as_object().into_iter().flat_map(|all| all.values().map(number)).sum();
+        };
+        let Totals { executed, late, .. } = totals;
+        let (failed, lag) = (totals.failed(), span(*lag_ms));
         let _ = writeln!(
             screen,
-            "warm    {name} with what {} is asked: {} run, {} too late, {errors} failed; lag {}, waiting {}, sessions {}",
-            text(&standby["by"]),
-            number(&standby["executed"]),
-            number(&standby["late"]),
-            span(number(&standby["lag_ms"])),
-            number(&standby["waiting"]),
-            number(&standby["sessions"]),
+            "warm    {node} with what {by} is asked: {executed} run, {late} too late, {failed} failed; lag {lag}, waiting {waiting}, sessions {sessions}"
         );
-        if let Some(sentence) = standby["warmth"]["sentence"].as_str() {
-            let _ = writeln!(screen, "        {name}: {sentence}");
+        if let Some(warmth) = &standby.warmth {
+            let _ = writeln!(screen, "        {node}: {}", warmth.sentence);
         }
     }
 }
 
-fn decisions(screen: &mut String, status: &Value) {
-    let all = list(&status["decisions"]);
+fn decisions(screen: &mut String, status: &Status) {
+    let all = &status.decisions;
     let last = &all[all.len().saturating_sub(DECISIONS)..];
     if last.is_empty() {
         return;
     }
     screen.push_str("\nlast decisions (UTC)\n");
-    for row in last {
-        let _ = writeln!(screen, "  {}", journal::line(row));
+    for decision in last {
+        let _ = writeln!(screen, "  {}", journal::line(decision));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::Value;
+
+    fn screen(status: &Value) -> String {
+        super::screen(&serde_json::from_value(status.clone()).unwrap())
+    }
 
     #[test]
     fn the_screen_shows_what_the_server_says() {
@@ -443,7 +383,7 @@ mod tests {
                 { "name": "db1", "address": "10.77.0.1:3306", "state": "dead", "since_ms": 12_345, "lane": "shut",
                   "writer": false, "sessions_max": null, "reason": "refused 2 connections", "advice": ["restart it"],
                   "answered_ms_ago": 12_400, "facts": { "recv_queue": 0 } },
-                { "name": "db2", "address": "10.77.0.2:3306", "state": "synced", "since_ms": 190_000, "lane": "open",
+                { "name": "db2", "address": "10.77.0.2:3306", "state": "synced", "linked": true, "since_ms": 190_000, "lane": "open",
                   "writer": true, "sessions_max": 7, "reason": "synced", "advice": [], "facts": { "recv_queue": 3 } },
             ],
             "proxy": {
@@ -484,7 +424,7 @@ last decisions (UTC)
         };
         let node = |name: &str, address: &str, writer: bool, facts: Value| {
             let lane = if writer { "open" } else { "shut" };
-            serde_json::json!({ "name": name, "address": address, "state": "synced", "since_ms": 5_000, "lane": lane, "writer": writer,
+            serde_json::json!({ "name": name, "address": address, "state": "synced", "linked": true, "since_ms": 5_000, "lane": lane, "writer": writer,
                                 "sessions_max": null, "reason": "well", "problem": null, "facts": facts })
         };
         let channel = serde_json::json!({ "source": "10.77.0.1:3306", "lag_s": 60 });
@@ -545,6 +485,6 @@ db4   10.77.0.4:3306  replica  silent   5.0 s  shut         -        -      -  u
 
     #[test]
     fn an_empty_answer_is_no_panic() {
-        assert!(screen(&Value::Null).contains("cluster ? (0)"));
+        assert!(screen(&serde_json::json!({})).contains("cluster  (0)"));
     }
 }

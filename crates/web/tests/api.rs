@@ -59,7 +59,7 @@ impl Control for Fake {
     async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
         let name = |id| self.cluster.name_of(id).to_owned();
         let row = Row {
-            check: "lag",
+            check: "lag".into(),
             node: to.map_or_else(|| "db1".into(), name),
             verdict: Severity::Slow,
             sentence: format!("is behind, and the budget is {budget:?}"),

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use manager::Samples;
-use measure::capacity::passive::{Estimate, Look, NodeCapacity, Series, Watcher};
+use measure::capacity::passive::{Look, NodeCapacity, Series, Watcher};
 use measure::sample::Sample;
-use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use topology::NodeId;
@@ -37,14 +36,6 @@ struct Node {
     series: Series,
     /// From the samples' clock to microseconds since 1970, fixed at the first one, so that a clock that is set back moves nothing.
     base_us: Option<u64>,
-}
-
-/// What is known of one node.
-pub struct Known {
-    /// The figure, a lower bound, or neither.
-    pub estimate: Estimate,
-    /// The highest usual rate of a minute on any node, transactions a second.
-    pub peak_per_s: Option<f64>,
 }
 
 impl Capacities {
@@ -124,16 +115,6 @@ impl Capacities {
         Some(node.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Each node's name and what is known of it, in the configuration's order.
-    pub fn known(&self) -> Vec<(String, Known)> {
-        let peak_per_s = self.peak_per_s();
-        let known = |(name, node): &(String, Mutex<Node>)| {
-            let node = node.lock().unwrap_or_else(PoisonError::into_inner);
-            (name.clone(), Known { estimate: Estimate::of(&node.series), peak_per_s })
-        };
-        self.nodes.iter().map(known).collect()
-    }
-
     /// Every node gets all writes: the highest usual rate of any of them is what each has to bear. One that stood still meanwhile shows less.
     fn peak_per_s(&self) -> Option<f64> {
         let peak = |(_, node): &(String, Mutex<Node>)| {
@@ -142,15 +123,19 @@ impl Capacities {
         self.nodes.iter().filter_map(peak).reduce(f64::max)
     }
 
-    /// For `status`. Nothing is told of a node of which nothing is known.
-    pub fn status(&self) -> Value {
+    /// What each node could apply, in the configuration's order.
+    pub fn known(&self) -> Vec<NodeCapacity> {
         let peak = self.peak_per_s().map(|peak| (peak, "the peak of the last 24 h"));
-        let told = |(name, node): &(String, Mutex<Node>)| {
+        let known = |(name, node): &(String, Mutex<Node>)| {
             let node = node.lock().unwrap_or_else(PoisonError::into_inner);
             NodeCapacity::of(name, &node.series, peak)
         };
-        let told = self.nodes.iter().map(told).filter(|told| told.at_least_per_s.is_some());
-        json!(told.collect::<Vec<_>>())
+        self.nodes.iter().map(known).collect()
+    }
+
+    /// For `status`. Nothing is told of a node of which nothing is known.
+    pub fn status(&self) -> Vec<NodeCapacity> {
+        self.known().into_iter().filter(|known| known.at_least_per_s.is_some()).collect()
     }
 }
 
@@ -158,15 +143,20 @@ impl Capacities {
 #[allow(clippy::unwrap_used)] // tests fail by panicking
 mod tests {
     use measure::sample::{Counters, Galera};
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn status(capacities: &Capacities) -> Value {
+        json!(capacities.status())
+    }
 
     #[test]
     fn what_the_samples_show_is_told() {
         let state = tempfile::tempdir().unwrap();
         let names = || ["db1", "db2"].into_iter();
         let capacities = Capacities::new(names(), state.path(), 0);
-        assert_eq!(capacities.status(), json!([]), "nothing is known yet");
+        assert_eq!(status(&capacities), json!([]), "nothing is known yet");
         // 300 come a second; for a minute db2 applies nothing, then 900.
         let (mut arrived, mut applied) = (0_u64, 0_u64);
         for s in 1..=600_u64 {
@@ -183,9 +173,9 @@ mod tests {
             let counters = Counters { galera: Some(galera), ..Counters::default() };
             capacities.take(NodeId(1), &Sample { at_unix_ms: 0, at_us: s * 1_000_000, counters });
         }
-        let status = capacities.status();
-        assert_eq!(status.as_array().map(Vec::len), Some(1), "{status}");
-        let told = &status[0];
+        let known = status(&capacities);
+        assert_eq!(known.as_array().map(Vec::len), Some(1), "{known}");
+        let told = &known[0];
         assert_eq!((&told["node"], &told["source"]), (&json!("db2"), &json!("backlog")), "{told}");
         assert!((told["apply_per_s"].as_f64().unwrap_or(0.0) - 900.0).abs() < 9.0, "{told}");
         assert!((told["times_peak"].as_f64().unwrap_or(0.0) - 3.0).abs() < 0.05, "{told}");
@@ -198,8 +188,8 @@ mod tests {
 
         // It is known again after a restart, until it is too old; a file of somebody else's is left out.
         store::write(state.path(), capacities.kept()).unwrap();
-        let again = |now_unix_us| Capacities::new(names(), state.path(), now_unix_us).status();
-        assert_eq!(again(700_000_000), status);
+        let again = |now_unix_us| status(&Capacities::new(names(), state.path(), now_unix_us));
+        assert_eq!(again(700_000_000), known);
         assert_eq!(again(700_000_000 + 24 * 60 * MINUTE_US), json!([]));
         std::fs::write(state.path().join("capacity.json"), "{}").unwrap();
         assert_eq!(again(700_000_000), json!([]));

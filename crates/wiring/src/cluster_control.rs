@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::Status;
+use api::proxy::{Busy, LaneStats};
 use health::server::Answerer;
 use manager::{DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, Samples};
-use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use topology::NodeId;
@@ -13,6 +14,7 @@ use topology::action::{Level, Sentence};
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{self, Immovable, REPLICA_LOGIN, Report, Stopped, warm};
+use topology::routes::LaneState;
 use topology::view::{ClusterView, TrafficFlow};
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
 
@@ -135,7 +137,7 @@ impl ClusterControl {
             .map(|(session, can_be_cut)| Stopped { who: session.to_string(), node: session.node, can_be_cut })
             .collect();
         let stats = self.proxy.stats().await;
-        let on_writer = stats.lanes.iter().find(|lane| view.writer.as_ref() == Some(&lane.node));
+        let on_writer = view.writer.as_ref().and_then(|writer| stats.lane(writer));
         let sessions = on_writer.map_or(0, |lane| lane.sessions);
         let warm = self.warmth.as_ref().map(Warmth::before_switchover);
         let wish = preflight::Wish {
@@ -180,6 +182,30 @@ impl ClusterControl {
         Some(OrderRefused { code: "preflight", sentence: report.refusal()? })
     }
 
+    /// All that is known.
+    async fn now(&self) -> Status {
+        let view = self.view();
+        let mut status = Status {
+            view_age_ms: age(&view, self.started).as_millis() as u64,
+            id: self.cluster.id,
+            kind: self.kind,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            proxy: self.proxy.stats().await,
+            read_port: match &self.reads {
+                Some(reads) => Some(reads.stats().await),
+                None => None,
+            },
+            warm: self.warmth.as_ref().map(Warmth::status),
+            capacity: self.capacities.status(),
+            ..Status::of(&view)
+        };
+        // The view is up to 200 ms old; ages are told as of it.
+        live::add(&mut status, &self.samples);
+        self.windows.add(&mut status);
+        status
+    }
+
     /// Gives the order, and looks meanwhile at what it waits for: the sessions that were last seen to keep a draining lane busy.
     async fn order_and_watch(&self, order: Order) -> (OrderReply, Vec<Busy>) {
         let mut reply = std::pin::pin!(self.orders.order(order));
@@ -189,9 +215,8 @@ impl ClusterControl {
                 reply = &mut reply => return (reply, last),
                 () = tokio::time::sleep(LOOK_EVERY) => {
                     let stats = self.proxy.stats().await;
-                    let drains = |name: &str| {
-                        stats.lanes.iter().any(|lane| lane.node == name && lane.state == "draining" && lane.running > 0)
-                    };
+                    let drains = |lane: &LaneStats| lane.state == LaneState::Draining && lane.running > 0;
+                    let drains = |name: &str| stats.lane(name).is_some_and(drains);
                     let busy: Vec<Busy> =
                         stats.busy.iter().filter(|session| drains(&session.node)).cloned().collect();
                     if !busy.is_empty() {
@@ -266,25 +291,7 @@ impl Control for ClusterControl {
     }
 
     async fn status(&self) -> Value {
-        let view = self.view();
-        let mut status = json!(*view);
-        // The view is up to 200 ms old; ages are told as of it.
-        live::add(&mut status, &self.samples, view.now_ms);
-        self.windows.add(&mut status);
-        status["id"] = json!(self.cluster.id);
-        status["view_age_ms"] = json!(age(&view, self.started).as_millis() as u64);
-        status["kind"] = json!(self.kind);
-        status["version"] = json!(env!("CARGO_PKG_VERSION"));
-        status["pid"] = json!(std::process::id());
-        status["proxy"] = json!(self.proxy.stats().await);
-        if let Some(reads) = &self.reads {
-            status["read_port"] = json!(reads.stats().await);
-        }
-        if let Some(warmth) = &self.warmth {
-            status["warm"] = warmth.status();
-        }
-        status["capacity"] = self.capacities.status();
-        status
+        json!(self.now().await)
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -307,22 +314,7 @@ impl Control for ClusterControl {
     }
 
     async fn metrics(&self) -> String {
-        let reads = match &self.reads {
-            Some(reads) => Some(reads.stats().await),
-            None => None,
-        };
-        let warm = self.warmth.as_ref().map(|warmth| warmth.warming_table.seen());
-        let (view, proxy) = (self.view(), self.proxy.stats().await);
-        metrics::text(&metrics::Figures {
-            id: self.cluster.id,
-            view: &view,
-            samples: &self.samples,
-            proxy: &proxy,
-            reads: reads.as_ref(),
-            warm: warm.as_deref(),
-            windows: &self.windows.rows(),
-            capacities: &self.capacities.known(),
-        })
+        metrics::text(&self.now().await, &self.capacities.known(), &self.samples)
     }
 
     fn slow(&self, wish: SlowWish) -> Result<Body, String> {

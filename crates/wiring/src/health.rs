@@ -23,7 +23,7 @@ use health::style::Style;
 use link::Endpoint;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use topology::health::{Finding, Problem, Question, Rules};
+use topology::health::{Problem, Question, Rules};
 use topology::view::{ClusterView, NodeView};
 
 use crate::metrics::page::{Page, families};
@@ -63,23 +63,23 @@ impl Outlook {
             (None, Question::Member(_)) => Err(Problem::Stopping.found("takes no clients: it is stopping")),
             (None, Question::Writer) => view.ask_for_writer(),
             (None, Question::Replica { .. }) => {
-                Err(Problem::ReplicationUnknown.found("is no replica: ask about a node"))
+                Err(Problem::NotAsked.found("is no replica: ask about a node"))
             }
         };
         if age > VIEW_AGE_MAX {
             let reason = format!("is not known: the manager's last word is {} ms old", age.as_millis());
             return Some(Answer::new(AnswerKind::Unasked, reason, age));
         }
+        let asked = view.nodes.iter().find(|known| Some(&*known.name) == node);
         let lag = match question {
-            Question::Replica { .. } => {
-                view.nodes.iter().find(|known| Some(&*known.name) == node).and_then(lag)
-            }
+            // How old what it has is.
+            Question::Replica { .. } => asked.and_then(|node| node.reads.age_ms).map(Duration::from_millis),
             _ => None,
         };
         let is_good = lag
             .filter(|_| found.is_ok())
             .map(|lag| format!("replicates, at most {:.3} s behind", lag.as_secs_f64()));
-        let mut answer = answer(found, is_good.as_deref().unwrap_or(good(node, question)), age);
+        let mut answer = Answer::of(found, is_good.as_deref().unwrap_or(good(node, question)), age);
         if node.is_none() && matches!(question, Question::Member(_)) && answer.kind == AnswerKind::Good {
             answer.kind = AnswerKind::TakesClients;
         }
@@ -336,11 +336,6 @@ fn is_ours(address: &SocketAddr) -> bool {
     address.ip().is_loopback() || (!binds_all && UdpSocket::bind((address.ip(), 0)).is_ok())
 }
 
-/// How old what a replica has is.
-fn lag(node: &NodeView) -> Option<Duration> {
-    node.reads.age_ms.map(Duration::from_millis)
-}
-
 /// What is said of whoever is good.
 fn good(node: Option<&str>, question: Question) -> &'static str {
     match (node, question) {
@@ -349,19 +344,6 @@ fn good(node: Option<&str>, question: Question) -> &'static str {
         (Some(_), Question::Writer) => "may take writes",
         (Some(_), _) => "may take traffic",
     }
-}
-
-/// The answer's kind follows from what was found; what the brain says of nodes has names of its own.
-fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
-    let kind = match found.as_ref().map_err(|finding| finding.problem) {
-        Err(Problem::Drained) => AnswerKind::Disabled,
-        Err(Problem::Doubt) => AnswerKind::Doubted,
-        Err(Problem::Dead | Problem::Silent) => AnswerKind::Unknown,
-        // Its monitor account may be wrong where another is right, and it watches members, not replicas.
-        Err(Problem::Rejected | Problem::Unchecked | Problem::ReplicationUnknown) => AnswerKind::Unasked,
-        _ => return Answer::of(found, good, age),
-    };
-    Answer { kind, ..Answer::of(found, good, age) }
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Status;
 use manager::Samples;
 use measure::flow;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{MissedTickBehavior, interval};
@@ -127,23 +128,21 @@ impl Iterator for Parts {
 }
 
 /// Adds to the status what each node did in the last second and in the last minute, and what the group's flow control did.
-pub fn add(status: &mut Value, samples: &Samples, now_ms: u64) {
-    let mut seen: Vec<(String, flow::FlowReport)> = Vec::new();
-    let nodes = status["nodes"].as_array_mut().into_iter().flatten();
-    for (place, node) in (0..=u8::MAX).map(NodeId).zip(nodes) {
-        let Some(last) = samples.last(place) else { continue };
+pub fn add(status: &mut Status, samples: &Samples) {
+    let mut seen: Vec<(&str, flow::FlowReport)> = Vec::new();
+    let now_ms = status.now_ms;
+    for node in &mut status.nodes {
+        let Some(last) = samples.last(node.id) else { continue };
         let age_ms = now_ms.saturating_sub(last.at_us / 1000);
-        node["sample"] = json!(last);
-        node["sample_age_ms"] = json!(age_ms);
+        (node.sample, node.sample_age_ms) = (Some(last), Some(age_ms));
         if age_ms > FRESH_MS {
             continue;
         }
-        let rates = samples.rates(place, SHORT);
-        node["rates"] = json!(rates);
-        node["rates_minute"] = json!(samples.rates(place, LONG));
-        if let (Some(rates), Some(name)) = (rates, node["name"].as_str()) {
-            seen.push((name.to_owned(), flow::FlowReport::of(&last, &rates)));
+        let rates = samples.rates(node.id, SHORT);
+        (node.rates, node.rates_minute) = (Some(rates), Some(samples.rates(node.id, LONG)));
+        if let Some(rates) = rates {
+            seen.push((&node.view.name, flow::FlowReport::of(&last, &rates)));
         }
     }
-    status["flow_control"] = json!(flow::sentence(seen.iter().map(|(name, said)| (name.as_str(), *said))));
+    status.flow_control = flow::sentence(seen);
 }

@@ -2,64 +2,45 @@
 
 pub mod page;
 
-use doctor::windows::Outlook;
+use api::Node;
+use api::proxy::{SplitStats, Stats};
+use api::warm::Standby;
 use manager::Samples;
-use measure::capacity::passive::Estimate;
+use measure::capacity::passive::NodeCapacity;
 use measure::histogram::Snapshot;
 use measure::recovery::Forecast;
-use proxy::{SplitStats, Stats};
 use topology::health::Question;
 use topology::heartbeat::Stall;
 use topology::replication::ReplicationStatus;
 use topology::routes::LaneState;
 use topology::status::Status;
 use topology::view::{ClusterView, NodeState, NodeView, TrafficFlow};
-use warmup::warmer::warming_table::{Seen, State};
 
 use self::page::{Lines, Page, families};
-use super::capacity::Known;
 use super::health::RULES;
 
-/// What is told.
-pub struct Figures<'a> {
-    /// The cluster's number.
-    pub id: u32,
-    pub view: &'a ClusterView,
-    pub samples: &'a Samples,
-    pub proxy: &'a Stats,
-    /// Of the port for reads.
-    pub reads: Option<&'a Stats>,
-    /// Where standbys are warmed.
-    pub warm: Option<&'a [Seen]>,
-    pub windows: &'a [Outlook],
-    pub capacities: &'a [(String, Known)],
-}
-
-/// All families that there are, for one cluster.
-pub fn text(of: &Figures<'_>) -> String {
-    let probes: Vec<(String, Snapshot)> = of
-        .view
-        .nodes
-        .iter()
-        .filter_map(|node| Some((node.name.clone(), of.samples.probe_times(node.id)?)))
-        .collect();
-    let mut page = Page::new(&[("cluster", &of.view.cluster), ("id", &of.id.to_string())]);
-    page.add(CLUSTER, of.view);
-    page.add(PROBES, &probes);
-    page.add(PROXY, of.proxy);
-    page.add(AGES, of.view);
-    if let Some(split) = &of.proxy.split {
+/// All families that there are, for one cluster. `capacities`: of all nodes.
+pub fn text(status: &api::Status, capacities: &[NodeCapacity], samples: &Samples) -> String {
+    let view = &status.view;
+    let probes = view.nodes.iter();
+    let probes = probes.filter_map(|node| Some((node.name.clone(), samples.probe_times(node.id)?)));
+    let mut page = Page::new(&[("cluster", &view.cluster), ("id", &status.id.to_string())]);
+    page.add(CLUSTER, view);
+    page.add(PROBES, &probes.collect::<Vec<_>>());
+    page.add(PROXY, &status.proxy);
+    page.add(AGES, view);
+    if let Some(split) = &status.proxy.split {
         page.add(SPLIT, split);
     }
-    if let Some(reads) = of.reads {
-        page.add(READ_NODES, of.view);
+    if let Some(reads) = &status.read_port {
+        page.add(READ_NODES, view);
         page.add(READ_PORT, reads);
     }
-    if let Some(seen) = of.warm {
-        page.add(WARM, seen);
+    if let Some(warm) = &status.warm {
+        page.add(WARM, &warm.standbys);
     }
-    page.add(RECOVERY, of.windows);
-    page.add(CAPACITY, of.capacities);
+    page.add(RECOVERY, &status.nodes);
+    page.add(CAPACITY, capacities);
     page.text
 }
 
@@ -221,59 +202,59 @@ families! {
             => errors;
     }
 
-    WARM([Seen]) {
+    WARM([Standby]) {
         gauge "understudy_warm_on" "1 while the standby is replayed what the active node is asked, 0 while it should be and is not; nothing where it should not be."
-            => |seen, lines| for seen in seen.iter().filter(|seen| !matches!(seen.state, State::Off { .. })) {
-                lines.node(&seen.standby, u8::from(is_warmed(seen)));
+            => |seen, lines| for seen in seen.iter().filter(|seen| seen.state != "off") {
+                lines.node(&seen.node, u8::from(seen.by.is_some()));
             };
         counter "understudy_warm_replayed_total" "Statements replayed on the standby that ended well."
-            => |seen, lines| for seen in seen { lines.node(&seen.standby, seen.totals.executed) };
+            => |seen, lines| for seen in seen { lines.node(&seen.node, seen.totals.executed) };
         counter "understudy_warm_late_total" "Statements left out, since the standby did not come to run them in time."
-            => |seen, lines| for seen in seen { lines.node(&seen.standby, seen.totals.late) };
+            => |seen, lines| for seen in seen { lines.node(&seen.node, seen.totals.late) };
         counter "understudy_warm_dropped_bytes_total" "Bytes of the stream that the standby's replay missed."
-            => |seen, lines| for seen in seen { lines.node(&seen.standby, seen.totals.dropped_bytes) };
+            => |seen, lines| for seen in seen { lines.node(&seen.node, seen.totals.dropped_bytes) };
         counter "understudy_warm_unparsed_bytes_total" "Bytes of the stream that are no event."
-            => |seen, lines| for seen in seen { lines.node(&seen.standby, seen.totals.unparsed_bytes) };
+            => |seen, lines| for seen in seen { lines.node(&seen.node, seen.totals.unparsed_bytes) };
         counter "understudy_warm_corrected_times_total" "Events whose recorded times cannot be true."
-            => |seen, lines| for seen in seen { lines.node(&seen.standby, seen.totals.corrected) };
+            => |seen, lines| for seen in seen { lines.node(&seen.node, seen.totals.corrected_times) };
         // A replay that does not run has none of these three: 0 would say that it is up to date.
         gauge "understudy_warm_waiting" "Statements that wait to be replayed."
-            => |seen, lines| for seen in seen.iter().filter(|seen| is_warmed(seen)) { lines.node(&seen.standby, seen.waiting) };
+            => |seen, lines| for seen in seen.iter().filter(|seen| seen.by.is_some()) { lines.node(&seen.node, seen.waiting) };
         gauge "understudy_warm_sessions" "Sessions of the replay on the standby."
-            => |seen, lines| for seen in seen.iter().filter(|seen| is_warmed(seen)) { lines.node(&seen.standby, seen.sessions) };
+            => |seen, lines| for seen in seen.iter().filter(|seen| seen.by.is_some()) { lines.node(&seen.node, seen.sessions) };
         gauge "understudy_warm_lag_seconds" "How far the replay is behind what it has read, in recorded time; nothing while it does not run."
-            => |seen, lines| for seen in seen.iter().filter(|seen| is_warmed(seen)) {
-                lines.node(&seen.standby, seen.lag.as_millis() as f64 / 1e3);
+            => |seen, lines| for seen in seen.iter().filter(|seen| seen.by.is_some()) {
+                lines.node(&seen.node, seen.lag_ms as f64 / 1e3);
             };
         counter "understudy_warm_left_out_total" "Events that were not replayed, by why."
             => |seen, lines| for seen in seen {
                 for (why, count) in &seen.totals.left_out {
-                    lines.add(&[("node", &seen.standby), ("why", why)], count);
+                    lines.add(&[("node", &seen.node), ("why", why)], count);
                 }
             };
         counter "understudy_warm_errors_total" "Replayed statements that failed, by class."
             => |seen, lines| for seen in seen {
                 for (class, count) in &seen.totals.errors {
-                    lines.add(&[("node", &seen.standby), ("class", class)], count);
+                    lines.add(&[("node", &seen.node), ("class", class)], count);
                 }
             };
         gauge "understudy_warm_score_ratio" "The share of the active node's page accesses that the standby would serve from memory; nothing while that is not known."
             => |seen, lines| for seen in seen {
                 if let Some(score) = seen.warmth.as_ref().and_then(|warmth| warmth.score.as_ref()) {
-                    lines.node(&seen.standby, format_args!("{:.4}", score.share));
+                    lines.node(&seen.node, format_args!("{:.4}", score.percent / 100.0));
                 }
             };
         gauge "understudy_warm_forecast_disk_reads" "Pages that a failover to the standby would read from disk in its first two minutes; nothing while that is not known."
             => |seen, lines| for seen in seen {
                 if let Some(forecast) = seen.warmth.as_ref().and_then(|warmth| warmth.forecast.as_ref()) {
-                    lines.node(&seen.standby, forecast.disk_reads);
+                    lines.node(&seen.node, forecast.disk_reads);
                 }
             };
     }
 
-    RECOVERY([Outlook]) {
+    RECOVERY([Node]) {
         gauge "understudy_recovery_window_seconds" "For so long from now the node may be away before it needs a full copy, at the present rate of writes; 0 when it needs one already, +Inf when nothing is written or deleted, nothing when it is not known."
-            => |windows, lines| for row in windows {
+            => |nodes, lines| for row in nodes.iter().filter_map(|node| node.recovery.as_ref()) {
                 match row.forecast().map(Forecast::window) {
                     Some(Some(window)) => lines.node(&row.node, window.as_secs()),
                     Some(None) => lines.node(&row.node, "+Inf"),
@@ -281,25 +262,22 @@ families! {
                 }
             };
         gauge "understudy_recovery_away_seconds" "For so long the node has been away; 0 when it takes part, nothing when that is not known."
-            => |windows, lines| for row in windows {
+            => |nodes, lines| for row in nodes.iter().filter_map(|node| node.recovery.as_ref()) {
                 if let Some(away_s) = if row.is_there { Some(0.0) } else { row.away_s } {
                     lines.node(&row.node, away_s as u64);
                 }
             };
     }
 
-    CAPACITY([(String, Known)]) {
+    CAPACITY([NodeCapacity]) {
         gauge "understudy_node_apply_capacity_per_second" "Transactions a second that the node applied while it was busy all the time."
-            => |nodes, lines| fractions(nodes, lines, |known| match known.estimate {
-                Estimate::Seen(figure) => Some(figure.per_s),
-                Estimate::AtLeast(_) | Estimate::Unknown => None,
-            });
+            => |nodes, lines| fractions(nodes, lines, |known| known.apply_per_s);
         gauge "understudy_node_apply_capacity_at_least_per_second" "Transactions a second that the node can apply at least, by what is known."
-            => |nodes, lines| fractions(nodes, lines, |known| known.estimate.low_per_s());
+            => |nodes, lines| fractions(nodes, lines, |known| known.at_least_per_s);
         gauge "understudy_node_apply_peak_per_second" "The highest usual rate of a minute in the last 24 hours, in transactions a second."
             => |nodes, lines| fractions(nodes, lines, |known| known.peak_per_s);
         gauge "understudy_node_apply_times_peak" "At how many times that peak the node would fall behind."
-            => |nodes, lines| fractions(nodes, lines, |known| known.estimate.factor(known.peak_per_s));
+            => |nodes, lines| fractions(nodes, lines, |known| known.times_peak);
     }
 }
 
@@ -315,21 +293,17 @@ fn servers(view: &ClusterView) -> impl Iterator<Item = (&str, &ReplicationStatus
     answering(view).filter_map(|node| Some((&*node.name, node.facts.as_ref()?.replication()?)))
 }
 
-fn is_warmed(seen: &Seen) -> bool {
-    matches!(seen.state, State::Warmed { .. })
-}
-
 fn errors(of: &Stats, lines: &mut Lines<'_>) {
     for error in &of.errors {
-        lines.add(&[("code", &error.code.to_string()), ("name", error.name)], error.count);
+        lines.add(&[("code", &error.code.to_string()), ("name", &error.name)], error.count);
     }
 }
 
 /// A node of which one is not known has no line of it.
-fn fractions(nodes: &[(String, Known)], lines: &mut Lines<'_>, value: fn(&Known) -> Option<f64>) {
-    for (node, known) in nodes {
+fn fractions(nodes: &[NodeCapacity], lines: &mut Lines<'_>, value: fn(&NodeCapacity) -> Option<f64>) {
+    for known in nodes {
         if let Some(value) = value(known) {
-            lines.node(node, format_args!("{value:.4}"));
+            lines.node(&known.node, format_args!("{value:.4}"));
         }
     }
 }

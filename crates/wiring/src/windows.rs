@@ -22,7 +22,6 @@ use measure::recovery::WriteRate;
 use measure::recovery::absence::Warning;
 use measure::recovery::busiest::{Busiest, MINUTE};
 use measure::sample::Sample;
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -35,7 +34,7 @@ use topology::view::{ClusterView, Level, NodeState, NodeView};
 use self::seen::{At, Counted, Node, gtids, history, is_fresh, writeset_bytes};
 use doctor::windows::keeps::{self, Keeps};
 use doctor::windows::remembered::{self, Remembered};
-use doctor::windows::{Outlook, Summary, sentence, size, warning};
+use doctor::windows::{Outlook, Summary, copy, size, warning};
 use report::table::span;
 
 /// Between two looks.
@@ -66,22 +65,13 @@ impl Windows {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Each node's row, in the configuration's order; none before the first look.
-    pub fn rows(&self) -> Vec<Outlook> {
-        self.latest().as_ref().map_or_else(Vec::new, |(_, rows)| rows.clone())
-    }
-
     /// Adds them to the status.
-    pub fn add(&self, status: &mut serde_json::Value) {
-        let latest = self.latest();
-        let Some((summary, rows)) = latest.as_ref() else { return };
-        let copy = summary.copy(None);
-        let nodes = status["nodes"].as_array_mut().into_iter().flatten();
-        for (node, row) in nodes.zip(rows) {
-            node["recovery"] = json!(row);
-            node["recovery"]["sentence"] = json!(sentence(row, &copy));
+    pub fn add(&self, status: &mut api::Status) {
+        let Some((summary, rows)) = self.latest().clone() else { return };
+        for (node, row) in status.nodes.iter_mut().zip(rows) {
+            node.recovery = Some(row);
         }
-        status["recovery"] = json!(summary);
+        status.recovery = Some(summary);
     }
 }
 
@@ -156,7 +146,7 @@ pub async fn watch(source: Source, windows: Windows) {
             source.journal.note(view.term, Sentence { level: Level::Info, text: sentence });
         }
         let summary = cluster.summary();
-        let copy = summary.copy(None);
+        let copy = copy(&summary, None);
         for ((node, row), seen) in nodes.iter_mut().zip(&rows).zip(&view.nodes) {
             // One that is coming back already needs no word, and of one that was not yet asked nothing is known.
             let is_away = !matches!(seen.state, NodeState::Joining | NodeState::Unknown);

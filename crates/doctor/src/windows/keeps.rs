@@ -7,10 +7,10 @@
 //! | `SHOW BINARY LOGS` | looks up each file's size; it does not block commits |
 //! | the sizes of the tablespaces known to it (needs PROCESS) | memory only, no table is opened; cancelled after 2 s, and not run on the active node when another one answers |
 
+pub use api::recovery::Binlogs;
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows};
-use serde::{Deserialize, Serialize};
 use topology::flavor::Flavor;
 use topology::kind::Kind;
 
@@ -43,43 +43,6 @@ pub struct Keeps {
     pub data_bytes: Option<u64>,
     /// The size is not permitted: the account has no PROCESS.
     pub is_data_hidden: bool,
-}
-
-/// A server's binary logs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Binlogs {
-    /// Their total size, in bytes.
-    pub bytes: u64,
-    /// The size of the newest file, in bytes.
-    pub newest_bytes: u64,
-    /// The oldest one's name.
-    pub oldest: Option<String>,
-    /// The GTIDs before the oldest file: a server that lacks any of them cannot replicate from here. `None` when the account may not read
-    /// it.
-    pub purged: Option<String>,
-    /// Older files are deleted, in seconds; `None`: no age limit.
-    pub age_max_s: Option<u64>,
-    /// Beyond this total size the oldest files are deleted, in bytes; `None`: no size limit.
-    pub bytes_max: Option<u64>,
-    /// The account may not list the files.
-    #[serde(default)]
-    pub is_hidden: bool,
-    /// The files with their sizes, oldest first.
-    #[serde(skip)]
-    pub files: Vec<(String, u64)>,
-}
-
-impl Binlogs {
-    /// Bytes written since an earlier reading of the same server; a lower limit when the newest file of that reading is gone.
-    pub fn grown_since(&self, earlier: &Self) -> u64 {
-        let Some((last, had)) = earlier.files.last() else { return self.bytes };
-        match self.files.iter().position(|(name, _)| name == last) {
-            Some(place) => {
-                self.files[place..].iter().map(|(_, bytes)| *bytes).sum::<u64>().saturating_sub(*had)
-            }
-            None => self.bytes,
-        }
-    }
 }
 
 /// Queries a node, on a new connection.

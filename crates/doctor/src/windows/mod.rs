@@ -11,16 +11,16 @@ mod words;
 
 use std::time::Duration;
 
+pub use api::recovery::{Outlook, Summary, Way};
 use measure::recovery::galera::{self, Donor, Returning};
 use measure::recovery::replication::{self, Retention};
-use measure::recovery::{Forecast, Reason, WriteRate};
+use measure::recovery::{Forecast, WriteRate};
 use protocol::gtid::Position;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use topology::kind::Kind;
 
 use self::keeps::Binlogs;
-pub use self::words::{notes, sentence, size, warning};
+pub use self::words::{copy, notes, sentence, size, warning};
 
 /// After this time, every other node has been queried again since a node went away.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -96,135 +96,11 @@ pub struct Cluster {
     pub notes: Vec<String>,
 }
 
-/// The facts about the whole cluster, written as JSON, and parsed again from a running server's JSON.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Summary {
-    /// The rate of writes: bytes of writesets, or of binary logs, per second.
-    pub write_bytes_per_s: f64,
-    /// Transactions per second.
-    pub transactions_per_s: f64,
-    /// For how long those rates were measured, in seconds.
-    pub window_s: f64,
-    /// The rate of writes in the busiest minute of the last hour, where that is known.
-    pub busiest_write_bytes_per_s: Option<f64>,
-    /// What a full copy has to transfer, in bytes.
-    pub full_copy_bytes: Option<u64>,
-    /// The speed of the last observed full copy, in bytes per second.
-    #[serde(default)]
-    pub copied_bytes_per_s: Option<f64>,
-    /// What is not known, and what would make it known; one sentence each.
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
-
-/// One node's row, written as JSON, and parsed again from a running server's JSON.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outlook {
-    /// Its name.
-    pub node: String,
-    /// Its state, in one word.
-    pub state: String,
-    /// Its position: a number (Galera), or GTIDs.
-    pub position: Value,
-    /// The oldest writeset in its gcache (Galera).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cached_downto: Option<u64>,
-    /// The size of its gcache, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gcache_bytes: Option<u64>,
-    /// Its binary logs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub binlogs: Option<Binlogs>,
-    /// How it would return now.
-    pub returns_by: Option<Way>,
-    /// Why it needs a full copy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub because: Option<Reason>,
-    /// The members that can send what it misses, if not all can (Galera).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub donors: Vec<String>,
-    /// It is in service.
-    pub is_there: bool,
-    /// How long it has been away, in seconds, if its departure was seen.
-    pub away_s: Option<f64>,
-    /// It was last seen by an earlier run of the program: `away_s` is an upper limit.
-    #[serde(default)]
-    pub is_remembered: bool,
-    /// How long from now it may be away, in seconds; `None` when there is no limit, or nothing is known.
-    pub away_max_s: Option<f64>,
-    /// The same at the rate of the busiest minute of the last hour.
-    pub busiest_away_max_s: Option<f64>,
-    /// Why there is no forecast.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-/// How a node would return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
-    /// What it missed is sent from a gcache (IST).
-    #[serde(rename = "ist")]
-    Ist,
-    /// The whole database is copied by Galera (SST).
-    #[serde(rename = "sst")]
-    Sst,
-    /// What it missed is read from binary logs.
-    #[serde(rename = "binlogs")]
-    Binlogs,
-    /// It has to be cloned again.
-    #[serde(rename = "clone")]
-    Clone,
-    /// Some, but not all, of the servers that it could replicate from have what it missed.
-    #[serde(rename = "depends on the source")]
-    Source,
-}
-
-impl Way {
-    fn of(kind: Kind, forecast: Forecast) -> Self {
-        match (kind, forecast) {
-            // Galera itself chooses a donor that has what is missing.
-            (Kind::Galera, Forecast::Missed(_) | Forecast::DependsOnSource(_)) => Self::Ist,
-            (Kind::Galera, Forecast::FullCopy(_)) => Self::Sst,
-            (Kind::Replication, Forecast::Missed(_)) => Self::Binlogs,
-            (Kind::Replication, Forecast::FullCopy(_)) => Self::Clone,
-            (Kind::Replication, Forecast::DependsOnSource(_)) => Self::Source,
-        }
-    }
-
-    /// Whether it is a way of Galera.
-    pub fn is_galera(self) -> bool {
-        matches!(self, Self::Ist | Self::Sst)
-    }
-}
-
-impl Outlook {
-    /// The forecast that the row's values come from.
-    pub fn forecast(&self) -> Option<Forecast> {
-        let window = self.away_max_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
-        Some(match self.returns_by? {
-            Way::Ist | Way::Binlogs => Forecast::Missed(window),
-            Way::Source => Forecast::DependsOnSource(window),
-            Way::Sst | Way::Clone => Forecast::FullCopy(self.because.unwrap_or(Reason::Gone)),
-        })
-    }
-
-    /// Whether it is in service and could return without a full copy, now and after `away`, also at the busiest minute's rate of writes.
-    pub fn is_well(&self, away: Option<Duration>) -> bool {
-        let busiest = self.busiest_away_max_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
-        match self.forecast() {
-            Some(Forecast::Missed(window)) => {
-                let is_long = |window: &Duration| away.is_none_or(|away| *window >= away);
-                self.is_there && window.iter().chain(&busiest).all(is_long)
-            }
-            _ => false,
-        }
-    }
-}
-
 impl Cluster {
     /// A row for each node.
     pub fn outlooks(&self) -> Vec<Outlook> {
-        (0..self.nodes.len()).map(|place| self.outlook(place)).collect()
+        let copy = copy(&self.summary(), None);
+        (0..self.nodes.len()).map(|place| self.outlook(place, &copy)).collect()
     }
 
     /// The facts about the whole cluster.
@@ -240,7 +116,7 @@ impl Cluster {
         }
     }
 
-    fn outlook(&self, place: usize) -> Outlook {
+    fn outlook(&self, place: usize, copy: &str) -> Outlook {
         let node = &self.nodes[place];
         let forecast = self.forecast(place, self.writes);
         let busiest = self.busiest.and_then(|rate| self.forecast(place, rate).ok());
@@ -251,7 +127,7 @@ impl Cluster {
                 (json!(position.as_ref().map(ToString::to_string)), None, binlogs.clone())
             }
         };
-        Outlook {
+        let mut outlook = Outlook {
             node: node.name.clone(),
             state: node.state.clone(),
             position,
@@ -273,8 +149,11 @@ impl Cluster {
             away_s: node.lasted.map(|lasted| lasted.as_secs_f64()),
             away_max_s: forecast.as_ref().ok().copied().and_then(seconds),
             busiest_away_max_s: busiest.and_then(seconds),
+            sentence: String::new(),
             why: forecast.err(),
-        }
+        };
+        outlook.sentence = sentence(&outlook, copy);
+        outlook
     }
 
     fn others(&self, place: usize) -> impl Iterator<Item = &Known> {

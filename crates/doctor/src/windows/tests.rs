@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+use measure::recovery::Reason;
 use protocol::gtid::Family;
 
 use super::keeps::Keeps;
@@ -165,15 +166,15 @@ fn an_absence_that_an_earlier_run_saw_begin_is_told_as_such() {
 #[test]
 fn how_fast_a_full_copy_is_says_where_that_comes_from() {
     let mut summary = cluster(Kind::Galera, Vec::new()).summary();
-    assert_eq!(summary.copy(None), "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)");
+    assert_eq!(copy(&summary, None), "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)");
     summary.copied_bytes_per_s = Some(2e7);
     assert_eq!(
-        summary.copy(None),
+        copy(&summary, None),
         "a full copy of 1.2 GB, 60.0 s at 20.0 MB a second (as fast as the last one)"
     );
-    assert_eq!(summary.copy(Some(4e8)), "a full copy of 1.2 GB, 3.0 s at 400.0 MB a second");
+    assert_eq!(copy(&summary, Some(4e8)), "a full copy of 1.2 GB, 3.0 s at 400.0 MB a second");
     summary.full_copy_bytes = None;
-    assert_eq!(summary.copy(None), "a full copy");
+    assert_eq!(copy(&summary, None), "a full copy");
 }
 
 #[test]

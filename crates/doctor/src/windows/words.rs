@@ -19,20 +19,18 @@ fn long(s: f64) -> String {
 /// The speed of a full copy, in bytes per second, if none was given and none was observed.
 const ASSUMED_BYTES_PER_S: f64 = 1e8;
 
-impl Summary {
-    /// "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)". `said`: a given speed in bytes per second, which takes precedence.
-    pub fn copy(&self, said: Option<f64>) -> String {
-        let Some(bytes) = self.full_copy_bytes else { return "a full copy".to_owned() };
-        let (bytes_per_s, from) = match (said, self.copied_bytes_per_s) {
-            (Some(said), _) => (said, ""),
-            (None, Some(copied)) => (copied, " (as fast as the last one)"),
-            (None, None) => (ASSUMED_BYTES_PER_S, " (assumed)"),
-        };
-        let took = recovery::full_copy(bytes, bytes_per_s).map_or_else(String::new, |took| {
-            format!(", {} at {} a second{from}", long(took.as_secs_f64()), size(bytes_per_s))
-        });
-        format!("a full copy of {}{took}", size(bytes as f64))
-    }
+/// "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)". `said`: a given speed in bytes per second, which takes precedence.
+pub fn copy(summary: &Summary, said: Option<f64>) -> String {
+    let Some(bytes) = summary.full_copy_bytes else { return "a full copy".to_owned() };
+    let (bytes_per_s, from) = match (said, summary.copied_bytes_per_s) {
+        (Some(said), _) => (said, ""),
+        (None, Some(copied)) => (copied, " (as fast as the last one)"),
+        (None, None) => (ASSUMED_BYTES_PER_S, " (assumed)"),
+    };
+    let took = recovery::full_copy(bytes, bytes_per_s).map_or_else(String::new, |took| {
+        format!(", {} at {} a second{from}", long(took.as_secs_f64()), size(bytes_per_s))
+    });
+    format!("a full copy of {}{took}", size(bytes as f64))
 }
 
 /// What is unknown because a privilege is missing, from each node's name and what it reported; one sentence each.
@@ -59,7 +57,7 @@ pub fn notes<'a>(keeps: impl Iterator<Item = (&'a str, &'a Keeps)>) -> Vec<Strin
     notes
 }
 
-/// One node's forecast as a sentence; `copy` is the result of [`Summary::copy`].
+/// One node's forecast as a sentence; `copy` is the result of [`copy`].
 pub fn sentence(row: &Outlook, copy: &str) -> String {
     let Some((way, forecast)) = row.returns_by.zip(row.forecast()) else {
         return row.why.clone().unwrap_or_else(|| "nothing is known yet".to_owned());

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use api::Status;
+use topology::view::TrafficFlow;
 
 use super::failed::ToolResult;
 use super::log::Log;
@@ -69,29 +70,28 @@ fn health<'a>(
     options: &Options,
     site: &Site,
 ) -> Result<(Option<&'a Server>, Vec<String>), String> {
-    let is_well = |status: &Value| {
-        let others = |server: &&Server| status["writer"] != site.name(server);
+    let is_well = |status: &Status| {
+        let others = |server: &&Server| status.writer.as_deref() != Some(site.name(server));
         let primary = site.primary(conf, status);
         primary.is_some_and(|primary| {
-            status["gate"] == "open"
+            status.gate == TrafficFlow::Open
                 && conf.servers.iter().filter(others).all(|server| site.follows(status, server, primary))
         })
     };
-    let status = site.wait(KNOWN_WITHIN, is_well).unwrap_or_else(|status| status);
+    let status = site.wait(KNOWN_WITHIN, is_well).unwrap_or_else(|status| *status);
     let mut wrong = Vec::new();
     let Some(primary) = site.primary(conf, &status) else {
-        let why = status["hold_because"].as_str().unwrap_or("nothing is known of it").to_owned();
+        let why = status.hold_because.as_deref().unwrap_or("nothing is known of it");
         return Ok((None, vec![format!("There is no current master: {why}")]));
     };
-    if status["gate"] != "open" {
-        wrong.push(status["hold_because"].as_str().unwrap_or("statements wait").to_owned());
+    if status.gate != TrafficFlow::Open {
+        wrong.push(status.view.hold_because.clone().unwrap_or_else(|| "statements wait".to_owned()));
     }
     log.info(&format!("{} (current master)", primary.shown()));
     let most = options.number("seconds_behind_master", 30)?;
     for server in conf.servers.iter().filter(|server| server.block != primary.block) {
         log.info(&format!(" +--{}", server.shown()));
-        let node = site.node(&status, server);
-        let lag = node["facts"]["channels"][0]["lag_s"].as_u64().unwrap_or(0);
+        let lag = site.lag_s(&status, server).unwrap_or(0);
         if !site.follows(&status, server, primary) {
             let why = site.not_following(&status, server, primary);
             wrong.push(format!("{}: {why}", server.shown()));
@@ -163,15 +163,15 @@ fn said(app: &str, code: u8, pid: i32, master: &str) -> String {
 }
 
 /// The exit code for the status of a running Understudy, its process id, and the master.
-fn served(conf: &Conf, site: &Site, status: &Value) -> (u8, i32, String) {
-    let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+fn served(conf: &Conf, site: &Site, status: &Status) -> (u8, i32, String) {
+    let pid = i32::try_from(status.pid).unwrap_or(0);
     let primary = site.primary(conf, status);
     let master = primary.map_or_else(String::new, |primary| primary.host().to_owned());
     let code = match primary {
         None => INITIALIZING_MONITOR,
         Some(primary) if !site.is_alive(status, primary) => PING_FAILING,
         // A new master is being promoted, or statements are held for another reason.
-        Some(_) if status["gate"] != "open" && status["order"].is_null() => FAILOVER_RUNNING,
+        Some(_) if status.gate != TrafficFlow::Open && status.order.is_none() => FAILOVER_RUNNING,
         Some(_) => PING_OK,
     };
     (code, pid, master)

@@ -12,7 +12,8 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use api::Status;
+use topology::view::{NodeState, TrafficFlow};
 
 use super::failed::ToolResult;
 use super::log::Log;
@@ -66,14 +67,10 @@ pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &
     log.info("* Phase 1: Configuration Check Phase..");
     log.info("");
     may_again(&workdir, options)?;
-    let is_gone = |status: &Value| {
-        !site.is_alive(status, dead)
-            && !site.node(status, dead)["state"].is_null()
-            && site.node(status, dead)["state"] != "unknown"
-    };
+    let is_gone =
+        |status: &Status| !site.is_alive(status, dead) && site.state(status, dead) != NodeState::Unknown;
     if let Err(status) = site.wait(DEAD_WITHIN, is_gone) {
-        let state =
-            site.node(&status, dead)["reason"].as_str().unwrap_or("its state is not known").to_owned();
+        let state = site.reason(&status, dead, "its state is not known");
         return Err(
             format!("The master {} is not dead: {state}. Use --master_state=alive", dead.shown()).into()
         );
@@ -125,15 +122,15 @@ fn heir<'a>(
         Some(_) => Some(chosen(conf, options, &others, dead)?),
         None => None,
     };
-    let can_take_over = |status: &Value| {
-        let why = status["hold_because"].as_str().unwrap_or_default();
+    let can_take_over = |status: &Status| {
+        let why = status.hold_because.as_deref().unwrap_or_default();
         let is_over = site.primary(conf, status).is_some_and(|primary| primary.block != dead.block);
         is_over || why.contains(BY_ORDER) || why.contains(BY_FORCE)
     };
     // As long as it takes to ask all servers, and to order it.
     let (status, can_take_over) = match site.wait(KNOWN_WITHIN * 2, can_take_over) {
         Ok(status) => (status, true),
-        Err(status) => (status, false),
+        Err(status) => (*status, false),
     };
     if let Some(named) = named.filter(|named| !site.is_alive(&status, named)) {
         return Err(format!("{} is not alive, and can not be new master", named.shown()));
@@ -144,7 +141,7 @@ fn heir<'a>(
     if can_take_over {
         return Ok(named);
     }
-    let why = status["hold_because"].as_str().unwrap_or("it is not known yet which server has most");
+    let why = status.hold_because.as_deref().unwrap_or("it is not known yet which server has most");
     Err(format!("{why}. No script was called"))
 }
 
@@ -220,9 +217,9 @@ fn promoted<'a>(
     site: &Site,
     (dead, named): (&'a Server, Option<&'a Server>),
 ) -> Result<(&'a Server, bool), String> {
-    let is_over = |status: &Value| {
+    let is_over = |status: &Status| {
         let primary = site.primary(conf, status).filter(|primary| primary.block != dead.block)?;
-        (status["gate"] == "open").then_some(primary)
+        (status.gate == TrafficFlow::Open).then_some(primary)
     };
     let over = |within| {
         let seen = site.wait(within, |status| is_over(status).is_some());

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use api::Status;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use topology::view::{NodeState, TrafficFlow};
 
 use super::failed::{Failed, ToolResult};
 use super::log::Log;
@@ -101,9 +102,9 @@ fn watch_until_dead<'a>(
 ) -> Result<Option<(Site, &'a Server)>, Failed> {
     site::log_in(conf, conf.servers.iter())?;
     let site = Site::find(conf, options, log, For::Move)?;
-    let is_open = |status: &Value| status["gate"] == "open" && site.primary(conf, status).is_some();
+    let is_open = |status: &Status| status.gate == TrafficFlow::Open && site.primary(conf, status).is_some();
     let status = site.wait(KNOWN_WITHIN, is_open).map_err(|status| {
-        let why = status["hold_because"].as_str().unwrap_or("nothing is known of the servers").to_owned();
+        let why = status.hold_because.as_deref().unwrap_or("nothing is known of the servers");
         format!("There is no master to watch: {why}")
     })?;
     let mut master = site.primary(conf, &status).ok_or("There is no master to watch".to_owned())?;
@@ -126,17 +127,16 @@ fn watch_until_dead<'a>(
     let mut touched: Option<Instant> = None;
     let mut dead_since: Option<Instant> = None;
     loop {
-        let status = site.status().unwrap_or(Value::Null);
+        let status = site.status().unwrap_or_default();
         let writes = site.primary(conf, &status);
-        dead_since = dead_since.filter(|_| site.node(&status, master)["state"] == "dead");
-        if site.node(&status, master)["state"] == "dead" {
-            dead_since.get_or_insert_with(Instant::now);
-        }
+        let is_dead = site.state(&status, master) == NodeState::Dead;
+        dead_since = is_dead.then(|| dead_since.unwrap_or_else(Instant::now));
         if is_lost(&site, &status, master) || dead_since.is_some_and(|at| at.elapsed() > DEAD_FOR) {
             break;
         }
         // The primary was moved by an order; that is not a failure.
-        if let Some(new) = writes.filter(|new| new.block != master.block && status["gate"] == "open") {
+        if let Some(new) = writes.filter(|new| new.block != master.block && status.gate == TrafficFlow::Open)
+        {
             log.info(&format!("{} is the master by now.", new.shown()));
             master = new;
         }
@@ -183,15 +183,14 @@ impl Ended {
 }
 
 /// It is dead or silent, and either another server is the primary or the status proposes a switchover.
-fn is_lost(site: &Site, status: &Value, master: &Server) -> bool {
-    let node = site.node(status, master);
-    let is_gone = node["state"] == "dead" || node["state"] == "silent";
-    let is_given_up = status["writer"] != site.name(master);
-    let is_proposed = status["hold_because"].as_str().is_some_and(|why| why.contains("order the switchover"));
+fn is_lost(site: &Site, status: &Status, master: &Server) -> bool {
+    let is_gone = matches!(site.state(status, master), NodeState::Dead | NodeState::Silent);
+    let is_given_up = status.writer.as_deref() != Some(site.name(master));
+    let is_proposed = status.hold_because.as_ref().is_some_and(|why| why.contains("order the switchover"));
     is_gone && (is_given_up || is_proposed)
 }
 
-fn alive(conf: &Conf, site: &Site, status: &Value) -> String {
+fn alive(conf: &Conf, site: &Site, status: &Status) -> String {
     let alive = conf.servers.iter().filter(|server| site.is_alive(status, server));
     alive.map(|server| format!("  {}", server.shown())).collect::<Vec<_>>().join("\n")
 }

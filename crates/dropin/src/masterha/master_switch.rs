@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use api::Status;
+use topology::view::TrafficFlow;
 
 use super::dead;
 use super::failed::{Failed, ToolResult};
@@ -149,11 +150,11 @@ fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
 }
 
 /// The status in which all of them follow the master.
-fn all_follow(site: &Site, orig: &Server, others: &[&Server]) -> Result<Value, String> {
-    let all = |status: &Value| others.iter().all(|server| site.follows(status, server, orig));
+fn all_follow(site: &Site, orig: &Server, others: &[&Server]) -> Result<Status, String> {
+    let all = |status: &Status| others.iter().all(|server| site.follows(status, server, orig));
     site.wait(KNOWN_FOLLOWING_WITHIN, all).or_else(|status| {
         let wrong = others.iter().find(|server| !site.follows(&status, server, orig));
-        wrong.map_or(Ok(status.clone()), |server| {
+        wrong.map_or(Ok(*status.clone()), |server| {
             Err(format!("{} {}", server.shown(), site.not_following(&status, server, orig)))
         })
     })
@@ -219,26 +220,23 @@ fn finish(log: &Log, conf: &Conf, options: &Options, site: &Site, orig: &Server,
 }
 
 /// Waits until all servers answer, and statements flow.
-fn all_are_well(conf: &Conf, site: &Site) -> Result<Value, Failed> {
-    let everybody = |status: &Value| {
-        status["gate"] == "open" && conf.servers.iter().all(|server| site.is_alive(status, server))
+fn all_are_well(conf: &Conf, site: &Site) -> Result<Status, Failed> {
+    let everybody = |status: &Status| {
+        status.gate == TrafficFlow::Open && conf.servers.iter().all(|server| site.is_alive(status, server))
     };
     site.wait(KNOWN_WITHIN, everybody).map_err(|status| not_well(conf, site, &status))
 }
 
 /// The reason why a switch is not possible.
-fn not_well(conf: &Conf, site: &Site, status: &Value) -> Failed {
+fn not_well(conf: &Conf, site: &Site, status: &Status) -> Failed {
     let dead: Vec<String> = conf
         .servers
         .iter()
         .filter(|server| !site.is_alive(status, server))
-        .map(|server| {
-            let why = site.node(status, server)["reason"].as_str().unwrap_or("does not answer");
-            format!("{} {why}", server.shown())
-        })
+        .map(|server| format!("{} {}", server.shown(), site.reason(status, server, "does not answer")))
         .collect();
     let why = if dead.is_empty() {
-        status["hold_because"].as_str().unwrap_or("the servers are not known yet").to_owned()
+        status.hold_because.as_deref().unwrap_or("the servers are not known yet").to_owned()
     } else {
         format!("Some servers are not alive: {}. Switching master needs all of them", dead.join("; "))
     };
@@ -248,7 +246,7 @@ fn not_well(conf: &Conf, site: &Site, status: &Value) -> Failed {
 /// MHA's checks: replication lag, and long-running queries.
 fn check(
     site: &Site,
-    status: &Value,
+    status: &Status,
     options: &Options,
     orig: &Server,
     new: &Server,
@@ -256,8 +254,7 @@ fn check(
 ) -> Result<(), String> {
     let behind = options.number("seconds_behind_master", 30)?;
     for server in others {
-        let lag = &site.node(status, server)["facts"]["channels"][0]["lag_s"];
-        if let Some(lag) = lag.as_u64().filter(|lag| *lag > behind) {
+        if let Some(lag) = site.lag_s(status, server).filter(|lag| *lag > behind) {
             return Err(format!(
                 "{} is {lag} seconds behind the master, which is more than {behind} (--seconds_behind_master)",
                 server.shown()

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Status;
 use manager::{DEADLINE_ORDERED, Handles};
-use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
 use topology::fact::ProxyFact;
 use topology::order::Order;
-use topology::preflight;
+use topology::preflight::{self, Report};
 use topology::replication::FailoverPolicy;
 use topology::routes::{LaneState, Routes};
 
@@ -82,10 +82,15 @@ impl Own {
         Ok(Self { handles: Some(handles), names, runtime, dir, looks })
     }
 
-    /// The status, in the form of the API.
-    pub fn status(&self) -> Value {
-        let status = self.handles.as_ref().map_or(Value::Null, |handles| json!(**handles.view.borrow()));
-        if self.looks { without_our_setting(status) } else { status }
+    /// The status.
+    pub fn status(&self) -> Status {
+        let Some(handles) = &self.handles else { return Status::default() };
+        let mut status = Status::of(&handles.view.borrow());
+        if self.looks {
+            let reasons = status.nodes.iter_mut().map(|node| &mut node.view.reason);
+            reasons.chain(&mut status.view.hold_because).for_each(without_our_setting);
+        }
+        status
     }
 
     /// Waits until the status changes, no longer than this.
@@ -97,9 +102,9 @@ impl Own {
         let _ = self.runtime.block_on(async { tokio::time::timeout(within, view.changed()).await });
     }
 
-    /// What the checks before a switchover find, in the form of the API.
-    pub fn before_switchover(&self, to: &str, budget: Duration) -> Value {
-        let Some(handles) = &self.handles else { return Value::Null };
+    /// What the checks before a switchover find.
+    pub fn before_switchover(&self, to: &str, budget: Duration) -> Report {
+        let Some(handles) = &self.handles else { return Report::default() };
         let view = Arc::clone(&handles.view.borrow());
         let wish = preflight::Wish {
             view: &view,
@@ -110,7 +115,7 @@ impl Own {
             sessions: 0,
             warm: None,
         };
-        json!(self.runtime.block_on(handles.preflight.look(wish, DEADLINE_ORDERED)))
+        self.runtime.block_on(handles.preflight.look(wish, DEADLINE_ORDERED))
     }
 
     fn node(&self, name: &str) -> Option<NodeId> {
@@ -138,16 +143,10 @@ impl Drop for Own {
 }
 
 /// Replaces the name of a setting in the manager's texts: a user of MHA's commands has not set it.
-fn without_our_setting(status: Value) -> Value {
-    match status {
-        Value::String(text) => Value::String(
-            text.replace("dry_run is set, and nothing is done", "this check changes nothing")
-                .replace("dry_run is set", "this check changes nothing"),
-        ),
-        Value::Array(all) => all.into_iter().map(without_our_setting).collect(),
-        Value::Object(all) => all.into_iter().map(|(key, value)| (key, without_our_setting(value))).collect(),
-        other => other,
-    }
+fn without_our_setting(text: &mut String) {
+    *text = text
+        .replace("dry_run is set, and nothing is done", "this check changes nothing")
+        .replace("dry_run is set", "this check changes nothing");
 }
 
 /// Reports what a proxy without clients would report.

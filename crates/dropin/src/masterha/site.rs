@@ -9,12 +9,15 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use api::Status;
 use link::{Link, LinkError, Login, ask_once};
 use protocol::errno;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use topology::kind::Kind;
-use topology::replication::Manager;
+use topology::preflight::{Report, Severity};
+use topology::replication::{Channel, Manager};
+use topology::view::{NodeState, NodeView};
 
 use super::log::Log;
 use super::options::Options;
@@ -117,24 +120,24 @@ impl Site {
     }
 
     /// The current status.
-    pub fn status(&self) -> Result<Value, String> {
+    pub fn status(&self) -> Result<Status, String> {
         match &self.by {
-            By::Serve(client) => client.get("status").map(|answer| answer.data).map_err(message),
+            By::Serve(client) => client.status().map_err(message),
             By::Own(own) => Ok(own.status()),
         }
     }
 
     /// Waits until the status fits; an `Err` has the last status when it did not in time.
-    pub fn wait(&self, within: Duration, fits: impl Fn(&Value) -> bool) -> Result<Value, Value> {
+    pub fn wait(&self, within: Duration, fits: impl Fn(&Status) -> bool) -> Result<Status, Box<Status>> {
         let until = Instant::now() + within;
         loop {
-            let status = self.status().unwrap_or(Value::Null);
+            let status = self.status().unwrap_or_default();
             if fits(&status) {
                 return Ok(status);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(status);
+                return Err(Box::new(status));
             }
             self.changed(left);
         }
@@ -167,19 +170,16 @@ impl Site {
     /// Why a switchover from a master that lives would be refused, as far as it is known without trying.
     pub fn refusal(&self, to: &Server, budget: Duration) -> Result<(), String> {
         let name = self.name(to);
-        let report = match &self.by {
+        let report: Report = match &self.by {
             By::Own(own) => own.before_switchover(name, budget),
             By::Serve(client) => {
                 let path = format!("preflight?to={}&budget_ms={}", escaped(name), budget.as_millis());
-                client.get(&path).map_err(message)?.data
+                client.get(&path).and_then(|answer| answer.read()).map_err(message)?
             }
         };
-        let rows = report["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let told = |row: &Value, cell: &str| row[cell].as_str().unwrap_or_default().to_owned();
-        let failing = rows.iter().filter(|row| row["verdict"] == "fails");
-        let why: Vec<String> = failing
-            .map(|row| format!("{} {} ({})", told(row, "node"), told(row, "sentence"), told(row, "remedy")))
-            .collect();
+        let failing = report.rows.iter().filter(|row| row.verdict == Severity::Fails);
+        let why: Vec<String> =
+            failing.map(|row| format!("{} {} ({})", row.node, row.sentence, row.remedy)).collect();
         if why.is_empty() {
             Ok(())
         } else {
@@ -188,7 +188,7 @@ impl Site {
     }
 
     /// The running server that serves these servers and decides about them, if any; logs nothing.
-    pub fn running(conf: &Conf, options: &Options) -> Option<(Self, Value)> {
+    pub fn running(conf: &Conf, options: &Options) -> Option<(Self, Status)> {
         let (file, _) = configuration(options)?;
         let (client, names) = serving(conf, &file).ok()?;
         let site = Self { by: By::Serve(client), names };
@@ -208,52 +208,65 @@ impl Site {
     }
 
     /// A server's part of the status.
-    pub fn node<'a>(&self, status: &'a Value, server: &Server) -> &'a Value {
-        let name = self.name(server);
-        let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        nodes.iter().find(|node| node["name"] == name).unwrap_or(&Value::Null)
+    pub fn node<'a>(&self, status: &'a Status, server: &Server) -> Option<&'a NodeView> {
+        status.node(self.name(server)).map(|node| &node.view)
+    }
+
+    /// What a server is; unknown where the status has nothing of it.
+    pub fn state(&self, status: &Status, server: &Server) -> NodeState {
+        self.node(status, server).map_or(NodeState::Unknown, |node| node.state)
+    }
+
+    /// Why it is that; `unknown` where the status has nothing of it.
+    pub fn reason(&self, status: &Status, server: &Server, unknown: &str) -> String {
+        self.node(status, server).map_or(unknown, |node| &node.reason).to_owned()
+    }
+
+    /// What it replicates from.
+    pub fn channels<'a>(&self, status: &'a Status, server: &Server) -> Option<&'a [Channel]> {
+        Some(&self.node(status, server)?.facts.as_ref()?.replication()?.channels)
     }
 
     /// Whether it answers.
-    pub fn is_alive(&self, status: &Value, server: &Server) -> bool {
-        let node = self.node(status, server);
-        node["linked"] == true
-            && !node["facts"].is_null()
-            && node["state"] != "dead"
-            && node["state"] != "silent"
+    pub fn is_alive(&self, status: &Status, server: &Server) -> bool {
+        let is_lost = matches!(self.state(status, server), NodeState::Dead | NodeState::Silent);
+        !is_lost && self.node(status, server).is_some_and(|node| node.linked && node.facts.is_some())
     }
 
     /// The primary.
-    pub fn primary<'a>(&self, conf: &'a Conf, status: &Value) -> Option<&'a Server> {
-        self.server(conf, status["writer"].as_str()?)
+    pub fn primary<'a>(&self, conf: &'a Conf, status: &Status) -> Option<&'a Server> {
+        self.server(conf, status.writer.as_ref()?)
+    }
+
+    /// Whether that is where `primary` is.
+    fn is_source(&self, status: &Status, channel: &Channel, primary: &Server) -> bool {
+        self.node(status, primary).is_some_and(|node| node.address == channel.source)
     }
 
     /// Why it does not.
-    pub fn not_following(&self, status: &Value, server: &Server, primary: &Server) -> String {
-        let node = self.node(status, server);
-        let address = self.node(status, primary)["address"].as_str().unwrap_or_default();
-        let reason = node["reason"].as_str().unwrap_or("it does not answer");
-        match node["facts"]["channels"].as_array().map(Vec::as_slice) {
-            _ if !self.is_alive(status, server) => reason.to_owned(),
+    pub fn not_following(&self, status: &Status, server: &Server, primary: &Server) -> String {
+        let reason = self.reason(status, server, "it does not answer");
+        match self.channels(status, server) {
+            _ if !self.is_alive(status, server) => reason,
             Some([]) => "is alive, but does not work as a slave!".to_owned(),
-            Some([one]) if one["source"] != address => {
-                format!(
-                    "replicates from {}, but real master is {}!",
-                    one["source"].as_str().unwrap_or("?"),
-                    primary.shown()
-                )
+            Some([one]) if !self.is_source(status, one, primary) => {
+                format!("replicates from {}, but real master is {}!", one.source, primary.shown())
             }
-            Some([one]) if one["io_running"] != true => format!("Slave IO thread is not running: {reason}"),
-            Some([one]) if one["sql_running"] != true => format!("Slave SQL thread is not running: {reason}"),
-            _ => reason.to_owned(),
+            Some([one]) if !one.io_running => format!("Slave IO thread is not running: {reason}"),
+            Some([one]) if !one.sql_running => format!("Slave SQL thread is not running: {reason}"),
+            _ => reason,
         }
     }
 
     /// Whether it replicates from `primary` only, with both threads running.
-    pub fn follows(&self, status: &Value, server: &Server, primary: &Server) -> bool {
-        let channels = self.node(status, server)["facts"]["channels"].as_array().cloned().unwrap_or_default();
-        let address = self.node(status, primary)["address"].as_str().unwrap_or_default();
-        matches!(&*channels, [one] if one["io_running"] == true && one["sql_running"] == true && one["source"] == address)
+    pub fn follows(&self, status: &Status, server: &Server, primary: &Server) -> bool {
+        matches!(self.channels(status, server), Some([one])
+            if one.io_running && one.sql_running && self.is_source(status, one, primary))
+    }
+
+    /// How far it is behind, in seconds, by its own report.
+    pub fn lag_s(&self, status: &Status, server: &Server) -> Option<u64> {
+        self.channels(status, server)?.first()?.lag_s
     }
 }
 

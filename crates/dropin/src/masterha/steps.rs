@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
-use serde_json::Value;
+use api::Status;
 
 use super::log::Log;
 use super::options::Options;
@@ -34,8 +34,9 @@ pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
 
 /// Tells how a server that is not managed here is made to follow the new master: from its GTID position, which it has itself.
 pub fn start_from(log: &Log, site: &Site, new: &Server) {
-    let status = site.status().unwrap_or(Value::Null);
-    let is_mysql = !site.node(&status, new)["facts"]["server_uuid"].is_null();
+    let status = site.status().unwrap_or_default();
+    let facts = site.node(&status, new).and_then(|node| node.facts.as_ref()?.replication());
+    let is_mysql = facts.is_some_and(|facts| facts.server_uuid.is_some());
     let position = if is_mysql { "MASTER_AUTO_POSITION=1" } else { "MASTER_USE_GTID=slave_pos" };
     let host = if new.host() == new.ip() {
         new.host().to_owned()
@@ -51,16 +52,16 @@ pub fn start_from(log: &Log, site: &Site, new: &Server) {
 
 /// Waits until all follow `new`. `true`: some do not.
 pub fn followers(log: &Log, site: &Site, others: &[&Server], new: &Server) -> bool {
-    let all = |status: &Value| others.iter().all(|server| site.follows(status, server, new));
+    let all = |status: &Status| others.iter().all(|server| site.follows(status, server, new));
     let (status, is_late) = match site.wait(FOLLOW_WITHIN, all) {
         Ok(status) => (status, false),
-        Err(status) => (status, true),
+        Err(status) => (*status, true),
     };
     for server in others {
         if site.follows(&status, server, new) {
             log.info(&format!("-- Slave switch on host {} succeeded.", server.shown()));
         } else {
-            let why = site.node(&status, server)["reason"].as_str().unwrap_or("it is not known").to_owned();
+            let why = site.reason(&status, server, "it is not known");
             log.error(&format!("-- Slave switch on host {} failed: {why}", server.shown()));
         }
     }

@@ -46,10 +46,8 @@ pub fn run(options: &Options) -> ToolResult {
     let workdir = workdir(&conf, options);
     let Some(health) = workdir.health() else {
         if let Some((_, status)) = Site::running(&conf, options) {
-            println!(
-                "{app} is managed by understudy serve (pid:{}), which this does not stop.",
-                status["pid"]
-            );
+            let pid = status.pid;
+            println!("{app} is managed by understudy serve (pid:{pid}), which this does not stop.");
             println!("Failed to stop {app}.");
             return Ok(1);
         }

@@ -18,8 +18,9 @@ use std::time::Duration;
 
 pub use super::words::{Event, Failure, HoldEnd, Order, Phase, Plan};
 
-use super::reading::{ClusterKind, Reading};
+use super::reading::Reading;
 use super::result::{Record, per_s};
+use topology::kind::Kind;
 
 /// While the node catches up, a queue longer than the limit for the hold times this factor means that the node is falling further behind.
 const BACKLOG_GROWTH: u64 = 2;
@@ -188,12 +189,12 @@ impl Procedure {
             return self.fail(Failure::NoRoom { expected_bytes: expected as u64, max_bytes });
         }
         Some(match self.plan.kind {
-            ClusterKind::Galera => {
+            Kind::Galera => {
                 self.is_desynced = true;
                 self.enter(Phase::Desyncing);
                 Order::Desync
             }
-            ClusterKind::Replication => self.stop(),
+            Kind::Replication => self.stop(),
         })
     }
 
@@ -213,7 +214,7 @@ impl Procedure {
             let text = "it went on applying while it should not: somebody else ended that";
             return self.fail(Failure::State(text.into()));
         }
-        if self.plan.kind == ClusterKind::Galera && !last.node.is_desynced {
+        if self.plan.kind == Kind::Galera && !last.node.is_desynced {
             return self.fail(Failure::State("somebody else resynchronised it while it was held".into()));
         }
         let bytes = last.arrived_bytes.saturating_sub(first.arrived_bytes);

@@ -3,15 +3,6 @@
 
 use std::time::Duration;
 
-/// The kind of cluster that the measured node belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClusterKind {
-    /// Galera: the node is desynchronised first, so that its queue does not cause flow control.
-    Galera,
-    /// A replica of a primary: only its SQL thread is stopped.
-    Replication,
-}
-
 /// The state of all nodes at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::precheck::{Condition, Facts, refusals};
 use super::procedure::{Event, Failure, HoldEnd, Order, Phase, Plan, Procedure};
-use super::reading::{ClusterKind, Node, Other, Reading};
+use super::reading::{Node, Other, Reading};
 use super::result::Counted;
+use topology::kind::Kind;
 
 const TICK: Duration = Duration::from_millis(100);
 
-fn plan(kind: ClusterKind) -> Plan {
+fn plan(kind: Kind) -> Plan {
     Plan {
         kind,
         baseline: Duration::from_secs(10),
@@ -149,8 +150,8 @@ fn the_seeds_numbers_give_the_seeds_result() {
 fn a_run_finds_what_the_node_can_do_and_leaves_nothing() {
     use Order::{Desync, PutBack, Resume, Resync, Stop, TakeOut};
     for (kind, expected) in [
-        (ClusterKind::Galera, vec![TakeOut, Desync, Stop, Resume, Resync, PutBack]),
-        (ClusterKind::Replication, vec![TakeOut, Stop, Resume, PutBack]),
+        (Kind::Galera, vec![TakeOut, Desync, Stop, Resume, Resync, PutBack]),
+        (Kind::Replication, vec![TakeOut, Stop, Resume, PutBack]),
     ] {
         let mut model = Model::new();
         let (procedure, orders) = run(plan(kind), &mut model, |_, _, _| None);
@@ -183,7 +184,7 @@ fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
         Phase::Resyncing,
         Phase::PuttingBack,
     ];
-    for kind in [ClusterKind::Galera, ClusterKind::Replication] {
+    for kind in [Kind::Galera, Kind::Replication] {
         for place in places {
             for (number, how_often) in [(0, 1), (1, 1), (1, 2), (2, 1), (2, 40)] {
                 let mut count = 0;
@@ -234,7 +235,7 @@ fn the_hold_ends_early_at_each_limit() {
         assert!(held < Duration::from_secs(40), "{held:?}");
         procedure.hold_end().unwrap()
     };
-    let galera = plan(ClusterKind::Galera);
+    let galera = plan(Kind::Galera);
     let pause = |model: &mut Model| model.paused += Duration::from_millis(1);
     assert_eq!(ended(galera, pause), HoldEnd::FlowControl);
     assert_eq!(ended(galera, |model| model.writers_waiting = 1), HoldEnd::WriterWaits);
@@ -247,7 +248,7 @@ fn the_hold_ends_early_at_each_limit() {
 #[test]
 fn a_node_that_its_own_clients_write_to_is_not_held() {
     let mut model = Model::new();
-    let (procedure, orders) = run(plan(ClusterKind::Galera), &mut model, |procedure, _, model| {
+    let (procedure, orders) = run(plan(Kind::Galera), &mut model, |procedure, _, model| {
         if procedure.phase() == Phase::Baseline && procedure.in_phase() > Duration::from_secs(2) {
             model.written += 3;
         }
@@ -278,7 +279,7 @@ fn a_node_that_is_a_burden_while_it_catches_up_ends_the_measuring_and_is_resynch
         why.clone()
     };
     let asks = |model: &mut Model| (model.sent, model.apply_per_s) = (2, 13_300.0);
-    assert!(burden(asks, plan(ClusterKind::Galera)).contains("asked its group 2 times to wait"));
+    assert!(burden(asks, plan(Kind::Galera)).contains("asked its group 2 times to wait"));
     // More arrives than the node applies, until the measurement has to be abandoned.
     let falls_behind = |model: &mut Model| {
         let queue = model.arrived - model.applied;
@@ -286,7 +287,7 @@ fn a_node_that_is_a_burden_while_it_catches_up_ends_the_measuring_and_is_resynch
         model.arrive_per_s = if queue > 900_000.0 || model.is_recovering { 5_100.0 } else { 30_000.0 };
         model.is_recovering |= queue > 900_000.0;
     };
-    let small = Plan { backlog_max: 310_000, ..plan(ClusterKind::Galera) };
+    let small = Plan { backlog_max: 310_000, ..plan(Kind::Galera) };
     assert!(burden(falls_behind, small).contains("what waits on it grew to"));
 }
 
@@ -299,7 +300,7 @@ fn what_cannot_be_measured_is_said() {
         assert!(!model.is_stopped && !model.is_desynced && !model.is_out);
         (procedure.failure().cloned(), orders.len(), procedure.record().counted())
     };
-    let galera = plan(ClusterKind::Galera);
+    let galera = plan(Kind::Galera);
     assert_eq!(failure(galera, |model| model.arrive_per_s = 0.0), (Some(Failure::NoWrites), 2, None));
     let (no_room, orders, _) = failure(Plan { backlog_bytes_max: 1000, ..galera }, |_| ());
     assert!(matches!(no_room, Some(Failure::NoRoom { max_bytes: 1000, .. })) && orders == 2, "{no_room:?}");
@@ -309,7 +310,7 @@ fn what_cannot_be_measured_is_said() {
 fn a_node_that_is_behind_is_not_resynchronised() {
     let slow = |apply_per_s: f64| {
         let mut model = Model { apply_per_s, ..Model::new() };
-        let short = Plan { catch_up_max: Duration::from_secs(30), ..plan(ClusterKind::Galera) };
+        let short = Plan { catch_up_max: Duration::from_secs(30), ..plan(Kind::Galera) };
         let (procedure, _) = run(short, &mut model, |procedure, order, model| {
             let queue = model.arrived as u64 - model.applied as u64;
             assert!(order != Some(Order::Resync) || queue <= 8, "{queue} {:?}", procedure.phase());
@@ -332,7 +333,7 @@ fn a_node_that_is_behind_is_not_resynchronised() {
 fn a_second_signal_leaves_what_is_behind_to_its_server() {
     let mut count = 0;
     let mut model = Model::new();
-    let (procedure, orders) = run(plan(ClusterKind::Galera), &mut model, |procedure, order, _| {
+    let (procedure, orders) = run(plan(Kind::Galera), &mut model, |procedure, order, _| {
         let is_due = order.is_none() && procedure.phase() == Phase::CatchingUp && count < 2;
         count += u32::from(is_due);
         is_due.then(|| Event::Interrupted("SIGINT".into()))
@@ -345,7 +346,7 @@ fn a_second_signal_leaves_what_is_behind_to_its_server() {
 fn figures_survive_a_last_step_that_fails() {
     for failing in [Order::Resync, Order::PutBack] {
         let mut model = Model::new();
-        let (procedure, _) = run(plan(ClusterKind::Galera), &mut model, |_, order, _| {
+        let (procedure, _) = run(plan(Kind::Galera), &mut model, |_, order, _| {
             (order == Some(failing)).then(|| Event::Failed("no answer".into()))
         });
         assert_eq!(procedure.left().len(), 1);

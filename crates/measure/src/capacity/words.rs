@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::reading::{ClusterKind, Reading};
+use super::reading::Reading;
+use topology::kind::Kind;
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The kind of cluster.
-    pub kind: ClusterKind,
+    pub kind: Kind,
     /// How long the usual rate of applying is observed before the hold.
     pub baseline: Duration,
     /// How long the node is to apply nothing.

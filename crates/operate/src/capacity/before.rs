@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use link::{LinkError, Rows};
 use measure::capacity::precheck::Facts;
-use measure::capacity::reading::ClusterKind;
 use protocol::errno::LOCK_WAIT_TIMEOUT;
 use tokio::time::sleep;
+use topology::kind::Kind;
 
 use super::named_asker::NamedAsker;
 use super::servers::{ANSWER_MAX, Site};
@@ -71,13 +71,13 @@ pub async fn look(
     if site.size.is_none() {
         // Nobody will move them away.
         facts.sessions = clients(&sessions, ignored);
-        if site.kind == ClusterKind::Galera {
+        if site.kind == Kind::Galera {
             facts.writing = clients(&ask(node, sql::WRITING).await?, ignored);
         }
     }
     match site.kind {
-        ClusterKind::Galera => galera(node, others, facts).await,
-        ClusterKind::Replication => replica(site, node, others, facts).await,
+        Kind::Galera => galera(node, others, facts).await,
+        Kind::Replication => replica(site, node, others, facts).await,
     }
 }
 

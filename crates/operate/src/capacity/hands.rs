@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use link::Link;
 use measure::capacity::procedure::{Order, Plan};
-use measure::capacity::reading::ClusterKind;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
+use topology::kind::Kind;
 
 use super::before;
 use super::named_asker::NamedAsker;
@@ -43,7 +43,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// See the head of this file.
 pub struct Hands {
     /// What kind of cluster.
-    pub kind: ClusterKind,
+    pub kind: Kind,
     /// How long things may last.
     pub plan: Plan,
     /// The way of orders.
@@ -99,13 +99,13 @@ impl Hands {
             (Order::PutBack, _) => self.traffic.put_back().await,
             (Order::Desync, _) => self.desync().await,
             (Order::Resync, _) => self.resync().await,
-            (Order::Stop, ClusterKind::Galera) => self.lock().await,
-            (Order::Resume, ClusterKind::Galera) => self.unlock().await,
-            (Order::Stop, ClusterKind::Replication) => {
+            (Order::Stop, Kind::Galera) => self.lock().await,
+            (Order::Resume, Kind::Galera) => self.unlock().await,
+            (Order::Stop, Kind::Replication) => {
                 self.start_guard(&sql::replica_guard(self.lock_max())).await?;
                 self.order("STOP SLAVE SQL_THREAD").await
             }
-            (Order::Resume, ClusterKind::Replication) => {
+            (Order::Resume, Kind::Replication) => {
                 self.order("START SLAVE SQL_THREAD").await?;
                 self.end_guard().await;
                 Ok(())
@@ -187,7 +187,7 @@ impl Hands {
 
     /// Another guard in place of one that has ended before its time, while the node still is desynchronised and nothing is locked any more.
     pub async fn guard_anew(&mut self) {
-        if self.kind != ClusterKind::Galera || self.guard_lost().is_none() {
+        if self.kind != Kind::Galera || self.guard_lost().is_none() {
             return;
         }
         self.guard = None;
@@ -251,7 +251,7 @@ impl Hands {
             return Ok(());
         }
         let most = self.lock_max() + GUARD_WAITS_MAX;
-        let prepare = sql::prepare(self.kind == ClusterKind::Galera, LOCK_WAIT, most);
+        let prepare = sql::prepare(self.kind == Kind::Galera, LOCK_WAIT, most);
         let (mut link, session) = self.orders.session(&prepare).await?;
         let block = block.to_owned();
         // Twice the time that it takes at the most.

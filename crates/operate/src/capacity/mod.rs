@@ -30,8 +30,8 @@ use std::time::Duration;
 use clap::Args;
 use measure::capacity::precheck::{Condition, refusals};
 use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedure};
-use measure::capacity::reading::ClusterKind;
 use report::file::{write_json, write_text};
+use topology::kind::Kind;
 
 use self::before::Found;
 use self::hands::Hands;
@@ -176,10 +176,7 @@ impl Capacity {
     /// `--passive`.
     async fn estimate(&self) -> CommandResult {
         let seen = match (self.standalone, self.for_s) {
-            (false, None) => {
-                let status = self.server.client()?.get("status")?.data;
-                passive::of_status(&status, &self.node)?
-            }
+            (false, None) => passive::of_status(&self.server.client()?.status()?, &self.node)?,
             (_, how_long) => {
                 let (site, _) = self.site().await?;
                 if site.is_writer {
@@ -219,7 +216,7 @@ impl Capacity {
         Ok((site, Traffic::Served(traffic)))
     }
 
-    fn plan(&self, kind: ClusterKind, found: &Found) -> Plan {
+    fn plan(&self, kind: Kind, found: &Found) -> Plan {
         let wanted = self.backlog_mb.map_or(found.backlog_bytes_max, |mib| mib << 20);
         Plan {
             kind,

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Procedure};
-use measure::capacity::reading::{ClusterKind, Reading};
+use measure::capacity::reading::Reading;
 use measure::capacity::result::{Capacity, Counted};
 use serde_json::{Value, json};
+use topology::kind::Kind;
 
 use super::servers::Site;
 use report::table::span;
@@ -77,9 +78,9 @@ impl Measured<'_> {
         ));
         if let Some(elsewhere) = record.elsewhere() {
             let felt = match (self.site.kind, elsewhere.paused.is_zero()) {
-                (ClusterKind::Replication, _) => String::new(),
-                (ClusterKind::Galera, true) => "; flow control stopped nobody".to_owned(),
-                (ClusterKind::Galera, false) => {
+                (Kind::Replication, _) => String::new(),
+                (Kind::Galera, true) => "; flow control stopped nobody".to_owned(),
+                (Kind::Galera, false) => {
                     format!("; FLOW CONTROL STOPPED WRITES FOR {}", span(ms(elsewhere.paused)))
                 }
             };
@@ -117,7 +118,7 @@ impl Measured<'_> {
             "node": self.site.node.name,
             "address": self.site.node.address,
             "version": self.version,
-            "kind": match self.site.kind { ClusterKind::Galera => "galera", ClusterKind::Replication => "replication" },
+            "kind": self.site.kind,
             "apply_per_s": capacity.apply_per_s,
             "baseline_per_s": capacity.baseline_per_s,
             "baseline_share": capacity.baseline_share,
@@ -164,7 +165,7 @@ pub fn failure(site: &Site, why: &Why) -> String {
             "{name} would gather {:.1} MiB while it is held, and {:.1} may wait there: hold it shorter (--hold-s), or allow more (--backlog-mb) {}",
             *expected_bytes as f64 / 1_048_576.0,
             *max_bytes as f64 / 1_048_576.0,
-            if site.kind == ClusterKind::Galera {
+            if site.kind == Kind::Galera {
                 "where gcache has room, up to what gcs.recv_q_soft_limit lets its receive queue hold"
             } else {
                 "where its disk and relay_log_space_limit have room"
@@ -199,8 +200,8 @@ pub fn left(site: &Site, order: Order, why: &str, is_guarded: bool) -> String {
         (false, _) => "",
     };
     let by_hand = match (order, site.kind) {
-        (Order::Resume, ClusterKind::Galera) => "end the session that holds the lock".to_owned(),
-        (Order::Resume, ClusterKind::Replication) => "START SLAVE SQL_THREAD".to_owned(),
+        (Order::Resume, Kind::Galera) => "end the session that holds the lock".to_owned(),
+        (Order::Resume, Kind::Replication) => "START SLAVE SQL_THREAD".to_owned(),
         (Order::Resync, _) => "SET GLOBAL wsrep_desync = OFF".to_owned(),
         _ => format!("`understudy undrain {name}`"),
     };

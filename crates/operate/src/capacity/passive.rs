@@ -7,12 +7,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::Status;
 use link::Rows;
 use measure::capacity::passive::{Look, NodeCapacity, Series, Watcher};
-use measure::capacity::reading::ClusterKind;
 use measure::sample::{Counters, Sample};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use topology::kind::Kind;
 
 use super::named_asker::NamedAsker;
 use super::servers::Site;
@@ -81,13 +82,13 @@ pub async fn look(site: &Site, node: &mut NamedAsker, how_long: Duration) -> Res
     Ok(Seen { text: told.sentence, json })
 }
 
-async fn ask(kind: ClusterKind, node: &mut NamedAsker) -> Result<Counters, String> {
+async fn ask(kind: Kind, node: &mut NamedAsker) -> Result<Counters, String> {
     match kind {
-        ClusterKind::Galera => {
+        Kind::Galera => {
             let rows = node.ask(sql::GALERA_ALL, ANSWER_MAX).await?;
             Ok(Counters::read_galera(|name| rows.value_of(name)))
         }
-        ClusterKind::Replication => {
+        Kind::Replication => {
             // What was applied is asked last: it can only be more than what was fetched then.
             let channels = node.ask(sql::REPLICA, ANSWER_MAX).await?;
             let applied = node.ask(sql::APPLIED, ANSWER_MAX).await?;
@@ -111,15 +112,13 @@ fn replication(channels: &Rows, applied: &Rows) -> Result<measure::sample::Repli
 ///
 /// # Errors
 /// When it tells nothing of it.
-pub fn of_status(status: &Value, node: &str) -> Result<Seen, Failure> {
-    let told = status["capacity"].as_array().and_then(|all| all.iter().find(|told| told["node"] == node));
-    let told = told.ok_or_else(|| {
+pub fn of_status(status: &Status, node: &str) -> Result<Seen, Failure> {
+    let told = status.capacity.iter().find(|told| told.node == node).ok_or_else(|| {
         Failure::Failed(format!(
             "`understudy serve` tells nothing of what {node} could apply; --for-s 60 looks at it directly"
         ))
     })?;
-    let text = told["sentence"].as_str().unwrap_or_default().to_owned();
-    Ok(Seen { text, json: told.clone() })
+    Ok(Seen { text: told.sentence.clone(), json: json!(told) })
 }
 
 /// 0: there is a figure; 1: there is none, or only a lower bound.

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use api::{Node, Status};
 use link::{Endpoint, Link, Login, Rows};
-use measure::capacity::reading::ClusterKind;
-use serde_json::Value;
+use topology::kind::Kind;
 
 use super::sql;
 use cli::exit::Failure;
@@ -29,7 +29,7 @@ pub struct Member {
 /// Who is measured, and beside whom.
 pub struct Site {
     /// What kind of cluster.
-    pub kind: ClusterKind,
+    pub kind: Kind,
     /// The measured node.
     pub node: Member,
     /// The others: all members of a Galera cluster, or the primary of a replica.
@@ -46,40 +46,24 @@ pub struct Site {
 
 /// The place as `serve` knows it.
 pub fn served(client: &Client, node: &str, login: Login) -> Result<Site, Failure> {
-    of_status(&client.get("status")?.data, node, login)
+    of_status(&client.status()?, node, login)
 }
 
-fn of_status(status: &Value, node: &str, login: Login) -> Result<Site, Failure> {
-    let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of = |node: &Value| {
-        Some(Member {
-            name: node["name"].as_str()?.to_owned(),
-            address: node["address"].as_str()?.to_owned(),
-        })
-    };
-    let Some(measured) = nodes.iter().find(|known| known["name"] == node) else {
-        let names: Vec<&str> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
+fn of_status(status: &Status, node: &str, login: Login) -> Result<Site, Failure> {
+    let of = |node: &Node| Member { name: node.name.clone(), address: node.address.clone() };
+    let Some(measured) = status.node(node) else {
+        let names: Vec<&str> = status.nodes.iter().map(|node| &*node.name).collect();
         return Err(Failure::usage(format!("the cluster has no node {node}: it has {}", names.join(", "))));
     };
-    let kind = match status["kind"].as_str() {
-        Some("replication") => ClusterKind::Replication,
-        _ => ClusterKind::Galera,
-    };
-    let is_primary = |other: &&Value| kind == ClusterKind::Galera || other["writer"] == true;
+    let others = status.nodes.iter().filter(|other| other.name != node);
     Ok(Site {
-        kind,
-        node: of(measured)
-            .ok_or_else(|| Failure::Failed("`understudy serve` tells no node's address".into()))?,
-        others: nodes
-            .iter()
-            .filter(|other| other["name"] != node)
-            .filter(is_primary)
-            .filter_map(of)
-            .collect(),
+        kind: status.kind,
+        node: of(measured),
+        others: others.filter(|other| status.kind == Kind::Galera || other.writer).map(of).collect(),
         login,
-        is_writer: measured["writer"] == true,
-        was_drained: measured["sessions_max"] == 0,
-        size: Some(nodes.len() as u32),
+        is_writer: measured.writer,
+        was_drained: measured.sessions_max == Some(0),
+        size: Some(status.nodes.len() as u32),
     })
 }
 
@@ -94,13 +78,13 @@ pub async fn standalone(address: &str, others: &[String], login: Login) -> Resul
     let mut link = connect(address, &login).await?;
     let status = ask(&mut link, address, sql::GALERA_STATUS).await?;
     let kind = match status.value_of("wsrep_connected").is_some_and(|on| on.eq_ignore_ascii_case("ON")) {
-        true => ClusterKind::Galera,
-        false => ClusterKind::Replication,
+        true => Kind::Galera,
+        false => Kind::Replication,
     };
     let found = match (kind, others.is_empty()) {
         (_, false) => others.to_vec(),
-        (ClusterKind::Galera, true) => members(&status, address)?,
-        (ClusterKind::Replication, true) => {
+        (Kind::Galera, true) => members(&status, address)?,
+        (Kind::Replication, true) => {
             let rows = ask(&mut link, address, sql::REPLICA).await?;
             let replica = sql::replica(&rows).map_err(|why| {
                 Failure::usage(format!("{address} is neither a Galera node nor a replica: {why}"))
@@ -168,9 +152,12 @@ mod tests {
             { "name": "db2", "address": "b:1", "writer": false, "sessions_max": 0 },
             { "name": "db3", "address": "c:1", "writer": false, "sessions_max": null },
         ] });
+        let of_status = |status: &serde_json::Value, node, login| {
+            of_status(&serde_json::from_value(status.clone()).unwrap_or_default(), node, login)
+        };
         let login = || Login::new("x", Secret::None);
         let site = of_status(&status, "db2", login()).unwrap_or_else(|_| unreachable!());
-        assert!(site.was_drained && !site.is_writer && site.kind == ClusterKind::Replication);
+        assert!(site.was_drained && !site.is_writer && site.kind == Kind::Replication);
         assert_eq!(site.others, [Member { name: "db1".into(), address: "a:1".into() }]);
         let galera = json!({ "kind": "galera", "nodes": status["nodes"] });
         let site = of_status(&galera, "db3", login()).unwrap_or_else(|_| unreachable!());

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use measure::capacity::reading::{ClusterKind, Node, Other, Reading};
+use measure::capacity::reading::{Node, Other, Reading};
 use tokio::time::Instant;
+use topology::kind::Kind;
 
 use super::named_asker::NamedAsker;
 use super::sql;
@@ -17,7 +18,7 @@ const OTHERS_EVERY: Duration = Duration::from_millis(500);
 
 /// See the head of this file.
 pub struct Watch {
-    kind: ClusterKind,
+    kind: Kind,
     node: NamedAsker,
     others: Vec<Watched>,
     asked: Option<Instant>,
@@ -37,7 +38,7 @@ struct Watched {
 
 impl Watch {
     /// Ways of its own to all of them.
-    pub fn new(kind: ClusterKind, node: &NamedAsker, others: &[NamedAsker]) -> Self {
+    pub fn new(kind: Kind, node: &NamedAsker, others: &[NamedAsker]) -> Self {
         let watched =
             |asker: &NamedAsker| Watched { asker: asker.another(), last: None, bytes: 0, rests_until: None };
         Self {
@@ -57,15 +58,15 @@ impl Watch {
     pub async fn read(&mut self, began: Instant) -> Result<Reading, String> {
         let before = began.elapsed();
         let node = match self.kind {
-            ClusterKind::Galera => self.galera().await?,
-            ClusterKind::Replication => self.replica().await?,
+            Kind::Galera => self.galera().await?,
+            Kind::Replication => self.replica().await?,
         };
         let at = before + began.elapsed().saturating_sub(before) / 2;
         if self.asked.is_none_or(|asked| asked.elapsed() >= OTHERS_EVERY) {
             self.asked = Some(Instant::now());
             self.ask_others().await;
         }
-        if self.kind == ClusterKind::Galera {
+        if self.kind == Kind::Galera {
             self.arrived_bytes = self.others.iter().map(|other| other.bytes).sum();
         }
         let others = self.others.iter().map(|other| other.last.clone()).collect();
@@ -107,8 +108,8 @@ impl Watch {
                 continue;
             }
             let question = match self.kind {
-                ClusterKind::Galera => sql::GALERA_STATUS,
-                ClusterKind::Replication => sql::COMMITTED,
+                Kind::Galera => sql::GALERA_STATUS,
+                Kind::Replication => sql::COMMITTED,
             };
             let mut answer = other.asker.ask(question, OTHER_ANSWER_MAX).await;
             if answer.is_err() && other.last.is_some() {
@@ -117,8 +118,8 @@ impl Watch {
             }
             let answer = answer.ok();
             let said = answer.and_then(|rows| match self.kind {
-                ClusterKind::Galera => sql::galera_other(&rows),
-                ClusterKind::Replication => {
+                Kind::Galera => sql::galera_other(&rows),
+                Kind::Replication => {
                     let committed = rows.text(0, 0).and_then(sql::transactions)?;
                     Some((Other { committed, flow_control_paused: Duration::ZERO }, 0))
                 }

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use api::Status;
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use topology::health::Problem;
+use topology::view::NodeState;
 
 use crate::errant::ask;
 use crate::errant::gather::{self, Found};
@@ -160,7 +162,7 @@ impl Flashback {
 /// The servers, and what is known of them.
 struct Scene {
     client: Client,
-    status: Value,
+    status: Status,
     node: ask::Server,
     primary: ask::Server,
     others: undo::Others,
@@ -180,8 +182,8 @@ impl Scene {
         let of_name = |name: &str| settings.nodes.iter().find(|node| node.name == name);
         let node = of_name(name).ok_or_else(|| unknown(&settings, name))?.clone();
         let client = Server::of_config(place.config.clone()).client()?;
-        let status = client.get("status")?.data;
-        let writer = status["writer"].as_str().and_then(of_name).cloned();
+        let status = client.status()?;
+        let writer = status.writer.as_deref().and_then(of_name).cloned();
         let primary = writer.ok_or_else(|| {
             Failure::Failed("there is no primary to compare with just now: see `understudy status`".into())
         })?;
@@ -205,19 +207,13 @@ impl Scene {
         gather::find(&self.work, &mut self.node, &mut self.primary, &self.account).await
     }
 
-    /// What Understudy holds of the node.
-    fn held(status: &Value, name: &str) -> Value {
-        let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
-    }
-
     fn must_be_quarantined(&self) -> Result<(), Failure> {
-        let node = Self::held(&self.status, &self.node.name);
-        if node["problem"] == "errant" {
+        let name = &self.node.name;
+        let node = self.status.node(name);
+        if node.is_some_and(|node| node.problem == Some(Problem::Errant)) {
             return Ok(());
         }
-        let says = node["reason"].as_str().unwrap_or("nothing is known of it");
-        let name = &self.node.name;
+        let says = reason(node);
         Err(Failure::Failed(format!(
             "nothing was changed: {name} is not held back for errant transactions: {says}"
         )))
@@ -259,37 +255,40 @@ impl Scene {
     fn until_it_follows(&self, name: &str) -> Result<Option<String>, Failure> {
         let give_up = Instant::now() + FOLLOW_TIME_MAX;
         loop {
-            let node = Self::held(&self.client.get("status")?.data, name);
-            if node["state"] == "synced" {
+            let status = self.client.status()?;
+            let node = status.node(name);
+            if node.is_some_and(|node| node.state == NodeState::Synced) {
                 return Ok(None);
             }
             if Instant::now() > give_up {
-                return Ok(Some(node["reason"].as_str().unwrap_or("nothing is known of it").to_owned()));
+                return Ok(Some(reason(node)));
             }
             std::thread::sleep(LOOK_EVERY);
         }
     }
 }
 
+/// Why it is what it is.
+fn reason(node: Option<&api::Node>) -> String {
+    node.map_or("nothing is known of it", |node| &node.reason).to_owned()
+}
+
 /// One that the running Understudy hears nothing from is not waited for.
-fn must_answer(status: &Value, name: &str) -> Result<(), Failure> {
-    let node = Scene::held(status, name);
-    if !matches!(node["state"].as_str(), Some("dead" | "silent")) {
-        return Ok(());
-    }
-    let why = node["reason"].as_str().unwrap_or_default();
-    let ago = node["answered_ms_ago"].as_u64();
-    let ago = ago.map_or_else(String::new, |ago| format!("; it last answered {} ago", span(ago)));
+fn must_answer(status: &Status, name: &str) -> Result<(), Failure> {
+    let is_lost = |node: &&api::Node| matches!(node.state, NodeState::Dead | NodeState::Silent);
+    let Some(node) = status.node(name).filter(is_lost) else { return Ok(()) };
+    let why = &node.reason;
+    let ago =
+        node.answered_ms_ago.map_or_else(String::new, |ago| format!("; it last answered {} ago", span(ago)));
     Err(Failure::Failed(format!("{name} cannot be asked: it {why}{ago}")))
 }
 
 /// Where the others are, and which of them follow the server by their own word.
-fn others(settings: &Settings, status: &Value, node: &Node) -> undo::Others {
+fn others(settings: &Settings, status: &Status, node: &Node) -> undo::Others {
     let others = || settings.nodes.iter().filter(|other| other.name != node.name);
     let follows = |other: &&Node| {
-        let held = Scene::held(status, &other.name);
-        let channels = held["facts"]["channels"].as_array().map(Vec::as_slice).unwrap_or_default().to_vec();
-        channels.iter().any(|channel| channel["source"] == node.address.as_str())
+        let facts = status.node(&other.name).and_then(|other| other.facts.as_ref()?.replication());
+        facts.is_some_and(|facts| facts.channels.iter().any(|channel| channel.source == node.address))
     };
     let hosts = others().filter_map(|other| other.address.to_socket_addrs().ok()).flatten();
     undo::Others {

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use api::Status;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use topology::health::Problem;
 use warmup::warmer::Roles;
 
 use super::{LOOK_EVERY, tell};
@@ -18,12 +17,12 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 
 /// Follows it for as long as anybody listens. The first answer decides whether there is anybody to follow.
 pub(super) fn follow(client: Client, runtime: &Runtime) -> Result<watch::Receiver<Roles>, Failure> {
-    let (sender, receiver) = watch::channel(roles(&client.get("status")?.data));
+    let (sender, receiver) = watch::channel(roles(&client.status()?));
     runtime.spawn_blocking(move || {
         while !sender.is_closed() {
             std::thread::sleep(LOOK_EVERY);
-            let now = match client.get_within("status", ANSWER_MAX) {
-                Ok(answer) => roles(&answer.data),
+            let now = match client.get_within("status", ANSWER_MAX).and_then(|answer| answer.read()) {
+                Ok(status) => roles(&status),
                 Err(_) => Roles {
                     active: Err("`understudy serve` does not answer".into()),
                     standbys: BTreeMap::new(),
@@ -35,47 +34,13 @@ pub(super) fn follow(client: Client, runtime: &Runtime) -> Result<watch::Receive
     Ok(receiver)
 }
 
-/// What a status means for warming: the same as the view that it was made of means for `[warm]` of `understudy serve` (`wiring/warm.rs`).
-pub fn roles(status: &Value) -> Roles {
-    let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of = |node: &Value| Some((node["name"].as_str()?.to_owned(), node["address"].as_str()?.to_owned()));
-    let writer = nodes.iter().find(|node| node["writer"] == true);
-    let is_open = |node: &&Value| status["gate"] == "open" && node["lane"] == "open";
-    let active = match writer.filter(is_open).and_then(of) {
-        _ if status["writers"] != "one" => Err("all nodes take the traffic".to_owned()),
-        Some(active) => Ok(active),
-        None => {
-            let why = status["hold_because"].as_str().unwrap_or("no node takes the traffic");
-            Err(format!("statements are held: {why}"))
-        }
-    };
-    let others = nodes.iter().filter(|node| node["writer"] != true);
-    let standbys = others.filter_map(|node| {
-        let (name, address) = of(node)?;
-        let why = unusable(node).map(|why| format!("`understudy serve` says: {why}"));
-        Some((name, why.map_or(Ok(address), Err)))
-    });
-    Roles { standbys: standbys.collect(), active }
-}
-
-/// Why a node that does not take the traffic is not to be warmed.
-fn unusable(node: &Value) -> Option<String> {
-    let is = |field: &str, words: &[&str]| node[field].as_str().is_some_and(|word| words.contains(&word));
-    let problem = || node["problem"].as_str().unwrap_or("not known yet").replace('_', " ");
-    if node["sessions_max"] == 0 || is("problem", &[Problem::Drained.name()]) {
-        Some("it is drained by an operator".into())
-    } else if is("state", &["unknown", "silent", "dead"])
-        || node["linked"] != true
-        || !node["doubt"].is_null()
-    {
-        Some(format!("it does not answer, or is in doubt: {}", problem()))
-    } else if is("state", &["donor"]) {
-        Some("it feeds another node".into())
-    } else if !is("serves", &["well", "stays"]) {
-        Some(format!("it could not take the traffic over: {}", problem()))
-    } else {
-        None
+/// What a status means for warming.
+fn roles(status: &Status) -> Roles {
+    let mut roles = warmup::warmer::roles::roles(status, status.nodes.iter().map(|node| &node.view));
+    for why in roles.standbys.values_mut().filter_map(|standby| standby.as_mut().err()) {
+        why.insert_str(0, "`understudy serve` says: ");
     }
+    roles
 }
 
 #[cfg(test)]
@@ -131,11 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_no_status_has_nobody_warmed() {
-        let nothing = roles(&json!({}));
+        let nothing = roles(&Status::default());
         assert!(nothing.active.is_err() && nothing.standbys.is_empty());
-        let nameless = roles(
-            &json!({ "writers": "one", "gate": "open", "nodes": [{ "writer": true, "lane": "open" }, {}] }),
-        );
-        assert!(nameless.active.is_err() && nameless.standbys.is_empty());
     }
 }

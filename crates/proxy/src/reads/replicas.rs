@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use api::proxy::SplitStats;
 use listen::log_limit::LogLimit;
 use protocol::statement::{NAME_BYTES_MAX, names_any};
 use session::split::{Gtid, only_domain};
@@ -21,7 +22,6 @@ use topology::routes::Routes;
 use crate::door::Door;
 use crate::lane::{LOOK_WAIT, Lane, Lease};
 use crate::live_duration::LiveDuration;
-use crate::stats::SplitStats;
 
 /// The inputs of a proxy that sends reads to replicas.
 #[derive(Clone)]

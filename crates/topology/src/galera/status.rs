@@ -3,7 +3,8 @@
 //! Pure: the shell passes a function that finds a value by its name, so that the order of the rows does not matter.
 
 /// One answer to the status query. A value that was not reported stays `None`, which is not the same as off.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct GaleraStatus {
     /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
     pub local_state: Option<u8>,

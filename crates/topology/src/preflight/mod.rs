@@ -30,7 +30,8 @@ use crate::kind::Kind;
 pub use crate::rules::Severity;
 
 /// The results of all checks.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// The writer now.
     pub from: Option<String>,
@@ -71,7 +72,7 @@ pub fn judge(kind: Kind, wish: &Wish, said: &[Said]) -> Report {
 fn apply(rules: &[Rule], sight: &Sight, rows: &mut Vec<Row>) {
     for rule in rules {
         let looked = (rule.look)(sight).unwrap_or_else(|| sight.unheard().into_iter().collect());
-        rows.extend(looked.into_iter().map(|row| Row { check: rule.check, ..row }));
+        rows.extend(looked.into_iter().map(|row| Row { check: rule.check.into(), ..row }));
     }
 }
 
@@ -84,7 +85,7 @@ impl Report {
         let failing: Vec<&Row> = self
             .rows
             .iter()
-            .filter(|row| row.verdict == Severity::Fails && !REFUSED_ANYWAY.contains(&row.check))
+            .filter(|row| row.verdict == Severity::Fails && !REFUSED_ANYWAY.contains(&&*row.check))
             .collect();
         let first = failing.first()?;
         let mut text = format!("{} {}", first.node, first.sentence);

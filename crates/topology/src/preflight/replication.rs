@@ -38,7 +38,8 @@ pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
     let (to, from) = (sight.to, sight.from);
     let Some(status) = to.replication() else {
         rows.extend(
-            words::problems().filter_map(|problem| Some(Row { check: problem.name(), ..sight.unheard()? })),
+            words::problems()
+                .filter_map(|problem| Some(Row { check: problem.name().into(), ..sight.unheard()? })),
         );
         return;
     };
@@ -56,7 +57,8 @@ pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
                 (Fails, sentence, in_words_of(status.dialect, remedy))
             }
         };
-        rows.push(Row { check: rule.problem.name(), node: to.name().to_owned(), verdict, sentence, remedy });
+        let check = rule.problem.name().into();
+        rows.push(Row { check, node: to.name().to_owned(), verdict, sentence, remedy });
     }
 }
 

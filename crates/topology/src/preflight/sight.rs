@@ -57,7 +57,7 @@ pub(super) fn of<'a>(wish: &'a Wish<'a>, said: &'a [Said], to: Option<&str>) -> 
         .collect();
     let named = |name: &str| peers.iter().copied().find(|peer| peer.view.name == name);
     let none = |node: &str, sentence: String, remedy: &str| Row {
-        check: "writer",
+        check: "writer".into(),
         node: node.to_owned(),
         verdict: Severity::Fails,
         sentence,
@@ -145,7 +145,7 @@ impl<'a> Peer<'a> {
     /// A row about it; the check's name is filled in where the rule's is known.
     pub fn found(&self, verdict: Severity, sentence: impl Into<String>, remedy: impl Into<String>) -> Row {
         let (node, sentence, remedy) = (self.name().to_owned(), sentence.into(), remedy.into());
-        Row { check: "", node, verdict, sentence, remedy }
+        Row { check: "".into(), node, verdict, sentence, remedy }
     }
 }
 

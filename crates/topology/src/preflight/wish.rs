@@ -1,5 +1,6 @@
 //! What a check is about: the switchover that is wished for, what this program knows of it, and the form of one result.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::NodeId;
@@ -7,10 +8,10 @@ use crate::rules::Severity;
 use crate::view::ClusterView;
 
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Row {
     /// What was checked: a short, stable name for programs.
-    pub check: &'static str,
+    pub check: Cow<'static, str>,
     /// At which node.
     pub node: String,
     /// The result.

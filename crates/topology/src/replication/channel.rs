@@ -7,7 +7,8 @@ use protocol::gtid::Family;
 use super::filters;
 
 /// One source that a server replicates from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Channel {
     /// Connection_name (MariaDB) or Channel_Name (MySQL); mostly empty.
     pub name: String,

@@ -7,40 +7,47 @@ use super::channel::Channel;
 use super::filters;
 use crate::flavor::Dialect;
 
-/// One answer to the status query.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+/// One answer to the status query. Positions are not read back from JSON: whoever compares them asks the servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ReplicationStatus {
     /// Which statements the server understands.
     #[serde(skip)]
     pub dialect: Dialect,
     /// server_id.
+    #[serde(default)]
     pub server_id: u32,
     /// server_uuid; MySQL's only.
-    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "text", skip_serializing_if = "Option::is_none")]
     pub server_uuid: Option<Uuid>,
     /// read_only (any value but OFF/0); MySQL's super_read_only sets it, too.
+    #[serde(default)]
     pub read_only: bool,
     /// log_bin.
+    #[serde(default)]
     pub log_bin: bool,
     /// log_slave_updates, log_replica_updates.
+    #[serde(default)]
     pub log_replica_updates: bool,
     /// gtid_strict_mode; MySQL has no other mode.
+    #[serde(default)]
     pub gtid_strict_mode: bool,
     /// binlog_format: ROW, MIXED or STATEMENT; empty when it was not said.
+    #[serde(default)]
     pub binlog_format: String,
     /// event_scheduler is ON; not asked of MySQL, see [`super::events`].
     #[serde(skip)]
     pub event_scheduler: Option<bool>,
     /// wsrep_on: it is a Galera node.
+    #[serde(default)]
     pub galera: bool,
     /// gtid_current_pos, or MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "text::serialize", skip_deserializing)]
     pub position: Option<Position>,
     /// gtid_slave_pos: what it has applied as a replica, which a server that was copied has, and its binlog has not.
     #[serde(skip)]
     pub applied_as_replica: Option<Position>,
     /// gtid_binlog_state: the same by origin. MySQL's gtid_executed has that, too.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "text::serialize", skip_deserializing)]
     pub history: Option<History>,
     /// Its replication channels; a primary has none.
     pub channels: Vec<Channel>,
@@ -48,11 +55,13 @@ pub struct ReplicationStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub had_filters: Option<String>,
     /// Semi-synchronous replication.
+    #[serde(default)]
     pub semi_sync: SemiSync,
     /// Each commit is on disk before it is acknowledged: sync_binlog and innodb_flush_log_at_trx_commit.
     #[serde(skip)]
     pub is_durable: bool,
     /// Threads_connected.
+    #[serde(default)]
     pub threads_connected: u32,
     /// Uptime: how long ago its process started, in seconds.
     #[serde(skip)]
@@ -60,7 +69,8 @@ pub struct ReplicationStatus {
 }
 
 /// Semi-synchronous replication: as a primary, and as a replica.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct SemiSync {
     /// As a primary it is configured to wait for a replica.
     pub primary_enabled: bool,
@@ -93,11 +103,20 @@ impl SemiSync {
     }
 }
 
-#[allow(clippy::ref_option)] // serde gives it so
-fn as_text<T: ToString, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(&value.to_string()),
-        None => serializer.serialize_none(),
+/// What has a text, as that.
+mod text {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[allow(clippy::ref_option)] // serde gives it so
+    pub fn serialize<T: ToString, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(ToString::to_string).serialize(to)
+    }
+
+    pub fn deserialize<'de, T: std::str::FromStr, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.and_then(|text| text.parse().ok()))
     }
 }
 

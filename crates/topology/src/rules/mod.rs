@@ -12,11 +12,14 @@
 //!
 //! To add a rule about a variable or a privilege, add its row: the readers ask the servers for what the rows name.
 
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
 pub mod privileges;
 pub mod variables;
 
 /// The severity of what is found at rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
     /// Must be corrected: something does not work.
@@ -28,7 +31,7 @@ pub enum Weight {
 }
 
 /// The result of a check before a move. A greater value is more serious.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Severity {
@@ -41,6 +44,7 @@ pub enum Severity {
     /// The switchover may take long, or be undone at the end of its budget.
     Slow,
     /// The switchover is not tried without force.
+    #[serde(other)]
     Fails,
 }
 

@@ -23,7 +23,7 @@ pub enum Command {
     /// Tell load balancers and keepalived whether a database node may take traffic
     Check(Box<nodecheck::Check>),
     /// Show the nodes, the writer, the hold and the last decisions
-    Status(status::Status),
+    Status(status::StatusArgs),
     /// Watch the cluster in the terminal, with keys for drain and switchover
     Top(Box<top::Top>),
     /// Move the writer in good order: transactions end first, statements wait meanwhile

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::Value;
+use topology::preflight::{Report, Severity};
 
 use cli::exit::{CommandResult, Failure};
 use client::Server;
@@ -21,19 +21,20 @@ pub fn run(server: &Server, to: Option<&str>, budget_ms: Option<u64>, json: Opti
     let budget = budget_ms.map(|ms| format!("budget_ms={ms}"));
     let query: Vec<String> = to.into_iter().chain(budget).collect();
     let answer = server.client()?.get(&format!("preflight?{}", query.join("&")))?;
+    let report: Report = answer.read()?;
     match json {
         Some(file) if file == Path::new("-") => println!("{:#}", answer.data),
         Some(file) => {
-            report::file::write_json(file, &answer.data).map_err(|e| Failure::failed(&e))?;
-            print!("{}", screen(&answer.data));
+            ::report::file::write_json(file, &answer.data).map_err(|e| Failure::failed(&e))?;
+            print!("{}", screen(&report));
         }
-        None => print!("{}", screen(&answer.data)),
+        None => print!("{}", screen(&report)),
     }
-    Ok(if answer.data["fails"] == Value::Bool(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The table, and what it comes to.
-fn screen(report: &Value) -> String {
+fn screen(report: &Report) -> String {
     let mut table = Table::new(&[
         ("CHECK", Lean::Left),
         ("NODE", Lean::Left),
@@ -42,35 +43,39 @@ fn screen(report: &Value) -> String {
         ("WHAT TO DO", Lean::Left),
     ])
     .wrapping(WIDTHS);
-    let rows = report["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for row in rows {
-        table.row(
-            ["check", "node", "verdict", "sentence", "remedy"]
-                .map(|cell| row[cell].as_str().unwrap_or("?").to_owned()),
-        );
+    for row in &report.rows {
+        table
+            .row([&*row.check, &row.node, row.verdict.word(), &row.sentence, &row.remedy].map(str::to_owned));
     }
-    let name = |field: &str| report[field].as_str().unwrap_or("nobody").to_owned();
-    let count = |verdict: &str| rows.iter().filter(|row| row["verdict"] == verdict).count();
-    let (fails, slow) = (count("fails"), count("slow"));
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "nobody".to_owned());
+    let count = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
+    let (fails, slow) = (count(Severity::Fails), count(Severity::Slow));
     let comes_to = match (fails, slow) {
-        (0, 0) if count("unknown") > 0 => "what speaks against it is not known".to_owned(),
+        (0, 0) if count(Severity::Unknown) > 0 => "what speaks against it is not known".to_owned(),
         (0, 0) => "nothing speaks against it".to_owned(),
         (0, slow) => {
-            format!("it can be tried, and may be slow or undone: {slow} of {} checks say so", rows.len())
+            format!(
+                "it can be tried, and may be slow or undone: {slow} of {} checks say so",
+                report.rows.len()
+            )
         }
-        (fails, _) => format!("it would be refused: {fails} of {} checks fail", rows.len()),
+        (fails, _) => format!("it would be refused: {fails} of {} checks fail", report.rows.len()),
     };
-    format!("{}\nfrom {} to {}: {comes_to}\n", table.text(), name("from"), name("to"))
+    format!("{}\nfrom {} to {}: {comes_to}\n", table.text(), name(&report.from), name(&report.to))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
     fn the_table_says_what_it_comes_to() {
         let row = |verdict: &str, remedy: &str| serde_json::json!({ "check": "lag", "node": "db2", "verdict": verdict, "sentence": "is 7 s behind", "remedy": remedy });
-        let report = |rows: Vec<Value>| serde_json::json!({ "from": "db1", "to": "db2", "rows": rows });
+        let report = |rows: Vec<Value>| {
+            serde_json::from_value(serde_json::json!({ "from": "db1", "to": "db2", "rows": rows })).unwrap()
+        };
         assert_eq!(
             screen(&report(vec![row("slow", "wait"), row("ok", "")])),
             "\
@@ -84,6 +89,6 @@ from db1 to db2: it can be tried, and may be slow or undone: 1 of 2 checks say s
         assert!(
             screen(&report(vec![row("fails", "")])).ends_with("it would be refused: 1 of 1 checks fail\n")
         );
-        assert!(screen(&Value::Null).contains("from nobody to nobody: nothing speaks against it"));
+        assert!(screen(&Report::default()).contains("from nobody to nobody: nothing speaks against it"));
     }
 }

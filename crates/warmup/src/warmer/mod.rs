@@ -1,4 +1,4 @@
-//! Keeps the standbys of one cluster warm: replays the active node's reads on each standby. Which node is active is an input ([`Roles`]).
+//! Keeps the standbys of one cluster warm: replays the active node's reads on each standby. Which node is active is an input ([`roles::Roles`]).
 //!
 //! ```text
 //!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> table: their state
@@ -9,6 +9,7 @@
 //! not run.
 
 mod one;
+pub mod roles;
 pub mod warming_table;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::one::One;
+pub use self::roles::Roles;
 use self::warming_table::{State, WarmingTable};
 use crate::access::Access;
 use crate::replay::ending;
@@ -29,15 +31,6 @@ use crate::replay::target::Target;
 use crate::replay::{self};
 use crate::source::{self, Sample};
 use crate::warmth::{self, Replayed};
-
-/// The current roles of the nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roles {
-    /// The node that takes the traffic: its name, and its address (`host:port`). An error says in one sentence why none is known.
-    pub active: Result<(String, String), String>,
-    /// All other nodes by name: the address (`host:port`) of one that is to be warmed, or in one sentence why it is not.
-    pub standbys: BTreeMap<String, Result<String, String>>,
-}
 
 /// A message for the log: a replay has started or ended, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

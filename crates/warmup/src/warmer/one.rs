@@ -162,14 +162,14 @@ impl One {
         loop {
             sleep(TELL_EVERY).await;
             let seen = self.context.warming_table.seen();
-            let Some(seen) = seen.iter().find(|seen| seen.standby == self.standby) else { continue };
+            let Some(seen) = seen.iter().find(|seen| seen.node == self.standby) else { continue };
             tracing::info!(
                 "{}: {} statements run, {} left out as too late, lag {:.1} s, {} errors, {} bytes of the log missed",
                 self.standby,
                 seen.totals.executed,
                 seen.totals.late,
-                seen.lag.as_secs_f64(),
-                seen.totals.errors_all(),
+                seen.lag_ms as f64 / 1e3,
+                seen.totals.failed(),
                 seen.totals.dropped_bytes,
             );
         }

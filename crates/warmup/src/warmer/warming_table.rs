@@ -1,13 +1,13 @@
 //! The state of warming for each standby: shown by status and metrics, and checked before a switchover.
 //!
-//! Input: the events of the warmer. Output: [`Seen`], a copy at one moment. Counts continue over the replays of one process: each replay
+//! Input: the events of the warmer. Output: [`Standby`], a copy at one moment. Counts continue over the replays of one process: each replay
 //! has its own figures, which are added to the earlier ones when it ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use api::warm::{Standby, Totals};
 use tokio::sync::watch;
 
 use crate::replay::figures::Figures;
@@ -33,44 +33,6 @@ pub enum State {
     },
 }
 
-/// Counts since this process started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Statements that succeeded.
-    pub executed: u64,
-    /// Statements that were left out because they had waited longer than the allowed lag.
-    pub late: u64,
-    /// Events that were left out because of their kind, by reason.
-    pub left_out: BTreeMap<&'static str, u64>,
-    /// Statements that failed, by class.
-    pub errors: BTreeMap<String, u64>,
-    /// Bytes of the log that the streamer skipped because this reader was too far behind.
-    pub dropped_bytes: u64,
-    /// Bytes that belong to no event.
-    pub unparsed_bytes: u64,
-    /// Events whose times are far from the log's clock; they count as having run when they were written.
-    pub corrected: u64,
-}
-
-/// One standby, at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
-    /// Its name.
-    pub standby: String,
-    /// Whether it is warmed.
-    pub state: State,
-    /// Counts.
-    pub totals: Totals,
-    /// How far the replay is behind what was read, in recorded time.
-    pub lag: Duration,
-    /// Statements that wait to be run.
-    pub waiting: u64,
-    /// Sessions on the standby.
-    pub sessions: u64,
-    /// How warm it is; `None` while no replay runs, since warmth is only measured during one.
-    pub warmth: Option<Warmth>,
-}
-
 /// The table of all standbys; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct WarmingTable(Arc<Mutex<BTreeMap<String, Line>>>);
@@ -83,60 +45,61 @@ struct Line {
     warmth: Option<watch::Receiver<Warmth>>,
 }
 
-impl Totals {
-    fn of(figures: &Figures) -> Totals {
-        let (too_large, no_text) = figures.left_out_by_proxy();
-        let left_out = figures.left_out().into_iter().chain([
-            ("too large for the proxy to tell", too_large),
-            ("with no text that says the same", no_text),
-        ]);
-        let log = figures.log();
-        Totals {
-            executed: figures.executed.load(Relaxed),
-            late: figures.late.load(Relaxed),
-            left_out: left_out.filter(|(_, count)| *count > 0).collect(),
-            errors: figures.errors(),
-            dropped_bytes: figures.dropped_bytes.load(Relaxed),
-            unparsed_bytes: log.counts.unparsed_bytes,
-            corrected: log.corrected,
-        }
+fn totals(figures: &Figures) -> Totals {
+    let (too_large, no_text) = figures.left_out_by_proxy();
+    let left_out = figures.left_out().into_iter().chain([
+        ("too large for the proxy to tell", too_large),
+        ("with no text that says the same", no_text),
+    ]);
+    let left_out = left_out.filter(|(_, count)| *count > 0);
+    let log = figures.log();
+    Totals {
+        executed: figures.executed.load(Relaxed),
+        late: figures.late.load(Relaxed),
+        left_out: left_out.map(|(why, count)| (why.to_owned(), count)).collect(),
+        errors: figures.errors(),
+        dropped_bytes: figures.dropped_bytes.load(Relaxed),
+        unparsed_bytes: log.counts.unparsed_bytes,
+        corrected_times: log.corrected,
     }
+}
 
-    fn add(&mut self, other: Totals) {
-        self.executed += other.executed;
-        self.late += other.late;
-        self.dropped_bytes += other.dropped_bytes;
-        self.unparsed_bytes += other.unparsed_bytes;
-        self.corrected += other.corrected;
-        for (words, count) in other.left_out {
-            *self.left_out.entry(words).or_default() += count;
-        }
-        for (class, count) in other.errors {
-            *self.errors.entry(class).or_default() += count;
-        }
+fn add(totals: &mut Totals, other: Totals) {
+    totals.executed += other.executed;
+    totals.late += other.late;
+    totals.dropped_bytes += other.dropped_bytes;
+    totals.unparsed_bytes += other.unparsed_bytes;
+    totals.corrected_times += other.corrected_times;
+    for (words, count) in other.left_out {
+        *totals.left_out.entry(words).or_default() += count;
     }
-
-    /// Statements that failed, of all classes.
-    pub fn errors_all(&self) -> u64 {
-        self.errors.values().sum()
+    for (class, count) in other.errors {
+        *totals.errors.entry(class).or_default() += count;
     }
 }
 
 impl WarmingTable {
     /// All standbys by name.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<Standby> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = lines.iter().map(|(standby, line)| {
-            let mut totals = line.past.clone();
-            totals.add(Totals::of(&line.now));
-            Seen {
-                standby: standby.clone(),
-                state: line.state.clone(),
-                totals,
-                lag: line.now.lag(),
+            let mut all = line.past.clone();
+            add(&mut all, totals(&line.now));
+            let (state, by, why) = match line.state.clone() {
+                State::Warmed { by } => ("warmed", Some(by), None),
+                State::Failing { why } => ("failing", None, Some(why)),
+                State::Off { why } => ("off", None, Some(why)),
+            };
+            Standby {
+                node: standby.clone(),
+                state: state.into(),
+                by,
+                why,
+                totals: all,
+                lag_ms: line.now.lag().as_millis() as u64,
                 waiting: u64::try_from(line.now.waiting.load(Relaxed)).unwrap_or(0),
                 sessions: u64::try_from(line.now.sessions.load(Relaxed)).unwrap_or(0),
-                warmth: line.warmth.as_ref().map(|warmth| warmth.borrow().clone()),
+                warmth: line.warmth.as_ref().map(|warmth| warmth.borrow().told()),
             }
         });
         seen.collect()
@@ -157,7 +120,7 @@ impl WarmingTable {
         let figures = Arc::new(Figures::default());
         self.line(standby, |line| {
             let before = std::mem::replace(&mut line.now, Arc::clone(&figures));
-            line.past.add(Totals::of(&before));
+            add(&mut line.past, totals(&before));
         });
         figures
     }

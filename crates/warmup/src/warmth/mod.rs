@@ -59,6 +59,31 @@ pub struct Warmth {
 }
 
 impl Warmth {
+    /// As it is shown.
+    pub fn told(&self) -> api::warm::Warmth {
+        api::warm::Warmth {
+            sentence: self.sentence(),
+            score: self.score.as_ref().map(|score| api::warm::Score {
+                percent: score.share * 100.0,
+                low_percent: score.low * 100.0,
+                high_percent: score.high * 100.0,
+                statements: score.statements,
+                is_coarse: score.is_coarse,
+            }),
+            unjudged: self.unjudged,
+            active_percent: self.active_score.map(|share| share * 100.0),
+            forecast: self.forecast.as_ref().map(|forecast| api::warm::Forecast {
+                disk_reads: forecast.disk_reads,
+                low: forecast.low,
+                high: forecast.high,
+                method: forecast.method.name().to_owned(),
+                window_s: self.window.as_secs(),
+            }),
+            why_unknown: self.why_unknown.clone(),
+            age_s: self.at.elapsed().map_or(0, |age| age.as_secs()),
+        }
+    }
+
     /// No result yet.
     fn unknown(window: Duration) -> Warmth {
         Warmth {

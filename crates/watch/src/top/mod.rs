@@ -204,7 +204,7 @@ fn show(
 /// Records the status, if `--record` was given.
 fn record(source: &mut Source, model: &mut Model) {
     let Source::Live { recorder, .. } = source else { return };
-    if let Some(Err(why)) = recorder.as_mut().map(|recorder| recorder.write(&model.status)) {
+    if let Some(Err(why)) = recorder.as_mut().map(|recorder| recorder.write(&model.json)) {
         *recorder = None;
         model.message = Some(why);
     }
@@ -220,7 +220,7 @@ impl Source {
             Self::Recording { recording, next, speed } => (recording, next, speed),
         };
         let replay = model.replay?;
-        let is_first = model.status.is_null();
+        let is_first = model.json.is_null();
         if !is_first && (replay.is_paused || *next > Instant::now() || replay.at + 1 >= replay.count) {
             return None;
         }

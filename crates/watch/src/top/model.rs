@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use api::Status;
+use serde::Deserialize;
 use serde_json::Value;
-
-use client::value::{list, text};
 
 /// How many rates of each node are held for its curve.
 const HISTORY_MAX: usize = 120;
@@ -14,8 +14,10 @@ const HISTORY_MAX: usize = 120;
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// The last status; null before the first.
-    pub status: Value,
+    /// The last status.
+    pub status: Status,
+    /// The same as it came; null before the first.
+    pub json: Value,
     /// The applied rate of each node per second, oldest first, at most the last 120 states shown; `None` where it is not known.
     pub applied: BTreeMap<String, VecDeque<Option<u64>>>,
     /// The index of the selected node.
@@ -73,31 +75,34 @@ impl Order {
 
 impl Model {
     /// Takes a newer status.
-    pub fn take(&mut self, status: Value) {
-        for node in list(&status["nodes"]) {
-            let history = self.applied.entry(text(&node["name"]).to_owned()).or_default();
+    pub fn take(&mut self, json: Value) {
+        let status = match Status::deserialize(&json) {
+            Ok(status) => status,
+            Err(e) => {
+                self.trouble = Some(format!("this status cannot be understood: {e}"));
+                return;
+            }
+        };
+        for node in &status.nodes {
+            let history = self.applied.entry(node.name.clone()).or_default();
             if history.len() >= HISTORY_MAX {
                 history.pop_front();
             }
-            history.push_back(node["rates"]["applied"].as_f64().map(|rate| rate.round() as u64));
+            let rate = node.rates.flatten().and_then(|rates| rates.applied);
+            history.push_back(rate.map(|rate| rate.round() as u64));
         }
         // A question about a standby has another meaning once that node is the writer.
-        if self.asked.is_some() && self.status["writer"] != status["writer"] {
+        if self.asked.is_some() && self.status.writer != status.writer {
             self.asked = None;
             self.message = Some("the writer has changed: not done".to_owned());
         }
-        self.status = status;
+        (self.status, self.json) = (status, json);
         self.trouble = None;
-        self.chosen = self.chosen.min(self.names().len().saturating_sub(1));
-    }
-
-    /// The nodes' names, in the order of the configuration.
-    pub fn names(&self) -> Vec<String> {
-        list(&self.status["nodes"]).iter().map(|node| text(&node["name"]).to_owned()).collect()
+        self.chosen = self.chosen.min(self.status.nodes.len().saturating_sub(1));
     }
 
     /// The selected node's name.
     pub fn chosen_name(&self) -> Option<String> {
-        self.names().into_iter().nth(self.chosen)
+        self.status.nodes.get(self.chosen).map(|node| node.name.clone())
     }
 }

@@ -61,7 +61,7 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
     if let Some(order) = model.asked.take() {
         return answer(model, order, key);
     }
-    let last = model.names().len().saturating_sub(1);
+    let last = model.status.nodes.len().saturating_sub(1);
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => return Some(Effect::Quit),
         KeyCode::Up | KeyCode::Char('k') => model.chosen = model.chosen.saturating_sub(1),

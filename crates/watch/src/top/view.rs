@@ -9,17 +9,18 @@
 //!   foot: keys, the question, the result of the last order
 //! ```
 
+use api::Status;
+use api::proxy::{Busy, HoldStats, Stats};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, TableState};
-use serde_json::Value;
+use topology::view::{Decision, Level, TrafficFlow};
 
 use super::model::Model;
 use super::record::moment_ms;
-use crate::status::{behind, is_lost, last_answered, replicates, role, state};
-use client::value::{figure, list, number, text};
+use crate::status::{behind, figure, is_lost, last_answered, queue, replicates, role, state};
 use report::table::{moment, span, wrap};
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
@@ -38,7 +39,7 @@ const BUSY_MAX: usize = 5;
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let (head, group, busy) = (head(model), group(model), busy(&model.status));
-    let nodes_height = list(&model.status["nodes"]).len() as u16 + 1;
+    let nodes_height = model.status.nodes.len() as u16 + 1;
     // The foot always has its space, so that an open question is visible however small the terminal is.
     let foot_height = foot_height(model, frame.area().width);
     let [rest, foot_area] =
@@ -67,23 +68,23 @@ fn titled<'a>(title: &'a str, lines: Vec<Line<'a>>) -> Paragraph<'a> {
 
 fn head(model: &Model) -> Vec<Line<'static>> {
     let status = &model.status;
-    if status.is_null() {
+    if model.json.is_null() {
         return vec![Line::from("waiting for the first status")];
     }
-    let gate = text(&status["gate"]);
-    let at = moment_ms(status).map_or_else(String::new, moment);
+    let at = moment_ms(&model.json).map_or_else(String::new, moment);
+    let (gate, gate_style) = if status.gate == TrafficFlow::Open { ("open", GOOD) } else { ("held", WARN) };
     let mut head = vec![Line::from(vec![
-        Span::styled(plain(&format!("{} ({})", text(&status["cluster"]), number(&status["id"]))), BOLD),
-        Span::raw(format!("  term {}  ", number(&status["term"]))),
-        Span::raw(plain(status["writer"].as_str().unwrap_or("no writer"))),
+        Span::styled(plain(&format!("{} ({})", status.cluster, status.id)), BOLD),
+        Span::raw(format!("  term {}  ", status.term)),
+        Span::raw(plain(status.writer.as_deref().unwrap_or("no writer"))),
         Span::raw("  gate "),
-        Span::styled(plain(gate), if gate == "open" { GOOD } else { WARN }),
+        Span::styled(gate, gate_style),
         Span::styled(format!("  {}", at.get(..19).unwrap_or(&at)), DIM),
     ])];
-    if let Some(because) = status["hold_because"].as_str() {
+    if let Some(because) = &status.hold_because {
         head.push(Line::styled(plain(&format!("statements wait: {because}")), WARN));
     }
-    if let Some(order) = status["order"].as_str() {
+    if let Some(order) = &status.order {
         head.push(Line::styled(plain(&format!("under way: {order}")), WARN));
     }
     head
@@ -103,25 +104,21 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             "PAUSED", "WHY",
         ]
     };
-    let lanes = list(&status["proxy"]["lanes"]);
-    let rows = list(&status["nodes"]).iter().map(|node| {
-        let lane = lanes.iter().find(|lane| lane["node"] == node["name"]).unwrap_or(&Value::Null);
-        let (rates, sample, is_lost) = (&node["rates"], &node["sample"], is_lost(node));
+    let rows = status.nodes.iter().map(|node| {
+        let (lane, is_lost) = (status.proxy.lane(&node.name), is_lost(node));
+        let rates = node.rates.flatten().unwrap_or_default();
         let queue = match (is_lost, is_replication) {
             (true, _) => "-".to_owned(),
             (false, true) => behind(node),
-            (false, false) => figure(&node["facts"]["recv_queue"]),
+            (false, false) => figure(queue(node)),
         };
         let (up, last) = if is_replication {
-            (&rates["writes"], figure(&sample["replication"]["relay_log_bytes"]))
+            let replication = node.sample.and_then(|sample| sample.counters.replication);
+            (rates.writes, figure(replication.and_then(|replication| replication.relay_log_bytes)))
         } else {
-            (&rates["replicated"], percent(&rates["paused"]))
+            (rates.replicated, percent(rates.paused))
         };
-        let why = if is_lost {
-            format!("{}{}", text(&node["reason"]), last_answered(node))
-        } else {
-            text(&node["reason"]).to_owned()
-        };
+        let since = if is_lost { last_answered(node) } else { String::new() };
         let word = state(node, is_replication);
         let color = match word {
             _ if is_lost => BAD,
@@ -129,19 +126,19 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             _ => WARN,
         };
         let cells = [
-            Cell::from(plain(text(&node["name"]))).style(BOLD),
-            Cell::from(role(status, node).to_owned()),
-            Cell::from(plain(word)).style(color),
-            Cell::from(plain(text(&node["lane"]))),
-            right(figure(&lane["sessions"])),
-            right(figure(&lane["running"])),
+            Cell::from(plain(&node.name)).style(BOLD),
+            Cell::from(role(status, node)),
+            Cell::from(word).style(color),
+            Cell::from(node.lane.word()),
+            right(figure(lane.map(|lane| lane.sessions))),
+            right(figure(lane.map(|lane| lane.running))),
             right(queue),
-            right(rate(&rates["questions"])),
+            right(rate(rates.questions)),
             right(rate(up)),
-            right(rate(&rates["received"])),
-            right(rate(&rates["applied"])),
+            right(rate(rates.received)),
+            right(rate(rates.applied)),
             right(last),
-            Cell::from(plain(&why)),
+            Cell::from(plain(&format!("{}{since}", node.reason))),
         ];
         Row::new(cells)
     });
@@ -175,49 +172,40 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 fn group(model: &Model) -> Vec<Line<'static>> {
     let status = &model.status;
     let mut lines = Vec::new();
-    if !replicates(status) && !status.is_null() {
-        let (said, style) = match status["flow_control"].as_str() {
-            Some(said) => (said, WARN),
+    if model.json.is_null() {
+        return lines;
+    }
+    if !replicates(status) {
+        let (said, style) = match &status.flow_control {
+            Some(said) => (&**said, WARN),
             None => ("none", DIM),
         };
         lines.push(Line::from(vec![Span::raw("flow control  "), Span::styled(plain(said), style)]));
     }
-    for node in list(&status["nodes"]) {
-        let over_s = node["rates"]["over_s"].as_f64().unwrap_or(0.0);
+    for node in &status.nodes {
+        let over_s = node.rates.flatten().unwrap_or_default().over_s;
         if over_s > LAST_SECOND_MAX_S {
-            let said = format!("rates         {}: those of the last {over_s:.0} s", text(&node["name"]));
+            let said = format!("rates         {}: those of the last {over_s:.0} s", node.name);
             lines.push(Line::styled(plain(&said), WARN));
         }
     }
-    let hold = &status["proxy"]["hold"];
-    if hold.is_object() {
-        let n = |name: &str| number(&hold[name]);
-        let style = if n("waiting") > 0 { WARN } else { Style::new() };
-        lines.push(Line::from(vec![
-            Span::raw("hold          "),
-            Span::styled(format!("{} waiting", n("waiting")), style),
-            Span::raw(format!(
-                ", {} held in all: {} resumed, {} evicted, {} expired, {} gone",
-                n("held"),
-                n("resumed"),
-                n("evicted"),
-                n("expired"),
-                n("gone")
-            )),
-        ]));
-        let p = |name: &str| number(&status["proxy"][name]);
-        lines.push(Line::from(format!(
-            "clients       {} now, {} in all; sessions moved {}, cannot move now {}",
-            p("clients"),
-            p("clients_total"),
-            p("sessions_moved"),
-            p("sessions_pinned")
-        )));
-    }
+    let HoldStats { waiting, held, resumed, evicted, expired, gone, .. } = &status.proxy.hold;
+    let style = if *waiting > 0 { WARN } else { Style::new() };
+    lines.push(Line::from(vec![
+        Span::raw("hold          "),
+        Span::styled(format!("{waiting} waiting"), style),
+        Span::raw(format!(
+            ", {held} held in all: {resumed} resumed, {evicted} evicted, {expired} expired, {gone} gone"
+        )),
+    ]));
+    let Stats { clients, clients_total, sessions_moved, sessions_pinned, .. } = &status.proxy;
+    lines.push(Line::from(format!(
+        "clients       {clients} now, {clients_total} in all; sessions moved {sessions_moved}, cannot move now {sessions_pinned}"
+    )));
     lines.extend(windows(status));
-    for node in list(&status["nodes"]) {
-        for advice in list(&node["advice"]) {
-            let said = format!("advice        {}: {}", text(&node["name"]), text(advice));
+    for node in &status.nodes {
+        for advice in &node.advice {
+            let said = format!("advice        {}: {advice}", node.name);
             lines.push(Line::styled(plain(&said), WARN));
         }
     }
@@ -225,17 +213,17 @@ fn group(model: &Model) -> Vec<Line<'static>> {
 }
 
 /// How long each node may be away and still catch up; a sentence for each node that is away.
-fn windows(status: &Value) -> Vec<Line<'static>> {
+fn windows(status: &Status) -> Vec<Line<'static>> {
     let (mut there, mut away) = (Vec::new(), Vec::new());
-    for node in list(&status["nodes"]) {
-        let (name, recovery) = (text(&node["name"]), &node["recovery"]);
-        if recovery["is_there"] == Value::Bool(false) {
-            let style = if recovery["returns_by"].is_null() { DIM } else { WARN };
-            let said = format!("away          {name} {}", text(&recovery["sentence"]));
+    for node in &status.nodes {
+        let (name, Some(recovery)) = (&node.name, &node.recovery) else { continue };
+        if !recovery.is_there {
+            let style = if recovery.returns_by.is_none() { DIM } else { WARN };
+            let said = format!("away          {name} {}", recovery.sentence);
             away.push(Line::styled(plain(&said), style));
-        } else if let Some(s) = recovery["away_max_s"].as_f64() {
+        } else if let Some(s) = recovery.away_max_s {
             there.push(format!("{name} {}", span((s * 1000.0) as u64)));
-        } else if !recovery["returns_by"].is_null() {
+        } else if recovery.returns_by.is_some() {
             there.push(format!("{name} without end"));
         }
     }
@@ -248,34 +236,27 @@ fn windows(status: &Value) -> Vec<Line<'static>> {
 }
 
 /// The sessions that keep lanes busy.
-fn busy(status: &Value) -> Vec<Line<'static>> {
-    let line = |session: &Value| {
-        Line::from(plain(&format!(
-            "{}: session {} of {} from {}: {}",
-            text(&session["node"]),
-            number(&session["id"]),
-            text(&session["user"]),
-            text(&session["client"]),
-            text(&session["what"])
-        )))
+fn busy(status: &Status) -> Vec<Line<'static>> {
+    let line = |Busy { node, id, user, client, what, .. }: &Busy| {
+        Line::from(plain(&format!("{node}: session {id} of {user} from {client}: {what}")))
     };
-    list(&status["proxy"]["busy"]).iter().take(BUSY_MAX).map(line).collect()
+    status.proxy.busy.iter().take(BUSY_MAX).map(line).collect()
 }
 
 /// The last decisions, as many as fit, newest last.
-fn events(status: &Value, area: Rect) -> Vec<Line<'static>> {
-    let all = list(&status["decisions"]);
+fn events(status: &Status, area: Rect) -> Vec<Line<'static>> {
+    let all = &status.decisions;
     let room = usize::from(area.height.saturating_sub(1));
-    let line = |decision: &Value| {
-        let at = moment(number(&decision["at_unix_ms"]));
-        let style = match text(&decision["level"]) {
-            "error" => BAD,
-            "warn" => WARN,
-            _ => Style::new(),
+    let line = |decision: &Decision| {
+        let at = moment(decision.at_unix_ms);
+        let style = match decision.level {
+            Level::Error => BAD,
+            Level::Warn => WARN,
+            Level::Info => Style::new(),
         };
         Line::from(vec![
             Span::styled(format!("{} ", at.get(11..19).unwrap_or(&at)), DIM),
-            Span::styled(plain(text(&decision["text"])), style),
+            Span::styled(plain(&decision.text), style),
         ])
     };
     all[all.len().saturating_sub(room)..].iter().map(line).collect()
@@ -335,16 +316,16 @@ fn right(text: String) -> Cell<'static> {
 }
 
 /// A rate, with one decimal below 10; a dash if it is not known.
-fn rate(value: &Value) -> String {
-    match value.as_f64() {
+fn rate(value: Option<f64>) -> String {
+    match value {
         None => "-".to_owned(),
         Some(rate) if rate < 10.0 => format!("{rate:.1}"),
         Some(rate) => format!("{rate:.0}"),
     }
 }
 
-fn percent(part: &Value) -> String {
-    part.as_f64().map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0))
+fn percent(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", part * 100.0))
 }
 
 /// Text from servers and clients must not contain control characters for the terminal.

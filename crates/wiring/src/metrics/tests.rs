@@ -2,18 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use measure::capacity::passive::{Busy, Estimate, Figure, Source};
-use proxy::{ErrorCount, HoldStats, LaneStats};
+use api::Status;
+use api::proxy::{ErrorCount, HoldStats, LaneStats};
+use api::recovery::Outlook;
+use api::warm::{Forecast, Score, Totals, Warm, Warmth};
 use topology::NodeId;
 use topology::brain::{Brain, Restored};
 use topology::galera::GaleraStatus;
 use topology::replication::Channel;
 use topology::settings::{NodeSettings, Settings, Writers};
 use topology::view::Stuck;
-use warmup::warmer::warming_table::Totals;
-use warmup::warmth::{Forecast, Method, Score, Warmth};
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn view() -> ClusterView {
 fn stats() -> Stats {
     let lane = |node: &str, sessions, running, begun_total| LaneStats {
         node: node.into(),
-        state: "open",
+        state: LaneState::Open,
         sessions,
         running,
         begun_total,
@@ -85,53 +85,42 @@ fn stats() -> Stats {
         },
         lanes: vec![lane("db1", 41, 42, 43), lane("db2", 44, 45, 46)],
         errors: vec![
-            ErrorCount { code: 9_102, name: "hold_expired", count: 51 },
-            ErrorCount { code: 9_103, name: "hold_full", count: 52 },
+            ErrorCount { code: 9_102, name: "hold_expired".into(), count: 51 },
+            ErrorCount { code: 9_103, name: "hold_full".into(), count: 52 },
         ],
         busy: Vec::new(),
         split: None,
     }
 }
 
-fn warm() -> Vec<Seen> {
-    let seen = |standby: &str, state| Seen {
-        standby: standby.into(),
-        state,
+fn warm() -> Warm {
+    let seen = |standby: &str, state: &'static str, by: Option<&str>| Standby {
+        node: standby.into(),
+        state: state.into(),
+        by: by.map(str::to_owned),
+        why: None,
         totals: Totals {
             executed: 61,
             late: 62,
-            left_out: [("no read", 63)].into(),
+            left_out: [("no read".to_owned(), 63)].into(),
             errors: [("error 1146".to_owned(), 64)].into(),
             dropped_bytes: 65,
             unparsed_bytes: 66,
-            corrected: 67,
+            corrected_times: 67,
         },
-        lag: Duration::from_millis(1_500),
+        lag_ms: 1_500,
         waiting: 68,
         sessions: 69,
         warmth: None,
     };
-    let mut warmed = seen("db2", State::Warmed { by: "db1".into() });
+    let mut warmed = seen("db2", "warmed", Some("db1"));
     warmed.warmth = Some(Warmth {
-        score: Some(Score { share: 0.934_56, low: 0.9, high: 0.95, statements: 100, is_coarse: false }),
-        active_score: None,
-        unjudged: 0,
-        forecast: Some(Forecast {
-            disk_reads: 1_200,
-            low: 1_000,
-            high: 1_400,
-            method: Method::Replayed,
-            reads: 1,
-            own_reads: 1,
-            run_share: 1.0,
-            completed_share: 1.0,
-        }),
-        at: SystemTime::UNIX_EPOCH,
-        window: Duration::from_secs(120),
-        why_unknown: None,
+        score: Some(Score { percent: 93.456, ..Score::default() }),
+        forecast: Some(Forecast { disk_reads: 1_200, ..Forecast::default() }),
+        ..Warmth::default()
     });
-    let failing = seen("db3", State::Failing { why: "it does not answer".into() });
-    vec![warmed, failing, seen("db4", State::Off { why: "it is drained".into() })]
+    let standbys = vec![warmed, seen("db3", "failing", None), seen("db4", "off", None)];
+    Warm { standbys, ..Warm::default() }
 }
 
 fn windows() -> Vec<Outlook> {
@@ -149,26 +138,25 @@ fn windows() -> Vec<Outlook> {
     ]
 }
 
-fn capacities() -> Vec<(String, crate::capacity::Known)> {
-    let known = |estimate, peak_per_s| crate::capacity::Known { estimate, peak_per_s };
-    let figure = Figure {
-        per_s: 900.125,
-        low_per_s: 880.0,
-        high_per_s: 920.0,
-        source: Source::Backlog,
-        busy: Busy { applied: 9, us: 10 },
-        buckets: 3,
-    };
+fn capacities() -> Vec<NodeCapacity> {
+    let known =
+        |node: &str, apply_per_s, at_least_per_s: Option<f64>, peak_per_s: Option<f64>| NodeCapacity {
+            node: node.into(),
+            apply_per_s,
+            at_least_per_s,
+            peak_per_s,
+            times_peak: apply_per_s.zip(peak_per_s).map(|(apply, peak)| apply / peak),
+            ..NodeCapacity::default()
+        };
     vec![
-        ("db1".into(), known(Estimate::Seen(figure), Some(300.0))),
-        ("db2".into(), known(Estimate::AtLeast(310.5), Some(300.0))),
-        ("db3".into(), known(Estimate::Unknown, None)),
+        known("db1", Some(900.125), Some(880.0), Some(300.0)),
+        known("db2", None, Some(310.5), Some(300.0)),
+        known("db3", None, None, None),
     ]
 }
 
 #[test]
 fn the_text_is_as_it_was_recorded() {
-    let view = view();
     let samples = Samples::new(&[NodeId(0), NodeId(1)]);
     samples.input(NodeId(0)).unwrap().probed(Duration::from_micros(1_700));
     let split = SplitStats {
@@ -179,21 +167,14 @@ fn the_text_is_as_it_was_recorded() {
         primary_failed: 75,
         lanes: vec![("db2".into(), 76)],
     };
-    let (plain, with_split) = (stats(), Stats { split: Some(split), ..stats() });
-
-    let (warm, windows, capacities) = (warm(), windows(), capacities());
-    let all = Figures {
-        id: 5,
-        view: &view,
-        samples: &samples,
-        proxy: &with_split,
-        reads: Some(&plain),
-        warm: Some(&warm),
-        windows: &windows,
-        capacities: &capacities,
-    };
+    let mut status = Status::of(&view());
+    (status.id, status.proxy) = (5, stats());
     // What is not there has no family.
-    let least = Figures { proxy: &plain, reads: None, warm: None, windows: &[], capacities: &[], ..all };
-    let whole = format!("{}----\n{}", text(&all), text(&least));
+    let least = text(&status, &[], &samples);
+    (status.proxy.split, status.read_port, status.warm) = (Some(split), Some(stats()), Some(warm()));
+    for (node, row) in status.nodes.iter_mut().zip(windows()) {
+        node.recovery = Some(row);
+    }
+    let whole = format!("{}----\n{least}", text(&status, &capacities(), &samples));
     assert_eq!(whole, include_str!("recorded.txt").replace("VERSION", env!("CARGO_PKG_VERSION")));
 }

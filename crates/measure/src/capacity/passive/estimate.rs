@@ -1,6 +1,6 @@
 //! Computes the estimate from a series: a figure with its interval, and a sentence.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, Busy, Series};
 
@@ -14,22 +14,13 @@ const BUCKETS_MIN: usize = 4;
 const SHARE_UNKNOWN: f64 = 0.5;
 
 /// How it is known that a node was busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Transactions waited the whole time.
     Backlog,
     /// The node requested a flow control pause.
     FlowControl,
-}
-
-impl Source {
-    /// The name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Backlog => "backlog",
-            Self::FlowControl => "flow_control",
-        }
-    }
 }
 
 /// A rate of applying, transactions per second.
@@ -147,7 +138,8 @@ fn spread(parts: &[Busy], per_s: f64) -> Option<f64> {
 }
 
 /// The estimate for a node in the form that both the command's JSON and `status` use.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeCapacity {
     /// The node's name.
     pub node: String,
@@ -157,8 +149,8 @@ pub struct NodeCapacity {
     pub low_per_s: Option<f64>,
     /// The upper end of that interval.
     pub high_per_s: Option<f64>,
-    /// How busy time was recognised: `backlog` or `flow_control`.
-    pub source: Option<&'static str>,
+    /// How busy time was recognised.
+    pub source: Option<Source>,
     /// How long the node was seen busy, ms.
     pub busy_ms: Option<u64>,
     /// Transactions applied in that time.
@@ -186,7 +178,7 @@ impl NodeCapacity {
             apply_per_s: figure.map(|figure| figure.per_s),
             low_per_s: figure.map(|figure| figure.low_per_s),
             high_per_s: figure.map(|figure| figure.high_per_s),
-            source: figure.map(|figure| figure.source.name()),
+            source: figure.map(|figure| figure.source),
             busy_ms: figure.map(|figure| figure.busy.us / 1000),
             busy_transactions: figure.map(|figure| figure.busy.applied),
             at_least_per_s: estimate.low_per_s(),

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::Status;
 use clap::Args;
 use measure::recovery::WriteRate;
 use protocol::gtid::{Family, Position};
@@ -21,7 +22,6 @@ use self::read::NodeRecovery;
 use cli::duration::seconds;
 use cli::exit::{CommandResult, Failure};
 use client::Server;
-use client::value::list;
 use doctor::asked::{NodeFacts, answered};
 use doctor::windows::{Cluster, Kept, Known, Outlook, Summary, notes};
 use settings::{self, Settings};
@@ -99,13 +99,10 @@ impl Forecast {
     /// What a running server of this configuration knows; nothing when there is none, or it has not looked yet.
     fn served(&self, settings: &Settings) -> Option<(Summary, Vec<Outlook>)> {
         let client = Server::of_config(self.config.clone()).client().ok()?;
-        let status = client.get_within("status", SERVED_WITHIN).ok()?.data;
-        let rows =
-            list(&status["nodes"]).iter().map(|node| serde_json::from_value(node["recovery"].clone()).ok());
-        let rows = rows.collect::<Option<Vec<Outlook>>>()?;
-        let summary = serde_json::from_value(status["recovery"].clone()).ok()?;
+        let status: Status = client.get_within("status", SERVED_WITHIN).ok()?.read().ok()?;
+        let rows = status.nodes.into_iter().map(|node| node.recovery).collect::<Option<Vec<Outlook>>>()?;
         let is_ours = rows.iter().map(|row| &row.node).eq(settings.nodes.iter().map(|node| &node.name));
-        is_ours.then_some((summary, rows))
+        is_ours.then_some((status.recovery?, rows))
     }
 
     /// The same from the servers.

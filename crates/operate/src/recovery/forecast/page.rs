@@ -7,7 +7,7 @@ use measure::recovery::replication::binlog_bytes_for;
 use serde_json::{Value, json};
 use topology::kind::Kind;
 
-use doctor::windows::{Outlook, Summary, sentence, size};
+use doctor::windows::{Outlook, Summary, copy, sentence, size};
 use report::table::{Lean, Table, span};
 
 /// All that is shown.
@@ -29,7 +29,7 @@ impl Page {
     }
 
     fn copy(&self) -> String {
-        self.summary.copy(self.copy_bytes_per_s)
+        copy(&self.summary, self.copy_bytes_per_s)
     }
 
     pub(super) fn text(&self) -> String {

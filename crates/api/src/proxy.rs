@@ -1,0 +1,147 @@
+//! What a proxy has counted, and the sessions that keep its lanes busy.
+
+use std::borrow::Cow;
+
+use measure::histogram::Snapshot;
+use serde::{Deserialize, Serialize};
+use topology::routes::LaneState;
+
+/// How often one of the proxy's errors was sent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorCount {
+    /// As `ER_` numbers are: 9102.
+    pub code: u16,
+    /// Its name, as `hold_expired`.
+    pub name: Cow<'static, str>,
+    /// How often.
+    pub count: u64,
+}
+
+/// The hold queue; `held = resumed + evicted + expired + gone + waiting`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HoldStats {
+    /// Statements that ever had to wait.
+    pub held: u64,
+    /// Those that continued.
+    pub resumed: u64,
+    /// Those that were removed to make room (error 9103).
+    pub evicted: u64,
+    /// Those whose time was over (error 9102).
+    pub expired: u64,
+    /// Those whose client went away.
+    pub gone: u64,
+    /// Those that wait now.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// The most that ever waited at the same time.
+    pub waiting_max: u64,
+    /// Whether the equation holds.
+    pub lawful: bool,
+    /// How long they waited.
+    #[serde(skip)]
+    pub held_for: Snapshot,
+}
+
+/// One node, as the proxy uses it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneStats {
+    /// The node's name.
+    pub node: String,
+    /// Whether it takes statements.
+    pub state: LaneState,
+    /// Sessions with a link to it.
+    pub sessions: u32,
+    /// Transactions (or statements outside one) running on it.
+    pub running: usize,
+    /// Those begun on it so far.
+    pub begun_total: u64,
+}
+
+/// A snapshot of the proxy's counters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stats {
+    /// The term of the routes in force.
+    pub term: u64,
+    /// Clients connected now.
+    pub clients: u64,
+    /// Clients ever accepted.
+    pub clients_total: u64,
+    /// Links opened to nodes.
+    pub links_total: u64,
+    /// Sessions set up on another node.
+    pub sessions_moved: u64,
+    /// Sessions with state that no other node can have, so that they cannot move now.
+    pub sessions_pinned: u64,
+    /// Statements sent again after a loss.
+    pub statements_again: u64,
+    /// The hold queue.
+    pub hold: HoldStats,
+    /// The nodes.
+    pub lanes: Vec<LaneStats>,
+    /// The proxy's own errors.
+    pub errors: Vec<ErrorCount>,
+    /// Sessions that keep a node's lane busy, the longest first.
+    pub busy: Vec<Busy>,
+    /// Where reads ran; `None` if none may run on replicas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitStats>,
+}
+
+impl Stats {
+    /// The node, as the proxy uses it.
+    pub fn lane(&self, node: &str) -> Option<&LaneStats> {
+        self.lanes.iter().find(|lane| lane.node == node)
+    }
+}
+
+/// Where statements ran.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SplitStats {
+    /// Answered by a replica.
+    pub replicas: u64,
+    /// Sent to the primary because of what they are.
+    pub primary: u64,
+    /// Reads for a replica that went to the primary, since no replica took them.
+    pub primary_nobody: u64,
+    /// The same, because the replica did not reach the position in time.
+    pub primary_behind: u64,
+    /// The same, because the replica failed or answered with an error.
+    pub primary_failed: u64,
+    /// Sessions with a link to a replica, by node.
+    pub lanes: Vec<(String, u32)>,
+}
+
+/// A session that keeps a lane busy.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Busy {
+    /// The connection id that its client knows; KILL takes it.
+    pub id: u32,
+    /// Its user.
+    pub user: String,
+    /// Its client's address.
+    pub client: String,
+    /// The node.
+    pub node: String,
+    /// How long its client has been connected, in seconds.
+    pub connected_s: u64,
+    /// How long it has been doing that, in milliseconds.
+    pub waits_ms: u64,
+    /// What it is doing.
+    pub what: String,
+    /// What aborting that costs its client.
+    pub cost: Cow<'static, str>,
+}
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { id, user, client, connected_s, what, .. } = self;
+        write!(f, "session {id} of {user} from {client}, connected for {connected_s} s: {what}")
+    }
+}
