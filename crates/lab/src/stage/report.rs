@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,9 +11,6 @@ use super::process::Identity;
 use super::replication::ReplicationWord;
 use super::stage_dir::NodeRecord;
 use super::{StageNode, galera, replication};
-
-/// Time limit for a node's status query; a frozen node never responds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The status that a node reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -9,6 +9,9 @@ use anyhow::{Context, bail};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row, Value};
 
+/// Time limit for a node's status query; a frozen node never responds.
+pub const STATUS_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Runs `sql` and returns all rows of all result sets, each value as text; NULL is `NULL`.
 ///
 /// # Errors

@@ -5,7 +5,6 @@ use std::fmt;
 use anyhow::Context;
 use serde::Serialize;
 
-use super::super::report::PATIENCE;
 use super::super::{StageNode, sql};
 
 /// The node's status, as it reports it.
@@ -46,7 +45,7 @@ impl fmt::Display for GaleraWord {
 
 /// Queries the node.
 pub async fn ask(node: &StageNode) -> anyhow::Result<GaleraWord> {
-    let rows = sql::run(&node.socket, "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", PATIENCE).await?;
+    let rows = sql::run(&node.socket, "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", sql::STATUS_TIME_MAX).await?;
     let value = |name: &str| {
         let row = rows.iter().find(|row| row.first().is_some_and(|key| key == name));
         row.and_then(|row| row.get(1))

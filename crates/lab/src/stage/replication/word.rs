@@ -5,7 +5,6 @@ use std::fmt;
 use anyhow::Context;
 use serde::Serialize;
 
-use super::super::report::PATIENCE;
 use super::super::{StageNode, sql};
 
 /// The server's status, as it reports it.
@@ -130,7 +129,7 @@ pub async fn ask(node: &StageNode) -> anyhow::Result<ReplicationWord> {
 }
 
 async fn pairs(node: &StageNode, sql: &str) -> anyhow::Result<Vec<Vec<String>>> {
-    sql::run(&node.socket, sql, PATIENCE).await
+    sql::run(&node.socket, sql, sql::STATUS_TIME_MAX).await
 }
 
 fn found<'a>(pairs: &'a [Vec<String>], name: &str) -> Option<&'a str> {
@@ -139,7 +138,7 @@ fn found<'a>(pairs: &'a [Vec<String>], name: &str) -> Option<&'a str> {
 }
 
 async fn source(node: &StageNode) -> anyhow::Result<Option<Source>> {
-    let rows = sql::run_named(&node.socket, "SHOW SLAVE STATUS", PATIENCE).await?;
+    let rows = sql::run_named(&node.socket, "SHOW SLAVE STATUS", sql::STATUS_TIME_MAX).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let value = |name: &str| {
         let column = row.iter().find(|(column, _)| column == name).map(|(_, value)| value.clone());
