@@ -75,7 +75,8 @@ pub fn scp() -> String {
         "#!/bin/bash\n# scp, as far as MHA uses it: all hosts have one file system.\n{REACH}\
          while [ $# -gt 2 ]; do\n  case $1 in\n    -o | -P) shift 2 ;;\n    *) shift ;;\n  esac\ndone\n\
          for place in \"$1\" \"$2\"; do\n  case $place in\n    *@*:*) host=${{place#*@}}; reach \"${{host%%:*}}\" || exit 1 ;;\n  esac\ndone\n\
-         exec cp \"${{1#*@*:}}\" \"${{2#*@*:}}\"\n"
+         from=${{1#*@*:}} to=${{2#*@*:}}\n# What a replica has and another lacks is sent under the path that it has here.\n\
+         [ \"$from\" -ef \"$to\" ] || exec cp \"$from\" \"$to\"\n"
     )
 }
 
@@ -195,6 +196,23 @@ mod tests {
             enter: format!("ip netns exec us-lab-{number}"),
         };
         vec![server(1), server(2)]
+    }
+
+    #[test]
+    fn a_file_is_copied_to_another_path_and_stands_already_under_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("scp");
+        std::fs::write(&script, scp()).unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        std::fs::write(path("diff"), "of a relay log").unwrap();
+        for to in ["diff", "copy"] {
+            let mut command = std::process::Command::new("bash");
+            command.arg(&script).args(["-o", "ConnectTimeout=5", "-P", "22"]);
+            let status =
+                command.arg(path("diff")).arg(format!("root@127.0.0.1:{}", path(to))).status().unwrap();
+            assert!(status.success(), "{to}: {status}");
+            assert_eq!(std::fs::read_to_string(path(to)).unwrap(), "of a relay log");
+        }
     }
 
     #[test]
