@@ -196,3 +196,11 @@ pub fn is_well(status: &Value) -> bool {
 pub fn journal(serving: &Serving) -> String {
     serving.ask(&["journal"]).with(0)
 }
+
+/// The journal, once it says `what`.
+pub fn journal_with(serving: &Serving, what: &str) -> String {
+    until(what, || {
+        let journal = journal(serving);
+        if journal.contains(what) { Ok(journal) } else { Err(journal) }
+    })
+}

@@ -8,7 +8,8 @@ use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::program::{Serving, directory, until};
+use testbed::program::{Serving, directory};
+pub use testbed::scene::{is_well, journal, journal_with, status_when};
 
 /// Whatever Galera decides by itself takes less, twice over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,32 +72,7 @@ impl Scene {
     }
 }
 
-/// The status, once it is as `fits` wants it.
-pub fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until(what, || {
-        let status = serving.status();
-        if fits(&status) { Ok(status) } else { Err(status) }
-    })
-}
-
+/// Who writes; somebody must.
 pub fn writer(status: &Value) -> String {
     status["writer"].as_str().unwrap_or_else(|| panic!("no writer: {status:#}")).to_owned()
-}
-
-pub fn is_well(status: &Value) -> bool {
-    let nodes = status["nodes"].as_array().unwrap();
-    status["gate"] == "open" && nodes.iter().all(|node| node["state"] == "synced")
-}
-
-/// The whole journal.
-pub fn journal(serving: &Serving) -> String {
-    serving.ask(&["journal"]).with(0)
-}
-
-/// The journal, once it says `what`.
-pub fn journal_with(serving: &Serving, what: &str) -> String {
-    until(what, || {
-        let journal = journal(serving);
-        if journal.contains(what) { Ok(journal) } else { Err(journal) }
-    })
 }

@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::program::{self, Serving, directory, until, with_config};
+use testbed::program::{self, Serving, directory, with_config};
+use testbed::scene::{is_well, status_when};
 
 use clients::Ledger;
 
@@ -95,11 +96,6 @@ impl Scene {
     }
 }
 
-/// The status, once it is as `fits` wants it.
-fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until(what, || Some(serving.status()).filter(&fits))
-}
-
 fn writer(status: &Value) -> String {
     status["writer"].as_str().unwrap_or_else(|| panic!("no writer: {status:#}")).to_owned()
 }
@@ -111,11 +107,6 @@ fn term(status: &Value) -> u64 {
 fn node<'a>(status: &'a Value, name: &str) -> &'a Value {
     let nodes = status["nodes"].as_array().unwrap();
     nodes.iter().find(|node| node["name"] == name).unwrap_or_else(|| panic!("no {name}: {status:#}"))
-}
-
-fn is_well(status: &Value) -> bool {
-    let nodes = status["nodes"].as_array().unwrap();
-    status["gate"] == "open" && nodes.iter().all(|node| node["state"] == "synced")
 }
 
 /// The monitor account, from nothing to all that it needs, by what the program itself says must be done.

@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::program::{Serving, bin, directory, run, until};
+use testbed::scene::status_when;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -177,10 +178,6 @@ impl Running {
 
 fn node<'a>(status: &'a Value, name: &str) -> &'a Value {
     status["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name).unwrap()
-}
-
-fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    until(what, || Some(serving.status()).filter(&fits))
 }
 
 fn is_well(status: &Value) -> bool {

@@ -1,7 +1,7 @@
 //! `understudy doctor` on the real servers.
 
-use testbed::program::{Serving, until};
-use testbed::scene::{Scene, journal};
+use testbed::program::Serving;
+use testbed::scene::{Scene, journal_with};
 
 /// Once as they are, and once with what must not be.
 pub async fn looks(scene: &Scene, serving: &Serving) {
@@ -26,9 +26,7 @@ pub async fn looks(scene: &Scene, serving: &Serving) {
     let (set, only_files) = (of_files("read_only, skip_slave_start"), of_files("skip_slave_start"));
     assert_eq!(set.first(), Some(&"db1"), "{said}");
     for node in &set[1..] {
-        until("the order is told", || {
-            journal(serving).contains(&format!(" {node} follows db1")).then_some(())
-        });
+        journal_with(serving, &format!(" {node} follows db1"));
     }
     let mut all = [set, only_files].concat();
     all.sort_unstable();
