@@ -699,7 +699,7 @@ impl Cycle {
 
     /// The end: pending orders are answered, changed settings of nodes are restored, and pending writes are finished.
     async fn close(self, cycle_state: CycleState) {
-        let Self { watched, store, mut notes, .. } = self;
+        let Self { watched, store, store_thread, mut notes, .. } = self;
         for answer in cycle_state.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
             let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));
@@ -708,10 +708,11 @@ impl Cycle {
         notes.close();
         let _ = tokio::time::timeout(PACES_DEADLINE, watched.close()).await;
         say(&store, cycle_state.term, Sentence { level: Level::Info, text: "the manager stops".into() });
-        let (reply, written) = oneshot::channel();
-        if store.send(Work::Last(0, reply)).is_ok() {
-            let _ = tokio::time::timeout(FLUSH_DEADLINE, written).await;
-        }
+        // Also while others have handles of the store: SQLite removes its log by name when it closes, and would take away that of whoever
+        // opens the file next. An error means that the thread has ended.
+        let _ = store.send(Work::Close);
+        let closed = tokio::task::spawn_blocking(move || store_thread.join());
+        let _ = tokio::time::timeout(FLUSH_DEADLINE, closed).await;
     }
 }
 

@@ -134,7 +134,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends it, and returns when all writes are done and its thread has ended.
+    /// Ends it, and returns when all writes are done, its store is closed, and its thread has ended.
     pub async fn stop(self) {
         // The task only waits for the thread; if it is cancelled, the thread still ends.
         let _ = tokio::task::spawn_blocking(move || self.stop_blocking()).await;

@@ -143,9 +143,11 @@ pub(crate) enum Work {
     KeepEvents(Kept, OnWritten),
     Note(JournalRow, Shelf),
     Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
+    /// Writes what was sent before, and closes the file.
+    Close,
 }
 
-/// The handle of the store. The thread ends, after writing everything, when the last handle is dropped.
+/// The handle of the store. The thread ends, after writing everything, when it is told to or the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Store {
     queue: mpsc::Sender<Work>,
@@ -245,7 +247,7 @@ fn marks(connection: &Connection) -> rusqlite::Result<Marks> {
     Ok(Marks { renumbered, filtered })
 }
 
-/// Handles requests until the queue ends. If one of them panics, its answer is missed by a deadline, and the file is opened again for the
+/// Handles requests until it is told to close, or the queue ends. If one of them panics, its answer is missed by a deadline, and the file is opened again for the
 /// others. If that fails, the thread ends, and the program with it.
 fn keep_running(mut file: File, work: &mpsc::Receiver<Work>) {
     loop {
@@ -324,11 +326,18 @@ impl File {
                     Work::Save(saved, told) => (self.save(&saved), told),
                     Work::Lend(loans, told) => (self.lend(&loans), told),
                     Work::KeepEvents(kept, told) => (self.keep_events(&kept), told),
-                    Work::Remember(..) | Work::Written(..) | Work::Note(..) | Work::Last(..) => continue,
+                    Work::Remember(..)
+                    | Work::Written(..)
+                    | Work::Note(..)
+                    | Work::Last(..)
+                    | Work::Close => {
+                        continue;
+                    }
                 };
                 told(result.map_err(|error| explain(&self.path, &error)));
             }
             let mut rows = Vec::new();
+            let mut closes = false;
             for work in others {
                 match work {
                     Work::Note(row, shelf) => rows.push((row, shelf)),
@@ -340,10 +349,14 @@ impl File {
                         // The one who asked may have gone.
                         let _ = reply.send(result);
                     }
+                    Work::Close => closes = true,
                     Work::Save(..) | Work::Lend(..) | Work::KeepEvents(..) => {}
                 }
             }
             self.note(&rows);
+            if closes {
+                return;
+            }
         }
     }
 

@@ -545,4 +545,17 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_secs(20), ended).await.is_ok());
         stand.handles.stop.stop().await;
     }
+
+    /// A manager that is started on the same file right after would lose its log to the one that closes late.
+    #[tokio::test]
+    async fn a_store_is_closed_when_the_manager_has_stopped() {
+        let mut stand = Stand::start();
+        stand.sees("it answers", is_heard).await;
+        let log = stand.dir.path().join("state.db-wal");
+        assert!(log.exists());
+        let journal = stand.handles.journal.clone();
+        stand.handles.stop.stop().await;
+        assert!(!log.exists());
+        assert!(matches!(journal.last(1).await, Err(crate::StoreError::Closed)));
+    }
 }
