@@ -26,7 +26,7 @@ pub fn log_long_read(scene: &Scene, node: &str) {
     File::options().append(true).open(slow_log(scene, node)).unwrap().write_all(entry.as_bytes()).unwrap();
 }
 
-pub async fn runs_long_read(scene: &Scene, node: &str) -> bool {
+async fn runs_long_read(scene: &Scene, node: &str) -> bool {
     let query = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'warm' AND info LIKE '%seq_1_to_100000000000'";
     scene.stage.run_in(node, query).await.unwrap()[0][0] != "0"
 }
