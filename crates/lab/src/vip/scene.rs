@@ -30,6 +30,9 @@ use crate::wait;
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
+/// Who feeds a node that returns, while it is there. Left to themselves, nodes choose any, also the holder of the address, which a check
+/// without donors then takes away from it for a moment.
+const DONOR: &str = "db3,";
 /// Last number of the addresses that move.
 const VIP: u8 = 100;
 /// Port of a proxy.
@@ -91,8 +94,11 @@ impl Scene {
             StagePlan {
                 name: format!("vip{}", std::process::id()),
                 galera_options: if plan.plain_evs { String::new() } else { ADVISED_EVS.to_owned() },
-                // Listen on the moving address, too; each node is alone in its namespace.
-                server_options: vec!["bind-address = *".to_owned()],
+                server_options: vec![
+                    // Listen on the moving address, too; each node is alone in its namespace.
+                    "bind-address = *".to_owned(),
+                    format!("wsrep-sst-donor = {DONOR}"),
+                ],
                 ..StagePlan::default()
             },
             tell,
