@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use topology::replication::{Channel, sql};
+use topology::replication::{Channel, ended_first, sql};
 
 use super::demote::read_only;
 use super::events;
@@ -62,10 +62,17 @@ pub(super) async fn follow(
             return Err(Failed::because(why));
         }
     }
-    let statement = sql::change_source(server.dialect, host, port, &account.user, &account.password.0);
-    server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
-    server.order(sql::start(server.dialect)).await?;
-    until_running(server, source).await?;
+    let told_its_source = async {
+        let statement = sql::change_source(server.dialect, host, port, &account.user, &account.password.0);
+        server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
+        server.order(sql::start(server.dialect)).await?;
+        until_running(server, source).await
+    };
+    // That sessions were ended is true whatever comes of it.
+    told_its_source.await.map_err(|Failed { errno, why }| match ended_first(sessions_ended) {
+        Some(ended) => Failed { errno, why: format!("{why}; {ended}") },
+        None => Failed { errno, why },
+    })?;
     Ok((sessions_ended, events_left))
 }
 

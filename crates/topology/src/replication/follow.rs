@@ -163,11 +163,7 @@ impl Replication {
         if let Some(primary) = changing.or_else(|| core.writer.filter(|_| term == core.term)) {
             self.server_mut(node).followed = Followed::Follows(core.now);
             now_follows(core, node, primary);
-            let ended = match sessions_ended {
-                0 => String::new(),
-                1 => ": a session that held locks on rows was ended there first".to_owned(),
-                several => format!(": {several} sessions that held locks on rows were ended there first"),
-            };
+            let ended = ended_first(sessions_ended).map(|ended| format!(": {ended}")).unwrap_or_default();
             let text = format!("{} follows {}{ended}", core.name(node), core.name(primary));
             core.say(Level::Info, text);
         }
@@ -180,6 +176,15 @@ impl Replication {
             let text = format!("{} does not follow the primary: {why}", core.name(node));
             core.note(Level::Warn, text);
         }
+    }
+}
+
+/// What is said of the clients' sessions that were ended on a server before it was told its source; `None` when there were none.
+pub fn ended_first(sessions: usize) -> Option<String> {
+    match sessions {
+        0 => None,
+        1 => Some("a session that held locks on rows was ended there first".to_owned()),
+        several => Some(format!("{several} sessions that held locks on rows were ended there first")),
     }
 }
 

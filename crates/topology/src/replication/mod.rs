@@ -67,6 +67,7 @@ mod written;
 pub use self::action::{Action, End, Errand, Outcome};
 pub(crate) use self::age::Ages;
 pub use self::channel::{Channel, channel};
+pub use self::follow::ended_first;
 pub use self::settings::{FailoverPolicy, Manager, Settings};
 pub(crate) use self::state::Replication;
 use self::state::Server;

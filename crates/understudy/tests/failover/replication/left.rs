@@ -66,9 +66,10 @@ pub async fn behind(scene: &Scene, serving: &Serving) {
     println!("          left behind: gone, and all is applied, {:?} after its link was up", healed.elapsed());
     idle.query_drop("SELECT 1").await.unwrap();
     let said = journal(serving);
-    for what in [format!("{before} still ran "), format!("{before} follows {after}: ")] {
-        assert!(said.contains(&what), "{what}: {said}");
-    }
+    assert!(said.contains(&format!("{before} still ran ")), "{said}");
+    // Its first try to connect to the new primary may fail: the link was down a moment ago.
+    let ended = |line: &str| line.contains(&format!(" {before} ")) && line.ends_with("ended there first");
+    assert!(said.lines().any(ended), "{said}");
     drop(clients);
 }
 
