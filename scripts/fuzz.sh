@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the cores for SECONDS each (60 by default), two targets at a time, and prints one line a target. Ends with 1 when one
 # fails; its line then names the input that did it and shows its bytes. What is found is kept in fuzz/corpus for the next run.
-# usage: scripts/fuzz.sh [SECONDS [TARGET...]]
+# usage: scripts/fuzz.sh [SECONDS [TARGET...]]      0 seconds: only builds the targets
 set -uo pipefail
 cd "$(dirname "$0")/../fuzz" || exit 1
 
@@ -51,6 +51,7 @@ cargo fuzz build --sanitizer "$sanitizer" >"$work/build" 2>&1 || {
     tail -n 100 "$work/build" >&2
     fail "the targets did not build"
 }
+[ "$seconds" -gt 0 ] || exit 0
 
 # Runs one target to its end; leaves its line in $work/NAME.line, and $work/NAME.failed when it failed.
 run() {

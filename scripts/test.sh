@@ -2,18 +2,25 @@
 # All checks and tests, in the order in which they fail fastest. Ends with the ten slowest tests and the test runner's counts.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+log=$work/log
+beside=
+ended() {
+    [ -z "$beside" ] || kill "$beside" 2>/dev/null
+    wait
+    rm -rf "$work"
+}
+trap ended EXIT
 failed=0
 
 step() { # name, command...
     local name=$1 began=$SECONDS
     shift
-    if "$@" >"$log" 2>&1; then
+    if "$@" >"$work/$name" 2>&1; then
         printf 'ok    %-28s %4d s\n' "$name" $((SECONDS - began))
     else
         printf 'FAIL  %-28s %4d s\n' "$name" $((SECONDS - began))
-        tail -n 200 "$log"
+        tail -n 200 "$work/$name"
         failed=1
     fi
 }
@@ -28,7 +35,6 @@ runner() {
 
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets --locked -- -D warnings
-step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 # A machine without cargo-deny would build it for two minutes; `make nightly` does.
 if command -v cargo-deny >/dev/null; then
     step "licences and sources" cargo deny --all-features check bans licenses sources
@@ -37,6 +43,14 @@ else
 fi
 step "test runner" runner
 step "build" cargo nextest run --workspace --locked --no-run
+
+# Built while the tests wait for their servers.
+{
+    step "fuzz targets" nice -n 19 scripts/fuzz.sh 0
+    step "documentation" nice -n 19 env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    exit "$failed"
+} >"$work/beside" 2>&1 &
+beside=$!
 
 junit=target/nextest/default/junit.xml
 rm -f "$junit"
@@ -51,6 +65,10 @@ else
     failed=1
 fi
 counts=$(grep -E '^ +Summary ' "$log" | tail -n 1 | sed -E 's/^ +//')
+
+wait "$beside" || failed=1
+beside=
+cat "$work/beside"
 
 began=$SECONDS
 if scripts/fuzz.sh "${FUZZ_SECONDS:-5}"; then
