@@ -17,7 +17,6 @@ use topology::fact::{ConnectFailure, Fact, Outcome, ProxyFact};
 use topology::galera;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
-use topology::places::Places;
 use topology::reads::Reached;
 use topology::replication;
 use topology::routes::Routes;
@@ -30,8 +29,8 @@ use crate::aliases::Aliases;
 use crate::events::Events;
 use crate::failed::Failed;
 use crate::loans::Loans;
+use crate::means::Means;
 use crate::note::Note;
-use crate::numbers::{Numbers, Port};
 use crate::probe::Wish;
 use crate::reading::Reading;
 use crate::replication as servers;
@@ -62,19 +61,11 @@ const PROXY: Origin = Origin(0);
 /// Other settings wait this long for the end of what must not be disturbed by them.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
 
-/// An order, the list of nodes that its numbers refer to (see [`CycleState::list`]), and the channel for its answer.
-pub(crate) type Asked = (Order, u64, oneshot::Sender<OrderReply>);
+/// An order, and the channel for its answer.
+pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
 
 /// Other settings, and the channel for what comes of them.
-pub(crate) type Change = (Settings, oneshot::Sender<Result<Changed, NotTaken>>);
-
-/// Other settings are in force.
-pub(crate) struct Changed {
-    /// The counters, by the places of the nodes now.
-    pub samples: Samples,
-    /// The list of nodes to which orders refer from now on.
-    pub list: u64,
-}
+pub(crate) type Change = (Settings, oneshot::Sender<Result<(), NotTaken>>);
 
 /// The result of a task that carried out an action: a fact for the brain, and advice about a node.
 type Done = (Fact, Option<(NodeId, Topic, Option<String>)>);
@@ -100,8 +91,6 @@ pub(crate) struct Cycle {
     pub facts: mpsc::Receiver<ProxyFact>,
     pub orders: mpsc::Receiver<Asked>,
     pub changes: mpsc::Receiver<Change>,
-    /// The numbers of the nodes outside of the brain.
-    pub numbers: Numbers,
     pub samples: Samples,
     pub notes: mpsc::Receiver<Note>,
     pub notes_in: mpsc::Sender<Note>,
@@ -127,13 +116,10 @@ struct CycleState {
     /// Answers that are sent as soon as the view shows their result.
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
-    /// How often the list of nodes has changed. An order names a node by its place in the list that its sender knew.
-    list: u64,
     /// Other settings that are not in force yet, and until when they may wait.
     change: Option<(Change, Instant)>,
     /// Those are in force; answered as soon as the view shows it.
-    changed: Option<(oneshot::Sender<Result<Changed, NotTaken>>, Changed)>,
-    /// By the number of the node, as all that comes from the tasks.
+    changed: Option<oneshot::Sender<Result<(), NotTaken>>>,
     advice: BTreeMap<(NodeId, Topic), String>,
     said: SaidAdvice,
     aliases: Aliases,
@@ -155,7 +141,7 @@ impl Cycle {
                 self.say(cycle_state.term, Sentence { level: Level::Error, text: why });
                 break;
             }
-            self.try_change(&mut cycle_state, &acts);
+            self.try_change(&mut cycle_state);
             let own = cycle_state.own.pop_front();
             let fact = tokio::select! {
                 // No branch can starve the others: every source but the clock is slower than the brain.
@@ -166,8 +152,8 @@ impl Cycle {
                 Some(note) = self.notes.recv() => self.unfold(&mut cycle_state, note),
                 Some(done) = acts.join_next() => match done {
                     Ok((fact, advice)) => {
-                        if let Some((place, topic, text)) = advice {
-                            self.advise(&mut cycle_state, self.numbers.number(place), topic, text);
+                        if let Some((node, topic, text)) = advice {
+                            self.advise(&mut cycle_state, node, topic, text);
                         }
                         fact
                     }
@@ -181,33 +167,27 @@ impl Cycle {
                 (role, how) = self.watched.ended() => {
                     let (text, fact) = self.watched.note_end(role, &how);
                     self.say(cycle_state.term, Sentence { level: Level::Error, text });
-                    self.numbers.fact(fact).unwrap_or(Fact::Tick)
+                    fact
                 }
                 Some(change) = self.changes.recv(), if cycle_state.change.is_none() => {
                     cycle_state.change = Some((change, Instant::now() + CHANGE_WAIT));
                     continue;
                 }
-                Some((order, list, reply)) = self.orders.recv() => {
-                    if list == cycle_state.list {
-                        cycle_state.orders += 1;
-                        let id = OrderId(cycle_state.orders);
-                        cycle_state.answers.insert(id, reply);
-                        Fact::Order { id, order }
-                    } else {
-                        let sentence = "the list of nodes was changed meanwhile: try again".to_owned();
-                        // The client may have disconnected.
-                        let _ = reply.send(Err(OrderRefused { code: "busy", sentence }));
-                        Fact::Tick
-                    }
+                Some((order, reply)) = self.orders.recv() => {
+                    cycle_state.orders += 1;
+                    let id = OrderId(cycle_state.orders);
+                    cycle_state.answers.insert(id, reply);
+                    Fact::Order { id, order }
                 }
-                Some(fact) = self.facts.recv() => self.numbers.fact(fact.by(PROXY)).unwrap_or(Fact::Tick),
+                Some(fact) = self.facts.recv() => fact.by(PROXY),
                 _ = tick.tick() => {
-                    let facts = self.watched.round().into_iter();
-                    cycle_state.own.extend(facts.filter_map(|fact| self.numbers.fact(fact)));
+                    cycle_state.own.extend(self.watched.round());
                     Fact::Tick
                 }
             };
             match &fact {
+                // What comes late from a node that was removed.
+                fact if fact.node().is_some_and(|node| !self.brain.has(node)) => {}
                 Fact::LinkUp { node, .. } => self.meet(&mut acts, *node),
                 Fact::Status { node, .. } => {
                     self.end_abandoned(&mut acts, *node);
@@ -218,8 +198,8 @@ impl Cycle {
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
             // Before any server is ordered to become read only.
-            for (number, wish) in self.numbers.all().iter().zip(self.brain.wishes()) {
-                self.watched.beat(*number, wish);
+            for (node, wish) in self.brain.wishes() {
+                self.watched.beat(node, wish);
             }
             let busy = !actions.is_empty();
             self.carry_out(&mut cycle_state, &mut acts, actions);
@@ -231,30 +211,22 @@ impl Cycle {
                 // The client may have disconnected; the result is in the journal.
                 let _ = answer.send(reply);
             }
-            if let Some((answer, changed)) = cycle_state.changed.take() {
-                let _ = answer.send(Ok(changed));
+            if let Some(answer) = cycle_state.changed.take() {
+                let _ = answer.send(Ok(()));
             }
         }
         self.close(cycle_state).await;
     }
 
-    /// Puts other settings in force, as soon as they can be. Those that give nodes other places wait until no fact and no task is on its way
-    /// that refers to the old ones.
-    fn try_change(&mut self, cycle_state: &mut CycleState, acts: &JoinSet<Done>) {
+    /// Puts other settings in force, as soon as they can be.
+    fn try_change(&mut self, cycle_state: &mut CycleState) {
         let Some(((settings, reply), until)) = cycle_state.change.take() else { return };
-        let is_late = Instant::now() >= until;
-        let moves_nodes = !Places::between(&self.settings.nodes, &settings.cluster.nodes).is_same();
-        let result = if moves_nodes && !(acts.is_empty() && cycle_state.own.is_empty()) {
-            Err(NotTaken::Busy("nodes are being asked or changed".into()))
-        } else {
-            self.change(cycle_state, &settings)
-        };
-        match result {
-            Err(NotTaken::Busy(_)) if !is_late => {
+        match self.change(cycle_state, &settings) {
+            Err(NotTaken::Busy(_)) if Instant::now() < until => {
                 cycle_state.change = Some(((settings, reply), until));
             }
-            Ok(changed) => {
-                cycle_state.changed = Some((reply, changed));
+            Ok(()) => {
+                cycle_state.changed = Some(reply);
                 // The next fact publishes what has changed, and then the view is shown.
                 cycle_state.own.push_back(Fact::Tick);
                 cycle_state.viewed = None;
@@ -264,22 +236,13 @@ impl Cycle {
         }
     }
 
-    fn change(&mut self, cycle_state: &mut CycleState, settings: &Settings) -> Result<Changed, NotTaken> {
+    fn change(&mut self, cycle_state: &mut CycleState, settings: &Settings) -> Result<(), NotTaken> {
         let cluster = &settings.cluster;
-        let Some(of_place) = self.numbers.of(&cluster.nodes) else {
-            let sentence =
-                "more nodes were configured since the start than there are numbers for: that takes a restart";
-            return Err(NotTaken::Refused { code: "restart", sentence: sentence.into() });
-        };
-        let places = self.brain.reconfigure(self.started.elapsed(), cluster.clone())?;
-        self.numbers.change(&cluster.nodes, of_place);
-        let numbers = self.numbers.all().to_vec();
-        if !places.is_same() {
-            cycle_state.list += 1;
-            cycle_state.advice.retain(|(number, _), _| numbers.contains(number));
-            self.samples = self.samples.arranged(&numbers);
-            self.loans.set_nodes(names_and_addresses(cluster));
-        }
+        self.brain.reconfigure(self.started.elapsed(), cluster.clone())?;
+        let nodes = self.brain.nodes();
+        cycle_state.advice.retain(|(node, _), _| self.brain.has(*node));
+        self.samples.set_nodes(nodes.iter().map(|(node, _)| *node));
+        self.loans.set_nodes(names_and_addresses(cluster));
         self.login = settings.login();
         let addresses = cluster.addresses();
         self.ready.keep_only(&addresses);
@@ -287,11 +250,11 @@ impl Cycle {
         self.settings = cluster.clone();
         self.replication.clone_from(&settings.replication);
         self.proof_command = settings.proof_command.as_deref().map(Into::into);
-        self.watched.change(cluster.clone(), self.login.clone(), numbers, self.samples.clone());
+        self.watched.change(cluster.clone(), Means::new(cluster, self.login.clone(), nodes));
         if !self.watched.has_rivals() {
             cycle_state.advice.retain(|(_, topic), _| *topic != Topic::Rival);
         }
-        Ok(Changed { samples: self.samples.clone(), list: cycle_state.list })
+        Ok(())
     }
 
     /// Why the program must end instead of continuing: without the store no decision could be saved, so the writer could not be moved any more.
@@ -301,11 +264,10 @@ impl Cycle {
         })
     }
 
-    /// Turns a note into a fact. Notes that do not concern the brain are handled here, as are those about nodes that were removed.
+    /// Turns a note into a fact. Notes that do not concern the brain are handled here.
     fn unfold(&self, cycle_state: &mut CycleState, note: Note) -> Fact {
         match note {
             Note::Fact(fact) => {
-                let Some(fact) = self.numbers.fact(fact) else { return Fact::Tick };
                 match &fact {
                     Fact::ConnectFailed { node, how: ConnectFailure::Rejected { errno, message } } => {
                         let text = advice::login(
@@ -315,10 +277,10 @@ impl Cycle {
                             *errno,
                             message,
                         );
-                        self.advise(cycle_state, self.numbers.number(*node), Topic::Login, Some(text));
+                        self.advise(cycle_state, *node, Topic::Login, Some(text));
                     }
                     Fact::LinkUp { node, .. } => {
-                        self.advise(cycle_state, self.numbers.number(*node), Topic::Login, None);
+                        self.advise(cycle_state, *node, Topic::Login, None);
                     }
                     _ => {}
                 }
@@ -328,22 +290,20 @@ impl Cycle {
                 self.say(cycle_state.term, sentence);
                 Fact::Tick
             }
-            Note::Advice(number, topic, text) => {
-                if self.numbers.place(number).is_some() {
-                    self.advise(cycle_state, number, topic, text);
-                }
+            Note::Advice(node, topic, text) => {
+                self.advise(cycle_state, node, topic, text);
                 Fact::Tick
             }
-            Note::Reading(number, reading, asked) => {
-                let Some(node) = self.numbers.place(number) else { return Fact::Tick };
-                let address =
-                    |number| self.numbers.place(number).map_or_else(String::new, |node| self.address(node));
+            Note::Reading(node, reading, asked) => {
+                if !self.brain.has(node) {
+                    return Fact::Tick;
+                }
                 let status = match *reading {
                     Reading::Galera(reading) => {
                         cycle_state.aliases.member(&self.address(node), reading).into()
                     }
                     Reading::Replication(standing) => {
-                        cycle_state.aliases.server(number, standing, address).into()
+                        cycle_state.aliases.server(node, standing, |node| self.address(node)).into()
                     }
                 };
                 Fact::Status { node, status, asked }
@@ -357,16 +317,16 @@ impl Cycle {
             match action {
                 Action::Publish(routes) => {
                     cycle_state.term = routes.term;
-                    self.routes.send_replace(self.numbers.routes(Port::Writes, routes));
+                    self.routes.send_replace(routes);
                 }
                 Action::PublishReads(routes) => {
-                    self.reads.send_replace(self.numbers.routes(Port::Reads, routes));
+                    self.reads.send_replace(routes);
                 }
                 Action::Reached(reached) => {
-                    self.reached.send_replace(self.numbers.reached(reached));
+                    self.reached.send_replace(reached);
                 }
-                Action::Confirm { node } => self.watched.wish(self.numbers.number(node), Wish::Confirm),
-                Action::Probe { node } => self.watched.wish(self.numbers.number(node), Wish::Probe),
+                Action::Confirm { node } => self.watched.wish(node, Wish::Confirm),
+                Action::Probe { node } => self.watched.wish(node, Wish::Probe),
                 Action::Persist {
                     number,
                     term,
@@ -377,15 +337,13 @@ impl Cycle {
                     renumbered,
                     filtered,
                 } => {
-                    let limits = self.settings.nodes.iter().zip(sessions_max);
+                    let limit = |(node, limit): (NodeId, u32)| (self.name(node).to_owned(), limit);
                     let failed_over_unix_ms =
                         failed_over_ago.map(|ago| unix_ms().saturating_sub(ago.as_millis() as u64));
                     let saved = Saved {
                         term: term.0,
                         writer: writer.map(|node| self.name(node).to_owned()),
-                        sessions_max: limits
-                            .filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit)))
-                            .collect(),
+                        sessions_max: sessions_max.into_iter().map(limit).collect(),
                         failed_over_unix_ms,
                         is_writer_incomplete,
                         renumbered: renumbered.iter().map(|node| self.name(*node).to_owned()).collect(),
@@ -540,11 +498,10 @@ impl Cycle {
                 });
             }
             galera::Action::Pace { node, fast_join_retrans } => {
-                self.watched.pace(self.numbers.number(node), fast_join_retrans);
+                self.watched.pace(node, fast_join_retrans);
             }
             galera::Action::Hurry { number, members, view, .. } => {
-                let known =
-                    |node| (self.numbers.number(node), self.name(node).to_owned(), self.address(node));
+                let known = |node| (node, self.name(node).to_owned(), self.address(node));
                 let members = members.into_iter().map(known).collect();
                 self.watched.hurry(hurry::Wish { number, members, view });
             }
@@ -644,9 +601,10 @@ impl Cycle {
         let _ = self.store.send(Work::Save(saved, told));
     }
 
-    /// Sets or clears the advice to operators about one topic of the node with that number. It is shown while it applies, and logged when it is new.
+    /// Sets or clears the advice to operators about one topic of the node. It is shown while it applies, and logged when it is new. Nothing is
+    /// advised about a node that was removed.
     fn advise(&self, cycle_state: &mut CycleState, node: NodeId, topic: Topic, text: Option<String>) {
-        match text {
+        match text.filter(|_| self.brain.has(node)) {
             Some(text) => {
                 cycle_state.advice.insert((node, topic), text.clone());
                 if cycle_state.said.is_new(node, topic, &text, self.started.elapsed()) {
@@ -680,9 +638,8 @@ impl Cycle {
         for decision in &mut view.decisions {
             decision.at_unix_ms += view.started_unix_ms;
         }
-        for ((number, _), text) in &cycle_state.advice {
-            let place = self.numbers.place(*number);
-            if let Some(node) = place.and_then(|place| view.nodes.get_mut(usize::from(place.0))) {
+        for ((of, _), text) in &cycle_state.advice {
+            if let Some(node) = view.nodes.iter_mut().find(|node| node.id == *of) {
                 node.advice.push(text.clone());
             }
         }
@@ -690,11 +647,11 @@ impl Cycle {
     }
 
     fn name(&self, node: NodeId) -> &str {
-        self.settings.nodes.get(usize::from(node.0)).map_or("?", |node| node.name.as_str())
+        self.brain.name(node)
     }
 
     fn address(&self, node: NodeId) -> String {
-        self.settings.nodes.get(usize::from(node.0)).map_or_else(String::new, |node| node.address.clone())
+        self.brain.address(node).to_owned()
     }
 
     /// The end: pending orders are answered, changed settings of nodes are restored, and pending writes are finished.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use link::Login;
 use tokio::sync::watch;
-use topology::NodeId;
-use topology::{heartbeat, settings};
+use topology::settings::{NodeSettings, Settings};
+use topology::{NodeId, heartbeat};
 
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,24 +21,23 @@ pub(crate) struct Means {
     pub events: bool,
     /// How heartbeats are written.
     pub heartbeat: heartbeat::Settings,
-    /// The number and the name of each node.
-    pub nodes: Vec<(NodeId, String)>,
+    /// The nodes, in the configuration's order.
+    pub nodes: Vec<(NodeId, NodeSettings)>,
 }
 
 /// The present means. A task that waits for a change sees the newest.
 pub(crate) type MeansNow = watch::Receiver<Arc<Means>>;
 
 impl Means {
-    /// By these settings, with the nodes' numbers in the same order.
-    pub fn new(settings: &settings::Settings, login: Login, numbers: &[NodeId]) -> Self {
-        let names = settings.nodes.iter().map(|node| node.name.clone());
+    /// By these settings, of these nodes.
+    pub fn new(settings: &Settings, login: Login, nodes: Vec<(NodeId, NodeSettings)>) -> Self {
         Self {
             login,
             probe_interval: settings.probe_interval,
             misses_max: settings.misses_max,
             events: settings.events,
             heartbeat: settings.heartbeat.clone(),
-            nodes: numbers.iter().copied().zip(names).collect(),
+            nodes,
         }
     }
 }

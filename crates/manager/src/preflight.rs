@@ -1,7 +1,6 @@
 //! Asks the nodes the questions before a switchover, each on a link of its own, all at the same time, under one deadline. It only reads;
 //! [`topology::preflight`] judges the answers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -27,7 +26,6 @@ pub const DEADLINE_ASKED: Duration = Duration::from_secs(5);
 /// Runs the checks before a switchover.
 #[derive(Clone)]
 pub struct Preflight {
-    nodes: Arc<[(String, String)]>,
     login: Login,
     kind: Kind,
     /// Whether this program moves the primary of a primary and its replicas.
@@ -42,26 +40,24 @@ impl Preflight {
         login: Login,
         replication: Option<Login>,
     ) -> Self {
-        let nodes = settings.nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect();
         let gives_orders =
             settings.kind == Kind::Replication && settings.replication.manager == Manager::Understudy;
-        Self { nodes, login, kind: settings.kind, gives_orders, replication }
+        Self { login, kind: settings.kind, gives_orders, replication }
     }
 
     /// Asks the nodes, which may take `within` to answer, and judges the answers.
     pub async fn look(&self, wish: Wish<'_>, within: Duration) -> Report {
         let view = wish.view;
-        let to_name = wish.to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
-        let to_name = to_name.or(view.candidate.as_deref());
-        let asked = self.nodes.iter().enumerate().map(|(place, (name, address))| async move {
+        let to_name = wish.to_name();
+        let asked = view.nodes.iter().map(|node| async move {
             // A node that is known not to answer is not waited for.
-            if view.nodes.get(place).is_none_or(|node| !node.linked || node.misses > 0) {
+            if !node.linked || node.misses > 0 {
                 return Said::NotAsked;
             }
-            let is_successor = self.kind == Kind::Replication && to_name == Some(name.as_str());
+            let is_successor = self.kind == Kind::Replication && to_name == Some(&*node.name);
             let replicas = self.replication.clone().filter(|_| is_successor && self.gives_orders);
             let wanted = Wanted { binlogs: is_successor, rights: self.gives_orders };
-            ask_all(address, &self.login, replicas, wanted, within).await
+            ask_all(&node.address, &self.login, replicas, wanted, within).await
         });
         let said = join_all(asked).await;
         preflight::judge(self.kind, &wish, &said)

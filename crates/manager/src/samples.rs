@@ -10,6 +10,7 @@
 //!
 //! Memory: at most [`SAMPLES_MAX`] samples a node, below 2.5 MB.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use measure::histogram::{Histogram, Snapshot};
 use measure::rates::{Rates, Span};
 use measure::ring::Ring;
 use measure::sample::{Counters, Sample};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
 use topology::NodeId;
 use topology::time::Now;
 
@@ -45,16 +46,9 @@ const NEWS_MAX: usize = 256;
 /// See the head of this file. Cheap to clone: all clones are the same.
 #[derive(Clone)]
 pub struct Samples {
-    /// In the configuration's order, and by that order addressed from outside.
-    nodes: Arc<[Node]>,
+    /// Of each node of the configuration.
+    nodes: Arc<Mutex<BTreeMap<NodeId, Arc<Series>>>>,
     news: broadcast::Sender<(NodeId, Sample)>,
-}
-
-/// One node: its number (see [`crate::numbers`]) and its counters.
-#[derive(Clone)]
-struct Node {
-    number: NodeId,
-    series: Arc<Series>,
 }
 
 struct Series {
@@ -65,85 +59,63 @@ struct Series {
 /// Where the probe of one node puts its counters.
 #[derive(Clone)]
 pub struct Input {
-    node: Node,
+    node: NodeId,
+    series: Arc<Series>,
     news: broadcast::Sender<(NodeId, Sample)>,
-}
-
-/// Each sample as it comes, with the place of its node.
-pub struct News {
-    numbers: Vec<NodeId>,
-    samples: broadcast::Receiver<(NodeId, Sample)>,
 }
 
 impl Input {
     /// The node has answered a question of the probe after this time.
     pub fn probed(&self, took: Duration) {
-        self.node.series.probes.add(took);
+        self.series.probes.add(took);
     }
 
     /// Adds the node's answer to a question of that time.
     #[allow(clippy::large_types_passed_by_value)] // it goes into the sample
     pub fn put(&self, asked: Now, counters: Counters) {
         let sample = Sample { at_unix_ms: unix_ms(), at_us: asked.as_micros() as u64, counters };
-        self.node.series.ring().put(sample);
+        self.series.ring().put(sample);
         // An error means that there is no listener.
-        let _ = self.news.send((self.node.number, sample));
+        let _ = self.news.send((self.node, sample));
     }
 }
 
 impl Series {
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.ring)
     }
 }
 
-impl News {
-    /// The next sample.
-    ///
-    /// # Errors
-    /// Some were missed, or no more can come.
-    pub async fn recv(&mut self) -> Result<(NodeId, Sample), RecvError> {
-        loop {
-            let (number, sample) = self.samples.recv().await?;
-            // Others are of nodes that are not in this list any more, or not yet.
-            if let Some(place) = self.numbers.iter().position(|known| *known == number)
-                && let Ok(place) = u8::try_from(place)
-            {
-                return Ok((NodeId(place), sample));
-            }
-        }
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Samples {
-    /// Nothing yet, for the nodes with these numbers.
-    pub fn new(numbers: &[NodeId]) -> Self {
-        let news = broadcast::channel(NEWS_MAX).0;
-        Self { nodes: Arc::default(), news }.arranged(numbers)
+    /// Nothing yet, for these nodes.
+    pub fn new(nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        let samples = Self { nodes: Arc::default(), news: broadcast::channel(NEWS_MAX).0 };
+        samples.set_nodes(nodes);
+        samples
     }
 
-    /// The same for another list of nodes: those that are in both keep what is known of them. Holders of this value still see the list that they
-    /// know.
-    pub(crate) fn arranged(&self, numbers: &[NodeId]) -> Self {
-        let known = |number: NodeId| self.nodes.iter().find(|node| node.number == number).cloned();
-        let new = |number| {
-            let series =
-                Series { ring: Mutex::new(Ring::new(SAMPLES_MAX)), probes: Histogram::new(PROBE_BOUNDS) };
-            Node { number, series: Arc::new(series) }
-        };
-        let nodes = numbers.iter().map(|number| known(*number).unwrap_or_else(|| new(*number)));
-        Self { nodes: nodes.collect(), news: self.news.clone() }
+    /// From now on these are the nodes: what is known of others is forgotten.
+    pub(crate) fn set_nodes(&self, nodes: impl IntoIterator<Item = NodeId>) {
+        let new =
+            || Series { ring: Mutex::new(Ring::new(SAMPLES_MAX)), probes: Histogram::new(PROBE_BOUNDS) };
+        let mut known = locked(&self.nodes);
+        let mut before = std::mem::take(&mut *known);
+        let kept = |node| (node, before.remove(&node).unwrap_or_else(|| Arc::new(new())));
+        known.extend(nodes.into_iter().map(kept));
     }
 
-    /// For the probe of the node with that number; `None` if there is none.
-    pub fn input(&self, number: NodeId) -> Option<Input> {
-        let node = self.nodes.iter().find(|node| node.number == number)?.clone();
-        Some(Input { node, news: self.news.clone() })
+    /// For the probe of that node; `None` if there is none.
+    pub fn input(&self, node: NodeId) -> Option<Input> {
+        Some(Input { node, series: self.series(node)?, news: self.news.clone() })
     }
 
     /// The times that the node took to answer the probe; unanswered questions are not included.
     pub fn probe_times(&self, node: NodeId) -> Option<Snapshot> {
-        Some(self.nodes.get(usize::from(node.0))?.series.probes.snapshot())
+        Some(self.series(node)?.probes.snapshot())
     }
 
     /// The node's samples after that moment (milliseconds since 1970), oldest first: the first `samples_max` later than `after_us` by
@@ -156,19 +128,20 @@ impl Samples {
         samples_max: usize,
     ) -> Vec<Sample> {
         let copied =
-            |ring: MutexGuard<'_, Ring>| ring.page(since_unix_ms, after_us, samples_max).copied().collect();
-        self.ring(node).map_or_else(Vec::new, copied)
+            |series: Arc<Series>| series.ring().page(since_unix_ms, after_us, samples_max).copied().collect();
+        self.series(node).map_or_else(Vec::new, copied)
     }
 
     /// The last sample.
     pub fn last(&self, node: NodeId) -> Option<Sample> {
-        self.ring(node)?.last().copied()
+        self.series(node)?.ring().last().copied()
     }
 
     /// The rates from about this long before its last sample until that; over the whole known time if that is shorter. `None` while there
     /// are not two samples, or when it restarted between them.
     pub fn rates(&self, node: NodeId, over: Duration) -> Option<Rates> {
-        let ring = self.ring(node)?;
+        let series = self.series(node)?;
+        let ring = series.ring();
         // Samples are about a second apart, and not exactly.
         let age = over.saturating_sub(Duration::from_millis(500));
         let span = Span::new(ring.before_last(age.as_micros() as u64)?, ring.last()?)?;
@@ -176,14 +149,13 @@ impl Samples {
         Some(span.into())
     }
 
-    /// Each sample from now on.
-    pub fn news(&self) -> News {
-        let numbers = self.nodes.iter().map(|node| node.number).collect();
-        News { numbers, samples: self.news.subscribe() }
+    /// Each sample from now on, and its node. Also of nodes that were added since, or are just being removed.
+    pub fn news(&self) -> broadcast::Receiver<(NodeId, Sample)> {
+        self.news.subscribe()
     }
 
-    fn ring(&self, node: NodeId) -> Option<MutexGuard<'_, Ring>> {
-        Some(self.nodes.get(usize::from(node.0))?.series.ring())
+    fn series(&self, node: NodeId) -> Option<Arc<Series>> {
+        locked(&self.nodes).get(&node).cloned()
     }
 }
 
@@ -215,7 +187,7 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_span_that_was_asked_for() {
-        let samples = Samples::new(&[NodeId(0)]);
+        let samples = Samples::new([NodeId(0)]);
         let (node, input) = (NodeId(0), samples.input(NodeId(0)).unwrap());
         for s in 0..10_u64 {
             let counters = Counters { questions: Some(s * s), ..Counters::default() };
@@ -228,21 +200,20 @@ mod tests {
         assert!(samples.rates(NodeId(7), Duration::from_secs(1)).is_none());
     }
 
-    #[tokio::test]
-    async fn a_node_keeps_its_samples_in_another_list() {
-        let first = Samples::new(&[NodeId(0), NodeId(1)]);
-        let input = first.input(NodeId(1)).unwrap();
-        let (mut before, second) = (first.news(), first.arranged(&[NodeId(2), NodeId(1)]));
-        let mut after = second.news();
-        input.put(Duration::from_secs(1), Counters::default());
-        second.input(NodeId(2)).unwrap().put(Duration::from_secs(2), Counters::default());
-        for samples in [&first, &second] {
-            assert_eq!(samples.last(NodeId(1)).unwrap().at_us, 1_000_000);
-        }
-        assert!(first.last(NodeId(0)).is_none(), "the new node is none of the first list");
-        assert_eq!(before.recv().await.unwrap().0, NodeId(1));
-        assert_eq!(after.recv().await.unwrap().0, NodeId(1));
-        assert_eq!(after.recv().await.unwrap().0, NodeId(0));
-        drop((first, second, input));
+    #[test]
+    fn a_node_keeps_its_samples_in_another_list() {
+        let samples = Samples::new([NodeId(0), NodeId(1)]);
+        let (holder, mut news) = (samples.clone(), samples.news());
+        let removed = samples.input(NodeId(0)).unwrap();
+        samples.input(NodeId(1)).unwrap().put(Duration::from_secs(1), Counters::default());
+        samples.set_nodes([NodeId(2), NodeId(1)]);
+        removed.put(Duration::from_secs(2), Counters::default());
+        samples.input(NodeId(2)).unwrap().put(Duration::from_secs(3), Counters::default());
+        let last = [0, 1, 2].map(|node| holder.last(NodeId(node)).map(|sample| sample.at_us / 1_000_000));
+        assert_eq!(last, [None, Some(1), Some(3)]);
+        let told = [(); 3].map(|()| news.try_recv().unwrap().0.0);
+        assert_eq!(told, [1, 0, 2]);
+        samples.set_nodes([NodeId(0)]);
+        assert!(holder.last(NodeId(0)).is_none(), "what was known before is forgotten");
     }
 }

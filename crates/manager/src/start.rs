@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
+use topology::Term;
 use topology::brain::{Brain, NotTaken, Restored};
 use topology::fact::ProxyFact;
 use topology::galera::Component;
@@ -14,16 +15,15 @@ use topology::order::{Order, OrderRefused, OrderReply};
 use topology::reads::Reached;
 use topology::replication::Written;
 use topology::routes::{Lane, Routes};
+use topology::settings::NodeSettings;
 use topology::view::ClusterView;
-use topology::{NodeId, Term};
 
 use crate::aliases::Aliases;
-use crate::cycle::{Asked, Change, Changed, Cycle, names_and_addresses};
+use crate::cycle::{Asked, Change, Cycle, names_and_addresses};
 use crate::events::Events;
 use crate::journal::Journal;
 use crate::loans::Loans;
 use crate::means::Means;
-use crate::numbers::Numbers;
 use crate::preflight::Preflight;
 use crate::question;
 use crate::samples::Samples;
@@ -66,7 +66,7 @@ pub struct Handles {
     pub view: watch::Receiver<Arc<ClusterView>>,
     /// The moment from which [`ClusterView::now_ms`] counts: with it the age of a view can be computed.
     pub started: std::time::Instant,
-    /// For facts from the proxy, under the numbers of its routes: `try_send` for those that may be dropped, `send` for those that may not (`Quiesced`, `Cut`).
+    /// For facts from the proxy: `try_send` for those that may be dropped, `send` for those that may not (`Quiesced`, `Cut`).
     pub facts: mpsc::Sender<ProxyFact>,
     /// Takes operators' orders.
     pub orders: Orders,
@@ -83,8 +83,8 @@ pub struct Handles {
 
 impl Handles {
     /// Puts other settings in force, while everything goes on: what is known of the nodes, the links to them, and what has been decided. Waits at
-    /// most 10 s for the end of what must not be disturbed (a switchover, while nodes are added or removed). Afterwards `orders`, `samples`
-    /// and `preflight` are those of the new list of nodes; clones from before still answer by the old one, and their orders are refused.
+    /// most 10 s for the end of what must not be disturbed (a switchover, while nodes are removed). Afterwards `preflight` asks with the new
+    /// accounts; clones from before do not.
     ///
     /// # Errors
     /// The settings cannot be put in force, or the manager is busy; nothing has changed then.
@@ -93,18 +93,15 @@ impl Handles {
         let preflight = Preflight::new(&settings.cluster, settings.login(), settings.replication_login());
         let (reply, answer) = oneshot::channel();
         self.changes.send((settings, reply)).await.map_err(|_| stopping())?;
-        let Changed { samples, list } = answer.await.map_err(|_| stopping())??;
-        (self.preflight, self.samples, self.orders.list) = (preflight, samples, list);
+        answer.await.map_err(|_| stopping())??;
+        self.preflight = preflight;
         Ok(())
     }
 }
 
-/// Takes orders for the manager. Nodes in them are places in the list of nodes that was in force when this value was made.
+/// Takes orders for the manager.
 #[derive(Clone)]
-pub struct Orders {
-    queue: mpsc::Sender<Asked>,
-    list: u64,
-}
+pub struct Orders(mpsc::Sender<Asked>);
 
 impl Orders {
     /// Carries out an order. Returns when it is done or refused, at the latest 30 s after its budget.
@@ -116,7 +113,7 @@ impl Orders {
         };
         let (reply, answer) = oneshot::channel();
         let asked = async {
-            self.queue.send((order, self.list, reply)).await.ok()?;
+            self.0.send((order, reply)).await.ok()?;
             answer.await.ok()
         };
         match tokio::time::timeout(budget.saturating_add(ANSWER_SLACK), asked).await {
@@ -168,31 +165,27 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
     let (changes_in, changes) = mpsc::channel(1);
     let (signal, stop) = oneshot::channel();
-    let (routes_in, routes) = watch::channel(Arc::new(nothing_known(&settings, restored.term)));
-    let (reads_in, reads) = watch::channel(routes.borrow().clone());
     let (reached_in, reached) = watch::channel(Arc::default());
-    let started = Instant::now();
+    let (started, term) = (Instant::now(), restored.term);
     let brain = Brain::new(settings.cluster.clone(), restored, started.elapsed());
+    let (routes_in, routes) = watch::channel(Arc::new(nothing_known(&brain, term)));
+    let (reads_in, reads) = watch::channel(routes.borrow().clone());
     let (view_in, view) = watch::channel(Arc::new(brain.view(started.elapsed())));
     let journal = Journal { store: store.clone() };
 
     let (login, replication_login) = (settings.login(), settings.replication_login());
     let cluster = settings.cluster;
     let preflight = Preflight::new(&cluster, login.clone(), replication_login);
-    let mut numbers = Numbers::default();
-    let of_place = numbers.of(&cluster.nodes).unwrap_or_default();
-    numbers.change(&cluster.nodes, of_place);
-    let samples = Samples::new(numbers.all());
+    let samples = Samples::new(brain.nodes().iter().map(|(node, _)| *node));
     let samples_in = samples.clone();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
             let questions = Arc::new(question::turn());
             let loans = Arc::new(Loans::new(store.clone(), names_and_addresses(&cluster), loans));
-            let means = Means::new(&cluster, login.clone(), numbers.all());
+            let means = Means::new(&cluster, login.clone(), brain.nodes());
             let events = Arc::new(Events::new(store.clone(), events));
             let making = Making {
                 settings: cluster.clone(),
-                numbers: numbers.all().to_vec(),
                 means: watch::Sender::new(Arc::new(means)),
                 started,
                 notes: notes_in.clone(),
@@ -216,7 +209,6 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 facts,
                 orders,
                 changes,
-                numbers,
                 samples: samples_in,
                 notes,
                 notes_in,
@@ -242,7 +234,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
         view,
         started: started.into_std(),
         facts: facts_in,
-        orders: Orders { queue: orders_in, list: 0 },
+        orders: Orders(orders_in),
         journal,
         samples,
         preflight,
@@ -287,19 +279,22 @@ fn restore(
 ) -> Restored {
     // If the clock was set back since then, it counts as just now.
     let ago = |unix_ms: u64| Duration::from_millis(crate::store::unix_ms().saturating_sub(unix_ms));
-    let limit =
-        |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
+    let node = |name: &str| settings.cluster.id_at_start(name);
     Restored {
         term: Term(saved.term),
-        writer: saved.writer.as_deref().and_then(|name| settings.cluster.node(name)),
-        sessions_max: settings.cluster.nodes.iter().map(|node| limit(&node.name)).collect(),
+        writer: saved.writer.as_deref().and_then(node),
+        sessions_max: saved
+            .sessions_max
+            .iter()
+            .filter_map(|(name, limit)| Some((node(name)?, *limit)))
+            .collect(),
         failed_over_ago: saved.failed_over_unix_ms.map(ago),
         is_writer_incomplete: saved.is_writer_incomplete,
-        renumbered: saved.renumbered.iter().filter_map(|name| settings.cluster.node(name)).collect(),
+        renumbered: saved.renumbered.iter().filter_map(|name| node(name)).collect(),
         filtered: saved
             .filtered
             .iter()
-            .filter_map(|(name, filters)| Some((settings.cluster.node(name)?, filters.clone())))
+            .filter_map(|(name, filters)| Some((node(name)?, filters.clone())))
             .collect(),
         component,
         written: written.map(|(written, unix_ms)| (written, ago(unix_ms))),
@@ -307,14 +302,12 @@ fn restore(
     }
 }
 
-fn nothing_known(settings: &Settings, term: Term) -> Routes {
-    let lanes = (0..=u8::MAX)
-        .zip(&settings.cluster.nodes)
-        .map(|(place, node)| Lane::shut(NodeId(place), node.name.as_str(), node.address.as_str()));
+fn nothing_known(brain: &Brain, term: Term) -> Routes {
+    let lane = |(id, node): (_, NodeSettings)| Lane::shut(id, node.name, node.address);
     Routes {
         version: 0,
         term,
-        lanes: lanes.collect(),
+        lanes: brain.nodes().into_iter().map(lane).collect(),
         hold_because: Some("no node has been checked yet".into()),
         greeting: None,
         accounts: Arc::default(),

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::Login;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use topology::NodeId;
@@ -42,7 +41,7 @@ const LONG_RUN: Duration = Duration::from_secs(10);
 const RESTART_GAP_MIN: Duration = Duration::from_secs(1);
 const RESTART_GAP_MAX: Duration = Duration::from_secs(30);
 
-/// A task, and the number of the node that it is for.
+/// A task, and the node that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Probe(NodeId),
@@ -55,8 +54,6 @@ pub(crate) enum Role {
 /// What is needed to start any of the tasks.
 pub(crate) struct Making {
     pub settings: topology::settings::Settings,
-    /// The number of each node of the settings, see [`crate::numbers`].
-    pub numbers: Vec<NodeId>,
     /// What the tasks share, and a reload may change.
     pub means: watch::Sender<Arc<Means>>,
     /// The moment from which the times in facts count.
@@ -146,7 +143,8 @@ impl Watched {
     /// Starts the tasks of nodes that have none.
     fn start_missing(&mut self) {
         let Self { making, tasks, nodes, .. } = self;
-        for node in making.numbers.clone() {
+        let all: Vec<NodeId> = making.means.borrow().nodes.iter().map(|(node, _)| *node).collect();
+        for node in all {
             let of_node = nodes.entry(node).or_insert_with(|| OfNode {
                 probe: Turn::new(making.probe(node, tasks)),
                 pacer: Turn::new(making.pacer(node, false, tasks)),
@@ -161,15 +159,8 @@ impl Watched {
 
     /// Works with these settings from now on. The tasks of nodes that stay go on, with their links. Those of other nodes end; the nodes get
     /// their own values back.
-    pub fn change(
-        &mut self,
-        settings: topology::settings::Settings,
-        login: Login,
-        numbers: Vec<NodeId>,
-        samples: Samples,
-    ) {
-        let means = Means::new(&settings, login, &numbers);
-        (self.making.settings, self.making.numbers, self.making.samples) = (settings, numbers, samples);
+    pub fn change(&mut self, settings: topology::settings::Settings, means: Means) {
+        self.making.settings = settings;
         self.making.means.send_if_modified(|now| {
             let differs = **now != means;
             *now = Arc::new(means);
@@ -177,7 +168,7 @@ impl Watched {
         });
         let Self { making, tasks, nodes, .. } = self;
         nodes.retain(|node, of_node| {
-            let is_kept = making.numbers.contains(node);
+            let is_kept = making.settings_of(*node).is_some();
             if !is_kept {
                 for role in [Role::Probe(*node), Role::Pacer(*node), Role::Heartbeat(*node)] {
                     tasks.let_end(&role);
@@ -248,7 +239,8 @@ impl Watched {
             Role::Rival(node) => ("looks for another manager of", Some(node)),
             Role::Hurry => ("hurries", None),
         };
-        let name = node.and_then(|node| self.making.settings_of(node)).map_or("the group", |of| &of.name);
+        let name =
+            node.and_then(|node| self.making.settings_of(node)).map_or("the group".into(), |of| of.name);
         let what = format!("{does} {name}");
         let of_node = node.and_then(|node| self.nodes.get_mut(&node));
         let wait = match (role, of_node) {
@@ -322,16 +314,14 @@ impl Watched {
 }
 
 impl Making {
-    /// The settings of the node with that number.
-    fn settings_of(&self, number: NodeId) -> Option<&NodeSettings> {
-        let place = self.numbers.iter().position(|known| *known == number)?;
-        self.settings.nodes.get(place)
+    /// The node's settings, if the configuration has it.
+    fn settings_of(&self, node: NodeId) -> Option<NodeSettings> {
+        self.means.borrow().nodes.iter().find(|(known, _)| *known == node).map(|(_, of)| of.clone())
     }
 
-    fn name_and_address(&self, number: NodeId) -> (Arc<str>, String) {
+    fn name_and_address(&self, node: NodeId) -> (Arc<str>, String) {
         // Tasks are started for nodes of the settings only.
-        self.settings_of(number)
-            .map_or_else(Default::default, |of| (of.name.as_str().into(), of.address.clone()))
+        self.settings_of(node).map_or_else(Default::default, |of| (of.name.as_str().into(), of.address))
     }
 
     fn probe(&self, node: NodeId, tasks: &mut Tasks<Role>) -> mpsc::Sender<Wish> {

@@ -3,7 +3,6 @@
 #![allow(missing_docs, clippy::missing_panics_doc)] // fields and helpers whose names say it
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-pub mod arranged;
 pub mod clock;
 mod dice;
 pub mod replication;

@@ -36,7 +36,7 @@ pub enum Action {
         /// The writer decided on.
         writer: Option<NodeId>,
         /// Of each node: the limit of its sessions.
-        sessions_max: Vec<Option<u32>>,
+        sessions_max: Vec<(NodeId, u32)>,
         /// How long ago the last automatic failover was decided, if the next one has to wait.
         failed_over_ago: Option<Duration>,
         /// The writer came back without transactions of its own, and must not be written to although it answers

@@ -9,6 +9,7 @@ use crate::heartbeat::Pulse;
 use crate::lost::LostStatements;
 use crate::proxies::Proxies;
 use crate::routes::{Cut, LaneState, ServerGreeting};
+use crate::settings::NodeSettings;
 use crate::status::Status;
 use crate::time::Now;
 
@@ -101,12 +102,12 @@ pub(crate) struct Belief {
 }
 
 impl Belief {
-    pub fn new(name: &str, address: &str, priority: u32, sessions_max: Option<u32>, now: Now) -> Self {
+    pub fn new(node: &NodeSettings, sessions_max: Option<u32>, now: Now) -> Self {
         let unchecked = Problem::Unchecked.found("not yet checked, which counts as down");
         Self {
-            name: name.to_owned(),
-            address: address.to_owned(),
-            priority,
+            name: node.name.clone(),
+            address: node.address.clone(),
+            priority: node.priority,
             sessions_max,
             behind: 0,
             sessions_max_before: None,

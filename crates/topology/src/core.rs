@@ -15,6 +15,7 @@ use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
 use crate::finding::{NodeState, Problem};
 use crate::galera::Component;
+use crate::nodes::Nodes;
 use crate::order::{OrderDone, OrderId, OrderRefused};
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
@@ -98,9 +99,7 @@ pub(crate) struct Core {
     pub settings: Settings,
     pub now: Now,
     pub stall: Stall,
-    pub nodes: Vec<Belief>,
-    /// The first epoch of a node that is added: later than those of all nodes that were removed.
-    pub first_epoch: u64,
+    pub nodes: Nodes,
     pub term: Term,
     /// The writer of the last decision, also while its lane is held.
     pub writer: Option<NodeId>,
@@ -135,24 +134,17 @@ impl Core {
         settings: Settings,
         term: Term,
         writer: Option<NodeId>,
-        sessions_max: &[Option<u32>],
+        sessions_max: &[(NodeId, u32)],
         now: Now,
     ) -> Self {
-        let nodes = settings
-            .nodes
-            .iter()
-            .enumerate()
-            .map(|(place, node)| {
-                let limit = sessions_max.get(place).copied().flatten();
-                Belief::new(&node.name, &node.address, node.priority, limit, now)
-            })
-            .collect();
+        let limit = |id| sessions_max.iter().find(|(of, _)| *of == id).map(|(_, limit)| *limit);
+        let belief = |(id, node): (u8, _)| Belief::new(node, limit(NodeId(id)), now);
+        let nodes = Nodes::new((0..=u8::MAX).zip(&settings.nodes).map(belief).collect());
         Self {
             settings,
             now,
             stall: Stall::new(now),
             nodes,
-            first_epoch: 0,
             term,
             writer,
             writer_changed_at: None,
@@ -181,7 +173,7 @@ impl Core {
         let now = self.now;
         let mut excused = false;
         if silence > self.settings.probe_interval * 2 && self.nodes.len() > 1 {
-            for node in &mut self.nodes {
+            for node in self.nodes.iter_mut() {
                 let misses = node.counts.misses;
                 node.counts.excuse(now);
                 excused |= node.counts.misses < misses;
@@ -199,15 +191,16 @@ impl Core {
     }
 
     pub fn node(&self, id: NodeId) -> &Belief {
-        &self.nodes[usize::from(id.0)]
+        &self.nodes[id]
     }
 
     pub fn node_mut(&mut self, id: NodeId) -> &mut Belief {
-        &mut self.nodes[usize::from(id.0)]
+        &mut self.nodes[id]
     }
 
+    /// Whether the configuration has the node. One that was removed keeps its id, and whatever comes late is about no other.
     pub fn known(&self, id: NodeId) -> bool {
-        usize::from(id.0) < self.nodes.len()
+        self.nodes.has(id)
     }
 
     pub fn name(&self, id: NodeId) -> &str {
@@ -326,7 +319,8 @@ impl Core {
     /// Has the newest decision written with the limits of sessions as they are now. It may not be in force yet: what is written under
     /// its term names its writer, never the one still in force.
     pub fn persist(&mut self) -> Ticket {
-        let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
+        let limit = |id: NodeId| Some((id, self.node(id).sessions_max?));
+        let sessions_max = ids(&self.nodes).filter_map(limit).collect();
         let Choice { term, writer } = self.disk.choice;
         let ticket = self.disk.ask(self.now);
         let failed_over_ago = self.failed_over.map(|at| at.ago(self.now));

@@ -48,11 +48,6 @@ impl Disk {
         Self { waiting: VecDeque::new(), next: 0, done: None, failed: None, written, choice }
     }
 
-    /// Whether a request has not been answered yet.
-    pub fn is_writing(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// Requests that the newest decision be written.
     pub fn ask(&mut self, now: Now) -> Ticket {
         let ticket = Ticket(self.next);

@@ -4,32 +4,31 @@
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::finding::Serves;
+use crate::nodes::Nodes;
 
 /// The best of the nodes that are eligible and that `allowed` accepts.
 pub(crate) fn elect(
-    nodes: &[Belief],
+    nodes: &Nodes,
     sitting: Option<NodeId>,
     allowed: impl Fn(NodeId) -> bool,
 ) -> Option<NodeId> {
-    let candidates = || ids(nodes).filter(|id| nodes[usize::from(id.0)].electable() && allowed(*id));
+    let candidates = || ids(nodes).filter(|id| nodes[*id].electable() && allowed(*id));
     if let Some(sitting) = sitting
         && candidates().any(|id| id == sitting)
     {
         return Some(sitting);
     }
-    candidates().min_by_key(|id| {
-        let node = &nodes[usize::from(id.0)];
-        (node.behind, u32::MAX - node.priority, *id)
-    })
+    // The first of equal ones, in the configuration's order.
+    candidates().min_by_key(|id| (nodes[*id].behind, u32::MAX - nodes[*id].priority))
 }
 
 /// The best of the nodes that work at all: a donor or a node in maintenance is better than none. A drained node takes no sessions and is
 /// never chosen.
-pub(crate) fn elect_any(nodes: &[Belief], allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
-    let node = |id: &NodeId| &nodes[usize::from(id.0)];
+pub(crate) fn elect_any(nodes: &Nodes, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    let node = |id: &NodeId| &nodes[*id];
     ids(nodes)
         .filter(|id| node(id).present() && !node(id).drained() && allowed(*id))
-        .min_by_key(|id| (rank(node(id)), node(id).behind, u32::MAX - node(id).priority, *id))
+        .min_by_key(|id| (rank(node(id)), node(id).behind, u32::MAX - node(id).priority))
 }
 
 fn rank(node: &Belief) -> u8 {
@@ -42,18 +41,20 @@ fn rank(node: &Belief) -> u8 {
 }
 
 /// All ids, in the configuration's order.
-pub(crate) fn ids(nodes: &[Belief]) -> impl Iterator<Item = NodeId> + use<> {
-    let count = u8::try_from(nodes.len()).unwrap_or(u8::MAX);
-    (0..count).map(NodeId)
+pub(crate) fn ids(nodes: &Nodes) -> impl Iterator<Item = NodeId> + use<> {
+    nodes.ids()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::belief::Belief;
+    use crate::settings::NodeSettings;
     use std::time::Duration;
 
     fn node(priority: u32, serves: Serves) -> Belief {
-        let mut belief = Belief::new("n", "h:1", priority, None, Duration::ZERO);
+        let settings = NodeSettings { name: "n".into(), address: "h:1".into(), priority };
+        let mut belief = Belief::new(&settings, None, Duration::ZERO);
         belief.linked = true;
         belief.finding.serves = serves;
         belief
@@ -61,20 +62,26 @@ mod tests {
 
     #[test]
     fn sticky_then_priority_then_order() {
-        let nodes =
-            [node(0, Serves::Well), node(5, Serves::Well), node(5, Serves::Well), node(9, Serves::Stays)];
+        let beliefs = [(0, Serves::Well), (5, Serves::Well), (5, Serves::Well), (9, Serves::Stays)];
+        let mut nodes = Nodes::new(beliefs.map(|(priority, serves)| node(priority, serves)).to_vec());
         assert_eq!(elect(&nodes, Some(NodeId(0)), |_| true), Some(NodeId(0)));
         assert_eq!(elect(&nodes, Some(NodeId(3)), |_| true), Some(NodeId(1)));
         assert_eq!(elect(&nodes, None, |id| id != NodeId(1)), Some(NodeId(2)));
         assert_eq!(elect(&nodes, None, |id| id == NodeId(3)), None);
+        // The order is the configuration's, whatever the ids are.
+        nodes.set_order([3, 2, 1, 0].map(NodeId).to_vec());
+        assert_eq!(elect(&nodes, None, |_| true), Some(NodeId(2)));
+        nodes.set_order([1, 3].map(NodeId).to_vec());
+        assert_eq!(elect(&nodes, Some(NodeId(0)), |_| true), Some(NodeId(1)));
     }
 
     #[test]
     fn better_a_donor_than_nobody() {
-        let mut nodes = [node(9, Serves::Leaves), node(0, Serves::Stays), node(9, Serves::No)];
+        let beliefs = [node(9, Serves::Leaves), node(0, Serves::Stays), node(9, Serves::No)];
+        let mut nodes = Nodes::new(beliefs.to_vec());
         assert_eq!(elect_any(&nodes, |_| true), Some(NodeId(1)));
         assert_eq!(elect_any(&nodes, |id| id != NodeId(1)), Some(NodeId(0)));
-        nodes[0].sessions_max = Some(0);
+        nodes[NodeId(0)].sessions_max = Some(0);
         assert_eq!(elect_any(&nodes, |id| id != NodeId(1)), None);
     }
 }

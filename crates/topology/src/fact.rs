@@ -110,8 +110,8 @@ pub enum ProxyFact {
 }
 
 impl Fact {
-    /// The node that a probe or a proxy reports on; `None` for all other facts.
-    pub fn node_mut(&mut self) -> Option<&mut NodeId> {
+    /// The node that it is about.
+    pub fn node(&self) -> Option<NodeId> {
         match self {
             Self::LinkUp { node, .. }
             | Self::LoginStatus { node, .. }
@@ -120,11 +120,16 @@ impl Fact {
             | Self::Status { node, .. }
             | Self::ProbeMissed { node, .. }
             | Self::ProbeSlow { node, .. }
-            | Self::Beat { node, .. } => Some(node),
-            Self::Proxy { fact, .. } => fact.node_mut(),
-            Self::Accounts { .. }
-            | Self::Catalogue { .. }
-            | Self::Outcome(_)
+            | Self::Accounts { node, .. }
+            | Self::Beat { node, .. }
+            | Self::Catalogue { node, .. }
+            | Self::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
+                Some(*node)
+            }
+            Self::Proxy { fact, .. } => fact.node(),
+            Self::Outcome(Outcome::Galera(outcome)) => outcome.node(),
+            Self::Outcome(Outcome::Replication(outcome)) => Some(outcome.node),
+            Self::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
             | Self::Order { .. }
             | Self::Tick => None,
         }
@@ -147,19 +152,6 @@ impl ProxyFact {
             | Self::Quiesced { node, .. }
             | Self::Cut { node, .. } => Some(*node),
             Self::Reads(fact) => fact.node(),
-            Self::TablesChanged | Self::UnknownAccount { .. } | Self::PositionWanted => None,
-        }
-    }
-
-    fn node_mut(&mut self) -> Option<&mut NodeId> {
-        match self {
-            Self::TrafficLost { node, .. }
-            | Self::CommitsWait { node, .. }
-            | Self::TrafficRefused { node, .. }
-            | Self::StatementLost { node, .. }
-            | Self::Quiesced { node, .. }
-            | Self::Cut { node, .. } => Some(node),
-            Self::Reads(fact) => fact.node_mut(),
             Self::TablesChanged | Self::UnknownAccount { .. } | Self::PositionWanted => None,
         }
     }

@@ -16,7 +16,6 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::fact::Outcome;
 use crate::finding::{Finding, NodeState, Serves};
-use crate::places::Places;
 use crate::restored::Restored;
 use crate::status::Status;
 use crate::time::Now;
@@ -27,11 +26,11 @@ pub(crate) trait Group: Judge + Choose + Change + Send {
     /// What an earlier process has left: in `core` what the brain itself has taken over of it, the rest in `restored`.
     fn restore(&mut self, core: &Core, restored: Restored);
 
-    /// What of this kind refers to a node by its number at this moment, as a clause; `None` when nothing does.
-    fn busy(&self, core: &Core) -> Option<String>;
+    /// What is under way in which that node may have a part, as a clause; `None` when it may be removed.
+    fn busy(&self, core: &Core, id: NodeId) -> Option<String>;
 
-    /// The list of nodes has changed.
-    fn arrange(&mut self, places: &Places);
+    /// The configuration has that node from now on. It may have had it before.
+    fn added(&mut self, id: NodeId);
 
     /// Called after the plan's step: orders what the plan does not order itself.
     fn act(&mut self, core: &mut Core);

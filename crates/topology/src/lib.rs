@@ -34,8 +34,8 @@ pub mod heartbeat;
 mod judgement;
 pub mod kind;
 mod lost;
+mod nodes;
 pub mod order;
-pub mod places;
 mod plan;
 pub mod preflight;
 mod problem;
@@ -54,7 +54,8 @@ pub mod view;
 
 use std::fmt;
 
-/// A node of the cluster: its place in the configuration's list, from 0.
+/// Stands for a node, which is a name with an address. Given when the configuration first has that node, from 0 on, and to no other as long as the
+/// process runs: a node that is removed and added again has its own again. Not a place in any list.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]

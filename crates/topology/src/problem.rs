@@ -136,7 +136,7 @@ mod tests {
     ) -> (Problem, NodeState, Serves) {
         let node = NodeSettings { name: "db1".into(), address: "h:1".into(), priority: 0 };
         let settings = Settings::new("shop", Writers::One, vec![node]);
-        let mut belief = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
+        let mut belief = Belief::new(&settings.nodes[0], None, Duration::ZERO);
         let mut status = good();
         change(&mut belief, &mut status);
         belief.status = Some(status.into());

@@ -17,12 +17,13 @@ use crate::NodeId;
 use crate::account::Accounts;
 use crate::action::{Action, Level};
 use crate::alarms::Alarms;
+use crate::belief::Belief;
 use crate::catalogue::Catalogue;
 use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Problem, Serves};
 use crate::group::{Group, Reads};
-use crate::places::Places;
+use crate::nodes::ById;
 use crate::reads::{Reached, Settings, View};
 use crate::replication::Ages;
 use crate::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
@@ -46,11 +47,11 @@ struct Reader {
     why: Option<Unfit>,
 }
 
-impl Reader {
-    fn new(epoch: u64) -> Self {
+impl Default for Reader {
+    fn default() -> Self {
         Self {
             state: LaneState::Shut,
-            epoch,
+            epoch: 0,
             lost_epoch: None,
             alarms: Alarms::default(),
             why: Some(Unfit::brief("has not been asked yet")),
@@ -86,9 +87,7 @@ pub(crate) struct Common<'a> {
 /// See the head of this file.
 pub(crate) struct Readers {
     pub settings: Settings,
-    lanes: Vec<Reader>,
-    /// The first epoch of a node that is added: later than those of all nodes that were removed.
-    first_epoch: u64,
+    lanes: ById<Reader>,
     ages: Ages,
     began: Now,
     version: u64,
@@ -100,8 +99,7 @@ impl Readers {
     pub fn new(settings: Settings, nodes: usize, now: Now) -> Self {
         Self {
             settings,
-            lanes: vec![Reader::new(0); nodes],
-            first_epoch: 0,
+            lanes: ById::new(nodes),
             ages: Ages::new(nodes),
             began: now,
             version: 0,
@@ -115,24 +113,27 @@ impl Readers {
         self.lane(id).state == LaneState::Open
     }
 
-    /// The list of nodes has changed. What still runs on a node that was removed is cut.
-    pub fn arrange(&mut self, places: &Places) {
-        // The proxy counts one epoch more when it shuts a lane that was not shut before.
-        let gone = places.removed().map(|id| self.lane(id).epoch + 2);
-        self.first_epoch = gone.fold(self.first_epoch, u64::max);
-        let new = |_| Reader::new(self.first_epoch);
-        self.lanes = places.arrange(std::mem::take(&mut self.lanes), new);
-        self.ages.arrange(places);
-        // Both are published anew, in the new order.
-        (self.published, self.reached) = (None, None);
+    /// The configuration does not have that node any more. What still runs there is cut.
+    pub fn removed(&mut self, id: NodeId) {
+        let lane = self.lane_mut(id);
+        if lane.state != LaneState::Shut {
+            *lane = Reader { epoch: lane.epoch + 1, lost_epoch: lane.lost_epoch, ..Reader::default() };
+        }
+    }
+
+    /// The configuration has that node from now on: in a later epoch than any before, if it had it before.
+    pub fn added(&mut self, id: NodeId, is_again: bool) {
+        let epoch = if is_again { self.lane(id).epoch + 1 } else { 0 };
+        self.lanes.put(id, Reader { epoch, ..Reader::default() });
+        self.ages.added(id);
     }
 
     fn lane(&self, id: NodeId) -> &Reader {
-        &self.lanes[usize::from(id.0)]
+        &self.lanes[id]
     }
 
     fn lane_mut(&mut self, id: NodeId) -> &mut Reader {
-        &mut self.lanes[usize::from(id.0)]
+        &mut self.lanes[id]
     }
 
     // ---- facts
@@ -283,30 +284,30 @@ impl Readers {
 
     /// The primary's position by its last status.
     fn tell_reached(&mut self, core: &mut Core, primary: Option<NodeId>) {
-        let writable = core.nodes.iter().map(|node| {
-            let status = node.status.as_ref().and_then(Status::replication);
-            status.is_none_or(|status| !status.read_only)
-        });
-        let writable = ids(&core.nodes).zip(writable).map(|(id, is)| is || primary == Some(id)).collect();
+        let is_read_only = |id: &NodeId| {
+            let status = core.node(*id).status.as_ref().and_then(Status::replication);
+            primary != Some(*id) && status.is_some_and(|status| status.read_only)
+        };
+        let read_only: Vec<NodeId> = ids(&core.nodes).filter(is_read_only).collect();
         let (position, asked) = match self.ages.primary() {
             Some((position, asked)) => (Some(position), asked),
             None => (None, Now::ZERO),
         };
         let primary = primary.filter(|_| position.is_some());
         let old = self.reached.as_deref();
-        if old.is_some_and(|old| old.asked == asked && old.primary == primary && old.writable == writable) {
+        if old.is_some_and(|old| old.asked == asked && old.primary == primary && old.read_only == read_only) {
             return;
         }
         let position = position.map_or_else(String::new, ToString::to_string).into();
-        let reached = Arc::new(Reached { primary, position, asked, writable });
+        let reached = Arc::new(Reached { primary, position, asked, read_only });
         self.reached = Some(Arc::clone(&reached));
         core.out.push(Action::Reached(reached));
     }
 
     fn publish(&mut self, core: &mut Core, common: &Common) {
-        let lanes: Vec<Lane> = ids(&core.nodes)
-            .zip(core.nodes.iter().zip(&self.lanes))
-            .map(|(id, (node, lane))| Lane {
+        let lane = |(id, node): (NodeId, &Belief)| {
+            let lane = self.lane(id);
+            Lane {
                 node: id,
                 name: node.name.as_str().into(),
                 address: node.address.as_str().into(),
@@ -317,9 +318,10 @@ impl Readers {
                 refused: lane.alarms.refused,
                 lost_epoch: lane.lost_epoch,
                 cut: Cut::Nothing,
-                is_removed: false,
-            })
-            .collect();
+                is_removed: !core.known(id),
+            }
+        };
+        let lanes: Vec<Lane> = core.nodes.given().map(lane).collect();
         let hold: Option<Arc<str>> = self.closed_because(core).map(Into::into);
         let same = self.published.as_ref().is_some_and(|old| {
             old.term == core.term
@@ -348,12 +350,12 @@ impl Readers {
 
     /// Why nobody takes reads, when nobody does.
     fn closed_because(&self, core: &Core) -> Option<String> {
-        if self.lanes.iter().any(|lane| lane.state == LaneState::Open) {
+        if ids(&core.nodes).any(|id| self.takes_reads(id)) {
             return None;
         }
-        let each = core.nodes.iter().zip(&self.lanes).map(|(node, lane)| {
-            let why = lane.why.as_ref().map_or("", |why| why.sentence.as_str());
-            format!("{} {why}", node.name)
+        let each = ids(&core.nodes).map(|id| {
+            let why = self.lane(id).why.as_ref().map_or("", |why| why.sentence.as_str());
+            format!("{} {why}", core.name(id))
         });
         Some(format!("nobody takes reads: {}", each.collect::<Vec<_>>().join("; ")))
     }

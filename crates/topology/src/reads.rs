@@ -37,14 +37,14 @@ pub struct Reached {
     pub position: Arc<str>,
     /// See `position`.
     pub asked: Now,
-    /// For each node: whether it may accept writes of an ordinary account, as far as is known.
-    pub writable: Vec<bool>,
+    /// The servers that refuse the writes of an ordinary account, as far as is known.
+    pub read_only: Vec<NodeId>,
 }
 
 impl Reached {
     /// Whether a server may accept writes of an ordinary account. True if nothing is known of it.
     pub fn is_writable(&self, node: NodeId) -> bool {
-        self.writable.get(usize::from(node.0)).copied().unwrap_or(true)
+        !self.read_only.contains(&node)
     }
 }
 

@@ -13,8 +13,8 @@ pub struct Restored {
     pub term: Term,
     /// The last decision's writer.
     pub writer: Option<NodeId>,
-    /// Of each node: the limit of its sessions.
-    pub sessions_max: Vec<Option<u32>>,
+    /// The nodes that have a limit of their sessions, and which.
+    pub sessions_max: Vec<(NodeId, u32)>,
     /// How long before the start the last automatic failover was decided on, where the next one has to wait for a time.
     pub failed_over_ago: Option<Duration>,
     /// The writer had come back without transactions of its own. It is not written to again before all other servers have shown that they do

@@ -19,7 +19,7 @@ pub struct Routes {
     pub version: u64,
     /// The writer decision in force.
     pub term: Term,
-    /// One for each node of the configuration, in its order.
+    /// One for each node that the configuration has or had since the process started, by their ids: the lane of id 0 is the first.
     pub lanes: Vec<Lane>,
     /// When no lane is open: why, as one sentence for errors, logs and status ("db2 is being confirmed as writer").
     pub hold_because: Option<Arc<str>>,

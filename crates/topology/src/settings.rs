@@ -160,8 +160,8 @@ impl Settings {
         Ok(())
     }
 
-    /// The node of that name.
-    pub fn node(&self, name: &str) -> Option<NodeId> {
+    /// The node of that name, where this is the first configuration of the process: a later one may have other ids.
+    pub fn id_at_start(&self, name: &str) -> Option<NodeId> {
         self.nodes
             .iter()
             .position(|node| node.name == name)

@@ -96,8 +96,12 @@ pub enum TrafficFlow {
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct NodeView {
-    /// Its place in the configuration, from 0.
+    /// Which node it is, within this process.
+    #[serde(skip)]
     pub id: NodeId,
+    /// Its place in the configuration, from 0.
+    #[serde(rename = "id")]
+    pub place: u8,
     /// Its name.
     pub name: String,
     /// `host:port`.
@@ -157,6 +161,11 @@ pub struct Stuck {
 }
 
 impl ClusterView {
+    /// The node with that id, if the configuration has it.
+    pub fn node(&self, id: NodeId) -> Option<&NodeView> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
     /// Answers a question about a node from all that is known of it; `None` when there is no such node.
     ///
     /// Uses the same table as [`crate::health::ask`], after the findings that do not come from the node itself: a node that is dead,

@@ -48,20 +48,19 @@ pub struct Cluster {
     pub id: u32,
     /// Its name; accepted in place of the number.
     pub name: String,
-    /// Node names in the configuration's order: a node's place here is its [`NodeId`].
-    pub nodes: Vec<String>,
+    /// The nodes and their names, in the configuration's order.
+    pub nodes: Vec<(NodeId, String)>,
 }
 
 impl Cluster {
     /// The node of that name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
-        let place = self.nodes.iter().position(|node| node == name)?;
-        u8::try_from(place).ok().map(NodeId)
+        self.nodes.iter().find(|(_, known)| known == name).map(|(node, _)| *node)
     }
 
     /// The name of `node`; a question mark for one the configuration does not have.
     pub fn name_of(&self, node: NodeId) -> &str {
-        self.nodes.get(usize::from(node.0)).map_or("?", String::as_str)
+        self.nodes.iter().find(|(known, _)| *known == node).map_or("?", |(_, name)| name)
     }
 }
 

@@ -199,7 +199,7 @@ fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Reply> {
 
 fn node(cluster: &Cluster, name: &str) -> Result<topology::NodeId, Reply> {
     cluster.node(name).ok_or_else(|| {
-        let known = cluster.nodes.join(", ");
+        let known = cluster.nodes.iter().map(|(_, name)| &**name).collect::<Vec<_>>().join(", ");
         let message = format!("cluster {} has no node \"{name}\"; it has {known}", cluster.name);
         Reply::refused(StatusCode::NOT_FOUND, "unknown_node", message)
     })

@@ -118,7 +118,8 @@ impl Stand {
     }
 
     fn with(gate: Option<Notify>) -> Self {
-        let nodes = ["db1", "db2", "db3"].map(str::to_owned).to_vec();
+        let nodes =
+            [(0, "db1"), (1, "db2"), (2, "db3")].map(|(id, name)| (NodeId(id), name.to_owned())).to_vec();
         let cluster = Cluster { id: 5, name: "shop".into(), nodes };
         let live = broadcast::channel(8).0;
         let fake = Arc::new(Fake {

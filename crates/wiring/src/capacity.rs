@@ -25,36 +25,45 @@ const SAVE_EVERY: Duration = Duration::from_secs(300);
 /// See the head of this file. Cheap to clone: all clones are the same.
 #[derive(Clone)]
 pub struct Capacities {
-    /// In the configuration's order, with their names.
-    nodes: Arc<[(String, Mutex<Node>)]>,
+    /// In the configuration's order.
+    nodes: Arc<[Node]>,
     /// The directory of the file that keeps them.
     state: Arc<Path>,
 }
 
 struct Node {
+    id: NodeId,
+    name: String,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
     watcher: Watcher,
     series: Series,
     /// From the samples' clock to microseconds since 1970, fixed at the first one, so that a clock that is set back moves nothing.
     base_us: Option<u64>,
 }
 
+impl Node {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Capacities {
     /// Of these nodes that is known which was kept in the state directory. `now_unix_us`: microseconds since 1970.
-    pub fn new<'a>(names: impl Iterator<Item = &'a str>, state: &Path, now_unix_us: u64) -> Self {
+    pub fn new(nodes: impl Iterator<Item = (NodeId, String)>, state: &Path, now_unix_us: u64) -> Self {
         let kept = store::read(state).unwrap_or_else(|why| {
             tracing::warn!("what the nodes could apply is not known from before: {why}");
             Vec::new()
         });
-        let node = |name: &str| {
+        let node = |(id, name)| {
             let mut series = Series::new(MINUTE_US, MINUTES_MAX);
             let buckets = kept.iter().find(|kept| kept.name == name).map(|kept| kept.buckets.as_slice());
             series.resume(buckets.unwrap_or_default().iter().copied(), now_unix_us);
-            Node { watcher: Watcher::default(), series, base_us: None }
+            Node { id, name, seen: Mutex::new(Seen { watcher: Watcher::default(), series, base_us: None }) }
         };
-        Self {
-            nodes: names.map(|name| (name.to_owned(), Mutex::new(node(name)))).collect(),
-            state: state.into(),
-        }
+        Self { nodes: nodes.map(node).collect(), state: state.into() }
     }
 
     /// Takes in every sample, and keeps what they come to.
@@ -93,16 +102,17 @@ impl Capacities {
     }
 
     fn kept(&self) -> Vec<store::Kept> {
-        let kept = |(name, node): &(String, Mutex<Node>)| {
-            let node = node.lock().unwrap_or_else(PoisonError::into_inner);
-            store::Kept { name: name.clone(), buckets: node.series.buckets().copied().collect() }
+        let kept = |node: &Node| {
+            let buckets = node.seen().series.buckets().copied().collect();
+            store::Kept { name: node.name.clone(), buckets }
         };
         self.nodes.iter().map(kept).collect()
     }
 
     fn take(&self, node: NodeId, sample: &Sample) {
-        if let (Some(mut look), Some(mut kept)) = (Look::of(sample), self.node(node)) {
-            let Node { watcher, series, base_us } = &mut *kept;
+        let known = self.nodes.iter().find(|known| known.id == node);
+        if let (Some(mut look), Some(known)) = (Look::of(sample), known) {
+            let Seen { watcher, series, base_us } = &mut *known.seen();
             let base_us =
                 *base_us.get_or_insert_with(|| (sample.at_unix_ms * 1000).saturating_sub(sample.at_us));
             look.at_us += base_us;
@@ -110,26 +120,15 @@ impl Capacities {
         }
     }
 
-    fn node(&self, id: NodeId) -> Option<MutexGuard<'_, Node>> {
-        let (_, node) = self.nodes.get(usize::from(id.0))?;
-        Some(node.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Every node gets all writes: the highest usual rate of any of them is what each has to bear. One that stood still meanwhile shows less.
     fn peak_per_s(&self) -> Option<f64> {
-        let peak = |(_, node): &(String, Mutex<Node>)| {
-            node.lock().unwrap_or_else(PoisonError::into_inner).series.peak_per_s()
-        };
-        self.nodes.iter().filter_map(peak).reduce(f64::max)
+        self.nodes.iter().filter_map(|node| node.seen().series.peak_per_s()).reduce(f64::max)
     }
 
     /// What each node could apply, in the configuration's order.
     pub fn known(&self) -> Vec<NodeCapacity> {
         let peak = self.peak_per_s().map(|peak| (peak, "the peak of the last 24 h"));
-        let known = |(name, node): &(String, Mutex<Node>)| {
-            let node = node.lock().unwrap_or_else(PoisonError::into_inner);
-            NodeCapacity::of(name, &node.series, peak)
-        };
+        let known = |node: &Node| NodeCapacity::of(&node.name, &node.seen().series, peak);
         self.nodes.iter().map(known).collect()
     }
 
@@ -154,7 +153,7 @@ mod tests {
     #[test]
     fn what_the_samples_show_is_told() {
         let state = tempfile::tempdir().unwrap();
-        let names = || ["db1", "db2"].into_iter();
+        let names = || [(NodeId(4), "db1".to_owned()), (NodeId(1), "db2".to_owned())].into_iter();
         let capacities = Capacities::new(names(), state.path(), 0);
         assert_eq!(status(&capacities), json!([]), "nothing is known yet");
         // 300 come a second; for a minute db2 applies nothing, then 900.

@@ -83,7 +83,7 @@ impl ClusterControl {
         live: broadcast::WeakSender<Event>,
         reloads: mpsc::Sender<ReloadRequest>,
     ) -> Self {
-        let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
+        let nodes = manager.view.borrow().nodes.iter().map(|node| (node.id, node.name.clone())).collect();
         Self {
             cluster: Cluster { id: settings.id, name: settings.name.clone(), nodes },
             kind: settings.kind,
@@ -159,7 +159,7 @@ impl ClusterControl {
             Order::Switchover { to, budget, force: false } => (*to, *budget, false),
             // A drain of the writer moves it, too.
             Order::Drain { node, budget, force: false, .. }
-                if view.nodes.iter().any(|of| of.id == *node && of.writer) =>
+                if view.node(*node).is_some_and(|node| node.writer) =>
             {
                 (None, *budget, true)
             }

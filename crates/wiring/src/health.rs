@@ -369,7 +369,7 @@ mod tests {
             |name: &str| NodeSettings { name: name.into(), address: format!("{name}:3306"), priority: 0 };
         let nodes = ["db1", "db2", "db3"].map(node).to_vec();
         let settings = topology::settings::Settings::new("shop", Writers::One, nodes);
-        let restored = Restored { sessions_max: vec![None, Some(0), None], ..Restored::default() };
+        let restored = Restored { sessions_max: vec![(NodeId(1), 0)], ..Restored::default() };
         let now = Duration::from_secs(10);
         let mut brain = Brain::new(settings, restored, now);
         let status = GaleraStatus {

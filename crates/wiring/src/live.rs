@@ -43,7 +43,9 @@ pub async fn feed(cluster_control: Arc<ClusterControl>, samples: Samples, events
             heard = news.recv() => match heard {
                 Ok((node, sample)) if events.receiver_count() > 0 => {
                     let rates = samples.rates(node, SHORT);
-                    let node = cluster_control.cluster().name_of(node);
+                    let known = cluster_control.cluster().nodes.iter().find(|(known, _)| *known == node);
+                    // Of one that is just being removed, or was added a moment ago, nothing is told.
+                    let Some((_, node)) = known else { continue };
                     Event::new("sample", &json!({ "node": node, "sample": sample, "rates": rates }))
                 }
                 Ok(_) => continue,
@@ -83,8 +85,7 @@ impl Parts {
     /// All that was taken after that moment, milliseconds since 1970.
     pub fn new(cluster: &Cluster, samples: &Samples, since_unix_ms: u64) -> Self {
         let newest = |node| samples.last(node).map_or(0, |sample| sample.at_us);
-        let nodes = (0..=u8::MAX).map(NodeId).zip(&cluster.nodes);
-        let nodes = nodes.map(|(node, name)| (node, name.clone(), newest(node))).collect();
+        let nodes = cluster.nodes.iter().map(|(node, name)| (*node, name.clone(), newest(*node))).collect();
         Self { samples: samples.clone(), since_unix_ms, nodes, at: 0, told_us: None, is_over: false }
     }
 }

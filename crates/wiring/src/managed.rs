@@ -107,9 +107,10 @@ impl Managed {
             state_dir: settings.state_dir.clone(),
         };
         let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
-        let names = settings.nodes.iter().map(|node| node.name.as_str());
+        let view = manager.view.borrow().clone();
+        let nodes = view.nodes.iter().map(|node| (node.id, node.name.clone()));
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let capacities = Capacities::new(names, &settings.state_dir, since_1970.as_micros() as u64);
+        let capacities = Capacities::new(nodes, &settings.state_dir, since_1970.as_micros() as u64);
         let measuring = calm.spawn(capacities.clone().keep(manager.samples.clone())).abort_handle();
         let stats = (around.proxy.stats_reader(), around.reads.map(proxy::Handle::stats_reader));
         let warmth = warming.as_ref().map(|(_, warmth)| warmth.clone());

@@ -25,7 +25,6 @@ use measure::sample::Sample;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use topology::NodeId;
 use topology::action::Sentence;
 use topology::kind::Kind;
 use topology::status::Status;
@@ -68,8 +67,8 @@ impl Windows {
     /// Adds them to the status.
     pub fn add(&self, status: &mut api::Status) {
         let Some((summary, rows)) = self.latest().clone() else { return };
-        for (node, row) in status.nodes.iter_mut().zip(rows) {
-            node.recovery = Some(row);
+        for node in &mut status.nodes {
+            node.recovery = rows.iter().find(|row| row.node == node.view.name).cloned();
         }
         status.recovery = Some(summary);
     }
@@ -166,7 +165,7 @@ impl Source {
     fn see(&self, view: &ClusterView, nodes: &mut [Node], remembered: &Remembered) -> bool {
         let now = Duration::from_millis(view.now_ms);
         for (place, node) in nodes.iter_mut().enumerate() {
-            if let Some(sample) = self.sample(place) {
+            if let Some(sample) = self.sample(view, place) {
                 node.see(&sample);
             }
         }
@@ -174,7 +173,7 @@ impl Source {
         let writesets = self.writesets(view, nodes);
         let mut has_changed = false;
         for ((place, seen), node) in view.nodes.iter().enumerate().zip(nodes.iter_mut()) {
-            let sample = self.sample(place);
+            let sample = self.sample(view, place);
             let was_away = node.absence.away(now).is_some();
             if self.is_there(view, place) {
                 let at = At {
@@ -269,7 +268,7 @@ impl Source {
         let away = rows.iter().filter(|row| !row.is_there).count();
         // One that was told to be desynced feeds nobody.
         let feeds = |place: usize| {
-            let state = self.sample(place).and_then(|sample| sample.counters.galera?.local_state);
+            let state = self.sample(view, place).and_then(|sample| sample.counters.galera?.local_state);
             let facts = view.nodes[place].facts.as_ref().and_then(Status::galera);
             self.is_there(view, place) && state == Some(DONOR) && facts.is_some_and(|facts| !facts.desync)
         };
@@ -296,7 +295,7 @@ impl Source {
     /// What each node has sent and received since its start; nothing of one that does not take part.
     fn writesets(&self, view: &ClusterView, nodes: &[Node]) -> Vec<Option<Counted>> {
         let of = |place: usize| {
-            let galera = self.sample(place).filter(|_| self.is_there(view, place))?.counters.galera?;
+            let galera = self.sample(view, place).filter(|_| self.is_there(view, place))?.counters.galera?;
             Some(Counted { start: nodes.get(place)?.starts, bytes: writeset_bytes(&galera)? })
         };
         (0..view.nodes.len()).map(of).collect()
@@ -309,8 +308,8 @@ impl Source {
     }
 
     /// What it said last, now or long ago.
-    fn sample(&self, place: usize) -> Option<Sample> {
-        self.samples.last(NodeId(u8::try_from(place).ok()?))
+    fn sample(&self, view: &ClusterView, place: usize) -> Option<Sample> {
+        self.samples.last(view.nodes.get(place)?.id)
     }
 
     /// It takes part: it would miss nothing now.
@@ -321,7 +320,7 @@ impl Source {
         }
         match self.kind {
             Kind::Galera => {
-                let galera = self.sample(place).and_then(|sample| sample.counters.galera);
+                let galera = self.sample(view, place).and_then(|sample| sample.counters.galera);
                 galera.is_some_and(|galera| {
                     galera.primary == Some(true) && galera.local_state.is_some_and(|state| state >= DONOR)
                 })
@@ -338,7 +337,7 @@ impl Source {
     fn rate(&self, view: &ClusterView, nodes: &[Node], over: Duration) -> Option<WriteRate> {
         let fresh = nodes.iter().enumerate().filter(|(place, _)| is_fresh(&view.nodes[*place]));
         WriteRate::highest(fresh.filter_map(|(place, node)| {
-            let rates = self.samples.rates(NodeId(u8::try_from(place).ok()?), over)?;
+            let rates = self.samples.rates(view.nodes[place].id, over)?;
             let bytes_per_s = match self.kind {
                 Kind::Galera => rates.replicated_bytes? + rates.received_bytes?,
                 Kind::Replication => node.written_per_s.unwrap_or(0.0),

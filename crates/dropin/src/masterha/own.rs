@@ -42,7 +42,6 @@ pub enum Purpose<'a> {
 /// The running manager.
 pub struct Own {
     handles: Option<Handles>,
-    names: Vec<String>,
     runtime: Runtime,
     dir: PathBuf,
     /// Started for [`Purpose::Look`].
@@ -78,8 +77,7 @@ impl Own {
         let runtime = cli::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
         let handles = manager::start(given).map_err(|e| e.to_string())?;
         runtime.spawn(stand_in(handles.routes.clone(), handles.facts.clone()));
-        let names = settings.nodes.iter().map(|node| node.name.clone()).collect();
-        Ok(Self { handles: Some(handles), names, runtime, dir, looks })
+        Ok(Self { handles: Some(handles), runtime, dir, looks })
     }
 
     /// The status.
@@ -119,8 +117,8 @@ impl Own {
     }
 
     fn node(&self, name: &str) -> Option<NodeId> {
-        let place = self.names.iter().position(|known| known == name)?;
-        u8::try_from(place).ok().map(NodeId)
+        let view = self.handles.as_ref()?.view.borrow();
+        view.nodes.iter().find(|node| node.name == name).map(|node| node.id)
     }
 
     /// Moves the primary.

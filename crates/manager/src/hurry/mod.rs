@@ -31,6 +31,7 @@ use topology::galera;
 use topology::galera::HurryEnd;
 use topology::galera::question::Answer;
 use topology::galera::timers::{self, KEEPALIVE, Mode};
+use topology::settings::NodeSettings;
 use topology::view::Level;
 
 use self::member::{Member, each};
@@ -63,7 +64,7 @@ const BACK_TRIES: u32 = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub number: u64,
-    /// Number (see [`crate::numbers`]), name and address of each node.
+    /// Id, name and address of each node.
     pub members: Vec<(NodeId, String, String)>,
     pub view: u64,
 }
@@ -259,7 +260,7 @@ impl Worker {
                 kept.extend(restore::give_back_all(due, &means.login).await);
             }
         }
-        for (node, name) in &means.nodes {
+        for (node, NodeSettings { name, .. }) in &means.nodes {
             let mine = kept.iter().find(|(loan, _)| loan.node == *name);
             let text = mine
                 .filter(|_| tries >= BACK_TRIES)

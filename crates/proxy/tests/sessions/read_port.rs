@@ -86,7 +86,7 @@ impl Port {
             primary: Some(NodeId(9)),
             position: POSITION.into(),
             asked: self.origin.elapsed(),
-            writable: vec![false; 2],
+            read_only: vec![NodeId(0), NodeId(1)],
         }));
     }
 

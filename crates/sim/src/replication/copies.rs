@@ -56,14 +56,14 @@ pub fn live(world: &mut World, dice: &Rc<Dice>) {
     world.run(MENDING_TIME);
     check(world, &[], Faults::OfCopies);
     let Some(open) = world.open() else { return };
-    let view = world.brain.as_ref().expect("a brain").view(world.now);
     for (number, server) in world.servers.iter().enumerate() {
-        let is_errant = view.nodes[number].problem == Some(Problem::Errant);
+        let shown = world.shown(number);
+        let is_errant = shown.problem == Some(Problem::Errant);
         assert!(
             !is_errant || has_more(server, &world.servers[open]),
             "{} has nothing of its own: {}\n{}",
             world.names[number],
-            view.nodes[number].reason,
+            shown.reason,
             world.tail()
         );
     }

@@ -44,18 +44,18 @@ fn has_any_all(world: &World) -> bool {
 
 /// A server that neither follows the primary nor is named as one that needs a person.
 fn astray(world: &World, open: usize) -> Option<String> {
-    let view = world.brain.as_ref()?.view(world.now);
+    world.brain.as_ref()?;
     let others = world.servers.iter().enumerate().filter(|(number, _)| *number != open);
     let mut astray = others.filter(|(number, server)| {
         let follows = server.source == Some(open) && server.fetching == Fetching::Yes;
-        let told = &view.nodes[*number];
+        let told = world.shown(*number);
         // Where numbers were given twice, as a primary had lost its last transactions, only its source's refusal shows that it has others.
         let is_refused = server.fetch_error.starts_with("1236")
             && told.reason.contains(&server.fetch_error)
             && has_more(server, &world.servers[open]);
         !(follows || is_refused || told.problem.is_some_and(|problem| FOR_A_PERSON.contains(&problem)))
     });
-    astray.next().map(|(number, _)| format!("{}: {}", world.names[number], view.nodes[number].reason))
+    astray.next().map(|(number, _)| format!("{}: {}", world.names[number], world.shown(number).reason))
 }
 
 /// A primary that has refused to run the events is told again after ten seconds, which is more than the time that has passed. Until then its
@@ -65,8 +65,7 @@ fn await_events(world: &mut World) {
     if world.runs_wrongly(open) != Some(&world.names[open]) {
         return;
     }
-    let view = world.brain.as_ref().expect("a brain").view(world.now);
-    let is_said = view.nodes[open].advice.iter().any(|text| text.contains("again every 10 s"));
+    let is_said = world.shown(open).advice.iter().any(|text| text.contains("again every 10 s"));
     assert!(is_said, "no event runs, and nobody is told\n{}", world.tail());
     world.run(Duration::from_secs(11));
 }

@@ -122,8 +122,7 @@ impl World {
 
     /// What an operator should do about that server, as the status shows it.
     pub fn note_advice(&mut self, node: usize) {
-        let view = self.brain.as_ref().map(|brain| brain.view(self.now));
-        let advice = view.map(|view| view.nodes[node].advice.clone()).unwrap_or_default();
+        let advice = self.brain.as_ref().map(|_| self.shown(node).advice).unwrap_or_default();
         let name = self.names[node].clone();
         if advice.is_empty() {
             self.note(&format!("advice about {name}: none"));

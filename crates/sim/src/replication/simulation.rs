@@ -113,7 +113,7 @@ pub fn begin(dice: &Rc<Dice>, faults: Faults) -> World {
     // Mostly two replicas; one, or up to four.
     let count = if dice.percent(60) { 3 } else { 2 + dice.below(4) };
     let names: Vec<String> = (1..=count).map(|number| format!("db{number}")).collect();
-    let restored = Restored { sessions_max: vec![None; names.len()], ..Restored::default() };
+    let restored = Restored::default();
     let mut world = World::new(names, 0, restored, Some(dice.clone()));
     world.semi_sync = dice.percent(60) && faults != Faults::OfResets;
     world.servers[0].waits = world.semi_sync;
@@ -546,9 +546,8 @@ fn number_anew(world: &mut World, dice: &Rc<Dice>) {
     world.run(MENDING_TIME);
     assert_eq!(world.open(), Some(primary), "the primary does not write\n{}", world.tail());
     check(world, &[], Faults::OfResets);
-    let view = world.brain.as_ref().expect("a brain").view(world.now);
     for node in (0..world.servers.len()).filter(|node| *node != primary) {
-        let problem = view.nodes[node].problem;
+        let problem = world.shown(node).problem;
         assert_eq!(problem, Some(Problem::Renumbered), "{}\n{}", world.names[node], world.tail());
     }
 }

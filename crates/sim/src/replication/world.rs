@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use protocol::gtid::Family;
 use topology::action::Action;
-use topology::brain::Restored;
+use topology::brain::{Brain, Restored};
 use topology::fact::Fact;
 use topology::heartbeat::Beat;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId};
 use topology::routes::Routes;
 use topology::settings::{NodeSettings, Settings, Writers};
+use topology::view::NodeView;
 use topology::{NodeId, Term};
 
 use super::events::Memory;
 use super::price::Stated;
 use super::server::{Server, Transaction};
 use crate::Dice;
-use crate::arranged::Arranged;
 
 type Later = Box<dyn FnOnce(&mut World)>;
 
@@ -42,7 +42,7 @@ pub struct Waiting {
 }
 
 pub struct World {
-    pub brain: Option<Arranged>,
+    pub brain: Option<Brain>,
     pub settings: Settings,
     pub servers: Vec<Server>,
     pub names: Vec<String>,
@@ -268,7 +268,7 @@ impl World {
         let written_ago = self.now.saturating_sub(self.written_at);
         let written = self.disk.written.clone().map(|(written, _)| (written, written_ago));
         let restored = Restored { failed_over_ago, away, written, ..self.disk.clone() };
-        let brain = Arranged::new(self.settings.clone(), restored, Duration::ZERO);
+        let brain = Brain::new(self.settings.clone(), restored, Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
         self.tick(process);
@@ -281,7 +281,7 @@ impl World {
 
     /// What is on disk is lost.
     pub fn forget(&mut self) {
-        self.disk = Restored { sessions_max: vec![None; self.names.len()], ..Restored::default() };
+        self.disk = Restored::default();
         self.failed_over = None;
         self.kept.on_disk = None;
         self.ended = None;
@@ -332,8 +332,9 @@ impl World {
         if process != self.process {
             return;
         }
-        let wanted = self.brain.as_ref().is_some_and(|brain| brain.wishes()[node].beats);
         let id = NodeId(node as u8);
+        let wanted = |brain: &Brain| brain.wishes().iter().any(|(node, wish)| *node == id && wish.beats);
+        let wanted = self.brain.as_ref().is_some_and(wanted);
         let Some(stall) = self.servers[node].stuck else {
             self.tell(Fact::Beat { node: id, beat: Beat::Committed { asked: self.brain_now() } });
             return;
@@ -373,13 +374,19 @@ impl World {
 
     /// The configuration is reloaded, with the servers in another order. Whether that was taken up.
     pub fn reload(&mut self, order: Vec<NodeId>) -> bool {
-        let now = self.brain_now();
-        let is_taken = self.now >= self.stalled_until
-            && self.brain.as_mut().is_some_and(|brain| brain.arrange(now, order));
-        if is_taken {
-            self.tell(Fact::Tick);
-        }
-        is_taken
+        let (now, is_stalled) = (self.brain_now(), self.now < self.stalled_until);
+        let Some(brain) = self.brain.as_mut().filter(|_| !is_stalled) else { return false };
+        let node = |id: NodeId| self.settings.nodes[usize::from(id.0)].clone();
+        let settings = Settings { nodes: order.into_iter().map(node).collect(), ..self.settings.clone() };
+        assert_eq!(brain.reconfigure(now, settings), Ok(()), "another order is taken whatever is under way");
+        self.tell(Fact::Tick);
+        true
+    }
+
+    /// What is shown of a server.
+    pub fn shown(&self, node: usize) -> NodeView {
+        let view = self.brain.as_ref().expect("a brain").view(self.now);
+        view.node(NodeId(node as u8)).expect("a node").clone()
     }
 
     /// The manager's process is killed between two steps of what it has begun.

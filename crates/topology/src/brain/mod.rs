@@ -46,7 +46,7 @@ use crate::readers::{Common, Readers};
 use crate::replication::Replication;
 pub use crate::restored::Restored;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
-use crate::settings::{Settings, Writers};
+use crate::settings::{NodeSettings, Settings, Writers};
 use crate::time::{Now, seconds};
 use crate::{NodeId, Term};
 
@@ -93,8 +93,8 @@ impl Brain {
     /// Begins with what was on disk. `settings` must have passed [`Settings::check`].
     pub fn new(settings: Settings, mut restored: Restored, now: Now) -> Self {
         let count = settings.nodes.len();
-        let writer =
-            restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
+        let is_known = |id: &NodeId| usize::from(id.0) < count;
+        let writer = restored.writer.filter(|id| is_known(id) && settings.writers == Writers::One);
         let writers = settings.writers;
         let mut group: Box<dyn Group> = match settings.kind {
             Kind::Galera => Box::new(Galera::new(count)),
@@ -108,9 +108,8 @@ impl Brain {
         for id in ids(&core.nodes) {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
         }
-        for (id, filters) in
-            std::mem::take(&mut restored.filtered).into_iter().filter(|(id, _)| usize::from(id.0) < count)
-        {
+        let filtered = std::mem::take(&mut restored.filtered);
+        for (id, filters) in filtered.into_iter().filter(|(id, _)| is_known(id)) {
             core.node_mut(id).had_filters = Some(filters);
         }
         group.restore(&core, restored);
@@ -160,7 +159,7 @@ impl Brain {
         let core = &mut self.core;
         let Some(gap) = core.stall.gap_before(core.now) else { return };
         core.last_sign = (core.last_sign + gap).min(core.now);
-        for node in &mut core.nodes {
+        for node in core.nodes.iter_mut() {
             node.counts.leave_out(gap, core.now);
             node.pulse.slept(core.now);
         }
@@ -182,7 +181,7 @@ impl Brain {
     }
 
     fn take_in(&mut self, fact: Fact) {
-        if let Some(node) = about(&fact)
+        if let Some(node) = fact.node()
             && !self.core.known(node)
         {
             return;
@@ -245,9 +244,9 @@ impl Brain {
         self.group.tick(&mut self.core);
     }
 
-    /// For each node, in the configuration's order: whether heartbeats are to be written there now, and which of the clients' commits are to
-    /// be looked at. During a move of the writer nothing is written, since the server may become read only at any moment.
-    pub fn wishes(&self) -> Vec<Wish> {
+    /// For each node: whether heartbeats are to be written there now, and which of the clients' commits are to be looked at. During a move of the
+    /// writer nothing is written, since the server may become read only at any moment.
+    pub fn wishes(&self) -> Vec<(NodeId, Wish)> {
         let core = &self.core;
         // Where another program moves the writer (cluster.manager = "external"), nothing of ours is written.
         let may = !core.settings.heartbeat.interval.is_zero()
@@ -277,9 +276,29 @@ impl Brain {
                             && (node.finding.serves == Serves::Well
                                 || node.finding.problem == Problem::NotCommitting));
                 let commits = if is_fit && writes(id) { node.pulse.commits(core.now) } else { vec![] };
-                Wish { beats, commits }
+                (id, Wish { beats, commits })
             })
             .collect()
+    }
+
+    /// The nodes of the configuration, in its order.
+    pub fn nodes(&self) -> Vec<(NodeId, NodeSettings)> {
+        ids(&self.core.nodes).zip(self.core.settings.nodes.iter().cloned()).collect()
+    }
+
+    /// Whether the configuration has the node. It may have had it before.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.core.known(node)
+    }
+
+    /// The name of a node that the configuration has or had.
+    pub fn name(&self, node: NodeId) -> &str {
+        self.core.nodes.get(node).map_or("?", |known| &known.name)
+    }
+
+    /// The address of a node that the configuration has or had.
+    pub fn address(&self, node: NodeId) -> &str {
+        self.core.nodes.get(node).map_or("", |known| &known.address)
     }
 
     /// The switchover, failover or start that runs now, as a clause for sentences.
@@ -356,8 +375,9 @@ impl Brain {
 
     fn publish(&mut self) {
         let core = &self.core;
-        let lanes: Vec<Lane> = ids(&core.nodes)
-            .zip(&core.nodes)
+        let lanes: Vec<Lane> = core
+            .nodes
+            .given()
             .map(|(id, node)| Lane {
                 node: id,
                 name: node.name.as_str().into(),
@@ -369,7 +389,7 @@ impl Brain {
                 refused: node.alarms.refused,
                 lost_epoch: node.lost_epoch,
                 cut: node.cut,
-                is_removed: false,
+                is_removed: !core.known(id),
             })
             .collect();
         let hold: Option<Arc<str>> = (!core.any_open()).then(|| core.hold.as_str().into());
@@ -409,30 +429,5 @@ fn without_events(fact: Fact) -> Fact {
         }
         Fact::ProbeSlow { .. } => Fact::Tick,
         other => other,
-    }
-}
-
-/// The node a fact is about.
-fn about(fact: &Fact) -> Option<NodeId> {
-    match fact {
-        Fact::LinkUp { node, .. }
-        | Fact::LoginStatus { node, .. }
-        | Fact::LinkEnded { node, .. }
-        | Fact::ConnectFailed { node, .. }
-        | Fact::Status { node, .. }
-        | Fact::ProbeMissed { node, .. }
-        | Fact::ProbeSlow { node, .. }
-        | Fact::Accounts { node, .. }
-        | Fact::Beat { node, .. }
-        | Fact::Catalogue { node, .. }
-        | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
-            Some(*node)
-        }
-        Fact::Proxy { fact, .. } => fact.node(),
-        Fact::Outcome(Outcome::Galera(outcome)) => outcome.node(),
-        Fact::Outcome(Outcome::Replication(outcome)) => Some(outcome.node),
-        Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
-        | Fact::Order { .. }
-        | Fact::Tick => None,
     }
 }

@@ -1,16 +1,15 @@
 //! Puts other settings in force while the brain goes on. What it knows of the nodes and what it has decided stays as it is.
 //!
-//! Most settings only change what is decided from the next fact on. A change of the list of nodes also changes the number of each node (a
-//! [`NodeId`] is a place in that list), and so it is taken only while nothing runs that refers to a node by its number, and only if no
-//! session can have a connection to a node that is removed.
+//! Most settings only change what is decided from the next fact on, and so do another order of the nodes and nodes that are added. A node is removed
+//! only if no session can have a connection to it, and while nothing is under way in which it may have a part. It keeps its [`NodeId`]: whatever comes
+//! late is about no other node, and means nothing.
 
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::election::ids;
-use crate::places::Places;
 use crate::routes::LaneState;
-use crate::settings::Settings;
+use crate::settings::{NodeSettings, Settings};
 use crate::time::Now;
 
 /// Why other settings are not put in force. Nothing has changed then.
@@ -28,15 +27,14 @@ pub enum NotTaken {
 }
 
 impl Brain {
-    /// Puts these settings in force. Returns the places of the nodes before and after. The caller must send no fact from before under a number
-    /// that is another node's now, and passes the time ([`crate::fact::Fact::Tick`]) next, which publishes what has changed.
+    /// Puts these settings in force. The caller passes the time ([`crate::fact::Fact::Tick`]) next, which publishes what has changed.
     ///
     /// # Errors
     /// The settings cannot be put in force, or not at this moment.
-    pub fn reconfigure(&mut self, now: Now, settings: Settings) -> Result<Places, NotTaken> {
-        let refused = |code, sentence: String| Err(NotTaken::Refused { code, sentence });
+    pub fn reconfigure(&mut self, now: Now, settings: Settings) -> Result<(), NotTaken> {
+        let refused = |code, sentence: &str| Err(NotTaken::Refused { code, sentence: sentence.into() });
         if let Err(sentence) = settings.check() {
-            return refused("configuration", sentence);
+            return refused("configuration", &sentence);
         }
         let core = &mut self.core;
         core.now = core.now.max(now);
@@ -46,84 +44,84 @@ impl Brain {
         };
         if fixed(old) != fixed(&settings) {
             let sentence = "the kind of the cluster, who writes and who moves the writer take a restart";
-            return refused("restart", sentence.into());
+            return refused("restart", sentence);
         }
-        let places = Places::between(&old.nodes, &settings.nodes);
-        if !places.is_same() {
-            self.may_change_nodes(&places)?;
-            self.arrange(&places, &settings);
+        let Some(order) = core.nodes.ids_of(&settings.nodes) else {
+            let sentence =
+                "more nodes were configured since the start than there are numbers for: that takes a restart";
+            return refused("restart", sentence);
+        };
+        let removed: Vec<NodeId> = ids(&core.nodes).filter(|id| !order.contains(id)).collect();
+        for id in &removed {
+            self.may_remove(*id)?;
         }
-        for (node, of) in self.core.nodes.iter_mut().zip(&settings.nodes) {
-            node.priority = of.priority;
+        for id in removed {
+            self.readers.removed(id);
         }
+        for (id, of) in order.iter().zip(&settings.nodes) {
+            if !self.core.known(*id) {
+                self.add(*id, of, &settings);
+            }
+            self.core.node_mut(*id).priority = of.priority;
+        }
+        self.core.nodes.set_order(order);
         self.readers.settings = settings.reads.clone();
         self.core.settings = settings;
-        Ok(places)
+        Ok(())
     }
 
-    fn may_change_nodes(&self, places: &Places) -> Result<(), NotTaken> {
-        if let Some(what) = self.busy() {
+    fn may_remove(&self, id: NodeId) -> Result<(), NotTaken> {
+        if let Some(what) = self.busy(id) {
             return Err(NotTaken::Busy(what));
         }
         let core = &self.core;
-        let in_use = |id: NodeId, is: &str, first: &str| {
+        let in_use = |is: &str, first: &str| {
             let name = core.name(id);
             let sentence = format!("{name} {is}, and cannot be taken out or get another address: {first}");
             Err(NotTaken::Refused { code: "node_in_use", sentence })
         };
-        for id in places.removed() {
-            let is_writer = core.writer == Some(id) || core.disk.choice.writer == Some(id);
-            if is_writer {
-                return in_use(id, "is the writer", "make another node the writer first");
-            }
-            if core.node(id).lane != LaneState::Shut || self.readers.takes_reads(id) {
-                return in_use(id, "takes sessions", "drain it first (`understudy drain`)");
-            }
-            if !core.links_gone(id) {
-                let what = format!("connections to {} are still being closed", core.name(id));
-                return Err(NotTaken::Busy(what));
-            }
+        let is_writer = core.writer == Some(id) || core.disk.choice.writer == Some(id);
+        if is_writer {
+            return in_use("is the writer", "make another node the writer first");
+        }
+        if core.node(id).lane != LaneState::Shut || self.readers.takes_reads(id) {
+            return in_use("takes sessions", "drain it first (`understudy drain`)");
+        }
+        if !core.links_gone(id) {
+            let what = format!("connections to {} are still being closed", core.name(id));
+            return Err(NotTaken::Busy(what));
         }
         Ok(())
     }
 
-    /// What refers to nodes by their numbers at this moment, as a clause; `None` when nothing does.
-    fn busy(&self) -> Option<String> {
+    /// What is under way in which that node may have a part, as a clause; `None` when nothing is.
+    fn busy(&self, id: NodeId) -> Option<String> {
         let core = &self.core;
         if let Some(doing) = self.doing() {
             return Some(format!("a {doing} is running"));
         }
-        if core.saving.is_some() || core.disk.is_writing() {
+        if core.saving.as_ref().is_some_and(|saving| saving.node == id) {
             return Some("a decision is being written".into());
         }
         let asked = match &self.plan {
             Plan::One(_) => None,
-            Plan::All(plan) => plan.asked(core),
+            Plan::All(plan) => plan.asked(core, id),
         };
-        asked.or_else(|| self.group.busy(core))
+        asked.or_else(|| self.group.busy(core, id))
     }
 
-    /// Gives every node its new number.
-    fn arrange(&mut self, places: &Places, settings: &Settings) {
+    /// Nothing is known of the node, also if it was removed before. Its connections are none of then.
+    fn add(&mut self, id: NodeId, node: &NodeSettings, settings: &Settings) {
         let core = &mut self.core;
-        let gone = places.removed().map(|id| core.node(id).epoch + 1);
-        core.first_epoch = gone.fold(core.first_epoch, u64::max);
-        let (first_epoch, now) = (core.first_epoch, core.now);
-        let new = |id: NodeId| {
-            let of = &settings.nodes[usize::from(id.0)];
-            let mut node = Belief::new(&of.name, &of.address, of.priority, None, now);
-            node.epoch = first_epoch;
-            node.proxies.begin_at(first_epoch, &settings.proxies);
-            node
-        };
-        core.nodes = places.arrange(std::mem::take(&mut core.nodes), new);
-        core.writer = core.writer.and_then(|id| places.of(id));
-        core.disk.choice.writer = core.disk.choice.writer.and_then(|id| places.of(id));
-        self.group.arrange(places);
+        let before = core.nodes.get(id).map(|before| before.epoch);
+        let mut belief = Belief::new(node, None, core.now);
+        belief.epoch = before.map_or(0, |epoch| epoch + 1);
+        belief.proxies.begin_at(belief.epoch, &settings.proxies);
+        core.nodes.put(id, belief);
+        self.group.added(id);
         if let Plan::All(plan) = &mut self.plan {
-            plan.arrange(places);
+            plan.added(id);
         }
-        self.readers.arrange(places);
-        debug_assert!(ids(&self.core.nodes).count() == settings.nodes.len());
+        self.readers.added(id, before.is_some());
     }
 }

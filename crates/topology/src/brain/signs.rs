@@ -64,7 +64,7 @@ impl Brain {
     /// which were seen so far.
     pub(super) fn greet(&mut self) {
         let nodes = &self.core.nodes;
-        let writer = self.core.writer.and_then(|id| nodes.get(usize::from(id.0)));
+        let writer = self.core.writer.map(|id| self.core.node(id));
         let all = || nodes.iter().filter_map(|node| node.greeting.as_ref());
         let Some(first) = writer.and_then(|node| node.greeting.as_ref()).or_else(|| all().next()) else {
             return;

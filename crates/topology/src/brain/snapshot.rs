@@ -13,10 +13,12 @@ impl Brain {
     pub fn view(&self, now: Now) -> ClusterView {
         let core = &self.core;
         let ago = |at: Now| now.saturating_sub(at).as_millis() as u64;
-        let nodes = ids(&core.nodes)
-            .zip(&core.nodes)
-            .map(|(id, node)| NodeView {
+        let nodes = (0..=u8::MAX)
+            .zip(ids(&core.nodes))
+            .map(|(place, id)| (place, id, core.node(id)))
+            .map(|(place, id, node)| NodeView {
                 id,
+                place,
                 name: node.name.clone(),
                 address: node.address.clone(),
                 state: node.finding.state,

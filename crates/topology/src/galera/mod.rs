@@ -54,7 +54,6 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::fact;
 use crate::group::{Change, Group};
-use crate::places::Places;
 use crate::restored::Restored;
 
 impl Group for Galera {
@@ -75,7 +74,7 @@ impl Group for Galera {
         }
     }
 
-    fn busy(&self, _core: &Core) -> Option<String> {
+    fn busy(&self, _core: &Core, _id: NodeId) -> Option<String> {
         let what = if self.evicting.is_some() {
             "a member is being evicted"
         } else if self.hurry.is_some() {
@@ -88,11 +87,11 @@ impl Group for Galera {
         Some(what.into())
     }
 
-    fn arrange(&mut self, places: &Places) {
-        self.members = places.arrange(std::mem::take(&mut self.members), |_| Member::default());
-        // A node that was added may have been one of those until now. Too few of them at worst keep a lost node from being evicted, until all
+    fn added(&mut self, id: NodeId) {
+        self.members.put(id, Member::default());
+        // It may have been one of those until now. Too few of them at worst keep a lost node from being evicted, until all
         // nodes are in one view and they are counted again.
-        self.unconfigured_members = self.unconfigured_members.saturating_sub(places.added());
+        self.unconfigured_members = self.unconfigured_members.saturating_sub(1);
     }
 
     /// Called after the plan's step: evictions that the plan did not order itself, shorter evs timers, join retransmission, and the

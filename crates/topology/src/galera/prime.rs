@@ -46,9 +46,9 @@ impl Prime {
 impl Galera {
     /// The node is in this view now. A new report belongs to the newest numbering: where a cluster starts again, all of its processes were
     /// down, and no node reports an older view any more.
-    pub(super) fn note_prime(&mut self, id: NodeId, mut prime: Prime) {
+    pub(super) fn note_prime(&mut self, core: &Core, id: NodeId, mut prime: Prime) {
         let same = |member: &&Prime| member.cluster_uuid == prime.cluster_uuid;
-        let known = self.members.iter().filter_map(|member| member.prime.as_ref()).filter(same);
+        let known = ids(&core.nodes).filter_map(|id| self.member(id).prime.as_ref()).filter(same);
         let newest = known.map(|known| known.numbering).max().unwrap_or(0);
         let before = self.member(id).prime.as_ref().filter(same);
         let begins_anew =

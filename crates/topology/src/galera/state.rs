@@ -3,12 +3,13 @@
 use super::position::Left;
 use crate::NodeId;
 use crate::finding::Finding;
+use crate::nodes::ById;
 use crate::time::Now;
 
 /// What is known of the group beyond what is known of each node.
 #[derive(Clone, Debug)]
 pub(crate) struct Galera {
-    pub(super) members: Vec<Member>,
+    pub(super) members: ById<Member>,
     pub(super) view: Option<GroupView>,
     /// The writer's component is not written to disk again before this, unless its view changes.
     pub(super) remember_after: Now,
@@ -166,7 +167,7 @@ pub(super) struct Proof {
 impl Galera {
     pub fn new(nodes: usize) -> Self {
         Self {
-            members: vec![Member::default(); nodes],
+            members: ById::new(nodes),
             view: None,
             remember_after: Now::ZERO,
             news: None,
@@ -181,11 +182,11 @@ impl Galera {
     }
 
     pub(super) fn member(&self, id: NodeId) -> &Member {
-        &self.members[usize::from(id.0)]
+        &self.members[id]
     }
 
     pub(super) fn member_mut(&mut self, id: NodeId) -> &mut Member {
-        &mut self.members[usize::from(id.0)]
+        &mut self.members[id]
     }
 }
 

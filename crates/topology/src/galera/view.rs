@@ -47,7 +47,7 @@ impl Judge for Galera {
         }
         self.news = Some(id);
         if let Some(prime) = Prime::of(core, core.node(id), status) {
-            self.note_prime(id, prime);
+            self.note_prime(core, id, prime);
         }
         let member = self.member_mut(id);
         member.slow_since = None;

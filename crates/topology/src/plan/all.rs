@@ -28,14 +28,14 @@ use crate::election::ids;
 use crate::finding::{Problem, Serves};
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
-use crate::places::Places;
+use crate::nodes::ById;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::time::{Now, seconds};
 use crate::{NodeId, Term};
 
 pub(crate) struct All {
-    entries: Vec<Entry>,
+    entries: ById<Entry>,
     /// The term under which lanes open; higher than `core.term` while it is being written to disk.
     term: Term,
     ticket: Option<Ticket>,
@@ -77,7 +77,7 @@ impl All {
     pub fn new(core: &Core) -> Self {
         let term = if core.term == Term(0) { Term(1) } else { core.term };
         Self {
-            entries: vec![Entry::default(); core.nodes.len()],
+            entries: ById::new(core.nodes.len()),
             term,
             ticket: None,
             write_after: core.now,
@@ -92,22 +92,24 @@ impl All {
         Some(format!("drain of {}", core.name(leaving.node)))
     }
 
-    /// What a node was asked or is waited for, apart from [`Self::doing`].
-    pub fn asked(&self, core: &Core) -> Option<String> {
-        let is_asked =
-            |entry: &Entry| matches!(entry.barrier, Barrier::Asked { .. }) || entry.leave.is_some();
-        let (id, _) = ids(&core.nodes).zip(&self.entries).find(|(_, entry)| is_asked(entry))?;
-        Some(format!("{} is being asked whether it has applied everything, or is being left", core.name(id)))
+    /// What the node was asked or is waited for, apart from [`Self::doing`].
+    pub fn asked(&self, core: &Core, id: NodeId) -> Option<String> {
+        let entry = &self.entries[id];
+        let is_asked = matches!(entry.barrier, Barrier::Asked { .. }) || entry.leave.is_some();
+        let text = || {
+            format!("{} is being asked whether it has applied everything, or is being left", core.name(id))
+        };
+        is_asked.then(text)
     }
 
-    /// The list of nodes has changed.
-    pub fn arrange(&mut self, places: &Places) {
-        self.entries = places.arrange(std::mem::take(&mut self.entries), |_| Entry::default());
+    /// The configuration has that node from now on.
+    pub fn added(&mut self, id: NodeId) {
+        self.entries.put(id, Entry::default());
     }
 
     pub fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
         if term == self.term {
-            self.entries[usize::from(node.0)].barrier.answered(failed);
+            self.entries[node].barrier.answered(failed);
         }
     }
 
@@ -136,10 +138,9 @@ impl All {
 
     fn node(&mut self, core: &mut Core, group: &mut dyn Group, id: NodeId) {
         let now = core.now;
-        let place = usize::from(id.0);
-        self.entries[place].barrier.expire(now);
+        self.entries[id].barrier.expire(now);
         if core.node(id).finding.serves != Serves::No {
-            self.entries[place].held_since = None;
+            self.entries[id].held_since = None;
         }
         if core.silent_alone(id) {
             if core.node(id).lane == LaneState::Open {
@@ -174,13 +175,13 @@ impl All {
         match node.finding.serves {
             Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
             Serves::No => self.hold(core, id),
-            Serves::Leaves if node.lane == LaneState::Shut => self.entries[place] = Entry::default(),
+            Serves::Leaves if node.lane == LaneState::Shut => self.entries[id] = Entry::default(),
             Serves::Leaves if node.drained() => self.drained(core, id),
             Serves::Leaves if node.finding.problem == Problem::ShutOut => self.stays(core, id),
             Serves::Leaves => self.leaves(core, id),
             Serves::Stays if node.lane == LaneState::Shut && self.another_well(core, id) => {}
             Serves::Well | Serves::Stays => {
-                self.entries[place].leave = None;
+                self.entries[id].leave = None;
                 core.node_mut(id).turned_away = false;
                 self.enter(core, id);
             }
@@ -190,7 +191,7 @@ impl All {
     /// Whether all that was held may go on.
     fn is_lost(&self, core: &Core, id: NodeId) -> bool {
         let node = core.node(id);
-        let held = self.entries[usize::from(id.0)].held_since;
+        let held = self.entries[id].held_since;
         node.lane == LaneState::Shut
             || node.gone
             || held.is_some_and(|since| core.now.saturating_sub(since) >= WORD_HELD)
@@ -199,7 +200,7 @@ impl All {
     /// The node reports that it does not serve, which may be over in a moment: it gets no new transactions. Its sessions may go to other nodes
     /// meanwhile, and find their own writes there.
     fn hold(&mut self, core: &mut Core, id: NodeId) {
-        let entry = &mut self.entries[usize::from(id.0)];
+        let entry = &mut self.entries[id];
         if entry.held_since.is_some() {
             return;
         }
@@ -218,7 +219,7 @@ impl All {
     fn ask_others(&mut self, core: &mut Core, id: NodeId) {
         self.round_since = core.now;
         for other in ids(&core.nodes).filter(|other| *other != id) {
-            let entry = &mut self.entries[usize::from(other.0)];
+            let entry = &mut self.entries[other];
             entry.barrier.reset();
             entry.tries = 0;
             if core.node(other).lane == LaneState::Open {
@@ -234,7 +235,7 @@ impl All {
 
     /// A node that must not be used any more.
     fn lost(&mut self, core: &mut Core, group: &mut dyn Group, id: NodeId) {
-        self.entries[usize::from(id.0)] = Entry::default();
+        self.entries[id] = Entry::default();
         let lane = core.node(id).lane;
         if lane == LaneState::Shut {
             return;
@@ -264,7 +265,7 @@ impl All {
         if node.lane == LaneState::Open || node.drained() || node.doubt.is_some() || !node.sound() {
             return;
         }
-        let entry = &mut self.entries[usize::from(id.0)];
+        let entry = &mut self.entries[id];
         if let Barrier::Failed { why } = &entry.barrier {
             entry.tries += 1;
             let wait = back_off(&core.settings, entry.tries);
@@ -278,7 +279,7 @@ impl All {
             entry.barrier = Barrier::asked(now, &core.settings);
             core.barrier(id, self.term, None);
         }
-        let entry = &self.entries[usize::from(id.0)];
+        let entry = &self.entries[id];
         if matches!(entry.barrier, Barrier::Passed) && core.disk.written >= self.term {
             core.adopt(self.term);
             core.stop_unexpected(id);
@@ -298,7 +299,7 @@ impl All {
         core.set_lane(id, LaneState::Draining);
         if self.leaving.as_ref().is_none_or(|leaving| leaving.node != id) {
             core.set_lane(id, LaneState::Shut);
-            self.entries[usize::from(id.0)] = Entry::default();
+            self.entries[id] = Entry::default();
         }
     }
 
@@ -316,7 +317,7 @@ impl All {
         }
         let now = core.now;
         core.set_lane(id, LaneState::Draining);
-        let entry = &mut self.entries[usize::from(id.0)];
+        let entry = &mut self.entries[id];
         let (since, budget) = *entry.leave.get_or_insert_with(|| {
             entry.leave_after = core.version;
             (now, Budget::new(now, Settings::HANDOVER_BUDGET, false))
@@ -326,7 +327,7 @@ impl All {
             cut(core, id, budget, since);
         }
         if is_quiet || now >= budget.over() {
-            self.entries[usize::from(id.0)] = Entry::default();
+            self.entries[id] = Entry::default();
             core.set_lane(id, LaneState::Shut);
             let text =
                 format!("{} {}: its sessions have moved", core.name(id), core.node(id).finding.sentence);
@@ -421,7 +422,7 @@ impl All {
         } else if (is_quiet || shut) && written == Written::Done {
             core.set_lane(leaving.node, LaneState::Shut);
             core.stop_expected(leaving.node);
-            self.entries[usize::from(leaving.node.0)] = Entry::default();
+            self.entries[leaving.node] = Entry::default();
             let text = format!("{name} is drained: no session uses it any more, {took} after the order");
             core.say(Level::Info, text.clone());
             core.answer_done(&leaving.order, text);

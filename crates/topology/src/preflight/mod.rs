@@ -25,7 +25,6 @@ pub use self::replication::REPLICA_LOGIN;
 pub use self::said::{Said, Server};
 use self::sight::{Rule, Sight};
 pub use self::wish::{Immovable, Row, Standby, Stopped, Warm, Wish};
-use crate::NodeId;
 use crate::kind::Kind;
 pub use crate::rules::Severity;
 
@@ -43,11 +42,10 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// Runs all checks; `said`: each node's answer, in the configuration's order.
+/// Runs all checks; `said`: each node's answer, in the order of the view.
 pub fn judge(kind: Kind, wish: &Wish, said: &[Said]) -> Report {
     let view = wish.view;
-    let name = |id: NodeId| view.nodes.get(usize::from(id.0)).map(|node| node.name.clone());
-    let to = wish.to.and_then(name).or_else(|| view.candidate.clone());
+    let to = wish.to_name().map(str::to_owned);
     let mut rows = Vec::new();
     match sight::of(wish, said, to.as_deref()) {
         Ok(sight) => {

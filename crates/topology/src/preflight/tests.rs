@@ -1,5 +1,6 @@
 //! One change of a healthy cluster for each rule, and what its row says.
 
+use crate::NodeId;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ struct World {
 fn node(place: u8, facts: Status) -> NodeView {
     NodeView {
         id: NodeId(place),
+        place,
         name: format!("db{}", place + 1),
         address: format!("h{}:3306", place + 1),
         state: NodeState::Synced,

@@ -62,6 +62,14 @@ pub struct Wish<'a> {
     pub warm: Option<&'a Warm>,
 }
 
+impl Wish<'_> {
+    /// The new writer's name, as far as that can be told.
+    pub fn to_name(&self) -> Option<&str> {
+        let to = self.to.and_then(|to| self.view.node(to));
+        to.map(|node| &*node.name).or(self.view.candidate.as_deref())
+    }
+}
+
 /// How warm the standbys are, and how warm a new writer must be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warm {

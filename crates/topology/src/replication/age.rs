@@ -19,7 +19,7 @@ use super::reports::answers;
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
-use crate::places::Places;
+use crate::nodes::ById;
 use crate::time::Now;
 
 /// At most this many reports of the primary are kept for the time of the greatest age.
@@ -32,7 +32,7 @@ pub(crate) struct Ages {
     words: VecDeque<(Now, Position)>,
     /// The primary's newest report, also if it is too close to the one before to be kept.
     last: Option<(Now, Position)>,
-    replicas: Vec<Replica>,
+    replicas: ById<Replica>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,12 +45,12 @@ struct Replica {
 
 impl Ages {
     pub fn new(nodes: usize) -> Self {
-        Self { words: VecDeque::new(), last: None, replicas: vec![Replica::default(); nodes] }
+        Self { words: VecDeque::new(), last: None, replicas: ById::new(nodes) }
     }
 
-    /// The list of nodes has changed.
-    pub fn arrange(&mut self, places: &Places) {
-        self.replicas = places.arrange(std::mem::take(&mut self.replicas), |_| Replica::default());
+    /// The configuration has that node from now on.
+    pub fn added(&mut self, id: NodeId) {
+        self.replicas.put(id, Replica::default());
     }
 
     /// A server reported its position; it was asked at `asked`. `lag_max`: ages above it need not be distinguished.
@@ -66,9 +66,8 @@ impl Ages {
         if is_primary && !status.read_only && status.channels.is_empty() {
             self.primary_said(position, asked, lag_max);
         }
-        let place = usize::from(id.0);
-        self.replicas[place].applied = status.position.clone();
-        for replica in &mut self.replicas {
+        self.replicas[id].applied = status.position.clone();
+        for replica in self.replicas.iter_mut() {
             let Some(applied) = &replica.applied else { continue };
             let has = |word: &&(Now, Position)| applied.contains(&word.1).unwrap_or(false);
             let newest = self.last.iter().chain(self.words.iter().rev()).find(has).map(|(at, _)| *at);
@@ -99,7 +98,7 @@ impl Ages {
     /// The age of the replica's data at the time of the primary's last report.
     pub fn lag(&self, id: NodeId) -> Option<Duration> {
         let (last, _) = self.last.as_ref()?;
-        let has = self.replicas.get(usize::from(id.0))?.has_all_of?;
+        let has = self.replicas[id].has_all_of?;
         Some(last.saturating_sub(has))
     }
 

@@ -212,7 +212,7 @@ impl Change for Replication {
         self.lost_since = None;
         self.late = None;
         self.asked_early = None;
-        for server in &mut self.servers {
+        for server in self.servers.iter_mut() {
             server.compared = None;
             server.said = None;
             server.left = false;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::reports::{answers, applied, own};
 use super::sight::before_the_first;
-use super::state::{Replication, Writable};
+use super::state::Replication;
 use super::words;
 use crate::NodeId;
 use crate::action::Level;
@@ -22,7 +22,6 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{Finding, Problem};
 use crate::group::{Heir, Way};
-use crate::places::Places;
 use crate::routes::LaneState;
 
 /// For this long after a change of who is writable, no problem is reported: the other manager may still be working.
@@ -31,16 +30,6 @@ const AT_WORK: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(60);
 /// The time between two questions to a server during that.
 const ASK_GAP: Duration = Duration::from_millis(20);
-
-impl Writable {
-    /// The list of nodes has changed.
-    pub fn arrange(&mut self, places: &Places) {
-        self.was_read_only = self.was_read_only.iter().filter_map(|id| places.of(*id)).collect();
-        self.now = self.now.iter().filter_map(|id| places.of(*id)).collect();
-        // In the order in which the list is made, so that it counts as the same one.
-        self.now.sort_unstable();
-    }
-}
 
 impl Replication {
     /// Notes whether the server reported itself read only.
@@ -53,8 +42,10 @@ impl Replication {
     /// Updates the list of writable primaries.
     pub(super) fn look_who_is_writable(&mut self, core: &Core) {
         let now: Vec<NodeId> = ids(&core.nodes).filter(|id| self.is_a_primary(core, *id)).collect();
-        if now != self.writable.now {
-            self.writable.now = now;
+        let before = std::mem::replace(&mut self.writable.now, now);
+        // They may only be in another order.
+        let is_same = |now: &[NodeId]| now.len() == before.len() && now.iter().all(|id| before.contains(id));
+        if !is_same(&self.writable.now) {
             self.writable.since = core.now;
         }
     }

@@ -79,7 +79,7 @@ impl Replication {
         }
         let mut replicas: Vec<NodeId> =
             ids(&core.nodes).filter(|id| self.can_be_asked(core, *id, late)).collect();
-        replicas.sort_by_key(|id| (u32::MAX - core.node(*id).priority, *id));
+        replicas.sort_by_key(|id| u32::MAX - core.node(*id).priority);
         if late.asked.is_none() {
             replicas.truncate(1);
         }

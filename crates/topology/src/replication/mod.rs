@@ -74,11 +74,10 @@ use self::state::Server;
 pub use self::status::{ReplicationStatus, SemiSync};
 pub use self::written::Written;
 
+use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::fact;
 use crate::group::Group;
-use crate::places::Places;
 use crate::restored::Restored;
 
 impl Group for Replication {
@@ -90,19 +89,17 @@ impl Group for Replication {
         self.restore_written(core, restored.written);
     }
 
-    fn busy(&self, core: &Core) -> Option<String> {
+    fn busy(&self, core: &Core, id: NodeId) -> Option<String> {
         if self.fence.is_some() || self.forced.is_some() {
             return Some("the primary is being changed".into());
         }
-        let ordered = ids(&core.nodes).find(|id| self.is_ordered(core, *id))?;
-        Some(format!("an order to {} is being carried out", core.name(ordered)))
+        let text = || format!("an order to {} is being carried out", core.name(id));
+        self.is_ordered(core, id).then(text)
     }
 
-    fn arrange(&mut self, places: &Places) {
-        self.servers = places.arrange(std::mem::take(&mut self.servers), |_| Server::default());
-        // A primary that is late is noticed again by the next question.
-        self.late = None;
-        self.writable.arrange(places);
+    fn added(&mut self, id: NodeId) {
+        self.servers.put(id, Server::default());
+        self.writable.was_read_only.remove(&id);
     }
 
     fn outcome(&mut self, core: &mut Core, outcome: fact::Outcome) {

@@ -36,7 +36,7 @@ impl Replication {
         if from != to && scheduler(from) == Some(true) && !answers(core.node(from)) {
             self.server_mut(from).may_write = Some(term);
         }
-        for server in &mut self.servers {
+        for server in self.servers.iter_mut() {
             server.events = None;
         }
         if scheduler(to).is_some() {

@@ -46,7 +46,7 @@ fn acknowledged(last: Option<LastWord>, now: &ReplicationStatus) -> Option<Posit
 impl Judge for Replication {
     /// This process did not run for `gap`. Orders get that much more time, and a server that reported before may have ended since.
     fn slept(&mut self, gap: Duration) {
-        for server in &mut self.servers {
+        for server in self.servers.iter_mut() {
             if let Some((.., give_up)) = &mut server.order {
                 *give_up += gap;
             }
@@ -73,7 +73,7 @@ impl Judge for Replication {
             let server = self.server_mut(id);
             server.uncompared = Some(core.now);
             server.relinked = true;
-            for server in &mut self.servers {
+            for server in self.servers.iter_mut() {
                 server.has_since = None;
             }
             let why = "its link is new: whether it has all that its replicas have is being compared";

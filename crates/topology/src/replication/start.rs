@@ -271,11 +271,8 @@ fn root(core: &Core) -> Heir {
             && has_all(root)
             && (nobody_follows || (roots.len() == 1 && all.iter().all(|id| root_of(core, *id) == root)))
     };
-    let best = roots
-        .iter()
-        .copied()
-        .filter(|id| fits(*id))
-        .min_by_key(|id| (u32::MAX - core.node(*id).priority, *id));
+    let best =
+        roots.iter().copied().filter(|id| fits(*id)).min_by_key(|id| u32::MAX - core.node(*id).priority);
     match best {
         Some(best) => Heir::This(best),
         None => Heir::Nobody(rootless(core, &all)),

@@ -10,6 +10,7 @@ use super::copied::Inherited;
 use super::kept_events::Left;
 use super::written::Written;
 use crate::core::Core;
+use crate::nodes::ById;
 use crate::time::Now;
 use crate::{NodeId, Term};
 
@@ -21,7 +22,7 @@ const ANSWER_GRACE: Duration = Duration::from_millis(500);
 /// What is known of the servers together, besides what is known of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Replication {
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: ById<Server>,
     /// The fencing for the change of the primary that is in progress.
     pub(super) fence: Option<Fence>,
     /// The new primary has taken over, and takes no statements yet: see [`super::attach`].
@@ -271,7 +272,7 @@ pub(super) struct Unstopped {
 impl Replication {
     pub fn new(nodes: usize) -> Self {
         Self {
-            servers: vec![Server::default(); nodes],
+            servers: ById::new(nodes),
             fence: None,
             is_opening: false,
             last_word: None,
@@ -292,11 +293,11 @@ impl Replication {
     }
 
     pub(super) fn server(&self, id: NodeId) -> &Server {
-        &self.servers[usize::from(id.0)]
+        &self.servers[id]
     }
 
     pub(super) fn server_mut(&mut self, id: NodeId) -> &mut Server {
-        &mut self.servers[usize::from(id.0)]
+        &mut self.servers[id]
     }
 
     /// Gives an order.

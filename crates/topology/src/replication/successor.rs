@@ -202,7 +202,7 @@ impl Replication {
             .min_by_key(|(ahead, id)| {
                 let node = core.node(*id);
                 let well = node.finding.serves == Serves::Well;
-                (ahead.len(), failed == Some(*id), !well, *id != lost, u32::MAX - node.priority, *id)
+                (ahead.len(), failed == Some(*id), !well, *id != lost, u32::MAX - node.priority)
             });
         let way = if is_at_an_end(core, lost) { WAY_OUT } else { "" };
         let Some((ahead, best)) = best else {

@@ -128,7 +128,7 @@ impl World {
         let mut settings = Settings::new("shop", Writers::One, (0..NODES).map(node).collect());
         settings.galera.bootstrap = BootstrapPolicy::Proven;
         settings.galera.proof_deadline = Duration::from_secs(3600);
-        let restored = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
+        let restored = Restored::default();
         let all: BTreeSet<usize> = (0..NODES).collect();
         let node = Node {
             alive: true,

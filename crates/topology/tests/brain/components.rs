@@ -145,7 +145,7 @@ impl World {
             conf_id: 3,
             component: all,
         };
-        let on_disk = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
+        let on_disk = Restored::default();
         let mut world = Self {
             brain: brain(writers, on_disk.clone()),
             writers,

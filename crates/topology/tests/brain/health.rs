@@ -39,7 +39,7 @@ fn brain(writers: Writers) -> Brain {
         priority: 0,
     };
     let settings = Settings::new("shop", writers, (0..3).map(node).collect());
-    Brain::new(settings, Restored { sessions_max: vec![None; 3], ..Restored::default() }, Duration::ZERO)
+    Brain::new(settings, Restored::default(), Duration::ZERO)
 }
 
 fn up(node: u8) -> Fact {
@@ -237,7 +237,7 @@ fn a_writer_that_does_not_commit_is_no_writer() {
     assert!(
         brain.view(now).nodes[0].stuck.is_some_and(|stuck| stuck.ms >= 3000 && stuck.why == Stall::Space)
     );
-    assert_eq!(brain.wishes().iter().map(|wish| wish.beats).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(brain.wishes().iter().map(|(_, wish)| wish.beats).collect::<Vec<_>>(), [true, false, false]);
     tell(&mut brain, now, Fact::Beat { node: NodeId(0), beat: Beat::Committed { asked: now } });
     assert_eq!(is_writer(&brain, now), Ok(()));
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sim::arranged::Arranged;
 use topology::action::Action;
-use topology::brain::Restored;
+use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome, ProxyFact};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus};
@@ -81,7 +80,8 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// The state of the world as the test knows it, and the invariants for each action.
 struct World {
-    brain: Arranged,
+    brain: Brain,
+    settings: Settings,
     /// Reloads do nothing.
     is_twin: bool,
     reloads: u64,
@@ -124,14 +124,10 @@ impl World {
         settings.galera.silence = SilencePolicy::Hurry;
         settings.events = !checks_only;
         let writer = (restored.0 > 0).then_some(NodeId(1));
-        let restored_state = Restored {
-            term: restored,
-            writer,
-            sessions_max: vec![None; usize::from(NODES)],
-            ..Restored::default()
-        };
+        let restored_state = Restored { term: restored, writer, ..Restored::default() };
         Self {
-            brain: Arranged::new(settings, restored_state, Duration::ZERO),
+            brain: Brain::new(settings.clone(), restored_state, Duration::ZERO),
+            settings,
             is_twin: false,
             reloads: 0,
             writers,
@@ -174,7 +170,8 @@ impl World {
 
     /// Whether the sessions on a node may be cut, where all nodes write: never because of something that may be over in a moment.
     fn may_be_cut(&self, node: u8) -> bool {
-        let node = &self.brain.view(self.now).nodes[usize::from(node)];
+        let view = self.brain.view(self.now);
+        let node = view.node(NodeId(node)).unwrap();
         let since = self.now.saturating_sub(self.served[usize::from(node.id.0)]);
         let left_by_wish = node.sessions_max == Some(0) || node.problem == Some(Problem::Maintenance);
         matches!(node.state, NodeState::Dead | NodeState::Silent)
@@ -302,7 +299,11 @@ impl World {
         let fact = match event {
             Event::Reload(_) if self.is_twin => return self.tell(Fact::Tick),
             Event::Reload(order) => {
-                self.reloads += u64::from(self.brain.arrange(self.now, ORDERS[order].map(NodeId).to_vec()));
+                let node = |node: u8| self.settings.nodes[usize::from(node)].clone();
+                let nodes = ORDERS[order].map(node).to_vec();
+                let settings = Settings { nodes, ..self.settings.clone() };
+                self.brain.reconfigure(self.now, settings).unwrap();
+                self.reloads += 1;
                 Fact::Tick
             }
             Event::Wait(ms) => {
@@ -466,7 +467,8 @@ impl World {
     /// The invariants after everything has worked for a while.
     fn demand_all_well(&self) {
         let view = self.brain.view(self.now);
-        for (node, lane) in view.nodes.iter().zip(&self.lanes) {
+        for node in &view.nodes {
+            let lane = &self.lanes[usize::from(node.id.0)];
             assert!(node.doubt.is_none(), "a doubt does not end: {node:?}");
             let drained = node.sessions_max == Some(0);
             let answered = lane.looked.max(lane.refused) >= self.raised(lane);
@@ -607,5 +609,7 @@ fn known(world: &World) -> impl PartialEq + std::fmt::Debug {
         (node.name.clone(), node.state, node.reason.clone(), node.misses, node.since_ms, lane, looked)
     });
     let asked = (world.asked.clone(), world.connecting.clone(), world.evicts.clone());
-    (view.term, view.writer, view.gate, nodes.collect::<Vec<_>>(), asked)
+    let mut nodes: Vec<_> = nodes.collect();
+    nodes.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    (view.term, view.writer, view.gate, nodes, asked)
 }

@@ -157,7 +157,7 @@ fn capacities() -> Vec<NodeCapacity> {
 
 #[test]
 fn the_text_is_as_it_was_recorded() {
-    let samples = Samples::new(&[NodeId(0), NodeId(1)]);
+    let samples = Samples::new([NodeId(0), NodeId(1)]);
     samples.input(NodeId(0)).unwrap().probed(Duration::from_micros(1_700));
     let split = SplitStats {
         replicas: 71,

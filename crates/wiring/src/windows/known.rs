@@ -69,7 +69,8 @@ impl Source {
         let keeps = node.keeps.as_ref().filter(|_| is_fresh(seen));
         match self.kind {
             Kind::Galera => {
-                let said = self.sample(place).and_then(|sample| sample.counters.galera).filter(|_| is_there);
+                let said =
+                    self.sample(view, place).and_then(|sample| sample.counters.galera).filter(|_| is_there);
                 let seqno = match &said {
                     Some(said) => said.last_committed,
                     None => at.and_then(|at| at.seqno),

@@ -69,7 +69,7 @@ impl Manager {
         };
         let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
         settings.galera.evict = evict;
-        let restored = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
+        let restored = Restored::default();
         let manager = Rc::new_cyclic(|me| Self {
             me: me.clone(),
             group: group.clone(),

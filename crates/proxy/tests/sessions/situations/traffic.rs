@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use protocol::native;
 use proxy::{Handle, Inputs, Reads, Split};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
+use topology::NodeId;
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::ProxyFact;
 use topology::reads::Reached;
@@ -249,7 +250,7 @@ impl Traffic {
 
 /// A position of the primary that was asked for at that time; both nodes are its replicas.
 fn reached_at(asked: Duration, position: &str) -> Reached {
-    Reached { primary: None, position: position.into(), asked, writable: vec![false; 2] }
+    Reached { primary: None, position: position.into(), asked, read_only: vec![NodeId(0), NodeId(1)] }
 }
 
 /// The least of a manager: hears what the proxy finds out, and decides as the test has said.

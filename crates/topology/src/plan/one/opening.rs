@@ -25,7 +25,7 @@ impl One {
             }
         }
         core.adopt(run.term);
-        for node in &mut core.nodes {
+        for node in core.nodes.iter_mut() {
             node.pulse = Pulse::default();
         }
         // A failover may end with the old writer, when it came back first.

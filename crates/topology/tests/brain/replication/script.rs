@@ -188,7 +188,7 @@ fn begin(words: &[&str], family: Family, has_priorities: bool) -> World {
     let restored = topology::brain::Restored {
         term: Term(given("term=").map_or(0, |term| term.parse().unwrap())),
         writer: given("writer=").map(|name| NodeId(place(name) as u8)),
-        sessions_max: vec![None; names.len()],
+        sessions_max: vec![],
         failed_over_ago: None,
         is_writer_incomplete: false,
         renumbered: vec![],

@@ -68,12 +68,12 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         settings.proxies = (0..count.parse().map_err(|_| "proxies?")?).map(Origin).collect();
     }
     settings.check()?;
-    let place = |name: &str| settings.node(name).ok_or(format!("no node {name}"));
-    let mut restored = Restored { sessions_max: vec![None; names.len()], ..Restored::default() };
-    restored.term = Term(given.get("term").map_or(Ok(0), |term| term.parse()).map_err(|_| "term?")?);
-    restored.writer = given.get("writer").map(|name| place(name)).transpose()?;
+    let place = |name: &str| settings.id_at_start(name).ok_or(format!("no node {name}"));
+    let term = Term(given.get("term").map_or(Ok(0), |term| term.parse()).map_err(|_| "term?")?);
+    let writer = given.get("writer").map(|name| place(name)).transpose()?;
+    let mut restored = Restored { term, writer, ..Restored::default() };
     if let Some(name) = given.get("drained") {
-        restored.sessions_max[usize::from(place(name)?.0)] = Some(0);
+        restored.sessions_max.push((place(name)?, 0));
     }
     if given.get("known") == Some(&"yes") {
         let process = |(number, name): (usize, &String)| Process {

@@ -73,11 +73,8 @@ impl Stage {
                 format!("probe {}", name(node))
             }
             Action::Persist { number, term, writer, sessions_max, .. } => {
-                let limits: Vec<String> = sessions_max
-                    .iter()
-                    .zip(&self.names)
-                    .filter_map(|(limit, name)| limit.map(|limit| format!(" {name}<={limit}")))
-                    .collect();
+                let limit = |(node, limit)| format!(" {}<={limit}", name(node));
+                let limits: Vec<String> = sessions_max.into_iter().map(limit).collect();
                 let writer = writer.map_or("-".into(), name);
                 if auto("persist") {
                     answer = Some(Fact::Outcome(Outcome::Persisted { number }));
