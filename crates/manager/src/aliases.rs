@@ -2,9 +2,8 @@
 //!
 //! A Galera member announces an address of its own; a replica follows its source under any name that leads to it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use topology::NodeId;
 use topology::galera::{Component, GaleraStatus};
 use topology::replication::ReplicationStatus;
 
@@ -15,8 +14,8 @@ use crate::reading::Standing;
 pub(crate) struct Aliases {
     /// A node's other name -> its configured address.
     known: HashMap<String, String>,
-    /// The server_id that each server reported last.
-    server_ids: BTreeMap<NodeId, u32>,
+    /// By its configured address: the server_id that each server reported last.
+    server_ids: HashMap<String, u32>,
 }
 
 impl Aliases {
@@ -41,6 +40,7 @@ impl Aliases {
     pub fn keep_only(&mut self, addresses: &[&str]) {
         let is_configured = |address: &String| addresses.contains(&address.as_str());
         self.known.retain(|name, known| is_configured(known) && !is_configured(name));
+        self.server_ids.retain(|address, _| is_configured(address));
     }
 
     /// The report of the member at `address`, with the members by their configured addresses; without members, where they cannot be told apart.
@@ -61,24 +61,22 @@ impl Aliases {
         status
     }
 
-    fn meet(&mut self, node: NodeId, server_id: u32) {
-        self.server_ids.insert(node, server_id);
+    fn meet(&mut self, address: &str, server_id: u32) {
+        match self.server_ids.get_mut(address) {
+            Some(known) => *known = server_id,
+            None => drop(self.server_ids.insert(address.to_owned(), server_id)),
+        }
     }
 
-    /// The report of a server, with its sources by their configured addresses. While a source is connected, its server_id identifies it;
-    /// that is remembered.
-    pub fn server(
-        &mut self,
-        node: NodeId,
-        standing: Standing,
-        address: impl Fn(NodeId) -> String,
-    ) -> ReplicationStatus {
+    /// The report of the server at `address`, with its sources by their configured addresses. While a source is connected, its server_id
+    /// identifies it; that is remembered.
+    pub fn server(&mut self, address: &str, standing: Standing) -> ReplicationStatus {
         let Standing { mut status, sources } = standing;
-        self.meet(node, status.server_id);
+        self.meet(address, status.server_id);
         for (name, id) in sources {
             let mut of_this_id = self.server_ids.iter().filter(|(_, known)| **known == id);
-            if let (Some((node, _)), None) = (of_this_id.next(), of_this_id.next()) {
-                self.known.insert(name, address(*node));
+            if let (Some((address, _)), None) = (of_this_id.next(), of_this_id.next()) {
+                self.known.insert(name, address.clone());
             }
         }
         for channel in &mut status.channels {
@@ -93,16 +91,13 @@ impl Aliases {
 /// The reports of servers at one time, with their sources by their configured addresses; `addresses`: the servers' own, in the same order.
 pub fn as_configured(standings: Vec<Option<Standing>>, addresses: &[&str]) -> Vec<Option<ReplicationStatus>> {
     let mut aliases = Aliases::default();
-    let ids = || (0..=u8::MAX).map(NodeId);
-    for (node, standing) in ids().zip(&standings) {
+    for (standing, address) in standings.iter().zip(addresses) {
         if let Some(standing) = standing {
-            aliases.meet(node, standing.status.server_id);
+            aliases.meet(address, standing.status.server_id);
         }
     }
-    let address =
-        |node: NodeId| addresses.get(usize::from(node.0)).map_or_else(String::new, ToString::to_string);
-    let named = ids().zip(standings).map(|(node, standing)| Some(aliases.server(node, standing?, address)));
-    named.collect()
+    let named = standings.into_iter().zip(addresses);
+    named.map(|(standing, address)| Some(aliases.server(address, standing?))).collect()
 }
 
 /// Whether the members' names are addresses and can be told apart. A server that was not given its own address reports AUTO, several may
@@ -128,19 +123,20 @@ mod tests {
 
     #[test]
     fn a_source_is_known_by_its_server_id_and_remembered_when_it_is_gone() {
-        let address = |node: NodeId| format!("10.0.0.{}:3306", node.0);
-        let mut aliases = Aliases::default();
-        let mut source = |node, standing| {
-            let status = aliases.server(NodeId(node), standing, address);
-            status.channels[0].source.clone()
+        let source = |aliases: &mut Aliases, address, standing| {
+            aliases.server(address, standing).channels[0].source.clone()
         };
-        assert_eq!(source(2, says(12, "db.example:3306", None)), "db.example:3306");
-        source(1, says(11, "elsewhere:3306", None));
-        assert_eq!(source(2, says(12, "db.example:3306", Some(11))), "10.0.0.1:3306");
-        assert_eq!(source(2, says(12, "db.example:3306", None)), "10.0.0.1:3306");
+        let aliases = &mut Aliases::default();
+        assert_eq!(source(aliases, "b:3306", says(12, "db.example:3306", None)), "db.example:3306");
+        source(aliases, "a:3306", says(11, "elsewhere:3306", None));
+        assert_eq!(source(aliases, "b:3306", says(12, "db.example:3306", Some(11))), "a:3306");
+        assert_eq!(source(aliases, "b:3306", says(12, "db.example:3306", None)), "a:3306");
         // Two servers of one id cannot be told apart.
-        source(3, says(12, "elsewhere:3306", None));
-        assert_eq!(source(1, says(11, "other:3306", Some(12))), "other:3306");
+        source(aliases, "c:3306", says(12, "elsewhere:3306", None));
+        assert_eq!(source(aliases, "a:3306", says(11, "other:3306", Some(12))), "other:3306");
+        // One of them was replaced by the other.
+        aliases.keep_only(&["a:3306", "c:3306"]);
+        assert_eq!(source(aliases, "a:3306", says(11, "other:3306", Some(12))), "c:3306");
     }
 
     #[test]

@@ -303,7 +303,7 @@ impl Cycle {
                         cycle_state.aliases.member(&self.address(node), reading).into()
                     }
                     Reading::Replication(standing) => {
-                        cycle_state.aliases.server(node, standing, |node| self.address(node)).into()
+                        cycle_state.aliases.server(&self.address(node), standing).into()
                     }
                 };
                 Fact::Status { node, status, asked }
