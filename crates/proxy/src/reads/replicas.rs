@@ -319,7 +319,8 @@ impl Replicas {
         let [replicas, primary, primary_nobody, primary_behind, primary_failed] =
             self.counts.each_ref().map(|count| count.load(Relaxed));
         let lane_table = self.door.lane_table();
-        let lanes = lane_table.lanes.iter().map(|lane| (lane.name.to_string(), lane.sessions())).collect();
+        let lanes = lane_table.lanes.iter().filter(|lane| !lane.is_removed);
+        let lanes = lanes.map(|lane| (lane.name.to_string(), lane.sessions())).collect();
         SplitStats { replicas, primary, primary_nobody, primary_behind, primary_failed, lanes }
     }
 }
