@@ -29,6 +29,11 @@ pub(crate) trait Group: Judge + Choose + Change + Send {
     /// What is under way in which that node may have a part, as a clause; `None` when it may be removed.
     fn busy(&self, core: &Core, id: NodeId) -> Option<String>;
 
+    /// Why no node may be added at this moment, as a clause.
+    fn may_not_add(&self) -> Option<String> {
+        None
+    }
+
     /// The configuration has that node from now on. It may have had it before.
     fn added(&mut self, id: NodeId);
 

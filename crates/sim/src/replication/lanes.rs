@@ -79,6 +79,11 @@ impl World {
     /// The links of a lane are cut; what was in transit may arrive until that is certain.
     pub fn shut(&mut self, id: NodeId, epoch: u64, was_used: bool) {
         let (process, node) = (self.process, usize::from(id.0));
+        if node >= self.servers.len() {
+            // One that was added and removed: there are no connections to it.
+            self.tell_later(Duration::ZERO, ProxyFact::Cut { node: id, epoch }.by(Origin(0)));
+            return;
+        }
         let gone = self.delay(0, 40);
         if was_used && self.chance(30) {
             let lands = gone / 2;

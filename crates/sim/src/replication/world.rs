@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use protocol::gtid::Family;
 use topology::action::Action;
-use topology::brain::{Brain, Restored};
+use topology::brain::{Brain, NotTaken, Restored};
 use topology::fact::Fact;
 use topology::heartbeat::Beat;
 use topology::kind::Kind;
@@ -381,6 +381,17 @@ impl World {
         assert_eq!(brain.reconfigure(now, settings), Ok(()), "another order is taken whatever is under way");
         self.tell(Fact::Tick);
         true
+    }
+
+    /// The configuration is reloaded with one server more, that does not answer, and then without it: which of both was not taken, and why.
+    pub fn add_and_remove(&mut self) -> Result<(), (bool, NotTaken)> {
+        let (now, is_stalled) = (self.brain_now(), self.now < self.stalled_until);
+        let Some(brain) = self.brain.as_mut().filter(|_| !is_stalled) else { return Ok(()) };
+        let before = self.settings.clone();
+        let mut settings = before.clone();
+        settings.nodes.push(NodeSettings { name: "db99".into(), address: "db99:3306".into(), priority: 0 });
+        brain.reconfigure(now, settings).map_err(|why| (true, why))?;
+        brain.reconfigure(now, before).map_err(|why| (false, why))
     }
 
     /// What is shown of a server.

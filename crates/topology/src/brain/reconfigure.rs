@@ -55,6 +55,10 @@ impl Brain {
         for id in &removed {
             self.may_remove(*id)?;
         }
+        let adds = order.iter().any(|id| !self.core.known(*id));
+        if let Some(what) = self.group.may_not_add().filter(|_| adds) {
+            return Err(NotTaken::Busy(what));
+        }
         for id in removed {
             self.readers.removed(id);
         }
@@ -110,12 +114,18 @@ impl Brain {
         asked.or_else(|| self.group.busy(core, id))
     }
 
-    /// Nothing is known of the node, also if it was removed before. Its connections are none of then.
+    /// Nothing is known of the node, also if it was removed before, except what nothing but an operator's word may end: that is kept by the
+    /// name, as over a restart. Its connections are none of then.
     fn add(&mut self, id: NodeId, node: &NodeSettings, settings: &Settings) {
         let core = &mut self.core;
         let before = core.nodes.get(id).map(|before| before.epoch);
         let mut belief = Belief::new(node, None, core.now);
         belief.epoch = before.map_or(0, |epoch| epoch + 1);
+        let of_the_name = ids(&core.nodes).find(|known| core.name(*known) == node.name);
+        if let Some(known) = core.nodes.get(of_the_name.unwrap_or(id)) {
+            belief.is_renumbered = known.is_renumbered;
+            belief.had_filters.clone_from(&known.had_filters);
+        }
         belief.proxies.begin_at(belief.epoch, &settings.proxies);
         core.nodes.put(id, belief);
         self.group.added(id);

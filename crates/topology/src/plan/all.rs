@@ -61,6 +61,15 @@ struct Entry {
     leave_after: u64,
 }
 
+impl Entry {
+    /// Begins anew. An answer that is on its way was given for before, and does not count.
+    fn reset(&mut self) {
+        let mut barrier = std::mem::take(&mut self.barrier);
+        barrier.reset();
+        *self = Self { barrier, ..Self::default() };
+    }
+}
+
 /// A drain that an operator ordered.
 #[derive(Clone, Debug)]
 struct Leaving {
@@ -175,7 +184,7 @@ impl All {
         match node.finding.serves {
             Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
             Serves::No => self.hold(core, id),
-            Serves::Leaves if node.lane == LaneState::Shut => self.entries[id] = Entry::default(),
+            Serves::Leaves if node.lane == LaneState::Shut => self.entries[id].reset(),
             Serves::Leaves if node.drained() => self.drained(core, id),
             Serves::Leaves if node.finding.problem == Problem::ShutOut => self.stays(core, id),
             Serves::Leaves => self.leaves(core, id),
@@ -235,7 +244,7 @@ impl All {
 
     /// A node that must not be used any more.
     fn lost(&mut self, core: &mut Core, group: &mut dyn Group, id: NodeId) {
-        self.entries[id] = Entry::default();
+        self.entries[id].reset();
         let lane = core.node(id).lane;
         if lane == LaneState::Shut {
             return;
@@ -299,7 +308,7 @@ impl All {
         core.set_lane(id, LaneState::Draining);
         if self.leaving.as_ref().is_none_or(|leaving| leaving.node != id) {
             core.set_lane(id, LaneState::Shut);
-            self.entries[id] = Entry::default();
+            self.entries[id].reset();
         }
     }
 
@@ -327,7 +336,7 @@ impl All {
             cut(core, id, budget, since);
         }
         if is_quiet || now >= budget.over() {
-            self.entries[id] = Entry::default();
+            self.entries[id].reset();
             core.set_lane(id, LaneState::Shut);
             let text =
                 format!("{} {}: its sessions have moved", core.name(id), core.node(id).finding.sentence);
@@ -422,7 +431,7 @@ impl All {
         } else if (is_quiet || shut) && written == Written::Done {
             core.set_lane(leaving.node, LaneState::Shut);
             core.stop_expected(leaving.node);
-            self.entries[leaving.node] = Entry::default();
+            self.entries[leaving.node].reset();
             let text = format!("{name} is drained: no session uses it any more, {took} after the order");
             core.say(Level::Info, text.clone());
             core.answer_done(&leaving.order, text);

@@ -65,8 +65,10 @@ pub struct Wish<'a> {
 impl Wish<'_> {
     /// The new writer's name, as far as that can be told.
     pub fn to_name(&self) -> Option<&str> {
-        let to = self.to.and_then(|to| self.view.node(to));
-        to.map(|node| &*node.name).or(self.view.candidate.as_deref())
+        match self.to {
+            Some(to) => self.view.node(to).map(|node| &*node.name),
+            None => self.view.candidate.as_deref(),
+        }
     }
 }
 

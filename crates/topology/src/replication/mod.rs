@@ -97,6 +97,12 @@ impl Group for Replication {
         self.is_ordered(core, id).then(text)
     }
 
+    /// A failover waits for the word of every server that the configuration has, and would wait for the new one's as well.
+    fn may_not_add(&self) -> Option<String> {
+        let fails_over = self.fence.as_ref().is_some_and(|fence| !fence.is_planned);
+        fails_over.then(|| "a failover is running".into())
+    }
+
     fn added(&mut self, id: NodeId) {
         self.servers.put(id, Server::default());
         self.writable.was_read_only.remove(&id);

@@ -32,6 +32,8 @@ struct Story {
     orders: u64,
     /// The reply to the last order.
     reply: Option<OrderReply>,
+    /// Of whom was written last that they are numbered as before.
+    renumbered: Vec<NodeId>,
     /// The disk, the nodes and the proxy do not answer yet, and what they will answer.
     is_slow: bool,
     held: Vec<Fact>,
@@ -47,8 +49,17 @@ impl Story {
     }
 
     fn of(brain: Brain) -> Self {
-        let (lanes, reads, held) = (Vec::new(), Vec::new(), Vec::new());
-        Self { brain, now: Duration::ZERO, lanes, reads, orders: 0, reply: None, is_slow: false, held }
+        Self {
+            brain,
+            now: Duration::ZERO,
+            lanes: vec![],
+            reads: vec![],
+            orders: 0,
+            reply: None,
+            renumbered: vec![],
+            is_slow: false,
+            held: vec![],
+        }
     }
 
     fn is_well(&mut self, node: u8) {
@@ -90,7 +101,8 @@ impl Story {
                         self.lanes.clone_from(&routes.lanes);
                     }
                     Action::PublishReads(routes) => self.reads.clone_from(&routes.lanes),
-                    Action::Persist { number, .. } => {
+                    Action::Persist { number, renumbered, .. } => {
+                        self.renumbered = renumbered;
                         answers.push(Fact::Outcome(Outcome::Persisted { number }));
                     }
                     Action::Barrier { node, term, .. } => {
@@ -273,6 +285,59 @@ fn what_comes_late_from_a_removed_node_is_about_no_other() {
     let how = ConnectFailure::Closed;
     story.tell(ProxyFact::TrafficLost { node: NodeId(0), epoch: 0, how, alarm: 1 }.by(Origin(0)));
     assert_eq!(story.view(|node| node.doubt.is_some()), [false, true, false]);
+}
+
+#[test]
+fn what_only_an_operator_may_end_is_kept_by_a_nodes_name() {
+    let restored = Restored { renumbered: vec![NodeId(2)], ..Restored::default() };
+    let brain = Brain::new(settings(Writers::One, &["db1", "db2", "db3"]), restored, Duration::ZERO);
+    let mut story = Story::of(brain);
+    (0..2).for_each(|node| story.is_well(node));
+    let mut moved = settings(Writers::One, &["db1", "db2", "db3"]);
+    moved.nodes[2].address = "elsewhere:1".into();
+    story.reconfigure(moved.clone()).unwrap();
+    let limit = |most| Order::SetSessionsMax { node: NodeId(1), sessions_max: Some(most) };
+    story.order(limit(9));
+    assert_eq!(story.renumbered, [NodeId(3)], "it has another address");
+    story.reconfigure(settings(Writers::One, &["db1", "db2"])).unwrap();
+    story.reconfigure(moved).unwrap();
+    story.order(limit(8));
+    assert_eq!(story.renumbered, [NodeId(3)], "it was taken out and put back");
+}
+
+#[test]
+fn an_answer_from_before_a_node_was_drained_opens_nothing() {
+    let mut story = Story::new(Writers::All);
+    let drain = || Order::Drain { node: NodeId(1), budget: BUDGET, force: false, temporary: false };
+    let undrain = || Order::Undrain { node: NodeId(1), temporary: false };
+    story.order(drain());
+    assert_eq!(story.lanes[1].state, LaneState::Shut);
+    // The disk answers, and the node does not yet.
+    let held = |story: &mut Story| {
+        story.is_slow = true;
+        story.order(undrain());
+        loop {
+            let is_other = |fact: &Fact| !is_passed(fact);
+            let Some(at) = story.held.iter().position(is_other) else { break };
+            let fact = story.held.remove(at);
+            story.tell(fact);
+        }
+        std::mem::take(&mut story.held)
+    };
+    let mut from_before = held(&mut story);
+    assert_eq!(from_before.len(), 1, "whether it has applied everything");
+    story.is_slow = false;
+    story.order(drain());
+    assert!(held(&mut story).is_empty(), "two answers could not be told apart");
+    story.tell(from_before.remove(0));
+    assert_eq!(story.lanes[1].state, LaneState::Shut);
+    let again = story.held.remove(0);
+    story.tell(again);
+    assert_eq!(story.lanes[1].state, LaneState::Open);
+}
+
+fn is_passed(fact: &Fact) -> bool {
+    matches!(fact, Fact::Outcome(Outcome::BarrierPassed { .. }))
 }
 
 #[test]

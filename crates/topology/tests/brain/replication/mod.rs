@@ -18,6 +18,11 @@ fn decisions_beside_reloads() {
 }
 
 #[test]
+fn no_failover_waits_for_a_server_that_is_added_meanwhile() {
+    script::play_all_with_an_added_server();
+}
+
+#[test]
 fn whatever_goes_wrong() {
     simulation::run_all(seeds(0..10_000), simulation::Faults::All);
 }

@@ -47,10 +47,12 @@
 //!   run 1.0                       so much time passes
 //! ```
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
 use protocol::gtid::{Family, Position};
+use topology::brain::NotTaken;
 use topology::fact::ProxyFact;
 use topology::heartbeat::Stall;
 use topology::order::Order;
@@ -92,7 +94,7 @@ pub fn play_all_with_reloads() {
     for path in files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "txt")) {
         let text = std::fs::read_to_string(path).unwrap();
         let (script, _) = text.split_once("----\n").unwrap();
-        let expected = play_with(script, Family::MariaDb, true, |_| ()).out;
+        let expected = play_with(script, Family::MariaDb, true, |_| true).out;
         let mut world = play_with(script, Family::MariaDb, true, rotate);
         for (sum, count) in reloads.iter_mut().zip(world.reloads) {
             *sum += count;
@@ -108,12 +110,41 @@ pub fn play_all_with_reloads() {
     assert!(taken > 100, "{taken} reloads were taken, {refused} refused");
 }
 
+/// Plays each script with a server that is added and taken out again after each of its lines. A failover waits for the word of every server, so
+/// one that could be added in the middle and not taken out would keep everybody waiting.
+pub fn play_all_with_an_added_server() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/brain/replication/scripts");
+    let (taken, refused) = (Cell::new(0), Cell::new(0));
+    for path in
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let script = text.split_once("----\n").unwrap().0;
+        play_with(script, Family::MariaDb, true, |world| match world.add_and_remove() {
+            Ok(()) => {
+                taken.set(taken.get() + 1);
+                true
+            }
+            Err((true, why)) => {
+                assert_eq!(why, NotTaken::Busy("a failover is running".into()), "{}", path.display());
+                refused.set(refused.get() + 1);
+                true
+            }
+            // It stays until the switchover is over.
+            Err((false, NotTaken::Busy(what))) if !what.contains("failover") => false,
+            Err((false, why)) => panic!("{}: it was added, and stays: {why:?}", path.display()),
+        });
+    }
+    assert!(taken.get() > 100 && refused.get() > 10, "{taken:?} taken, {refused:?} refused");
+}
+
 /// The first server of the configuration becomes the last.
-fn rotate(world: &mut World) {
+fn rotate(world: &mut World) -> bool {
     let count = world.servers.len();
     let first = world.reloads.iter().sum::<u64>() as usize + 1;
     let is_taken = world.reload((0..count).map(|place| NodeId(((first + place) % count) as u8)).collect());
     world.reloads[usize::from(is_taken)] += 1;
+    true
 }
 
 /// What was published, written, ordered and answered. Sentences name several servers in their order, and are said again when it has changed.
@@ -161,11 +192,16 @@ fn without_gtids(text: &str) -> String {
 }
 
 fn play(script: &str, family: Family) -> String {
-    play_with(script, family, false, |_| ()).out
+    play_with(script, family, false, |_| true).out
 }
 
-/// `after`: what happens after each line.
-fn play_with(script: &str, family: Family, has_priorities: bool, after: impl Fn(&mut World)) -> World {
+/// `after`: what happens after each line, and whether the next one is played.
+fn play_with(
+    script: &str,
+    family: Family,
+    has_priorities: bool,
+    after: impl Fn(&mut World) -> bool,
+) -> World {
     let mut world: Option<World> = None;
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -173,7 +209,9 @@ fn play_with(script: &str, family: Family, has_priorities: bool, after: impl Fn(
             None => world = Some(begin(&words, family, has_priorities)),
             Some(world) => {
                 perform(world, &words);
-                after(world);
+                if !after(world) {
+                    break;
+                }
             }
         }
     }
