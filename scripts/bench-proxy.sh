@@ -30,26 +30,11 @@ haproxy -f "$work/haproxy.cfg" -db >"$work/haproxy.log" 2>&1 &
 haproxy=$!
 pids+=("$haproxy")
 
-bench() { # port, test, threads, what, prepared statements: disable (the default) or auto
-    sysbench "$2" --mysql-host="$side" --mysql-port="$1" --mysql-user=sbtest --mysql-password=sbtest --mysql-db=sbtest --tables=1 \
-        --table-size=10000 --threads="$3" --time="$seconds" --db-ps-mode="${5:-disable}" "$4"
-}
-until bench 6133 oltp_point_select 1 prepare >"$work/prepare" 2>&1; do
-    [ $((SECONDS)) -lt 90 ] || { cat "$work/prepare" "$work/serve.log" >&2; exit 1; }
-    sleep 0.5
-done
+until_it_serves 6133 prepare "$work/serve.log"
 
-ticks=$(getconf CLK_TCK)
-cpu() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 # The clients' threads alone: watching the nodes costs the same each second, whatever the clients do, and a listener to the tap is
 # served by others as well.
 clients_cpu() { cat /proc/"$serving"/task/*/stat | awk '$2 == "(proxy)" { sum += $14 + $15 } END { print sum }'; }
-haproxy_cost() { # test, threads: CPU microseconds a statement
-    local before queries
-    before=$(cpu "$haproxy")
-    queries=$(bench 6134 "$1" "$2" run | awk '/^ *total: / { print $2 }')
-    awk -v t=$(($(cpu "$haproxy") - before)) -v hz="$ticks" -v q="$queries" 'BEGIN { printf "%.2f\n", t / hz * 1e6 / q }'
-}
 cost() { # test, threads: CPU microseconds a statement of the process, and of the clients' threads
     local of_all of_clients queries
     of_all=$(cpu "$serving")
@@ -91,7 +76,6 @@ tap_cost() { # who listens, prepared statements: CPU microseconds a statement of
     awk -v c="$of_clients" -v a="$of_all" -v hz="$ticks" -v q="$queries" -v told="$(grep -c '^# Query_time' "$work/told" || true)" \
         'BEGIN { printf "%.2f %.2f %.1f\n", c / hz * 1e6 / q, a / hz * 1e6 / q, told / q * 100 }'
 }
-median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 {
     echo "CPU microseconds of the proxy's process for each statement, median of $rounds rounds of $seconds s, in turns; and of Understudy's"
     echo "threads for clients alone, without those that watch the nodes"
@@ -101,7 +85,7 @@ median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
             : >"$work/h"
             : >"$work/u"
             for _ in $(seq "$rounds"); do
-                haproxy_cost "$test" "$threads" >>"$work/h"
+                statement_us "$haproxy" 6134 "$test" "$threads" >>"$work/h"
                 cost "$test" "$threads" >>"$work/u"
             done
             h=$(median <"$work/h")

@@ -33,3 +33,24 @@ serve_cluster() { # the stage's name, galera (the default) or replication (semi-
     serving=$!
     pids+=("$serving")
 }
+
+# What the scripts do that measure CPU. in: $seconds, how long sysbench runs
+ticks=$(getconf CLK_TCK)
+cpu() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+bench() { # port, test, threads, what, prepared statements: disable (the default) or auto
+    sysbench "$2" --mysql-host="$side" --mysql-port="$1" --mysql-user=sbtest --mysql-password=sbtest --mysql-db=sbtest --tables=1 \
+        --table-size=10000 --threads="$3" --time="$seconds" --db-ps-mode="${5:-disable}" "$4"
+}
+until_it_serves() { # port, prepare or run, its log
+    until seconds=1 bench "$1" oltp_point_select 1 "$2" >"$work/$2" 2>&1; do
+        [ "$SECONDS" -lt 90 ] || { cat "$work/$2" "$3" >&2; exit 1; }
+        sleep 0.5
+    done
+}
+statement_us() { # process, port, test, threads: its CPU microseconds a statement
+    local used queries
+    used=$(cpu "$1")
+    queries=$(bench "$2" "$3" "$4" run | awk '/^ *total: / { print $2 }')
+    awk -v t=$(($(cpu "$1") - used)) -v hz="$ticks" -v q="$queries" 'BEGIN { printf "%.2f\n", t / hz * 1e6 / q }'
+}

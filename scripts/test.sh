@@ -32,7 +32,6 @@ runner() {
             --no-default-features --features default-no-update
 }
 
-
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets --locked -- -D warnings
 # A machine without cargo-deny would build it for two minutes; `make nightly` does.

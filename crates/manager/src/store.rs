@@ -247,8 +247,8 @@ fn marks(connection: &Connection) -> rusqlite::Result<Marks> {
     Ok(Marks { renumbered, filtered })
 }
 
-/// Handles requests until it is told to close, or the queue ends. If one of them panics, its answer is missed by a deadline, and the file is opened again for the
-/// others. If that fails, the thread ends, and the program with it.
+/// Handles requests until it is told to close, or the queue ends. If one of them panics, its answer is missed by a deadline, and the file is
+/// opened again for the others. If that fails, the thread ends, and the program with it.
 fn keep_running(mut file: File, work: &mpsc::Receiver<Work>) {
     loop {
         let path = file.path.clone();
