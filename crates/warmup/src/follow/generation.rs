@@ -95,6 +95,12 @@ impl Generation {
         self.seen.get().is_some_and(|seen| seen.is_in(&self.file))
     }
 
+    /// Whether nothing that the watching task saw first in this generation contradicts that `file` is its beginning.
+    pub(super) fn may_begin_as(&self, file: &File) -> bool {
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        self.seen.get().is_none_or(|first| first.offset > length || first.is_in(file))
+    }
+
     /// Records that the file was emptied: its contents from now on are `next`.
     pub(super) fn cut(&self, cut: Cut, next: Arc<Generation>) {
         let _ = self.cut.set(cut);

@@ -190,11 +190,13 @@ impl Looked {
         let Some(seen) = self.seen.take() else { return false };
         let Ok(file) = newest.file.try_clone() else { return false };
         let mut rotated = siblings::rotated(&self.shared.path);
-        // The first that is new, as several fit a place at a file's beginning; or one that was there before it was whole.
+        // The first that is new, as several fit a place at a file's beginning; or one that was there before it was whole; or one that ended
+        // before what was seen, as the server wrote on between the copying and the emptying.
         let found = rotated
             .iter()
             .position(|rotated| self.may_be_copy(seen, newest, rotated))
-            .or_else(|| rotated.iter().rposition(|rotated| seen.is_in(&rotated.file)));
+            .or_else(|| rotated.iter().rposition(|rotated| seen.is_in(&rotated.file)))
+            .or_else(|| rotated.iter().position(|rotated| self.may_be_earlier_copy(seen, newest, rotated)));
         // It may have been emptied more than once since the last look: each time a copy was made, which nobody has read yet.
         let mut between = found.map_or_else(Vec::new, |found| rotated.split_off(found + 1));
         // The file itself may be renamed by now: what follows on it comes behind it, and is found by the next look.
@@ -239,6 +241,16 @@ impl Looked {
         rotated.id != newest.id
             && !self.known.contains(&rotated.id)
             && seen.is_in(&rotated.file)
+            && !is_copy(&rotated.file, &newest.file)
+    }
+
+    /// A file that was not there before, which is shorter than what was seen of `newest`, and contradicts nothing that was seen of it. Only of
+    /// a file that was emptied for certain: of another one, a file of whatever origin could fit.
+    fn may_be_earlier_copy(&self, seen: LogPosition, newest: &Generation, rotated: &Rotated) -> bool {
+        rotated.id != newest.id
+            && !self.known.contains(&rotated.id)
+            && rotated.length < seen.offset
+            && newest.may_begin_as(&rotated.file)
             && !is_copy(&rotated.file, &newest.file)
     }
 

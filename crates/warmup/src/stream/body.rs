@@ -155,18 +155,26 @@ enum Step {
     Failed(std::io::Error),
 }
 
+/// Whether the position behind an event may be told with it: whether the cursor is still in that event's file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    Places,
+    NoPlace,
+}
+
 impl Work {
     fn step(&mut self, is_quiet: bool) -> Step {
         self.skip_if_far_behind();
         match self.cursor.read(&mut self.buffer) {
             Ok(Read::Bytes(read)) => {
                 self.reader.feed(&self.buffer[..read]);
-                self.give();
+                self.give(Tell::Places);
                 Step::More
             }
             Ok(Read::Rotated { lost_bytes }) => {
                 self.reader.finish();
-                self.give();
+                // The cursor is in the next file already, and this event's offset is one in the file before.
+                self.give(Tell::NoPlace);
                 self.miss(lost_bytes);
                 self.begin();
                 Step::More
@@ -174,7 +182,7 @@ impl Work {
             Ok(Read::End) => {
                 if is_quiet {
                     self.reader.settle();
-                    self.give();
+                    self.give(Tell::Places);
                 }
                 Step::End
             }
@@ -224,7 +232,7 @@ impl Work {
         self.reader = Reader::new(Limits::default(), Start::Whole).at(self.cursor.place().offset);
     }
 
-    fn give(&mut self) {
+    fn give(&mut self, tell: Tell) {
         while let Some(item) = self.reader.next() {
             let Item::Event(event) = item else { continue };
             if !self.sampling.keeps(&event) {
@@ -234,7 +242,8 @@ impl Work {
             if self.dropped_bytes > 0 {
                 notes = format!("# Understudy_dropped_bytes: {}\n", std::mem::take(&mut self.dropped_bytes));
             }
-            if self.place_told.elapsed() >= PLACE_EVERY
+            if tell == Tell::Places
+                && self.place_told.elapsed() >= PLACE_EVERY
                 && let Some(place) = self.cursor.place_at(event.offset + event.bytes.len() as u64)
             {
                 self.place_told = Instant::now();
@@ -310,6 +319,50 @@ mod tests {
         let given = String::from_utf8(std::mem::take(&mut work.out)).unwrap();
         assert!(given.contains(&format!("# Understudy_dropped_bytes: {all}\n")), "{given}");
         assert!(given.contains("SELECT 100;") && !given.contains("SELECT 99;"), "{given}");
+    }
+
+    /// The last event of a file is complete only when the next file begins.
+    #[tokio::test]
+    async fn a_place_that_is_told_beside_a_rotation_leads_to_the_next_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slow.log");
+        let shared = streamer(&path, 10_000);
+        append(&path, &(0..3).map(event).collect::<String>());
+        let (parts, _) = mpsc::channel(1);
+        let Reading { mut work, .. } = reading(&shared, parts);
+        let mut places = Vec::new();
+        for next in [3, 6, 9] {
+            shared.log.at_end().unwrap();
+            loop {
+                work.place_told = Instant::now().checked_sub(PLACE_EVERY).unwrap();
+                let ended = matches!(work.step(false), Step::End);
+                let given = String::from_utf8(std::mem::take(&mut work.out)).unwrap();
+                for event in given.split_inclusive(";\nSELECT ").collect::<Vec<_>>().windows(2) {
+                    let place = event[0].lines().find_map(|line| line.strip_prefix("# Understudy_place: "));
+                    let number: u64 = event[1].split(';').next().unwrap().parse().unwrap();
+                    places.extend(place.map(|place| (place.parse().unwrap(), number)));
+                }
+                if ended {
+                    break;
+                }
+            }
+            std::fs::rename(&path, path.with_extension(format!("log.{}", 10 - next))).unwrap();
+            append(&path, &(next..next + 3).map(event).collect::<String>());
+        }
+        assert!(places.len() >= 3, "{places:?}");
+        for (place, number) in places {
+            let mut cursor = shared.log.at_place(place).unwrap().unwrap();
+            let mut bytes = vec![0; READ_BYTES];
+            let read = loop {
+                match cursor.read(&mut bytes).unwrap() {
+                    Read::Bytes(read) => break read,
+                    Read::Rotated { lost_bytes } => assert_eq!(lost_bytes, 0),
+                    Read::End => panic!("nothing follows {number}"),
+                }
+            };
+            let after = String::from_utf8_lossy(&bytes[..read]);
+            assert!(after.starts_with(&event(number + 1)), "behind {number}: {after}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -107,3 +107,27 @@ async fn a_log_that_vanishes_and_comes_back_is_gone_on_with() {
     read_all(&log, &mut late, &mut after);
     assert_eq!(after, [6, 7, 8]);
 }
+
+#[tokio::test]
+async fn a_copy_that_ended_before_what_was_seen_last_is_read_to_its_end() {
+    // What was there when it was looked at first: nothing, or some of what the copy has.
+    for first in [0, 4] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("slow.log");
+        let writer = Writer::new(&path);
+        lines(&writer, first);
+        let log = Log::watch(&path).unwrap();
+        let mut cursor = log.at_start().unwrap();
+        log.looked().unwrap();
+        lines(&writer, 10 - first);
+        fs::copy(&path, path.with_extension("log.1")).unwrap();
+        lines(&writer, 5);
+        log.looked().unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        lines(&writer, 20);
+        let mut read = Vec::new();
+        let lost_bytes = read_what_is_left(&log, &mut cursor, &mut read);
+        assert_eq!(read, (0..10).chain(15..35).collect::<Vec<u64>>(), "{first}");
+        assert_eq!(lost_bytes, 5 * "line NN\n".len() as u64, "{first}");
+    }
+}
