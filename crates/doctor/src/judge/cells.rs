@@ -110,10 +110,8 @@ pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy
         EvictPolicy::Silent => "evict = \"silent\"",
         EvictPolicy::Never => "evict = \"never\"",
     };
-    let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
-    let is_forbidden = answered(nodes).any(|(_, said)| lacks(said));
     match policy {
-        EvictPolicy::Proven | EvictPolicy::Silent if is_forbidden => {
+        EvictPolicy::Proven | EvictPolicy::Silent if lacks_evict(nodes) => {
             (EvictPolicy::Never, format!("{word}, which does nothing without {}", MissingPrivilege::EVICT))
         }
         EvictPolicy::Proven if !settings.follows_events() => {
@@ -125,6 +123,11 @@ pub(super) fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy
         }
         policy => (policy, word.to_owned()),
     }
+}
+
+/// Whether some node's monitor account may not evict a member.
+fn lacks_evict(nodes: &[NodeFacts]) -> bool {
+    answered(nodes).any(|(_, said)| said.lacks.iter().any(|it| it.privilege == MissingPrivilege::EVICT))
 }
 
 /// Whether every member can be given orders about the group. An arbitrator takes none.
@@ -139,13 +142,12 @@ pub(super) fn members(nodes: &[NodeFacts]) -> u32 {
 
 /// Whether the evs timers of the other nodes are shortened while a node is silent.
 fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) -> bool {
-    let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
     settings.get(&t::MONITOR_SILENT) == SilencePolicy::Hurry
         && settings.get(&t::MONITOR_EVICT) != EvictPolicy::Silent
         && members(nodes) > 2
         && are_all_ours(settings, nodes)
         && suspect.is_some_and(|suspect| suspect >= WORTH)
-        && !answered(nodes).any(|(_, said)| lacks(said))
+        && !lacks_evict(nodes)
 }
 
 /// How many writesets the next writer may still have to apply: the receive queue length at which flow control pauses the writers.
