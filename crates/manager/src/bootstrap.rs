@@ -1,6 +1,6 @@
 //! Has the processes of lost nodes proven dead, and makes a component Primary; [`topology::galera::bootstrap`] decides when.
 
-use std::process::{ExitStatus, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -33,10 +33,10 @@ pub(crate) async fn prove(
 ) -> Result<Left, String> {
     let command = command.ok_or("no proof_command is set")?;
     match run(command, name, address, within).await? {
-        Said { status, out, .. } if status.success() => {
-            Left::read(&String::from_utf8_lossy(&out)).map_err(|why| format!("proof_command: {why}"))
+        Output { status, stdout, .. } if status.success() => {
+            Left::read(&String::from_utf8_lossy(&stdout)).map_err(|why| format!("proof_command: {why}"))
         }
-        said => Err(format!("proof_command ended with {}, and said: {}", said.status, said.last_words())),
+        said => Err(format!("proof_command ended with {}, and said: {}", said.status, last_words(&said))),
     }
 }
 
@@ -57,9 +57,9 @@ pub async fn try_proof(command: &str, name: &str, address: &str, within: Duratio
     match run(command, name, address, within).await {
         Ok(said) if said.status.success() => Trial::CallsItDead,
         Ok(said) if said.status.code().is_none_or(|code| NOT_LOOKED.contains(&code)) => {
-            Trial::Failed(format!("it ended with {}, and said: {}", said.status, said.last_words()))
+            Trial::Failed(format!("it ended with {}, and said: {}", said.status, last_words(&said)))
         }
-        Ok(said) => Trial::Alive(said.last_words()),
+        Ok(said) => Trial::Alive(last_words(&said)),
         Err(why) => Trial::Failed(why),
     }
 }
@@ -67,24 +67,15 @@ pub async fn try_proof(command: &str, name: &str, address: &str, within: Duratio
 /// Exit codes by which the shell reports that a program is missing or cannot be run, and ssh that it did not reach the host.
 const NOT_LOOKED: [i32; 3] = [126, 127, 255];
 
-/// How a command ended, and its output.
-struct Said {
-    status: ExitStatus,
-    out: Vec<u8>,
-    err: Vec<u8>,
-}
-
-impl Said {
-    /// The last line of its error output.
-    fn last_words(&self) -> String {
-        let said = String::from_utf8_lossy(&self.err);
-        let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-        said.chars().take(SHOWN_MAX).collect()
-    }
+/// The last line of its error output.
+fn last_words(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+    said.chars().take(SHOWN_MAX).collect()
 }
 
 /// Runs the command to its end.
-async fn run(command: &str, name: &str, address: &str, within: Duration) -> Result<Said, String> {
+async fn run(command: &str, name: &str, address: &str, within: Duration) -> Result<Output, String> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     let mut shell = Command::new("/bin/sh");
     shell
@@ -100,16 +91,16 @@ async fn run(command: &str, name: &str, address: &str, within: Duration) -> Resu
         .kill_on_drop(true);
     let mut child = shell.spawn().map_err(|error| format!("proof_command cannot be run: {error}"))?;
     let group = Group(child.id());
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let ended = timeout(within, async { tokio::join!(said(out), said(err), child.wait()) }).await;
-    let Ok((out, err, status)) = ended else {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let ended = timeout(within, async { tokio::join!(said(stdout), said(stderr), child.wait()) }).await;
+    let Ok((stdout, stderr, status)) = ended else {
         // Its child processes are ended, too: a recovery run that is left behind would keep the server from starting.
         drop(group);
         return Err(format!("proof_command did not end within {within:?}"));
     };
     let status = status.map_err(|error| format!("proof_command cannot be waited for: {error}"))?;
     group.has_ended();
-    Ok(Said { status, out, err })
+    Ok(Output { status, stdout, stderr })
 }
 
 /// The output of a pipe, to its end; the first part is kept.
