@@ -64,7 +64,7 @@ pub fn run() -> ExitCode {
         return tell(&answer, None);
     }
     hide_password(&mut arguments);
-    let settings = Settings { arguments, sysconfig: Sysconfig::read() };
+    let settings = CheckSettings { arguments, sysconfig: Sysconfig::read() };
     settings.check()
 }
 
@@ -86,12 +86,12 @@ fn hide_password(arguments: &mut [OsString]) {
     arguments[1] = hidden;
 }
 
-struct Settings {
+struct CheckSettings {
     arguments: Vec<OsString>,
     sysconfig: Sysconfig,
 }
 
-impl Settings {
+impl CheckSettings {
     /// A setting by its position on the command line (from 1) or its name.
     fn get(&self, place: usize, name: &str) -> Option<String> {
         let argument = self.arguments.get(place - 1).map(|text| text.to_string_lossy().into_owned());

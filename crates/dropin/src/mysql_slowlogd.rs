@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
-use warmup::stream::Settings;
+use warmup::stream;
 
 use cli::exit::{CommandResult, Failure};
 use cli::foreground;
@@ -72,7 +72,7 @@ fn serve(file: PathBuf, port: u16, is_background: bool) -> CommandResult {
         rustix::process::setsid().map_err(|e| failed("no session of its own can be had", e))?;
         std::env::set_current_dir("/").map_err(|e| failed("the directory / cannot be entered", e))?;
     }
-    let settings = Settings { log: file, behind_bytes_max: BEHIND_BYTES_MAX };
+    let settings = stream::Settings { log: file, behind_bytes_max: BEHIND_BYTES_MAX };
     tracing::warn!(
         "port {port} answers everybody, as mysql_slowlogd always did, and a slow log shows what clients write and read; \
          `understudy slowlog serve` has keys and TLS"

@@ -11,7 +11,7 @@ use clap::Parser;
 use link::{Endpoint, LinkError, Login, Secret};
 use protocol::errno::{BAD_DB_ERROR, DBACCESS_DENIED_ERROR};
 use warmup::replay::target::Target;
-use warmup::replay::{Sessions, Settings, Speed};
+use warmup::replay::{Sessions, Speed};
 
 use cli::exit::{CommandResult, Failure};
 use cli::runtime;
@@ -205,7 +205,7 @@ impl PerconaPlayback {
         let threads = self
             .thread_pool_threads_count
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
-        let settings = Settings {
+        let settings = warmup::replay::Settings {
             sessions: if self.dispatcher_plugin == "thread-pool" {
                 Sessions::Pool(threads.max(1))
             } else {
@@ -219,9 +219,9 @@ impl PerconaPlayback {
             order_window: if self.query_log_disable_sorting {
                 Duration::ZERO
             } else {
-                Settings::default().order_window
+                warmup::replay::Settings::default().order_window
             },
-            ..Settings::default()
+            ..warmup::replay::Settings::default()
         };
         eprintln!("Database Plugin: {}\n Running...", self.db_plugin);
         let mut session_init: Vec<String> = self.session_init_query.into_iter().collect();

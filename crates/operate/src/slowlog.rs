@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use warmup::pool;
-use warmup::stream::{self, Settings};
+use warmup::stream;
 use web::certificate::{self, Pair, ServerConfig};
 use web::key::ApiKey;
 
@@ -107,13 +107,13 @@ impl Serve {
             true => Some(self.account.login().map(|(place, login)| pool::Server { place, login })?),
             false => None,
         };
-        let settings = Settings { log: self.file, behind_bytes_max: self.behind_max_mb << 20 };
+        let settings = stream::Settings { log: self.file, behind_bytes_max: self.behind_max_mb << 20 };
         serve(settings, Door { listen: self.listen, key, tls, pool }, |_| {})
     }
 }
 
 /// Serves a log until a signal comes. `ready` is told the addresses once they are listened on.
-pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) -> CommandResult {
+pub fn serve(settings: stream::Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) -> CommandResult {
     let file = settings.log.display().to_string();
     if let Some(sentence) = warmup::input::unusable_log(&settings.log) {
         return Err(Failure::usage(sentence));

@@ -12,7 +12,7 @@ use tokio::io::AsyncRead;
 use warmup::replay::figures::Figures;
 use warmup::replay::target::{Refused, Target};
 use warmup::replay::{self, Speed};
-use warmup::warmth::{Meter, Replayed, Settings, Warmth};
+use warmup::warmth::{self, Meter, Replayed, Warmth};
 
 use crate::streamer::StreamAccess;
 use cli::duration::seconds;
@@ -92,14 +92,14 @@ impl WarmthCommand {
         // No log has it; that of the active node should be the same.
         let sql_mode = target.sql_mode().await.map_err(unanswered)?;
         let (source, is_stream) = self.open().await?;
-        let settings = Settings {
+        let settings = warmth::Settings {
             window: if is_stream { Duration::from_secs(self.window_s) } else { NO_LIMIT },
             replayed: self.replay_one_in.map_or(Replayed::Nothing, Replayed::OneIn),
             is_live: is_stream || self.recorded,
             texts_max: self.statements_max as usize,
             skipped_users: self.skip_user.clone(),
             sql_mode: sql_mode.clone(),
-            ..Settings::default()
+            ..warmth::Settings::default()
         };
         let figures = Arc::new(Figures::default());
         let mut meter = Meter::new(Arc::clone(&target), settings, Arc::clone(&figures));

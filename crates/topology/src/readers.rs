@@ -24,7 +24,7 @@ use crate::election::ids;
 use crate::finding::{Problem, Serves};
 use crate::group::{Group, Reads};
 use crate::nodes::ById;
-use crate::reads::{Reached, Settings, View};
+use crate::reads::{self, Reached, View};
 use crate::replication::Ages;
 use crate::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::Writers;
@@ -86,7 +86,7 @@ pub(crate) struct Common<'a> {
 
 /// See the head of this file.
 pub(crate) struct Readers {
-    pub settings: Settings,
+    pub settings: reads::Settings,
     lanes: ById<Reader>,
     ages: Ages,
     began: Now,
@@ -96,7 +96,7 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub fn new(settings: Settings, nodes: usize, now: Now) -> Self {
+    pub fn new(settings: reads::Settings, nodes: usize, now: Now) -> Self {
         Self {
             settings,
             lanes: ById::new(nodes),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use warmup::pool::Server;
-use warmup::rotate::{self, RotateError, Rotated, Settings};
+use warmup::rotate::{self, RotateError, Rotated};
 
 use cli::duration::{milliseconds, seconds};
 use cli::exit::{CommandResult, Failure};
@@ -44,7 +44,7 @@ impl Rotate {
     /// Rotates once.
     pub fn run(self) -> CommandResult {
         let (place, login) = self.account.login()?;
-        let settings = Settings {
+        let settings = rotate::Settings {
             log: self.file,
             keep_files: self.keep,
             step_bytes: self.step_mb << 20,
@@ -62,7 +62,7 @@ impl Rotate {
     }
 }
 
-fn sentences(rotated: &Rotated, settings: &Settings) -> String {
+fn sentences(rotated: &Rotated, settings: &rotate::Settings) -> String {
     let log = settings.log.display();
     let ms = rotated.flushed_in.as_secs_f64() * 1000.0;
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;

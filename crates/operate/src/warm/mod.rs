@@ -13,7 +13,7 @@ use clap::Args;
 use link::{Endpoint, Login, Secret};
 use tokio::sync::watch;
 use warmup::replay::target::Target;
-use warmup::replay::{Sessions, Settings};
+use warmup::replay::{self, Sessions};
 use warmup::source::Sample;
 use warmup::warmer::warming_table::WarmingTable;
 use warmup::warmer::{LogMessage, Roles, Source, Warmer};
@@ -85,14 +85,14 @@ impl Warm {
         let mut skipped_users = self.skip_user;
         skipped_users.push(self.user.clone());
         let login = Login::new(self.user.clone(), secret.map_or(Secret::None, Secret::Password));
-        let settings = Settings {
+        let settings = replay::Settings {
             sessions: match self.pool {
                 Some(sessions) => Sessions::Pool(sessions as usize),
-                None => Settings::default().sessions,
+                None => replay::Settings::default().sessions,
             },
             lag_max: Some(Duration::from_secs(self.lag_max_s)),
             skipped_users,
-            ..Settings::default()
+            ..replay::Settings::default()
         };
         let sample = Sample { one_in: self.sample_one_in, by_session: !self.sample_by_event };
         let access = self.access.access()?;

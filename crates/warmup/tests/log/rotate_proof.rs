@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fixture::Server;
 use link::{Endpoint, Login, Secret};
-use warmup::rotate::{RotateError, Settings, rotate};
+use warmup::rotate::{self, RotateError};
 
 /// The log and what is beside it, with what is in the files of another server.
 fn beside(log: &Path) -> Vec<String> {
@@ -28,7 +28,7 @@ async fn only_the_file_that_the_server_writes_is_renamed() {
         place: Endpoint::Unix(server.socket().clone()),
         login: Login::new("root", Secret::None),
     };
-    let settings = Settings {
+    let settings = rotate::Settings {
         log: log.clone(),
         keep_files: 3,
         step_bytes: 1 << 20,
@@ -41,7 +41,7 @@ async fn only_the_file_that_the_server_writes_is_renamed() {
     fs::write(&log, "another server's\n").unwrap();
     fs::write(log.with_extension("log.1"), "older\n").unwrap();
     let before = beside(&log);
-    let error = rotate(&asked, &settings).await.unwrap_err();
+    let error = rotate::rotate(&asked, &settings).await.unwrap_err();
     assert!(matches!(error, RotateError::Unproven { .. }), "{error}");
     assert!(
         error.to_string().contains("did not appear in that file within 2 s, so nothing was rotated"),
@@ -52,19 +52,19 @@ async fn only_the_file_that_the_server_writes_is_renamed() {
     // Its own again. A server that logs nothing shows nothing.
     fs::rename(&its, &log).unwrap();
     server.sql("SET GLOBAL slow_query_log = OFF");
-    let error = rotate(&asked, &settings).await.unwrap_err();
+    let error = rotate::rotate(&asked, &settings).await.unwrap_err();
     assert!(matches!(error, RotateError::NotLogging { .. }), "{error}");
     assert_eq!(beside(&log), ["slow.log", "slow.log.1"]);
 
     // It logs only what takes 5 s, and all the same it is shown.
     server.sql("SET GLOBAL slow_query_log = ON");
-    let rotated = rotate(&asked, &settings).await.unwrap();
+    let rotated = rotate::rotate(&asked, &settings).await.unwrap();
     assert_eq!(rotated.renamed.unwrap().0, log.with_extension("log.1"));
     assert_eq!(beside(&log), ["slow.log", "slow.log.1", "slow.log.2"]);
     // A run that was ended between renaming and FLUSH: the first rotated file is the one.
     fs::rename(&log, log.with_extension("log.9")).unwrap();
     fs::remove_file(log.with_extension("log.1")).unwrap();
     fs::rename(log.with_extension("log.9"), log.with_extension("log.1")).unwrap();
-    rotate(&asked, &settings).await.unwrap();
+    rotate::rotate(&asked, &settings).await.unwrap();
     assert!(fs::read_to_string(&log).unwrap().contains("started with"));
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fixture::wait::until;
 use slowlog::{Command, Dialect, Event, Schema, Writer};
-use warmup::stream::{Settings, router};
+use warmup::stream;
 
 /// Longer than anything here takes on an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -268,8 +268,8 @@ fn events_streamed_are_events_written_however_the_log_is_rotated() {
     let server = Arc::new(Mutex::new(Server::start(&log)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let address = runtime.block_on(async {
-        let settings = Settings { log: log.clone(), behind_bytes_max: 1 << 30 };
-        let routes = router(settings).unwrap();
+        let settings = stream::Settings { log: log.clone(), behind_bytes_max: 1 << 30 };
+        let routes = stream::router(settings).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async { axum::serve(listener, routes).await });

@@ -11,7 +11,7 @@ use slowlog::{Command, Dialect, Event, Schema, Writer};
 use tokio::io::{AsyncWriteExt, duplex};
 use warmup::replay::figures::Figures;
 use warmup::replay::target::Target;
-use warmup::replay::{Sessions, Settings, replay};
+use warmup::replay::{self, Sessions};
 
 /// Longer than anything here takes on an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,17 +64,17 @@ async fn a_standby_that_is_frozen_costs_what_is_too_late_and_no_more() {
         login: Login::new("app".to_owned(), Secret::Password("secret".to_owned())),
         session_init: Vec::new(),
     };
-    let settings = Settings {
+    let settings = replay::Settings {
         sessions: Sessions::Pool(2),
         // Times with microseconds, so nothing is in another order.
         order_window: Duration::ZERO,
         lag_max: Some(Duration::from_millis(200)),
         waiting_bytes_max: WAITING_BYTES_MAX,
-        ..Settings::default()
+        ..replay::Settings::default()
     };
     let figures = Arc::new(Figures::default());
     let (mut source, log) = duplex(64 << 10);
-    let running = tokio::spawn(replay(log, Arc::new(target), settings, Arc::clone(&figures)));
+    let running = tokio::spawn(replay::replay(log, Arc::new(target), settings, Arc::clone(&figures)));
     let mut written = Log { writer: Writer::new(Dialect::MySql57), written: 0 };
     let done = |figures: &Figures| figures.executed.load(Relaxed) + figures.late.load(Relaxed);
 
