@@ -10,22 +10,22 @@ use settings::Settings;
 
 /// A node's answers, or why there are none.
 #[derive(Clone, Debug)]
-pub struct NodeFacts<Said> {
+pub struct NodeFacts<State> {
     /// Its name in the configuration.
     pub name: String,
     /// Its address there.
     pub address: String,
     /// Its answers, or why there are none.
-    pub said: Result<Said, String>,
+    pub said: Result<State, String>,
     /// The options in its option file, or why the file cannot be used; `None` when no file was named.
     pub file: Option<Result<BTreeMap<String, String>, String>>,
 }
 
 /// Queries every node concurrently; `ask` gets its address.
-pub async fn each<Said>(
+pub async fn each<State>(
     settings: &Settings,
-    ask: impl AsyncFn(&str) -> Result<Said, LinkError>,
-) -> Vec<NodeFacts<Said>> {
+    ask: impl AsyncFn(&str) -> Result<State, LinkError>,
+) -> Vec<NodeFacts<State>> {
     let answers = join_all(settings.nodes.iter().map(|node| ask(&node.address))).await;
     let facts = settings.nodes.iter().zip(answers).map(|(node, said)| NodeFacts {
         name: node.name.clone(),
@@ -37,11 +37,11 @@ pub async fn each<Said>(
 }
 
 /// The nodes that answered, with their names.
-pub fn answered<Said>(nodes: &[NodeFacts<Said>]) -> impl Iterator<Item = (&str, &Said)> {
+pub fn answered<State>(nodes: &[NodeFacts<State>]) -> impl Iterator<Item = (&str, &State)> {
     nodes.iter().filter_map(|node| Some((node.name.as_str(), node.said.as_ref().ok()?)))
 }
 
 /// The names of the nodes that answered and for which `is` is true.
-pub fn named<Said>(nodes: &[NodeFacts<Said>], is: impl Fn(&Said) -> bool) -> Vec<String> {
+pub fn named<State>(nodes: &[NodeFacts<State>], is: impl Fn(&State) -> bool) -> Vec<String> {
     answered(nodes).filter(|(_, said)| is(said)).map(|(name, _)| name.to_owned()).collect()
 }

@@ -23,7 +23,7 @@ pub use self::report::{Deciding, Finding, Findings, NodeReport, Report, Weight};
 use topology::galera::Component;
 
 use self::decisive::{APPLIERS, READ, SST_METHOD};
-use super::read::{NodeFacts, Said};
+use super::read::{MemberState, NodeFacts};
 use settings::Settings;
 
 /// The report; `known` is what is remembered of the writer's component.
@@ -45,7 +45,7 @@ pub fn report(settings: &Settings, nodes: &[NodeFacts], known: Option<&Component
 fn node_report(node: &NodeFacts) -> NodeReport {
     let (said, unreachable) = match &node.said {
         Ok(said) => (said.clone(), None),
-        Err(why) => (Said::default(), Some(why.clone())),
+        Err(why) => (MemberState::default(), Some(why.clone())),
     };
     let value = |key: &str| match key {
         APPLIERS => said.appliers.map(|n| n.to_string()),

@@ -16,11 +16,11 @@ use settings::Settings;
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A node's answers, or why there are none.
-pub type NodeFacts = super::asked::NodeFacts<Said>;
+pub type NodeFacts = super::asked::NodeFacts<MemberState>;
 
 /// A node's answers. A value that it does not have is `None`, or empty.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct MemberState {
     /// `@@version`.
     pub version: String,
     /// `wsrep_on`.
@@ -59,7 +59,7 @@ pub struct Said {
     pub lacks: Vec<MissingPrivilege>,
 }
 
-impl Said {
+impl MemberState {
     /// Whether each member has an address of its own in wsrep_incoming_addresses, where that is said; an arbitrator has none.
     pub fn names_all_members(&self) -> bool {
         let list = &self.incoming_addresses;
@@ -103,7 +103,7 @@ pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
     asked::each(settings, async |address| ask(address, &login).await).await
 }
 
-async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
+async fn ask(address: &str, login: &Login) -> Result<MemberState, LinkError> {
     let mut link = Link::connect(address, login, DEADLINE).await?;
     let variables = link.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'wsrep_on', 'read_only', 'wsrep_sst_method', 'wsrep_slave_threads')", DEADLINE).await?;
     let options = provider_options(&mut link, DEADLINE).await?.unwrap_or_default();
@@ -118,7 +118,7 @@ async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
     let variable = |name| variables.value_of(name).unwrap_or_default().to_owned();
     let value = |name| status.value_of(name).unwrap_or_default().to_owned();
     let on = |text: String| !matches!(text.to_ascii_uppercase().as_str(), "OFF" | "0" | "");
-    Ok(Said {
+    Ok(MemberState {
         version: variable("version"),
         wsrep_on: on(variable("wsrep_on")),
         options: Options::parse(&options),

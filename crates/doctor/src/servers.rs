@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
-use manager::{Marks, Standing};
+use manager::{Marks, ServerReading};
 use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
 use topology::replication;
 use topology::rules::variables;
 
 use crate::asked;
-use crate::replication::read::{self, Said};
+use crate::replication::read::{self, ServerState};
 use settings::Settings;
 
 /// One statement, or a connection, may take this long.
@@ -25,7 +25,7 @@ pub struct Server {
     /// What must be put right, one sentence each.
     pub wrong: Vec<String>,
     /// What it said of itself and of its sources, when it could be asked.
-    standing: Option<Standing>,
+    standing: Option<ServerReading>,
 }
 
 /// Asks every node, at the same time. `account`: what replicas log in with; `None`: no orders are given. `marks`: what `serve` remembers against
@@ -62,7 +62,7 @@ pub fn without_primary(
 pub fn told<T>(
     settings: &Settings,
     marks: &Marks,
-    standings: Vec<Option<Standing>>,
+    standings: Vec<Option<ServerReading>>,
     of: impl Fn(&[replication::setup::Server]) -> T,
 ) -> T {
     let addresses: Vec<&str> = settings.nodes.iter().map(|node| node.address.as_str()).collect();
@@ -114,7 +114,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
 }
 
 /// What keeps a server from ever being the primary. `replicas`: what replicas log in with; `None`: no orders are given.
-fn wrong(said: &Said, monitor: &Login, replicas: Option<&Login>) -> Vec<String> {
+fn wrong(said: &ServerState, monitor: &Login, replicas: Option<&Login>) -> Vec<String> {
     let mut wrong = Vec::new();
     if said.standing.is_none() {
         wrong.push(lacks(
@@ -171,7 +171,7 @@ pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<S
     Ok(missing)
 }
 
-fn role(said: &Said) -> String {
+fn role(said: &ServerState) -> String {
     let status = said.standing.as_ref().map(|standing| &standing.status);
     let read_only = status.map_or_else(|| said.is_on("read_only"), |status| status.read_only);
     let writable = if read_only { "read only" } else { "writable" };

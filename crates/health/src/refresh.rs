@@ -21,7 +21,7 @@ use topology::galera::{self, sql};
 use topology::health::{self, Question, Rules, Word};
 
 use crate::answer::{Answer, AnswerKind};
-use crate::replication::Asker;
+use crate::replication::ChannelReader;
 
 /// The server to ask, and how often.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ pub async fn run(
     state: watch::Sender<Arc<State>>,
 ) {
     let mut version: Arc<str> = "".into();
-    let mut replication = Asker::default();
+    let mut channels = ChannelReader::default();
     // Why the server closed the last connection, not reported yet: a running server accepts a new one at once.
     let mut closed: Option<String> = None;
     while !state.is_closed() {
@@ -164,7 +164,7 @@ pub async fn run(
             Err(error) => Some(closed.take().unwrap_or_else(|| said(&error))),
             Ok(link) => {
                 version = link.greeting.version.as_str().into();
-                match watch_over(&settings, &state, link, &version, &mut replication).await {
+                match watch_over(&settings, &state, link, &version, &mut channels).await {
                     // The connection lasted for longer than an interval: reconnect at once. A server that closes each connection
                     // immediately waits for its interval.
                     End::Closed(why) if began.elapsed() > settings.interval => {
@@ -220,7 +220,7 @@ pub async fn once(settings: &Settings) -> State {
             Link::connect_to(settings.whereabouts.now(), &settings.login, settings.deadline).await?;
         let version: Arc<str> = link.greeting.version.as_str().into();
         let left = until.saturating_duration_since(Instant::now());
-        let heard = ask(&mut link, &mut Asker::default(), left).await?;
+        let heard = ask(&mut link, &mut ChannelReader::default(), left).await?;
         Ok::<_, LinkError>((version, heard.word))
     };
     let (version, word) = match asked.await {
@@ -236,12 +236,12 @@ async fn watch_over(
     state: &watch::Sender<Arc<State>>,
     mut link: Link,
     version: &Arc<str>,
-    replication: &mut Asker,
+    channels: &mut ChannelReader,
 ) -> End {
-    replication.forget_refusals();
+    channels.forget_refusals();
     loop {
         let next = Instant::now() + settings.interval;
-        match ask(&mut link, replication, settings.deadline).await {
+        match ask(&mut link, channels, settings.deadline).await {
             Ok(heard) => {
                 tell(settings, state, version, heard.at, Ok(heard.word));
                 if heard.is_spent {
@@ -282,7 +282,7 @@ struct Heard {
 /// One round of queries. The state of replication comes last, in a query of its own: a server that is slow to answer it (it may wait for a
 /// channel that is being stopped) is still a member. That query may use the time up to half of the deadline, so that the next round is not
 /// late.
-async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Result<Heard, LinkError> {
+async fn ask(link: &mut Link, channels: &mut ChannelReader, deadline: Duration) -> Result<Heard, LinkError> {
     let began = Instant::now();
     let until = began + deadline;
     let left = || until.saturating_duration_since(Instant::now());
@@ -290,7 +290,7 @@ async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Re
     let variables = link.query(sql::VARIABLES, left()).await?;
     let status = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
     let at = Instant::now();
-    let answer = replication.ask(link, began + deadline / 2).await?;
+    let answer = channels.ask(link, began + deadline / 2).await?;
     Ok(Heard { word: Word { status, replication: answer.channels }, at, is_spent: answer.is_spent })
 }
 

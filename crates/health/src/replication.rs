@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// What earlier queries have shown.
 #[derive(Default)]
-pub struct Asker {
+pub struct ChannelReader {
     /// The statements that were permanently refused on this connection, with the errors.
     denied: Vec<(&'static str, Refusal)>,
     /// The length of the last pause, and when it ends.
@@ -44,7 +44,7 @@ pub struct ChannelsAnswer {
     pub is_spent: bool,
 }
 
-impl Asker {
+impl ChannelReader {
     /// A new login may have other privileges.
     pub fn forget_refusals(&mut self) {
         self.denied.clear();

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use topology::galera::{Component, GaleraStatus};
 use topology::replication::ReplicationStatus;
 
-use crate::reading::Standing;
+use crate::reading::ServerReading;
 
 /// The other names that are known.
 #[derive(Default)]
@@ -70,8 +70,8 @@ impl Aliases {
 
     /// The report of the server at `address`, with its sources by their configured addresses. While a source is connected, its server_id
     /// identifies it; that is remembered.
-    pub fn server(&mut self, address: &str, standing: Standing) -> ReplicationStatus {
-        let Standing { mut status, sources } = standing;
+    pub fn server(&mut self, address: &str, standing: ServerReading) -> ReplicationStatus {
+        let ServerReading { mut status, sources } = standing;
         self.meet(address, status.server_id);
         for (name, id) in sources {
             let mut of_this_id = self.server_ids.iter().filter(|(_, known)| **known == id);
@@ -89,7 +89,10 @@ impl Aliases {
 }
 
 /// The reports of servers at one time, with their sources by their configured addresses; `addresses`: the servers' own, in the same order.
-pub fn as_configured(standings: Vec<Option<Standing>>, addresses: &[&str]) -> Vec<Option<ReplicationStatus>> {
+pub fn as_configured(
+    standings: Vec<Option<ServerReading>>,
+    addresses: &[&str],
+) -> Vec<Option<ReplicationStatus>> {
     let mut aliases = Aliases::default();
     for (standing, address) in standings.iter().zip(addresses) {
         if let Some(standing) = standing {
@@ -115,10 +118,13 @@ mod tests {
 
     use super::*;
 
-    fn says(server_id: u32, source: &str, connected_to: Option<u32>) -> Standing {
+    fn says(server_id: u32, source: &str, connected_to: Option<u32>) -> ServerReading {
         let channels = vec![Channel { source: source.into(), ..Channel::default() }];
         let status = ReplicationStatus { server_id, channels, ..ReplicationStatus::default() };
-        Standing { status, sources: connected_to.map(|id| (source.to_owned(), id)).into_iter().collect() }
+        ServerReading {
+            status,
+            sources: connected_to.map(|id| (source.to_owned(), id)).into_iter().collect(),
+        }
     }
 
     #[test]

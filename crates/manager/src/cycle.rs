@@ -34,7 +34,7 @@ use crate::note::Note;
 use crate::probe::Wish;
 use crate::reading::Reading;
 use crate::replication as servers;
-use crate::said::SaidAdvice;
+use crate::reported::ReportedAdvice;
 use crate::samples::Samples;
 use crate::settings::{Account, Settings};
 use crate::store::{JournalRow, Saved, Shelf, Store, Work, unix_ms};
@@ -121,7 +121,7 @@ struct CycleState {
     /// Those are in force; answered as soon as the view shows it.
     changed: Option<oneshot::Sender<Result<(), NotTaken>>>,
     advice: BTreeMap<(NodeId, Topic), String>,
-    said: SaidAdvice,
+    said: ReportedAdvice,
     aliases: Aliases,
     /// Facts of the cycle itself for the brain.
     own: VecDeque<Fact>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use topology::flavor::Flavor;
-use topology::preflight::said::{Admission, ReplicaLogin};
+use topology::preflight::answer::{Admission, ReplicaLogin};
 
 /// Logs in with the account. Whether it may replicate; `None` when its grants cannot be read.
 ///

@@ -9,8 +9,8 @@ use protocol::gtid::{Family, Position};
 use tokio::time::timeout;
 use topology::flavor::Dialect;
 use topology::kind::Kind;
-use topology::preflight::said;
-use topology::preflight::{self, Report, Said, Server, Wish, sql};
+use topology::preflight::answer;
+use topology::preflight::{self, NodeReply, Report, Server, Wish, sql};
 use topology::replication::{Manager, events};
 use topology::session_defaults::{self, SessionDefaults};
 
@@ -52,7 +52,7 @@ impl Preflight {
         let asked = view.nodes.iter().map(|node| async move {
             // A node that is known not to answer is not waited for.
             if !node.linked || node.misses > 0 {
-                return Said::NotAsked;
+                return NodeReply::NotAsked;
             }
             let is_successor = self.kind == Kind::Replication && to_name == Some(&*node.name);
             let replicas = self.replication.clone().filter(|_| is_successor && self.gives_orders);
@@ -80,14 +80,14 @@ async fn ask_all(
     replicas: Option<Login>,
     wanted: Wanted,
     within: Duration,
-) -> Said {
+) -> NodeReply {
     let Some(replicas) = replicas else { return ask(address, login, wanted, within).await };
     let tried = timeout(within, follower::tried(address, &replicas, login, within));
     let (mut said, tried) = tokio::join!(ask(address, login, wanted, within), tried);
-    if let Said::Server(server) = &mut said {
-        let late = |_| said::ReplicaLogin {
+    if let NodeReply::Server(server) = &mut said {
+        let late = |_| answer::ReplicaLogin {
             user: replicas.user.clone(),
-            admission: said::Admission::NotKnown(late_text(within)),
+            admission: answer::Admission::NotKnown(late_text(within)),
         };
         server.replica_login = Some(tried.unwrap_or_else(late));
     }
@@ -98,12 +98,12 @@ fn late_text(within: Duration) -> String {
     format!("no answer within {:.1} s", within.as_secs_f64())
 }
 
-async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Said {
-    let late = || Said::Failed { why: late_text(within), late: true };
+async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> NodeReply {
+    let late = || NodeReply::Failed { why: late_text(within), late: true };
     match timeout(within, read(address, login, wanted, within)).await {
         Err(_) | Ok(Err(LinkError::TimedOut { .. })) => late(),
-        Ok(Err(error)) => Said::Failed { why: error.to_string(), late: false },
-        Ok(Ok(server)) => Said::Server(Box::new(server)),
+        Ok(Err(error)) => NodeReply::Failed { why: error.to_string(), late: false },
+        Ok(Ok(server)) => NodeReply::Server(Box::new(server)),
     }
 }
 
@@ -122,11 +122,11 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
     let variables = link.query(&sql::variables(), within).await?;
     // Without PROCESS, the account sees only its own sessions, or is refused: what is not shown is not judged.
     let shown = link.query_unless_rejected(sql::SESSIONS, within).await?.unwrap_or_default();
-    let sessions = (0..shown.len()).map(|row| said::session(|name| shown.text(row, shown.column(name)?)));
+    let sessions = (0..shown.len()).map(|row| answer::session(|name| shown.text(row, shown.column(name)?)));
     // None where it is not a MariaDB.
     let position = link.query_unless_rejected(sql::POSITION, within).await?.unwrap_or_default();
     let value = |name: &str| variables.value_of(name).or_else(|| position.text(0, position.column(name)?));
-    let mut server = said::read(&link.greeting.version.clone(), value, sessions.collect());
+    let mut server = answer::read(&link.greeting.version.clone(), value, sessions.collect());
     server.defaults = session_defaults(&mut link, within).await?;
     if wanted.binlogs {
         server.purged = purged(&mut link, within).await?;
@@ -142,7 +142,7 @@ async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) ->
 }
 
 /// The server's events; `None` on MySQL, and where the account may not know whose accounts there are.
-async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events>, LinkError> {
+async fn events(link: &mut Link, within: Duration) -> Result<Option<answer::Events>, LinkError> {
     if Dialect::of(&link.greeting.version) != Dialect::MariaDb {
         return Ok(None);
     }
@@ -156,7 +156,7 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<said::Events
     let enabled = definers.len();
     definers.sort();
     definers.dedup();
-    Ok(Some(said::Events { enabled, definers, without_account, running }))
+    Ok(Some(answer::Events { enabled, definers, without_account, running }))
 }
 
 /// What the server leaves out of its binlog, as [`sql::unlogged`] says it; `None` when the account may not ask, or the server does not answer

@@ -73,12 +73,12 @@ enum Ends {
 }
 
 /// An answer.
-struct Said {
+struct Verdict {
     answer: Answer,
     is_proven_by_read: bool,
 }
 
-impl Said {
+impl Verdict {
     /// By what was seen beside the read.
     fn seen(answer: Answer) -> Self {
         Self { answer, is_proven_by_read: false }
@@ -91,7 +91,7 @@ async fn said(
     turn: &Semaphore,
     loans: &Loans,
     ends: Ends,
-) -> Result<Said, Failed> {
+) -> Result<Verdict, Failed> {
     let _mine = turn.acquire().await.map_err(|_| Failed::because("this process is stopping"))?;
     let connect = || Link::connect(address, login, STEP);
     let (mut asked, mut beside) = tokio::try_join!(connect(), connect())?;
@@ -114,7 +114,7 @@ async fn said(
 
 /// The read on one link, and observations on the other, until there is an answer. `sends`: the member must first be set to send a message
 /// for each read.
-async fn wait(asked: &mut Link, beside: &mut Link, sends: bool, ends: Ends) -> Result<Said, Failed> {
+async fn wait(asked: &mut Link, beside: &mut Link, sends: bool, ends: Ends) -> Result<Verdict, Failed> {
     asked.query(sql::WAIT_FOR_GROUP, STEP).await?;
     if sends {
         asked.query(sql::EACH_READ_ASKS, STEP).await?;
@@ -146,7 +146,7 @@ async fn wait(asked: &mut Link, beside: &mut Link, sends: bool, ends: Ends) -> R
                 let answer = question.look(sent, began.elapsed(), &look);
                 match (answer, ends) {
                     (Some(Answer::Acknowledged | Answer::Unclear), Ends::ByTheRead { by }) if Instant::now() < by => {}
-                    (Some(answer), _) => return Ok(Said::seen(answer)),
+                    (Some(answer), _) => return Ok(Verdict::seen(answer)),
                     (None, _) => {}
                 }
             }
@@ -155,7 +155,7 @@ async fn wait(asked: &mut Link, beside: &mut Link, sends: bool, ends: Ends) -> R
 }
 
 /// What a read that passed means; `options`: the member's options afterwards.
-fn passed(view_before: u64, view: u64, options: &str) -> Said {
+fn passed(view_before: u64, view: u64, options: &str) -> Verdict {
     let answer = if view != view_before {
         // It may have passed because the suspected member is out of the view.
         Answer::Moved
@@ -166,7 +166,7 @@ fn passed(view_before: u64, view: u64, options: &str) -> Said {
         Answer::Acknowledged
     };
     // A member without the option acknowledges enough to spare another, but nothing says that its read had to ask.
-    Said { answer, is_proven_by_read: answer == Answer::Acknowledged && ASKS.is_lent(options) }
+    Verdict { answer, is_proven_by_read: answer == Answer::Acknowledged && ASKS.is_lent(options) }
 }
 
 async fn look(link: &mut Link) -> Result<Look, Failed> {

@@ -17,7 +17,7 @@ use topology::session_defaults::login_status;
 #[derive(Debug)]
 pub(crate) enum Reading {
     Galera(galera::GaleraStatus),
-    Replication(Standing),
+    Replication(ServerReading),
 }
 
 /// An answer, with its counters if a sample was wanted.
@@ -31,14 +31,14 @@ pub(crate) struct ProbeAnswer {
 
 /// The answer of a server of a primary-replica setup.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct ServerReading {
     /// Its status, with its sources by the addresses that it uses.
     pub status: ReplicationStatus,
     /// For each source that is connected: the address that the server uses, and its server_id.
     pub(crate) sources: Vec<(String, u32)>,
 }
 
-impl Standing {
+impl ServerReading {
     /// Reads the answers to [`replication::sql::variables`], [`replication::sql::positions`] and
     /// [`replication::sql::status`], and one row for each channel.
     pub fn read(variables: &Rows, positions: &Rows, status: &Rows, channel_rows: &Rows) -> Self {
@@ -92,7 +92,7 @@ pub(crate) async fn ask(
             let positions = link.query(replication::sql::positions(dialect), deadline).await?;
             let status = link.query(replication::sql::status(dialect, is_sampled), deadline).await?;
             let rows = channel_rows(link, deadline).await?;
-            let standing = Standing::read(&variables, &positions, &status, &rows);
+            let standing = ServerReading::read(&variables, &positions, &status, &rows);
             let counters = is_sampled.then(|| Counters {
                 replication: Some(replication_counters(&standing.status, &rows)),
                 ..Counters::read(|name| status.value_of(name))

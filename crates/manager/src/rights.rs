@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use topology::flavor::Flavor;
-use topology::preflight::said::Rights;
+use topology::preflight::answer::Rights;
 use topology::rules::privileges::{self, Needed, Privilege};
 
 /// The question; an account sees its own grants without any privilege.

@@ -9,7 +9,7 @@ use super::nodes::{answered, window};
 use super::report::Cell;
 use super::stall::Stall;
 use super::units::{kib, mib, seconds};
-use crate::read::{MissingPrivilege, NodeFacts, Said};
+use crate::read::{MemberState, MissingPrivilege, NodeFacts};
 use settings::{Settings, table as t};
 
 pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
@@ -152,7 +152,7 @@ fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) 
 
 /// How many writesets the next writer may still have to apply: the receive queue length at which flow control pauses the writers.
 fn queue(nodes: &[NodeFacts]) -> String {
-    let limit = |said: &Said| {
+    let limit = |said: &MemberState| {
         let limit: f64 = said.options.text("gcs.fc_limit")?.parse().ok()?;
         let fixed = ["gcs.fc_single_primary", "gcs.fc_master_slave"]
             .iter()

@@ -59,7 +59,7 @@ pub fn two_clusters(nodes: &[NodeFacts], known: Option<&Component>) -> Option<Fi
 }
 
 fn asked(node: &NodeFacts) -> Asked<'_> {
-    let said = node.said.as_ref().ok().map(|said| galera::Said {
+    let said = node.said.as_ref().ok().map(|said| galera::ComponentStatus {
         cluster_status: &said.cluster_status,
         size: said.cluster_size,
         gcomm_uuid: &said.gcomm_uuid,

@@ -12,7 +12,7 @@ use super::nodes::{answered, named, window};
 use super::report::{Finding, Findings, Weight};
 use super::units::{iso, kib, mib};
 use crate::defaults;
-use crate::read::{MissingPrivilege, NodeFacts, Said};
+use crate::read::{MemberState, MissingPrivilege, NodeFacts};
 use settings::{Settings, table as t};
 
 /// All findings, the worst first.
@@ -119,7 +119,7 @@ fn membership(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings)
 }
 
 fn timeouts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
-    let slower = |said: &Said, key: &str, ms: u64| {
+    let slower = |said: &MemberState, key: &str, ms: u64| {
         said.options.duration(key).is_some_and(|now| now > Duration::from_millis(ms))
     };
     let at_run_time: Vec<_> = ADVISED.iter().filter(|(key, ..)| *key != NEEDS_RESTART).collect();

@@ -112,7 +112,7 @@ impl Findings {
     }
 
     /// A finding for each node that did not answer; `what` it is called.
-    pub fn unreached<Said>(&mut self, nodes: &[NodeFacts<Said>], what: &str) {
+    pub fn unreached<State>(&mut self, nodes: &[NodeFacts<State>], what: &str) {
         for NodeFacts { name, address, said, .. } in nodes {
             if let Err(why) = said {
                 let text = format!("{name} ({address}) cannot be asked: {why}");

@@ -20,8 +20,8 @@ fn settings(more: &str) -> Settings {
     Settings::parse(Path::new("x.toml"), &text).unwrap()
 }
 
-fn said(options: &str) -> Said {
-    Said {
+fn said(options: &str) -> MemberState {
+    MemberState {
         wsrep_on: true,
         options: Options::parse(options),
         cluster_size: Some(3),
@@ -30,11 +30,11 @@ fn said(options: &str) -> Said {
         cluster_uuid: "c".into(),
         bytes_per_second: Some(1000.0),
         paused: Some(0.0),
-        ..Said::default()
+        ..MemberState::default()
     }
 }
 
-fn three(said: [Result<Said, String>; 3]) -> Vec<NodeFacts> {
+fn three(said: [Result<MemberState, String>; 3]) -> Vec<NodeFacts> {
     let facts = |(n, said)| NodeFacts {
         name: format!("db{}", n + 1),
         address: format!("10.77.0.{}:3306", n + 1),
@@ -44,7 +44,7 @@ fn three(said: [Result<Said, String>; 3]) -> Vec<NodeFacts> {
     said.into_iter().enumerate().map(facts).collect()
 }
 
-fn all(one: &Said) -> Vec<NodeFacts> {
+fn all(one: &MemberState) -> Vec<NodeFacts> {
     three([Ok(one.clone()), Ok(one.clone()), Ok(one.clone())])
 }
 
@@ -95,7 +95,7 @@ fn the_cells_follow_the_settings() {
 
 #[test]
 fn eviction_that_is_not_allowed_is_not_promised() {
-    let powerless = Said {
+    let powerless = MemberState {
         lacks: vec![MissingPrivilege { privilege: MissingPrivilege::EVICT, for_what: "evicting" }],
         ..said(DEFAULTS)
     };
@@ -108,7 +108,7 @@ fn eviction_that_is_not_allowed_is_not_promised() {
 
 #[test]
 fn the_queue_and_the_return_are_computed() {
-    let cell = |said: &Said, case: &str| {
+    let cell = |said: &MemberState, case: &str| {
         let report = report(&settings(""), &all(said));
         let cell = report.cells.into_iter().find(|cell| cell.case.starts_with(case)).unwrap();
         format!("{} -> {}", cell.decided_by, cell.comes_to)
@@ -193,7 +193,7 @@ fn nobody_is_evicted_beside_an_arbitrator() {
 
 #[test]
 fn members_that_cannot_be_told_apart_are_warned_of() {
-    let with = |incoming: &str| Said { incoming_addresses: incoming.into(), ..said(DEFAULTS) };
+    let with = |incoming: &str| MemberState { incoming_addresses: incoming.into(), ..said(DEFAULTS) };
     let is_told = |incoming: &str| {
         let findings = report(&settings(""), &all(&with(incoming))).findings;
         findings.iter().any(|finding| finding.what.contains("cannot be told apart"))
@@ -214,7 +214,7 @@ fn the_only_primary_node_is_compared_with_what_is_remembered() {
         ..Process::default()
     };
     let known = |members: &[Process]| Component { members: members.to_vec(), ..Component::default() };
-    let alone = Said { cluster_size: Some(1), gcomm_uuid: "c-1".into(), ..said(DEFAULTS) };
+    let alone = MemberState { cluster_size: Some(1), gcomm_uuid: "c-1".into(), ..said(DEFAULTS) };
     let dead = || Err("nothing listens there".to_owned());
     let nodes = three([dead(), dead(), Ok(alone)]);
     let told = |known: &Component| two_clusters(&nodes, Some(known)).map(|finding| finding.what);

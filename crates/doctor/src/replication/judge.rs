@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::Bypass;
-use super::read::{NodeFacts, Said};
+use super::read::{NodeFacts, ServerState};
 use crate::asked::{answered, named};
 use crate::defaults;
 use crate::judge::{Deciding, Finding, Findings, NodeReport, Report, Weight};
@@ -31,7 +31,7 @@ pub fn report(settings: &Settings, nodes: &[NodeFacts], marks: &Marks) -> Report
 fn node_report(node: &NodeFacts) -> NodeReport {
     let (said, unreachable) = match &node.said {
         Ok(said) => (said.clone(), None),
-        Err(why) => (Said::default(), Some(why.clone())),
+        Err(why) => (ServerState::default(), Some(why.clone())),
     };
     let value = |rule: &Rule| Some((rule.name.to_owned(), said.value(rule.name)?.to_owned()));
     NodeReport {
@@ -104,7 +104,7 @@ fn primary(settings: &Settings, nodes: &[NodeFacts], marks: &Marks, findings: &m
 }
 
 /// Groups nodes with the same value, so that it is reported once.
-fn alike<T: Ord>(nodes: &[NodeFacts], of: impl Fn(&Said) -> Option<T>) -> BTreeMap<T, Vec<String>> {
+fn alike<T: Ord>(nodes: &[NodeFacts], of: impl Fn(&ServerState) -> Option<T>) -> BTreeMap<T, Vec<String>> {
     let mut alike: BTreeMap<T, Vec<String>> = BTreeMap::new();
     for (name, said) in answered(nodes) {
         if let Some(what) = of(said) {
@@ -116,7 +116,7 @@ fn alike<T: Ord>(nodes: &[NodeFacts], of: impl Fn(&Said) -> Option<T>) -> BTreeM
 
 fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     let monitor = &settings.monitor.user;
-    let lacks = |said: &Said| Some(said.lacks.clone()).filter(|lacks| !lacks.is_empty());
+    let lacks = |said: &ServerState| Some(said.lacks.clone()).filter(|lacks| !lacks.is_empty());
     for (lacks, who) in alike(nodes, lacks) {
         let rights: Vec<&str> =
             lacks.iter().map(|missing| missing.split(':').next().unwrap_or(missing)).collect();
@@ -124,7 +124,7 @@ fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
         let what = format!("the monitor account {monitor} lacks {}", rights.join(" and "));
         findings.propose(Weight::Problem, who, what, lacks.join("; "), &[&sql], &[]);
     }
-    let lacks = |said: &Said| Some(said.lacks_for_errant.clone()).filter(|lacks| !lacks.is_empty());
+    let lacks = |said: &ServerState| Some(said.lacks_for_errant.clone()).filter(|lacks| !lacks.is_empty());
     for (lacks, who) in alike(nodes, lacks) {
         let rights = lacks.join(", ");
         let sql = format!("GRANT {rights} ON *.* TO {}", privileges::account(monitor));
@@ -198,7 +198,7 @@ fn filtered(nodes: &[NodeFacts], findings: &mut Findings) {
 /// What is missing on servers, and none of their own reports shows any more.
 fn remembered(nodes: &[NodeFacts], marks: &Marks, findings: &mut Findings) {
     let shows_none =
-        |said: &Said| said.standing.as_ref().is_none_or(|standing| standing.status.filters().is_none());
+        |said: &ServerState| said.standing.as_ref().is_none_or(|it| it.status.filters().is_none());
     for (name, said) in answered(nodes) {
         if marks.renumbered.iter().any(|marked| marked == name) {
             findings.note(
@@ -262,7 +262,7 @@ fn acknowledged(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
         &["SET GLOBAL rpl_semi_sync_master_enabled = ON"],
         &[],
     );
-    let waits_for_nobody = |said: &Said| {
+    let waits_for_nobody = |said: &ServerState| {
         said.role() == "primary"
             && said.is_on("rpl_semi_sync_master_enabled")
             && said.waits_for.unwrap_or(0) == 0
@@ -277,7 +277,7 @@ fn acknowledged(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
 
 fn bypass(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     let is_ours = |user: &str| user == settings.monitor.user;
-    let others = |said: &Said| {
+    let others = |said: &ServerState| {
         let others: Vec<Bypass> =
             said.bypass.iter().flatten().filter(|account| !is_ours(&account.user)).cloned().collect();
         Some(others).filter(|others| !others.is_empty())
@@ -313,7 +313,7 @@ fn bypass(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
 
 /// Two managers would move the same servers in turn.
 fn managers(nodes: &[NodeFacts], findings: &mut Findings) {
-    let several = |said: &Said| Some(said.managers.clone()).filter(|from| from.len() > 1);
+    let several = |said: &ServerState| Some(said.managers.clone()).filter(|from| from.len() > 1);
     for (from, who) in alike(nodes, several) {
         findings.note(
             Weight::Warning,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
-use manager::Standing;
+use manager::ServerReading;
 use topology::flavor::Flavor;
 use topology::replication::sql;
 use topology::rules::variables::{self, Rule};
@@ -21,17 +21,17 @@ use settings::Settings;
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A server's answers, or why there are none; and its option file.
-pub type NodeFacts = asked::NodeFacts<Said>;
+pub type NodeFacts = asked::NodeFacts<ServerState>;
 
 /// A server's answers.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct ServerState {
     /// Its variables, by their names in lower case.
     pub variables: BTreeMap<String, Variable>,
     /// It is a replica.
     pub is_replica: bool,
     /// Its position and its sources; `None` when it may not be asked about them.
-    pub standing: Option<Standing>,
+    pub standing: Option<ServerReading>,
     /// The number of semi-synchronous replicas, if as a primary it waits for them at this moment.
     pub waits_for: Option<u32>,
     /// What its sessions begin with.
@@ -59,7 +59,7 @@ pub struct Variable {
     pub origin: String,
 }
 
-impl Said {
+impl ServerState {
     /// A variable's value.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(|variable| variable.value.as_str())
@@ -112,7 +112,7 @@ pub async fn all(
 }
 
 /// Asks a server, on a link of the monitor account; `replicas`: what replicas log in with.
-pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Result<Said, LinkError> {
+pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Result<ServerState, LinkError> {
     let names = variables::ALL.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
     let query = format!(
         "SELECT VARIABLE_NAME, GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES \
@@ -133,7 +133,7 @@ pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Re
             let variables = link.query(sql::VARIABLES, DEADLINE).await?;
             let positions = link.query(sql::POSITIONS, DEADLINE).await?;
             let status = link.query(sql::STATUS, DEADLINE).await?;
-            Some(Standing::read(&variables, &positions, &status, channels))
+            Some(ServerReading::read(&variables, &positions, &status, channels))
         }
         _ => None,
     };
@@ -143,7 +143,7 @@ pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Re
     let defaults = manager::session_defaults(&mut link, DEADLINE).await?;
     let managers = manager::rival::managers(&mut link, DEADLINE).await?;
     let unlogged = manager::unlogged(link).await?.unwrap_or_default();
-    Ok(Said {
+    Ok(ServerState {
         variables,
         is_replica: channels.is_some_and(|rows| !rows.is_empty()),
         standing,

@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use manager::{Marks, Standing};
+use manager::{Marks, ServerReading};
 use topology::replication::Channel;
 
 use super::accounts::Bypass;
 use super::judge::report;
-use super::read::{NodeFacts, Said, Variable};
+use super::read::{NodeFacts, ServerState, Variable};
 use crate::judge::{Finding, Weight};
 use crate::page;
 use crate::replicas_account::ReplicasAccount;
@@ -25,7 +25,7 @@ fn settings() -> Settings {
 }
 
 /// A server with all right settings, by its number; the first is the primary.
-fn good(number: u32) -> Said {
+fn good(number: u32) -> ServerState {
     let id = number.to_string();
     let is_primary = number == 1;
     let values = [
@@ -50,12 +50,12 @@ fn good(number: u32) -> Said {
         ("binlog_expire_logs_seconds", "0"),
     ];
     let variable = |value: &str| Variable { value: value.into(), origin: "CONFIG".into() };
-    Said {
+    ServerState {
         variables: values.iter().map(|(name, value)| ((*name).to_owned(), variable(value))).collect(),
         is_replica: !is_primary,
         waits_for: is_primary.then_some(2),
         bypass: Some(vec![]),
-        ..Said::default()
+        ..ServerState::default()
     }
 }
 
@@ -210,7 +210,7 @@ fn a_replica_that_leaves_something_out_is_named_with_its_filters() {
     let findings = found(|number, facts| {
         let channel =
             Channel { filters: vec!["Replicate_Ignore_Server_Ids = 1".into()], ..Channel::default() };
-        let mut standing = Standing::default();
+        let mut standing = ServerReading::default();
         if number == 2 {
             standing.status.channels = vec![channel];
         }

@@ -24,7 +24,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::arrivals::Schedule;
-use super::session::{self, Phase, Protocol, Session, Target, Watch};
+use super::session::{self, LoadSession, Phase, Protocol, Target, Watch};
 use super::stage::{Stage, reached};
 use super::transaction::{Class, Deal, Shape, Transaction};
 use crate::ledger::{Client, CommitResult, Op, Trouble};
@@ -136,7 +136,7 @@ impl Pool {
     pub async fn work(
         self: Arc<Self>,
         lane: u32,
-        session: Session,
+        session: LoadSession,
         seed: u64,
         mut signal: watch::Receiver<Stage>,
     ) {
@@ -261,7 +261,7 @@ impl<'a> Draft<'a> {
         Self { pool, op, phase: Phase::Open, during: "connect", maybe_landed: false }
     }
 
-    async fn perform(&mut self, session: &mut Option<Session>, rng: &mut StdRng, deal: Deal) {
+    async fn perform(&mut self, session: &mut Option<LoadSession>, rng: &mut StdRng, deal: Deal) {
         let deadline = Instant::now() + self.pool.set.patience;
         let mut pause = PAUSE.0;
         loop {
@@ -295,7 +295,7 @@ impl<'a> Draft<'a> {
     /// One attempt, from connection to COMMIT.
     async fn attempt(
         &mut self,
-        session: &mut Option<Session>,
+        session: &mut Option<LoadSession>,
         rng: &mut StdRng,
         deal: Deal,
         left: Duration,
@@ -304,7 +304,7 @@ impl<'a> Draft<'a> {
         let set = &self.pool.set;
         let open = match session {
             Some(open) => open,
-            None => session.insert(Session::connect(&set.target, set.protocol, set.tables, left).await?),
+            None => session.insert(LoadSession::connect(&set.target, set.protocol, set.tables, left).await?),
         };
         if self.maybe_landed {
             self.during = "look";

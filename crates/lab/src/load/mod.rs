@@ -34,7 +34,7 @@ use self::arrivals::Arrivals;
 use self::client::{Pool, Setting};
 use self::pinned::{Pinned, PinnedReport};
 use self::probe::ProbeReport;
-use self::session::{Protocol, Session, Target};
+use self::session::{LoadSession, Protocol, Target};
 use self::stage::Stage;
 use crate::ledger::{Client, Op};
 
@@ -108,7 +108,8 @@ impl Load {
         let lanes = plan.clients.iter().map(|c| c.threads).sum::<u32>().max(1);
         let mut sessions = Vec::new();
         for _ in 0..lanes {
-            let session = Session::connect(&plan.target, plan.protocol, plan.tables, Duration::from_secs(20));
+            let session =
+                LoadSession::connect(&plan.target, plan.protocol, plan.tables, Duration::from_secs(20));
             sessions.push(session.await.with_context(|| {
                 let Target { host, port, user, .. } = &plan.target;
                 format!("cannot log in to {host}:{port} as {user} and prepare the load's statements")

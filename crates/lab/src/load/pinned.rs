@@ -60,14 +60,14 @@ impl PinnedReport {
     }
 }
 
-struct Session {
+struct PinnedConn {
     conn: Conn,
     node: String,
     rows: u64,
 }
 
 /// Sessions that are logged in but idle.
-pub(super) struct Pinned(Vec<Session>);
+pub(super) struct Pinned(Vec<PinnedConn>);
 
 impl Pinned {
     /// Logs in `count` sessions one after the other, so that each login sees the placement of the earlier ones.
@@ -77,7 +77,7 @@ impl Pinned {
             let mut conn = Conn::new(target.opts()).await?;
             conn.query_drop("CREATE TEMPORARY TABLE own (x INT)").await?;
             let node: Option<String> = conn.query_first("SELECT @@wsrep_node_name").await?;
-            sessions.push(Session { conn, node: node.unwrap_or_default(), rows: 0 });
+            sessions.push(PinnedConn { conn, node: node.unwrap_or_default(), rows: 0 });
         }
         Ok(Self(sessions))
     }
@@ -97,7 +97,7 @@ impl Pinned {
     }
 }
 
-async fn work(mut session: Session, began: Instant, mut signal: watch::Receiver<Stage>) -> PinnedSession {
+async fn work(mut session: PinnedConn, began: Instant, mut signal: watch::Receiver<Stage>) -> PinnedSession {
     let mut result =
         PinnedSession { node: session.node.clone(), answered: 0, longest_ms: (0.0, 0.0), ended: None };
     let mut given_up = signal.clone();
@@ -127,7 +127,7 @@ async fn work(mut session: Session, began: Instant, mut signal: watch::Receiver<
     }
 }
 
-impl Session {
+impl PinnedConn {
     /// One statement: mostly a read that must find all rows written before.
     async fn once(&mut self, number: u64) -> Result<(), Error> {
         if number.is_multiple_of(8) {

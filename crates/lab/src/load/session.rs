@@ -124,13 +124,13 @@ pub trait Watch {
 }
 
 /// A logged-in connection.
-pub struct Session {
+pub struct LoadSession {
     conn: Conn,
     /// By table (from 1; 0 for statements without one) and shape; empty with the text protocol.
     prepared: Vec<[Option<Statement>; Shape::ALL.len()]>,
 }
 
-impl Session {
+impl LoadSession {
     /// Logs in and prepares the statements; `within` limits the total time.
     pub async fn connect(
         target: &Target,

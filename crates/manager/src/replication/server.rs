@@ -86,7 +86,7 @@ impl SemiSync {
 }
 
 /// A server's position, and whether it is read only.
-pub(super) struct Standing {
+pub(super) struct ServerPosition {
     pub read_only: bool,
     pub position: Position,
 }
@@ -186,12 +186,12 @@ impl Server {
         Ok(())
     }
 
-    pub async fn standing(&mut self) -> Result<Standing, Failed> {
+    pub async fn standing(&mut self) -> Result<ServerPosition, Failed> {
         let rows = self.ask(sql::standing(self.dialect)).await?;
         let text = rows.text(0, 1).unwrap_or_default();
         let position = Position::parse(self.dialect.family(), text)
             .map_err(|error| Failed::because(format!("its position cannot be read: {error}")))?;
-        Ok(Standing { read_only: rows.text(0, 0) != Some("0"), position })
+        Ok(ServerPosition { read_only: rows.text(0, 0) != Some("0"), position })
     }
 
     /// Its replication channels.

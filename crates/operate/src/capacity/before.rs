@@ -208,7 +208,7 @@ async fn silent_backup(node: &NamedAsker) -> Option<String> {
 }
 
 /// One row of the list of sessions.
-struct Session<'a> {
+struct ProcesslistRow<'a> {
     id: &'a str,
     user: &'a str,
     host: &'a str,
@@ -216,10 +216,10 @@ struct Session<'a> {
     text: &'a str,
 }
 
-fn sessions(rows: &Rows) -> impl Iterator<Item = Session<'_>> {
+fn sessions(rows: &Rows) -> impl Iterator<Item = ProcesslistRow<'_>> {
     (0..rows.len()).map(|row| {
         let cell = |column| rows.text(row, column).unwrap_or_default();
-        Session { id: cell(0), user: cell(1), host: cell(2), command: cell(3), text: cell(5) }
+        ProcesslistRow { id: cell(0), user: cell(1), host: cell(2), command: cell(3), text: cell(5) }
     })
 }
 
@@ -230,7 +230,7 @@ pub fn clients(rows: &Rows, ignored: &[String]) -> Vec<String> {
         .filter(|session| !own.contains(&session.user) && !ignored.iter().any(|user| user == session.user));
     others
         .filter(|session| session.command != "Daemon")
-        .map(|Session { id, user, host, command, .. }| match command {
+        .map(|ProcesslistRow { id, user, host, command, .. }| match command {
             "Binlog Dump" => format!("a replica fetches its binlog, session {id} of {user} from {host}"),
             _ => format!("session {id} of {user} from {host}"),
         })
@@ -246,7 +246,7 @@ fn backups(rows: &Rows, programs: Option<&Rows>) -> Vec<String> {
         programs.text(row, 1).filter(|name| is_known(name))
     };
     sessions(rows)
-        .filter_map(|Session { id, user, text, .. }| {
+        .filter_map(|ProcesslistRow { id, user, text, .. }| {
             let upper = text.to_ascii_uppercase();
             let is_backup = upper.starts_with("BACKUP ")
                 || upper.starts_with("FLUSH TABLES")

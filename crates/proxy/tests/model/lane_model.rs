@@ -164,11 +164,11 @@ impl Drop for Copy {
 }
 
 /// A session's part of a link.
-struct Session {
+struct LinkPart {
     is_over: Arc<AtomicBool>,
 }
 
-impl Session {
+impl LinkPart {
     fn new() -> Arc<Self> {
         Arc::new(Self { is_over: Arc::new(AtomicBool::new(false)) })
     }
@@ -182,10 +182,10 @@ impl Session {
 fn a_shut_lane_has_cut_every_link_and_takes_no_other() {
     check(None, || {
         let links = Arc::new(Links::new());
-        let (standing, coming) = (Session::new(), Session::new());
+        let (standing, coming) = (LinkPart::new(), LinkPart::new());
         assert!(standing.register(&links).is_some());
         // One that leaves by itself meanwhile.
-        let left = Session::new();
+        let left = LinkPart::new();
         let number = left.register(&links).unwrap();
         let leaving = {
             let links = links.clone();
@@ -203,6 +203,6 @@ fn a_shut_lane_has_cut_every_link_and_takes_no_other() {
         leaving.join().unwrap();
         assert!(left.is_over.load(SeqCst), "cut, or closed by itself");
         assert!(coming.is_over.load(SeqCst), "in time and cut, or too late and refused");
-        assert!(Session::new().register(&links).is_none());
+        assert!(LinkPart::new().register(&links).is_none());
     });
 }

@@ -10,12 +10,12 @@ pub struct Asked<'a> {
     /// Its address there.
     pub address: &'a str,
     /// `None`: no answer.
-    pub said: Option<Said<'a>>,
+    pub said: Option<ComponentStatus<'a>>,
 }
 
 /// What a node says of its component.
 #[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
+pub struct ComponentStatus<'a> {
     /// wsrep_cluster_status.
     pub cluster_status: &'a str,
     /// wsrep_cluster_size: members of its component, itself included.
@@ -24,7 +24,7 @@ pub struct Said<'a> {
     pub gcomm_uuid: &'a str,
 }
 
-impl Said<'_> {
+impl ComponentStatus<'_> {
     fn is(&self, cluster_status: &str) -> bool {
         self.cluster_status.eq_ignore_ascii_case(cluster_status)
     }
@@ -42,7 +42,7 @@ pub enum Apart {
 /// Compares the nodes that are Primary with what is remembered. `None` also where none is, where a member was not asked, which may be of the
 /// writer's component, and where none of the remembered members is configured any more.
 pub fn apart(nodes: &[Asked], known: &Component) -> Option<Apart> {
-    let primary: Vec<(&Asked, Said)> = nodes
+    let primary: Vec<(&Asked, ComponentStatus)> = nodes
         .iter()
         .filter_map(|node| Some((node, node.said?)))
         .filter(|(_, said)| said.is("Primary"))

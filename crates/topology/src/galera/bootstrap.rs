@@ -22,7 +22,7 @@
 //!
 //! Invariant: a decision needs the positions of all nodes, and they must be of one history.
 
-use super::asked::{Apart, Asked, Said, apart};
+use super::asked::{Apart, Asked, ComponentStatus, apart};
 use super::component::{Component, have_joined_another};
 use super::position::Left;
 
@@ -40,7 +40,7 @@ pub struct Candidate {
 impl Candidate {
     fn asked(&self) -> Asked<'_> {
         let said = match &self.word {
-            Word::Answers(answer) => Some(Said {
+            Word::Answers(answer) => Some(ComponentStatus {
                 cluster_status: &answer.cluster_status,
                 size: Some(answer.size),
                 gcomm_uuid: &answer.gcomm_uuid,

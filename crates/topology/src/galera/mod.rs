@@ -43,7 +43,7 @@ mod view;
 pub mod words;
 
 pub use self::action::{Action, HurryEnd, Outcome};
-pub use self::asked::{Apart, Asked, Said, apart};
+pub use self::asked::{Apart, Asked, ComponentStatus, apart};
 pub use self::component::{Component, Process, have_joined_another};
 pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub(crate) use self::state::Galera;

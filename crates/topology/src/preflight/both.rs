@@ -1,6 +1,6 @@
 //! The checks for either kind of cluster: the node itself, what runs on the writer, and which sessions cannot leave it.
 
-use super::said::{Said, Session};
+use super::answer::{NodeReply, Thread};
 use super::sight::{Look, Peer, Rule, Sight, look};
 use super::wish::Row;
 use crate::finding::Serves;
@@ -77,20 +77,20 @@ fn node(sight: &Sight) -> Option<Look> {
 fn answers(sight: &Sight) -> Option<Look> {
     let both = [sight.from, sight.to];
     let found = both.iter().filter_map(|peer| match peer.said {
-        Said::NotAsked | Said::Server(_) => None,
-        Said::Failed { why, late: true } => Some(peer.found(
+        NodeReply::NotAsked | NodeReply::Server(_) => None,
+        NodeReply::Failed { why, late: true } => Some(peer.found(
             Slow,
             format!("is slow to answer a new connection: {why}"),
             "look at the load of that server and of the network",
         )),
-        Said::Failed { why, late: false } => Some(peer.found(
+        NodeReply::Failed { why, late: false } => Some(peer.found(
             Fails,
             format!("does not answer the monitor account on a new connection: {why}"),
             "see `understudy serve --check`",
         )),
     });
     let found: Vec<Row> = found.collect();
-    let is_told = both.iter().all(|peer| !matches!(peer.said, Said::NotAsked)) || !found.is_empty();
+    let is_told = both.iter().all(|peer| !matches!(peer.said, NodeReply::NotAsked)) || !found.is_empty();
     is_told.then_some(())?;
     look(found, sight.to, "answers on a new connection, and so does the writer")
 }
@@ -123,7 +123,7 @@ fn defaults(sight: &Sight) -> Option<Look> {
 }
 
 /// The first sessions by name, and how many more there are.
-fn named(sessions: &[&Session], what: impl Fn(&Session) -> String) -> String {
+fn named(sessions: &[&Thread], what: impl Fn(&Thread) -> String) -> String {
     let mut named: Vec<String> = sessions.iter().take(NAMED_MAX).map(|session| what(session)).collect();
     if sessions.len() > NAMED_MAX {
         named.push(format!("{} more", sessions.len() - NAMED_MAX));
@@ -131,14 +131,14 @@ fn named(sessions: &[&Session], what: impl Fn(&Session) -> String) -> String {
     named.join("; ")
 }
 
-fn statement(session: &Session) -> String {
+fn statement(session: &Thread) -> String {
     if session.statement.is_empty() { String::new() } else { format!(": {}", session.statement) }
 }
 
 fn transactions(sight: &Sight) -> Option<Look> {
     let server = sight.from.server()?;
-    let open_s = |session: &&Session| session.transaction_s.unwrap_or(0);
-    let mut old: Vec<&Session> =
+    let open_s = |session: &&Thread| session.transaction_s.unwrap_or(0);
+    let mut old: Vec<&Thread> =
         server.sessions.iter().filter(|session| !session.is_internal() && open_s(session) >= OLD_S).collect();
     old.sort_by_key(|session| std::cmp::Reverse(open_s(session)));
     let found = old.first().map(|oldest| {
@@ -157,7 +157,7 @@ fn transactions(sight: &Sight) -> Option<Look> {
 }
 
 /// A global lock, which stops every statement that writes.
-fn is_global(session: &Session) -> bool {
+fn is_global(session: &Thread) -> bool {
     ["Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock"]
         .iter()
         .any(|state| session.state.starts_with(state))
@@ -165,16 +165,16 @@ fn is_global(session: &Session) -> bool {
 
 fn locks(sight: &Sight) -> Option<Look> {
     let server = sight.from.server()?;
-    let waits = |session: &&Session| {
+    let waits = |session: &&Thread| {
         session.state.starts_with("Waiting for")
             && session.state.ends_with("lock")
             && session.state_s >= OLD_S
     };
-    let waiting: Vec<&Session> = server.sessions.iter().filter(waits).collect();
-    let (global, others): (Vec<&Session>, Vec<&Session>) =
+    let waiting: Vec<&Thread> = server.sessions.iter().filter(waits).collect();
+    let (global, others): (Vec<&Thread>, Vec<&Thread>) =
         waiting.into_iter().partition(|session| is_global(session));
     let name =
-        |session: &Session| format!("{}, for {} s{}", session.who(), session.state_s, statement(session));
+        |session: &Thread| format!("{}, for {} s{}", session.who(), session.state_s, statement(session));
     let holder = "find who holds it: SHOW PROCESSLIST, or information_schema.METADATA_LOCK_INFO with the plugin metadata_lock_info";
     let mut found = Vec::new();
     if !global.is_empty() {
@@ -191,7 +191,7 @@ fn locks(sight: &Sight) -> Option<Look> {
     look(found, sight.from, "has no statement that waits for a lock")
 }
 
-fn is_table_change(session: &Session) -> bool {
+fn is_table_change(session: &Thread) -> bool {
     let first = session.statement.split(' ').next().unwrap_or_default();
     ["ALTER", "CREATE", "DROP", "OPTIMIZE", "RENAME", "TRUNCATE"]
         .iter()
@@ -202,8 +202,8 @@ fn table_changes(sight: &Sight) -> Option<Look> {
     let mut found = Vec::new();
     for (peer, whose) in [(sight.from, "runs"), (sight.to, "applies")] {
         let Some(server) = peer.server() else { continue };
-        let long = |session: &&Session| is_table_change(session) && session.state_s >= OLD_S;
-        let changing: Vec<&Session> = server.sessions.iter().filter(long).collect();
+        let long = |session: &&Thread| is_table_change(session) && session.state_s >= OLD_S;
+        let changing: Vec<&Thread> = server.sessions.iter().filter(long).collect();
         if changing.is_empty() {
             continue;
         }

@@ -10,10 +10,10 @@
 //! thing that was checked. An earlier answer of a node that no longer answers does not count; the row says so, and since when. If a server
 //! does not report what a rule needs, there is no row.
 
+pub mod answer;
 mod both;
 mod galera;
 mod replication;
-pub mod said;
 mod sight;
 pub mod sql;
 pub mod warm;
@@ -21,8 +21,8 @@ mod wish;
 
 use std::fmt::Write;
 
+pub use self::answer::{NodeReply, Server};
 pub use self::replication::REPLICA_LOGIN;
-pub use self::said::{Said, Server};
 use self::sight::{Rule, Sight};
 pub use self::wish::{Immovable, Row, Standby, Stopped, Warm, Wish};
 use crate::kind::Kind;
@@ -43,7 +43,7 @@ pub struct Report {
 }
 
 /// Runs all checks; `said`: each node's answer, in the order of the view.
-pub fn judge(kind: Kind, wish: &Wish, said: &[Said]) -> Report {
+pub fn judge(kind: Kind, wish: &Wish, said: &[NodeReply]) -> Report {
     let view = wish.view;
     let to = wish.to_name().map(str::to_owned);
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 //! The checks for a primary with its replicas, in addition to those for any cluster.
 
-use super::said::{Admission, Events, ReplicaLogin};
+use super::answer::{Admission, Events, ReplicaLogin};
 use super::sight::{Look, Peer, Rule, Sight, look};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::wish::Row;

@@ -1,6 +1,6 @@
 //! The input of a rule, and the form of its result.
 
-use super::said::{Said, Server};
+use super::answer::{NodeReply, Server};
 use super::wish::{Immovable, Row, Stopped, Wish};
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
@@ -15,7 +15,7 @@ pub(super) struct Peer<'a> {
     /// What the brain knows about it.
     pub view: &'a NodeView,
     /// Its answer to the new questions.
-    pub said: &'a Said,
+    pub said: &'a NodeReply,
 }
 
 /// The input of all rules.
@@ -44,10 +44,10 @@ pub(super) struct Rule {
     pub look: for<'a> fn(&'a Sight<'a>) -> Option<Look>,
 }
 
-static NOT_ASKED: Said = Said::NotAsked;
+static NOT_ASKED: NodeReply = NodeReply::NotAsked;
 
 /// The input for a move to the node of that name. If there is nothing to check, a row that says why.
-pub(super) fn of<'a>(wish: &'a Wish<'a>, said: &'a [Said], to: Option<&str>) -> Result<Sight<'a>, Row> {
+pub(super) fn of<'a>(wish: &'a Wish<'a>, said: &'a [NodeReply], to: Option<&str>) -> Result<Sight<'a>, Row> {
     let view = wish.view;
     let peers: Vec<Peer> = view
         .nodes
@@ -109,8 +109,8 @@ impl<'a> Peer<'a> {
 
     pub fn server(&self) -> Option<&'a Server> {
         match self.said {
-            Said::Server(server) => Some(server),
-            Said::NotAsked | Said::Failed { .. } => None,
+            NodeReply::Server(server) => Some(server),
+            NodeReply::NotAsked | NodeReply::Failed { .. } => None,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::NodeId;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::said::{Rights, Session};
+use super::answer::{Rights, Thread};
 use super::sql::{MASTER_ENABLED, SLAVE_ENABLED};
 use super::*;
 use crate::finding::{NodeState, Problem, Serves};
@@ -22,7 +22,7 @@ use crate::{Term, reads};
 struct World {
     kind: Kind,
     view: ClusterView,
-    said: Vec<Said>,
+    said: Vec<NodeReply>,
     immovable: Vec<Immovable>,
     stopped: Vec<Stopped>,
     budget: Duration,
@@ -78,17 +78,17 @@ fn server() -> Server {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into(),
-        position: said::position("0-1-50"),
-        purged: said::position("0-1-20"),
+        position: answer::position("0-1-50"),
+        purged: answer::position("0-1-20"),
         unlogged: Some(String::new()),
         new_names: false,
         sessions: vec![],
         defaults: SessionDefaults::new([("sql_mode", "")].into_iter()),
-        event_list: Some(said::Events::default()),
+        event_list: Some(answer::Events::default()),
         rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
-        replica_login: Some(said::ReplicaLogin {
+        replica_login: Some(answer::ReplicaLogin {
             user: "replication".into(),
-            admission: said::Admission::Admitted,
+            admission: answer::Admission::Admitted,
         }),
     }
 }
@@ -117,7 +117,7 @@ fn world(kind: Kind) -> World {
                 log_replica_updates: true,
                 gtid_strict_mode: true,
                 binlog_format: "ROW".into(),
-                position: said::position("0-1-50"),
+                position: answer::position("0-1-50"),
                 channels: if place == 0 { vec![] } else { vec![channel] },
                 threads_connected: 10,
                 ..ReplicationStatus::default()
@@ -145,7 +145,7 @@ fn world(kind: Kind) -> World {
             now_ms: 0,
             started_unix_ms: 0,
         },
-        said: (0..3).map(|_| Said::Server(Box::new(server()))).collect(),
+        said: (0..3).map(|_| NodeReply::Server(Box::new(server()))).collect(),
         immovable: vec![],
         stopped: vec![],
         budget: Duration::from_secs(5),
@@ -170,7 +170,7 @@ impl World {
 
     fn server(&mut self, place: usize) -> &mut Server {
         match &mut self.said[place] {
-            Said::Server(server) => server,
+            NodeReply::Server(server) => server,
             _ => panic!("it said nothing"),
         }
     }
@@ -251,11 +251,11 @@ fn each_word_of_a_replica_has_its_row() {
 
 #[test]
 fn the_account_that_replicas_log_in_with_is_let_in_by_the_new_primary() {
-    use said::Admission;
+    use answer::Admission;
     let login = |admission: Admission| {
         replicates(|world| {
             world.server(1).replica_login =
-                Some(said::ReplicaLogin { user: "replication".into(), admission });
+                Some(answer::ReplicaLogin { user: "replication".into(), admission });
         })
     };
     let why = || "access denied".to_owned();
@@ -272,7 +272,7 @@ fn lag_is_waited_for_within_the_budget() {
     let behind = |lag_s: Option<u64>| {
         replicates(|world| {
             world.replica(1).channels[0].lag_s = lag_s;
-            world.server(1).position = said::position("0-1-49");
+            world.server(1).position = answer::position("0-1-49");
         })
     };
     assert_eq!(behind(Some(0)), vec![]);
@@ -283,7 +283,7 @@ fn lag_is_waited_for_within_the_budget() {
     let cut_off = |age_ms: u64| {
         replicates(|world| {
             world.replica(1).channels[0].lag_s = Some(0);
-            world.server(1).position = said::position("0-1-49");
+            world.server(1).position = answer::position("0-1-49");
             world.view.nodes[1].reads.age_ms = Some(age_ms);
         })
     };
@@ -295,7 +295,7 @@ fn lag_is_waited_for_within_the_budget() {
     let longer = |world: &mut World| {
         world.replica(1).channels[0].lag_s = Some(6);
         world.budget = Duration::from_secs(60);
-        world.server(1).position = said::position("0-1-40");
+        world.server(1).position = answer::position("0-1-40");
     };
     assert_eq!(replicates(longer), one("lag", "db2", Slow));
     let mut world = world(Kind::Replication);
@@ -317,7 +317,7 @@ fn a_newer_server_is_not_followed_by_an_older_one() {
 
 #[test]
 fn a_replica_that_needs_what_was_purged_would_be_lost() {
-    let purged = |world: &mut World| world.server(2).position = said::position("0-1-19");
+    let purged = |world: &mut World| world.server(2).position = answer::position("0-1-19");
     assert_eq!(replicates(purged), one("binlogs", "db3", Fails));
     let unknown = |world: &mut World| {
         purged(world);
@@ -369,14 +369,14 @@ fn what_is_different_afterwards_is_told() {
     let events = |world: &mut World, enabled, running| {
         let definers = vec!["app@%".to_owned()];
         world.server(0).event_list =
-            Some(said::Events { enabled, definers, running, ..said::Events::default() });
+            Some(answer::Events { enabled, definers, running, ..answer::Events::default() });
     };
     assert_eq!(replicates(|world| events(world, 2, 0)), vec![]);
     assert_eq!(replicates(|world| events(world, 2, 1)), one("events", "db1", Note));
     let without_account = |world: &mut World, enabled| {
         events(world, enabled, 0);
         let without_account = ["app@%", "old@%"].map(str::to_owned).to_vec();
-        world.server(1).event_list = Some(said::Events { without_account, ..said::Events::default() });
+        world.server(1).event_list = Some(answer::Events { without_account, ..answer::Events::default() });
     };
     assert_eq!(replicates(|world| without_account(world, 1)), one("events", "db2", Note));
     let format = |world: &mut World| world.server(1).set("binlog_format", "MIXED");
@@ -422,14 +422,14 @@ fn other_values_for_sessions_that_have_set_none_are_told() {
     }
 }
 
-fn session(state: &str, statement: &str, state_s: u64, transaction_s: Option<u64>) -> Session {
+fn session(state: &str, statement: &str, state_s: u64, transaction_s: Option<u64>) -> Thread {
     let (state, statement) = (state.into(), statement.into());
-    Session { id: 30, user: "app".into(), host: "h:1".into(), state, statement, state_s, transaction_s }
+    Thread { id: 30, user: "app".into(), host: "h:1".into(), state, statement, state_s, transaction_s }
 }
 
 #[test]
 fn what_runs_on_the_writer_is_told() {
-    let runs = |session: Session| replicates(move |world| world.server(0).sessions.push(session));
+    let runs = |session: Thread| replicates(move |world| world.server(0).sessions.push(session));
     assert_eq!(runs(session("", "", 9, Some(9))), one("transactions", "db1", Slow));
     assert_eq!(runs(session("", "", 0, Some(0))), vec![]);
     let lock = "Waiting for backup lock";
@@ -441,7 +441,7 @@ fn what_runs_on_the_writer_is_told() {
         runs(session("copy to tmp table", "alter table t", 2, None)),
         one("table_changes", "db1", Slow)
     );
-    let applier = Session { user: "system user".into(), ..session("", "", 9, Some(9)) };
+    let applier = Thread { user: "system user".into(), ..session("", "", 9, Some(9)) };
     assert_eq!(runs(applier), vec![], "an applier's transaction is no client's");
 }
 
@@ -459,13 +459,13 @@ fn sessions_that_do_not_fit_are_told() {
 
 #[test]
 fn a_node_that_does_not_answer_is_told() {
-    let failed = |late| move |world: &mut World| world.said[1] = Said::Failed { why: "no".into(), late };
+    let failed = |late| move |world: &mut World| world.said[1] = NodeReply::Failed { why: "no".into(), late };
     assert_eq!(replicates(failed(false)), one("answers", "db2", Fails));
     assert_eq!(replicates(failed(true)), one("answers", "db2", Slow));
     let dead = |world: &mut World| {
         let node = &mut world.view.nodes[1];
         (node.problem, node.serves, node.linked) = (Some(Problem::Dead), Serves::No, false);
-        world.said[1] = Said::NotAsked;
+        world.said[1] = NodeReply::NotAsked;
     };
     let rows = replicates(dead);
     assert!(rows.contains(&("node", "db2".into(), Fails)));
@@ -480,7 +480,7 @@ fn what_a_node_said_before_it_was_lost_does_not_count() {
         (node.problem, node.serves, node.linked) = (Some(Problem::Dead), Serves::No, false);
         (node.state, node.answered_ms_ago) = (NodeState::Dead, Some(12_345));
         node.reason = "refused 2 connections in 0.100 s".into();
-        world.said[1] = Said::NotAsked;
+        world.said[1] = NodeReply::NotAsked;
         let report = world.judge();
         let of_db2: Vec<&Row> = report.rows.iter().filter(|row| row.node == "db2").collect();
         assert!(of_db2.iter().all(|row| row.verdict != Severity::Ok), "{of_db2:#?}");
@@ -531,7 +531,7 @@ fn what_the_brain_refuses_by_itself_is_not_refused_here() {
     assert!(report.fails);
     assert_eq!(report.refusal(), None);
     world.replica(1).channels[0].lag_s = Some(60);
-    world.server(1).position = said::position("0-1-40");
+    world.server(1).position = answer::position("0-1-40");
     world.server(1).set("max_connections", "1");
     assert_eq!(
         world.judge().refusal().unwrap(),

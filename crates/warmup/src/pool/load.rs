@@ -18,7 +18,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::server::{LOOK_EVERY, PoolError, Server, Session, identity, unusable};
+use super::server::{LOOK_EVERY, PoolError, Server, ServerLink, identity, unusable};
 use super::snapshot::{Page, Snapshot, write_dump};
 use super::translate::{LeftOut, translate};
 
@@ -126,7 +126,7 @@ pub async fn load(
     })
 }
 
-impl Session<'_> {
+impl ServerLink<'_> {
     /// Orders the load and waits for its end; returns whether it was aborted.
     async fn load(
         &mut self,

@@ -201,7 +201,7 @@ impl Dictionary {
 }
 
 /// A connection to a server, which converts errors to [`PoolError`].
-pub(super) struct Session<'a> {
+pub(super) struct ServerLink<'a> {
     server: &'a Server,
     link: Link,
 }
@@ -225,14 +225,14 @@ impl Server {
         Ok(Snapshot { server, page_bytes, dump_percent, spaces, pages })
     }
 
-    pub(super) async fn session(&self) -> Result<Session<'_>, PoolError> {
+    pub(super) async fn session(&self) -> Result<ServerLink<'_>, PoolError> {
         let link = Link::connect_to(&self.place, &self.login, ANSWER_MAX).await;
         let link = link.map_err(|source| PoolError::Link { at: self.address(), source })?;
-        Ok(Session { server: self, link })
+        Ok(ServerLink { server: self, link })
     }
 }
 
-impl Session<'_> {
+impl ServerLink<'_> {
     pub(super) fn at(&self) -> String {
         self.server.address()
     }

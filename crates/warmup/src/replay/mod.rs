@@ -226,7 +226,7 @@ impl Replay {
         loop {
             let sender = self.sessions.entry(key).or_insert_with(|| {
                 let (sender, receiver) = tokio::sync::mpsc::channel(QUEUE_MAX);
-                let session = session::Session::new(
+                let session = session::ReplaySession::new(
                     Arc::clone(&self.target),
                     self.settings.clone(),
                     Arc::clone(&self.figures),

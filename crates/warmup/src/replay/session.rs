@@ -23,7 +23,7 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const ATTEMPTS_MAX: u32 = 10;
 
 /// A session, connected when there is something to run.
-pub(super) struct Session {
+pub(super) struct ReplaySession {
     target: Arc<Target>,
     settings: Settings,
     figures: Arc<Figures>,
@@ -40,14 +40,14 @@ struct Open {
     state: Texts,
 }
 
-impl Session {
+impl ReplaySession {
     pub(super) fn new(
         target: Arc<Target>,
         settings: Settings,
         figures: Arc<Figures>,
         jobs: Receiver<Job>,
-    ) -> Session {
-        Session { target, settings, figures, jobs, open: None, is_cut_off: false }
+    ) -> ReplaySession {
+        ReplaySession { target, settings, figures, jobs, open: None, is_cut_off: false }
     }
 
     /// Until no more can come, or nothing came for long.

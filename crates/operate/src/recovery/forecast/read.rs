@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows};
-use manager::Standing;
+use manager::ServerReading;
 use measure::recovery::WriteRate;
 use measure::recovery::galera::Donor;
 use tokio::time::{Instant, sleep};
@@ -182,5 +182,5 @@ async fn standing(link: &mut Link) -> Result<ReplicationStatus, LinkError> {
     let positions = link.query(sql::positions(dialect), DEADLINE).await?;
     let status = link.query(sql::status(dialect, false), DEADLINE).await?;
     let channels = link.query(sql::channels(dialect), DEADLINE).await?;
-    Ok(Standing::read(&variables, &positions, &status, &channels).status)
+    Ok(ServerReading::read(&variables, &positions, &status, &channels).status)
 }

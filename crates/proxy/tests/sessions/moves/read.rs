@@ -56,7 +56,7 @@ pub enum Answers {
 
 /// One step, and where it is written.
 #[derive(Clone)]
-pub struct Said {
+pub struct NumberedStep {
     pub line: usize,
     pub mark: Option<Mark>,
     pub step: Step,
@@ -81,7 +81,7 @@ pub enum Mark {
 #[derive(Clone, Default)]
 pub struct Block {
     of: Of,
-    lines: Vec<Vec<Said>>,
+    lines: Vec<Vec<NumberedStep>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ enum Of {
 
 impl Block {
     /// What is said in each session of the case of this number: one list for each session.
-    pub fn sessions(&self, case: usize) -> Vec<Vec<&Said>> {
+    pub fn sessions(&self, case: usize) -> Vec<Vec<&NumberedStep>> {
         let numbered = self.lines.iter().enumerate();
         let some = |is_one: fn(usize) -> bool| {
             let chosen = numbered.clone().filter(move |(at, _)| *at == 0 || is_one(*at + case));
@@ -114,8 +114,8 @@ pub struct Case {
     pub line: usize,
     /// Where it is another than its section's.
     pub login: Option<ClientOptions>,
-    pub before: Vec<Said>,
-    pub after: Vec<Vec<Said>>,
+    pub before: Vec<NumberedStep>,
+    pub after: Vec<Vec<NumberedStep>>,
 }
 
 /// The sections of a file.
@@ -285,7 +285,7 @@ fn case(line: usize, text: &str) -> Result<Case, String> {
     Ok(Case { line, login, before, after: phases })
 }
 
-fn said(line: usize, text: &str) -> Result<Vec<Said>, String> {
+fn said(line: usize, text: &str) -> Result<Vec<NumberedStep>, String> {
     let mut all = vec![];
     for text in text.split(" // ").map(str::trim).filter(|text| !text.is_empty()) {
         let Some(times) = text.strip_prefix(".times ") else {
@@ -301,7 +301,7 @@ fn said(line: usize, text: &str) -> Result<Vec<Said>, String> {
     Ok(all)
 }
 
-fn one(line: usize, text: &str) -> Result<Said, String> {
+fn one(line: usize, text: &str) -> Result<NumberedStep, String> {
     let (mark, text) = match text.strip_prefix('[').and_then(|text| text.split_once("] ")) {
         Some((words, text)) => (Some(mark(words)?), text),
         None => (None, text),
@@ -312,7 +312,7 @@ fn one(line: usize, text: &str) -> Result<Said, String> {
         What::Prepare(_) | What::Root(_) => mark.is_none(),
         _ => false,
     };
-    if is_possible { Ok(Said { line, mark, step }) } else { Err(format!("not here: {text}")) }
+    if is_possible { Ok(NumberedStep { line, mark, step }) } else { Err(format!("not here: {text}")) }
 }
 
 fn mark(words: &str) -> Result<Mark, String> {

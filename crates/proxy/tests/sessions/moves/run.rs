@@ -7,7 +7,7 @@ use harness::SECOND;
 use harness::cluster::{Cluster, Move};
 use harness::twin::{Comparison, Ground, Twins, none_of};
 
-use super::read::{Answers, Case, Leave, Manner, Mark, Said, Section, read};
+use super::read::{Answers, Case, Leave, Manner, Mark, NumberedStep, Section, read};
 use crate::steps::What;
 
 /// A hold lasts 10 s, and everything else much less, also on a busy machine: what took so long was held.
@@ -25,17 +25,17 @@ pub fn sections(file: &str) -> Vec<Section> {
 }
 
 /// One session.
-struct Session<'a> {
+struct SessionCase<'a> {
     login: &'a ClientOptions,
     moves: &'a [Leave],
     manner: Manner,
-    before: Vec<&'a Said>,
+    before: Vec<&'a NumberedStep>,
     case: &'a Case,
-    then: Vec<&'a Said>,
+    then: Vec<&'a NumberedStep>,
 }
 
 /// Every session of a section: of each case at least one.
-fn sessions(section: &Section) -> Vec<Session<'_>> {
+fn sessions(section: &Section) -> Vec<SessionCase<'_>> {
     let Section { logins, moved, said, first, last, then, cases, .. } = section;
     let mut all = vec![];
     for login in logins {
@@ -49,7 +49,7 @@ fn sessions(section: &Section) -> Vec<Session<'_>> {
                                     first.iter().copied().chain(&case.before).chain(last.iter().copied());
                                 let (before, login) =
                                     (before.collect(), case.login.as_ref().unwrap_or(login));
-                                all.push(Session { login, moves, manner, before, case, then });
+                                all.push(SessionCase { login, moves, manner, before, case, then });
                             }
                         }
                     }
@@ -83,7 +83,7 @@ pub async fn play(file: &str, name: &str) {
     for session in &sessions {
         ground.begin(&clean).await;
         if let Err((said, found)) = session.run(&mut ground, section, &mut count).await {
-            let Session { login, moves, manner, case, .. } = session;
+            let SessionCase { login, moves, manner, case, .. } = session;
             let (caps, charset) = (login.caps, login.charset);
             let case =
                 if said.line == case.line { String::new() } else { format!("case of line {}, ", case.line) };
@@ -101,14 +101,14 @@ pub async fn play(file: &str, name: &str) {
     assert!(!section.is_rarely_unknown || unknown < count.same / 4, "hardly anything can be asked");
 }
 
-impl<'a> Session<'a> {
+impl<'a> SessionCase<'a> {
     /// What is wrong, and where.
     async fn run(
         &self,
         ground: &mut Ground,
         section: &Section,
         count: &mut Count,
-    ) -> Result<(), (&'a Said, String)> {
+    ) -> Result<(), (&'a NumberedStep, String)> {
         let mut twins = ground.twins_as(self.login).await;
         for &said in &self.before {
             let (told, moved) =
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
 async fn take(
     ground: &Ground,
     twins: &mut Twins,
-    said: &Said,
+    said: &NumberedStep,
     manner: Manner,
 ) -> Result<(Comparison, Reply), String> {
     let began = Instant::now();

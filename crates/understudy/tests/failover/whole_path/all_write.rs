@@ -7,7 +7,7 @@ use mysql_async::prelude::Queryable;
 use serde_json::Value;
 use testbed::program::Serving;
 
-use super::clients::{Session, Traffic, connect};
+use super::clients::{ClientConnection, Traffic, connect};
 use super::{APPLICATION, PATIENCE, Scene, is_well, node, status_when};
 use crate::unread_result::Unread;
 
@@ -33,7 +33,7 @@ pub async fn all(scene: &Scene) -> String {
     let mut sessions = Vec::new();
     let mut places = BTreeMap::new();
     for _ in 0..7 {
-        let mut session = Session::open(scene).await;
+        let mut session = ClientConnection::open(scene).await;
         // With its first statement a session has a node.
         *places.entry(session.place().await.unwrap()).or_insert(0) += 1;
         sessions.push(session);
@@ -78,7 +78,7 @@ pub async fn all(scene: &Scene) -> String {
     let tally = traffic.stop().await;
     println!("          all write: {tally}");
     assert!(tally.writes > 0 && tally.errors.is_empty() && tally.unseen == 0, "{tally}");
-    let mut newcomer = Session::open(scene).await;
+    let mut newcomer = ClientConnection::open(scene).await;
     assert_eq!(newcomer.place().await.unwrap(), "db2", "the least busy");
     unread(scene, &serving).await;
     status_when(&serving, "all back", all_open);

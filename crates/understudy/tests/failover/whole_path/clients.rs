@@ -70,12 +70,12 @@ impl Ledger {
 }
 
 /// A connection that is never made again.
-pub struct Session {
+pub struct ClientConnection {
     connection: Conn,
     ledger: Arc<Ledger>,
 }
 
-impl Session {
+impl ClientConnection {
     /// Through the proxy, as the application.
     pub async fn open(scene: &Scene) -> Self {
         let connection = connect(scene.mysql).await.unwrap();
@@ -115,7 +115,7 @@ impl Session {
         Ok(key)
     }
 
-    /// COMMIT of what [`Session::begin`] began.
+    /// COMMIT of what [`ClientConnection::begin`] began.
     pub async fn commit(&mut self, key: u64) -> Result<(), Error> {
         let done = self.run("COMMIT").await;
         self.ledger.note(key, outcome(done.as_ref().err()));
@@ -198,7 +198,7 @@ impl Traffic {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = Vec::new();
         for in_transactions in [false, true] {
-            let session = Session::open(scene).await;
+            let session = ClientConnection::open(scene).await;
             tasks.push(tokio::spawn(work(session, in_transactions, stopped.clone())));
         }
         Self { stop, tasks }
@@ -222,7 +222,7 @@ impl Traffic {
 }
 
 /// The same connection to the end, whatever it is told.
-async fn work(mut session: Session, in_transactions: bool, stopped: watch::Receiver<bool>) -> Tally {
+async fn work(mut session: ClientConnection, in_transactions: bool, stopped: watch::Receiver<bool>) -> Tally {
     let mut tally = Tally::default();
     let mut rhythm = tokio::time::interval(RHYTHM);
     while !*stopped.borrow() {
@@ -251,7 +251,7 @@ async fn work(mut session: Session, in_transactions: bool, stopped: watch::Recei
     tally
 }
 
-async fn transaction(session: &mut Session) -> Result<u64, Error> {
+async fn transaction(session: &mut ClientConnection) -> Result<u64, Error> {
     let key = session.ledger.new_key();
     for step in ["BEGIN", ""] {
         let done = if step.is_empty() { session.insert(key).await } else { session.run(step).await };

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::Value;
 use testbed::program::{Serving, until};
 
-use super::clients::{Session, connect, errno};
+use super::clients::{ClientConnection, connect, errno};
 use super::{Scene, node, status_when, term, writer};
 
 /// Stops and starts it: term, writer, drains and limits are as they were. Drains are lifted again.
@@ -51,8 +51,8 @@ pub fn restart(mut serving: Serving) -> Serving {
 
 /// SIGTERM: no new clients, running transactions end, the others are told, and then it is gone.
 pub async fn in_order(scene: &Scene, serving: &mut Serving) {
-    let mut idle = Session::open(scene).await;
-    let mut busy = Session::open(scene).await;
+    let mut idle = ClientConnection::open(scene).await;
+    let mut busy = ClientConnection::open(scene).await;
     assert_eq!(idle.ask("SELECT 'here'").await.unwrap(), "here");
     let key = busy.begin().await.unwrap();
     let grace = Instant::now();

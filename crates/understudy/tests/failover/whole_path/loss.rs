@@ -3,15 +3,15 @@
 use lab::fault::Fault;
 use testbed::program::Serving;
 
-use super::clients::{Session, Traffic, errno};
+use super::clients::{ClientConnection, Traffic, errno};
 use super::{PATIENCE, Scene, is_well, status_when, term, writer};
 
 /// Kills the writer; in the end all three nodes are back.
 pub async fn all(scene: &Scene, serving: &Serving) {
     let before = status_when(serving, "all well", is_well);
     let lost = writer(&before);
-    let mut idle = Session::open(scene).await;
-    let mut torn = Session::open(scene).await;
+    let mut idle = ClientConnection::open(scene).await;
+    let mut torn = ClientConnection::open(scene).await;
     let known = idle.write().await.unwrap();
     assert_eq!(idle.place().await.unwrap(), lost);
     idle.run("SET @@session.sort_buffer_size = 1048576").await.unwrap();

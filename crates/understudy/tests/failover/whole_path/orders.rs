@@ -2,7 +2,7 @@
 
 use testbed::program::Serving;
 
-use super::{APPLICATION, Scene, clients::Session, is_well, node, status_when, term, writer};
+use super::{APPLICATION, Scene, clients::ClientConnection, is_well, node, status_when, term, writer};
 
 /// All orders, with traffic under way. In the end all nodes may take sessions again, and db2 writes.
 pub async fn all(scene: &Scene, serving: &Serving) {
@@ -33,7 +33,7 @@ fn status(serving: &Serving) -> serde_json::Value {
 }
 
 async fn switchover(scene: &Scene, serving: &Serving) {
-    let mut session = Session::open(scene).await;
+    let mut session = ClientConnection::open(scene).await;
     assert_eq!(session.place().await.unwrap(), "db1");
     let key = session.write().await.unwrap();
 

@@ -10,7 +10,7 @@ use testbed::program::Serving;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::clients::{Session, errno};
+use super::clients::{ClientConnection, errno};
 use super::{PATIENCE, Scene, is_well, status_when};
 
 const COUNT: usize = 12;
@@ -48,7 +48,7 @@ async fn one_death(scene: &Scene, victim: &str) {
     let mut sessions = vec![];
     let mut places = BTreeMap::new();
     for number in 0..COUNT {
-        let mut session = Session::open(scene).await;
+        let mut session = ClientConnection::open(scene).await;
         session.run("CREATE TEMPORARY TABLE own (x INT)").await.unwrap();
         session.run(&format!("INSERT INTO own VALUES ({number})")).await.unwrap();
         let node = session.place().await.unwrap();
@@ -91,7 +91,7 @@ async fn one_death(scene: &Scene, victim: &str) {
 }
 
 async fn work(
-    mut session: Session,
+    mut session: ClientConnection,
     node: String,
     number: usize,
     stopped: watch::Receiver<bool>,

@@ -26,7 +26,7 @@ async fn a_session_reads_what_it_wrote_whoever_is_the_primary() {
     status_when(&serving, "all are well", is_well);
 
     // Within the limit the move waits.
-    let mut session = Session::begin(&scene).await;
+    let mut session = TwoSessions::begin(&scene).await;
     let lock = lock(&scene, &["db2"], Duration::from_secs(1)).await;
     session.write().await;
     let (reader, began) = (session.read_soon(), Instant::now());
@@ -77,7 +77,7 @@ async fn lock(scene: &Scene, nodes: &[&str], lasts: Duration) -> JoinHandle<()> 
 }
 
 /// One session that writes, and one that has waited meanwhile.
-struct Session {
+struct TwoSessions {
     writes: Conn,
     waits: Conn,
     rows: u64,
@@ -86,7 +86,7 @@ struct Session {
 /// No other test's rows.
 const WRITER: u64 = 1_000_000;
 
-impl Session {
+impl TwoSessions {
     async fn begin(scene: &Scene) -> Self {
         let (writes, waits) =
             (connect(scene.through()).await.unwrap(), connect(scene.through()).await.unwrap());

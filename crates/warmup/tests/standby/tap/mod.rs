@@ -56,9 +56,9 @@ async fn log_of(taken: Vec<Offered>) -> Vec<u8> {
 }
 
 /// An entry's connection, schema and SQL.
-type Said = (u64, Vec<u8>, Vec<u8>);
+type LoggedStatement = (u64, Vec<u8>, Vec<u8>);
 
-fn entries(bytes: &[u8]) -> Vec<Said> {
+fn entries(bytes: &[u8]) -> Vec<LoggedStatement> {
     let mut reader = Reader::new(Limits::default(), Start::Whole);
     reader.feed(bytes);
     reader.finish();

@@ -18,16 +18,16 @@ const SENTENCES_MAX: usize = 8;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(crate) struct SaidAdvice(BTreeMap<(NodeId, Topic), Vec<Said>>);
+pub(crate) struct ReportedAdvice(BTreeMap<(NodeId, Topic), Vec<LastReport>>);
 
 #[derive(Debug)]
-struct Said {
+struct LastReport {
     text: String,
     /// When it applied last.
     last: Now,
 }
 
-impl SaidAdvice {
+impl ReportedAdvice {
     /// `text` applies to `node` at `now`: whether that is new.
     pub fn is_new(&mut self, node: NodeId, topic: Topic, text: &str, now: Now) -> bool {
         let said = self.0.entry((node, topic)).or_default();
@@ -39,7 +39,7 @@ impl SaidAdvice {
         if said.len() == SENTENCES_MAX {
             said.remove(0);
         }
-        said.push(Said { text: text.to_owned(), last: now });
+        said.push(LastReport { text: text.to_owned(), last: now });
         true
     }
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_comes_and_goes_is_said_once_until_it_has_stayed_away() {
-        let mut said = SaidAdvice::default();
+        let mut said = ReportedAdvice::default();
         let mut is_new =
             |node, text: &str, at: u32| said.is_new(NodeId(node), Topic::Login, text, SECOND * at);
         assert!(is_new(0, "no connection left", 0));

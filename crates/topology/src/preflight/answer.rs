@@ -10,7 +10,7 @@ use crate::session_defaults::SessionDefaults;
 
 /// The result of asking a node.
 #[derive(Clone, Debug, Default)]
-pub enum Said {
+pub enum NodeReply {
     /// It was not asked, because the brain knows that it does not answer.
     #[default]
     NotAsked,
@@ -41,7 +41,7 @@ pub struct Server {
     /// Its semi-synchronous settings are named after source and replica, as with MySQL's plugins since 8.0.26.
     pub new_names: bool,
     /// Sessions that have a transaction open, wait, or change a table's structure.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<Thread>,
     /// What its sessions begin with.
     pub defaults: SessionDefaults,
     /// Its events; `None`: not asked, or MySQL.
@@ -98,7 +98,7 @@ pub struct Rights {
 
 /// A session of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Session {
+pub struct Thread {
     /// The id of its thread, as KILL takes it.
     pub id: u64,
     /// Its user.
@@ -116,7 +116,7 @@ pub struct Session {
 }
 
 /// Reads the answers to [`super::sql::variables`], by name, and to [`super::sql::SESSIONS`].
-pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions: Vec<Session>) -> Server {
+pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions: Vec<Thread>) -> Server {
     let named = |name: &&str| {
         let text = value(&sql::new_name(name)).or_else(|| value(name))?;
         Some(((*name).to_owned(), text.to_owned()))
@@ -134,10 +134,10 @@ pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions
 }
 
 /// Reads one row of [`super::sql::SESSIONS`]; `value` gives the value of a column.
-pub fn session<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Session {
+pub fn session<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Thread {
     let text = |name: &str| value(name).unwrap_or_default().to_owned();
     let number = |name: &str| value(name).and_then(|value| value.parse().ok());
-    Session {
+    Thread {
         id: number("id").unwrap_or(0),
         user: text("user"),
         host: text("host"),
@@ -153,7 +153,7 @@ pub fn position(text: &str) -> Option<Position> {
     Position::parse(Family::MariaDb, text).ok()
 }
 
-impl Session {
+impl Thread {
     /// Which session it is, for people.
     pub fn who(&self) -> String {
         format!("thread {} ({} from {})", self.id, self.user, self.host)
