@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::Status;
 use api::proxy::{Busy, LaneStats};
+use doctor::windows::watch::Windows;
 use health::server::Answerer;
 use manager::{DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, Samples};
 use serde_json::{Value, json};
@@ -22,7 +23,6 @@ use super::capacity::Capacities;
 use super::health::age;
 use super::reload_request::ReloadRequest;
 use super::warmth::Warmth;
-use super::windows::Windows;
 use super::{live, metrics};
 use settings::Settings;
 

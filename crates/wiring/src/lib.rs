@@ -12,7 +12,7 @@
 //!   manager ── reads ─> the first proxy, too, where reads are split off (listen.split)
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
 //!   manager ── samples ─> live (each node's counters, as they come) ─> web
-//!   manager ── samples, view ─> windows (for how long each node may be away) ─> ClusterControl, and warnings into the journal
+//!   manager ── samples, view ─> doctor::windows (for how long each node may be away) ─> ClusterControl, and warnings into the journal
 //!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> ClusterControl
 //! ```
 //!
@@ -33,7 +33,6 @@ mod reload;
 mod reload_request;
 pub mod warm;
 mod warmth;
-mod windows;
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use doctor::windows::watch::{self, Windows};
 use tokio::runtime::Runtime;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
@@ -17,8 +18,7 @@ use super::health::Doors;
 use super::parts::{Passwords, monitor_login};
 use super::reload_request::ReloadRequest;
 use super::warmth::Warmth;
-use super::windows::Windows;
-use super::{live, warm, windows};
+use super::{live, warm};
 use settings::{Settings, table as t};
 
 /// How long the measurements may take to be written when they end.
@@ -97,7 +97,7 @@ impl Managed {
     ) -> Self {
         let calm = around.calm;
         let windows = Windows::default();
-        let source = windows::Source {
+        let source = watch::Source {
             kind: settings.kind,
             login: monitor_login(settings, &passwords.monitor),
             addresses: settings.nodes.iter().map(|node| node.address.clone()).collect(),
@@ -106,7 +106,7 @@ impl Managed {
             journal: manager.journal.clone(),
             state_dir: settings.state_dir.clone(),
         };
-        let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
+        let watching = calm.spawn(watch::run(source, windows.clone())).abort_handle();
         let view = manager.view.borrow().clone();
         let nodes = view.nodes.iter().map(|node| (node.id, node.name.clone()));
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -1,12 +1,13 @@
 //! How long each node may be away before it needs a full copy: one row for each node, from what is known of all nodes.
 //!
 //! `recovery forecast`, the status, the metrics and the live view all use this, so that they agree. The input comes from the servers
-//! ([`keeps`]) or from the samples of a running `serve` (`wiring/windows.rs`); the forecast itself is computed in [`measure::recovery`].
+//! ([`keeps`]) or from the samples of a running `serve` ([`watch`]); the forecast itself is computed in [`measure::recovery`].
 
 pub mod keeps;
 pub mod remembered;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 mod words;
 
 use std::time::Duration;

@@ -31,9 +31,9 @@ use topology::status::Status;
 use topology::view::{ClusterView, Level, NodeState, NodeView};
 
 use self::seen::{At, Counted, Node, gtids, history, is_fresh, writeset_bytes};
-use doctor::windows::keeps::{self, Keeps};
-use doctor::windows::remembered::{self, Remembered};
-use doctor::windows::{Outlook, Summary, copy, size, warning};
+use super::keeps::{self, Keeps};
+use super::remembered::{self, Remembered};
+use super::{Outlook, Summary, copy, size, warning};
 use report::table::span;
 
 /// Between two looks.
@@ -88,7 +88,7 @@ pub struct Source {
 }
 
 /// Looks until it is dropped, or the manager ends.
-pub async fn watch(source: Source, windows: Windows) {
+pub async fn run(source: Source, windows: Windows) {
     let mut nodes: Vec<Node> = source.addresses.iter().map(|_| Node::default()).collect();
     let mut remembered = remembered::load(&source.state_dir);
     let mut remembered_at: Option<Instant> = None;

@@ -11,7 +11,7 @@ use topology::view::{ClusterView, NodeState};
 
 use super::seen::{At, Counted, Node, grown, gtids, history, is_fresh, keeps_of_others};
 use super::{PRESENT, SYNCED, Source};
-use doctor::windows::{Cluster, Kept, Known, notes};
+use crate::windows::{Cluster, Kept, Known, notes};
 
 impl Source {
     /// All of it.

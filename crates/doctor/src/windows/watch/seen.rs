@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use topology::status::Status;
 use topology::view::{NodeState, NodeView};
 
-use doctor::windows::keeps::Keeps;
-use doctor::windows::remembered::LastSeen;
+use crate::windows::keeps::Keeps;
+use crate::windows::remembered::LastSeen;
 
 /// What a node said longer ago than this does not count as said now.
 const FRESH_MS: u64 = 5_000;
