@@ -214,7 +214,7 @@ impl Backend {
             if wanted.has_begun_anew() {
                 // The node has run its init_connect, and the session is without what that sets. Where that failed, the first statement says so.
                 backend.link.query("DO 0", deadline).await.map_err(of_restore)?;
-                backend.reset().await.map_err(AttachError::Lost)?;
+                backend.link.status = backend.reset().await.map_err(AttachError::Lost)?;
             }
             backend.standing.set_lacks_schema(!has_schema);
             backend.rebuild(wanted, login.database.is_none(), deadline).await?;
@@ -238,6 +238,9 @@ impl Backend {
         is_without_schema: bool,
         deadline: Duration,
     ) -> Result<(), AttachError> {
+        if let Some(set) = wanted.begin_modes(self.link.status) {
+            self.link.query(&set, deadline).await.map_err(of_restore)?;
+        }
         if !wanted.statements.is_empty() {
             let rows = self.link.query(bound::ASK, deadline).await.map_err(of_restore)?;
             self.standing.baseline = Some(Baseline::of(|name| rows.value_of(name).map(str::as_bytes)));

@@ -302,6 +302,7 @@ impl Driver {
     /// An OK packet of the proxy's own, with the flags that the server's would have.
     async fn say_ok(&mut self, seq: u8) -> Flow {
         let status = self.session.status(self.at.backend.as_ref().map(|backend| &backend.standing));
+        self.session.wanted.begin_with(status);
         flow_after(self.client.say_ok(seq, status).await)
     }
 

@@ -424,6 +424,7 @@ impl Session {
     /// A new link was opened, with these status bits; it has no transaction.
     pub fn attached(&mut self, status: u16) {
         self.wanted.use_schema();
+        self.wanted.begin_with(status);
         self.status = status & !ok::status::IN_TRANS;
     }
 

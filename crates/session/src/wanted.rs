@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write; // into a String it cannot fail
 use std::sync::Arc;
 
-use protocol::ok::{Change, OkPacket};
+use protocol::ok::{Change, OkPacket, status};
 use protocol::statement::{
     NamesSaid, Pins, Recalls, Sets, Statement, StatementKind, names_said, unreported_variables,
 };
@@ -47,6 +47,12 @@ const LAST_GTID: &[u8] = b"last_gtid";
 
 /// They follow from the schema, unless the client has set them itself since it chose the schema.
 const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
+
+/// The modes that an OK packet's flags show, with those that include them.
+const MODES_SHOWN: [(u16, &[&str]); 2] = [
+    (status::NO_BACKSLASH_ESCAPES, &["NO_BACKSLASH_ESCAPES"]),
+    (status::ANSI_QUOTES, &["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"]),
+];
 
 /// Setting the first variable also sets the second, and the server reports only the one that was named. The second is therefore set after
 /// the first, in whichever order they were reported: the values are those at the end of the statement.
@@ -105,6 +111,8 @@ pub struct Prepared {
 pub struct Wanted {
     /// As the server knows it, in UTF-8.
     schema: Option<Box<[u8]>>,
+    /// The flags that the client was told first. It goes by them until it sets something else, whatever a node begins its sessions with.
+    begun_with: Option<u16>,
     /// It was reset, or the user was changed, so that it has nothing of what a login does by itself (`init_connect`).
     has_begun_anew: bool,
     /// A node has let the session into its schema: if it is gone on the next one, the session goes on without.
@@ -142,6 +150,7 @@ impl Wanted {
     pub fn new(schema: Option<Vec<u8>>) -> Self {
         Self {
             schema: schema.map(Vec::into_boxed_slice),
+            begun_with: None,
             has_begun_anew: false,
             has_used_schema: false,
             variables: BTreeMap::new(),
@@ -183,6 +192,31 @@ impl Wanted {
         statements.extend(self.charsets());
         statements.push(self.set_variables(format!("SET {TRACK}")));
         statements
+    }
+
+    /// The client is told these flags, or gets a link that shows them to it. The first ones after a login or a reset count.
+    pub fn begin_with(&mut self, flags: u16) {
+        self.begun_with.get_or_insert(flags);
+    }
+
+    /// What gives a new link the modes that the session began with; `flags` are the link's. Before anything else is set there or prepared.
+    pub fn begin_modes(&self, flags: u16) -> Option<String> {
+        let begun_with = self.begun_with?;
+        let mut mode = "@@sql_mode".to_owned();
+        for (flag, names) in MODES_SHOWN {
+            if (begun_with ^ flags) & flag == 0 {
+                continue;
+            }
+            if begun_with & flag != 0 {
+                mode = format!("CONCAT({mode},',{}')", names[0]);
+                continue;
+            }
+            for name in names {
+                // By a comma, since an empty string may be NULL under the node's mode.
+                mode = format!("REPLACE({mode},'{name}',',')");
+            }
+        }
+        (mode != "@@sql_mode").then(|| format!("SET sql_mode={mode}"))
     }
 
     /// The session has nothing of what a login does by itself: its links are reset after theirs.
@@ -680,6 +714,12 @@ impl Wanted {
             && id != 0
         {
             let _ = write!(set, ",last_insert_id={id}");
+        }
+        if let Some(flags) = self.begun_with
+            && !self.variables.contains_key("autocommit")
+        {
+            // With another value, a client would not know of its own transaction.
+            let _ = write!(set, ",autocommit={}", u8::from(flags & status::AUTOCOMMIT != 0));
         }
         let set = self.set_variables(set);
         // The variables follow last: a SET NAMES may have set some of them, too, which were changed later. They also follow the client's

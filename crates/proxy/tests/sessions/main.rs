@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod begun_with;
 mod moves;
 mod pinned_sessions;
 mod read_port;
