@@ -206,6 +206,7 @@ impl Backend {
             })?;
             let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
             // This comes before the session's settings, which are not meant for it (a time limit for statements, a read-only transaction).
+            let mut flags = link.status;
             if terms.catch_up.on(&mut link).await.map_err(of_wait)? != Waited::Reached {
                 return Err(AttachError::Behind);
             }
@@ -214,10 +215,10 @@ impl Backend {
             if wanted.has_begun_anew() {
                 // The node has run its init_connect, and the session is without what that sets. Where that failed, the first statement says so.
                 backend.link.query("DO 0", deadline).await.map_err(of_restore)?;
-                backend.link.status = backend.reset().await.map_err(AttachError::Lost)?;
+                flags = backend.reset().await.map_err(AttachError::Lost)?;
             }
             backend.standing.set_lacks_schema(!has_schema);
-            backend.rebuild(wanted, login.database.is_none(), deadline).await?;
+            backend.rebuild(wanted, flags, login.database.is_none(), deadline).await?;
             if terms.only_reads {
                 // Set last, whatever the session has set.
                 backend.link.query(READ_ONLY, deadline).await.map_err(of_restore)?;
@@ -231,14 +232,15 @@ impl Backend {
     }
 
     /// Sets up the session's state on the new link. Prepared statements are prepared only when they are needed.
-    /// `is_without_schema`: the login was without one.
+    /// `flags`: those that the node began the session with; `is_without_schema`: the login was without one.
     async fn rebuild(
         &mut self,
         wanted: &Wanted,
+        flags: u16,
         is_without_schema: bool,
         deadline: Duration,
     ) -> Result<(), AttachError> {
-        if let Some(set) = wanted.begin_modes(self.link.status) {
+        if let Some(set) = wanted.begin_modes(flags) {
             self.link.query(&set, deadline).await.map_err(of_restore)?;
         }
         if !wanted.statements.is_empty() {
@@ -262,7 +264,7 @@ impl Backend {
                 _ => {}
             }
         }
-        for statement in wanted.restore() {
+        for statement in wanted.restore(flags) {
             self.link.query(&statement, deadline).await.map_err(of_restore)?;
         }
         Ok(())

@@ -36,6 +36,7 @@ use session::exchange::{Ask, Event, Exchange, LetGo, Look, Loss, NoLease, Op};
 use session::finish::{Delivered, Failure, Finish, KILLED, NodeError};
 use session::session::Session;
 use session::split::Need;
+use session::wanted::Begun;
 use tokio::net::TcpStream;
 use topology::NodeId;
 use topology::fact::ConnectFailure;
@@ -302,7 +303,8 @@ impl Driver {
     /// An OK packet of the proxy's own, with the flags that the server's would have.
     async fn say_ok(&mut self, seq: u8) -> Flow {
         let status = self.session.status(self.at.backend.as_ref().map(|backend| &backend.standing));
-        self.session.wanted.begin_with(status);
+        let is_on_node = self.at.backend.is_some();
+        self.session.wanted.begin_with(if is_on_node { Begun::OnNode(status) } else { Begun::Told(status) });
         flow_after(self.client.say_ok(seq, status).await)
     }
 

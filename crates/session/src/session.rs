@@ -22,7 +22,7 @@ use crate::finish::{Delivered, Failure, Finish, LOST_DATA};
 use crate::names::Lists;
 use crate::retry::{self, Circumstances, LossDecision, Progress};
 use crate::standing::Standing;
-use crate::wanted::{Prepared, Wanted};
+use crate::wanted::{Begun, Prepared, Wanted};
 
 /// One client's session. See the head of this file.
 #[derive(Debug)]
@@ -416,6 +416,9 @@ impl Session {
 
     /// Takes the server's status bits from any OK or EOF packet.
     pub fn server_status(&mut self, link: &mut Standing, status: u16) {
+        if (self.status ^ status) & ok::status::AUTOCOMMIT != 0 {
+            self.wanted.set_autocommit(status & ok::status::AUTOCOMMIT != 0);
+        }
         self.status = status;
         self.saw_part |= status & ok::status::MORE_RESULTS != 0;
         link.set_transaction(status & ok::status::IN_TRANS != 0);
@@ -424,7 +427,7 @@ impl Session {
     /// A new link was opened, with these status bits; it has no transaction.
     pub fn attached(&mut self, status: u16) {
         self.wanted.use_schema();
-        self.wanted.begin_with(status);
+        self.wanted.begin_with(Begun::OnNode(status));
         self.status = status & !ok::status::IN_TRANS;
     }
 

@@ -48,6 +48,15 @@ const LAST_GTID: &[u8] = b"last_gtid";
 /// They follow from the schema, unless the client has set them itself since it chose the schema.
 const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
 
+/// The status flags with which a session began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Those of the proxy's own OK: there was no link to a node yet.
+    Told(u16),
+    /// Those of a session on a node.
+    OnNode(u16),
+}
+
 /// The modes that an OK packet's flags show, with those that include them.
 const MODES_SHOWN: [(u16, &[&str]); 2] = [
     (status::NO_BACKSLASH_ESCAPES, &["NO_BACKSLASH_ESCAPES"]),
@@ -111,8 +120,8 @@ pub struct Prepared {
 pub struct Wanted {
     /// As the server knows it, in UTF-8.
     schema: Option<Box<[u8]>>,
-    /// The flags that the client was told first. It goes by them until it sets something else, whatever a node begins its sessions with.
-    begun_with: Option<u16>,
+    /// The flags with which the session began. The client goes by them until it sets something else, whatever a node begins its sessions with.
+    begun_with: Option<Begun>,
     /// It was reset, or the user was changed, so that it has nothing of what a login does by itself (`init_connect`).
     has_begun_anew: bool,
     /// A node has let the session into its schema: if it is gone on the next one, the session goes on without.
@@ -194,14 +203,27 @@ impl Wanted {
         statements
     }
 
-    /// The client is told these flags, or gets a link that shows them to it. The first ones after a login or a reset count.
-    pub fn begin_with(&mut self, flags: u16) {
-        self.begun_with.get_or_insert(flags);
+    /// The client is told these flags, or gets a link that has them. The first ones after a login or a reset count, and those of a link more
+    /// than what was told before there was one.
+    pub fn begin_with(&mut self, begun: Begun) {
+        match self.begun_with {
+            Some(Begun::OnNode(_)) => {}
+            Some(Begun::Told(_)) if matches!(begun, Begun::Told(_)) => {}
+            _ => self.begun_with = Some(begun),
+        }
+    }
+
+    /// The client has turned autocommit on or off, as an answer's flags show. A server reports none of the variables of a SET that assigns
+    /// `session_track_system_variables` as well, as Connector/J's first one does.
+    pub fn set_autocommit(&mut self, is_on: bool) {
+        let value = if is_on { &b"ON"[..] } else { b"OFF" };
+        self.reports += 1;
+        self.variables.insert("autocommit".to_owned(), (self.reports, value.into()));
     }
 
     /// What gives a new link the modes that the session began with; `flags` are the link's. Before anything else is set there or prepared.
     pub fn begin_modes(&self, flags: u16) -> Option<String> {
-        let begun_with = self.begun_with?;
+        let (Begun::Told(begun_with) | Begun::OnNode(begun_with)) = self.begun_with?;
         let mut mode = "@@sql_mode".to_owned();
         for (flag, names) in MODES_SHOWN {
             if (begun_with ^ flags) & flag == 0 {
@@ -706,8 +728,9 @@ impl Wanted {
         statements
     }
 
-    /// The statements for a new link, in order, before the client's first one. The schema is part of the login.
-    pub fn restore(&self) -> Vec<String> {
+    /// The statements for a new link, in order, before the client's first one. The schema is part of the login. `flags`: those that the node
+    /// said at the login, or after the reset that followed it.
+    pub fn restore(&self, flags: u16) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
         let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
         if let Some(id) = self.insert_id
@@ -715,11 +738,8 @@ impl Wanted {
         {
             let _ = write!(set, ",last_insert_id={id}");
         }
-        if let Some(flags) = self.begun_with
-            && !self.variables.contains_key("autocommit")
-        {
-            // With another value, a client would not know of its own transaction.
-            let _ = write!(set, ",autocommit={}", u8::from(flags & status::AUTOCOMMIT != 0));
+        if let Some(is_on) = self.begun_autocommit(flags) {
+            let _ = write!(set, ",autocommit={}", u8::from(is_on));
         }
         let set = self.set_variables(set);
         // The variables follow last: a SET NAMES may have set some of them, too, which were changed later. They also follow the client's
@@ -730,6 +750,20 @@ impl Wanted {
         let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
         statements.extend(to_come.map(str::to_owned));
         statements
+    }
+
+    /// What autocommit has to be set to on a link whose login said `flags`, if the client has not set it: with another value than at its
+    /// beginning, it would not know of its own transaction. Where no link has begun the session yet, what the node's `init_connect` sets
+    /// after the login holds, as it does without a proxy.
+    fn begun_autocommit(&self, flags: u16) -> Option<bool> {
+        let is_on = |flags: u16| flags & status::AUTOCOMMIT != 0;
+        if self.variables.contains_key("autocommit") {
+            return None;
+        }
+        match self.begun_with? {
+            Begun::OnNode(begun) => Some(is_on(begun)),
+            Begun::Told(told) => (is_on(told) != is_on(flags)).then_some(is_on(told)),
+        }
     }
 
     /// Adds the variables that the session has set to a SET, except for the character sets.

@@ -8,7 +8,7 @@ use fixture::client::{Client, ClientOptions};
 use harness::cluster::{Cluster, Move};
 use harness::{Bench, routes, settings};
 use protocol::ok::status::{ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES};
-use topology::routes::LaneState::{Draining, Open};
+use topology::routes::LaneState::{Draining, Open, Shut};
 use topology::routes::{Routes, ServerGreeting};
 
 const FLAGS: u16 = AUTOCOMMIT | NO_BACKSLASH_ESCAPES | ANSI_QUOTES;
@@ -107,6 +107,38 @@ async fn what_a_session_has_set_is_not_set_back() {
     writes(&cluster, &mut other, 2, AUTOCOMMIT | ANSI_QUOTES, "one of each").await;
 }
 
+/// The first statement of Connector/J: a server reports none of its variables, as one of them is what it is to report.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn autocommit_that_no_server_reports_moves_as_well() {
+    let mut cluster = cluster();
+    let set = |autocommit: u8| {
+        format!(
+            "set autocommit={autocommit},sql_mode=CONCAT(@@sql_mode,',STRICT_TRANS_TABLES'),session_track_system_variables=\
+             CONCAT(@@global.session_track_system_variables,',tx_isolation')"
+        )
+    };
+    let mut x = 0;
+    for global in [0, 1] {
+        cluster.everywhere(&format!("SET GLOBAL autocommit = {global}"));
+        for own in [0, 1] {
+            let flags = if own == 1 { AUTOCOMMIT } else { 0 };
+            for before in [None, Some(set(own)), Some(format!("SET autocommit = {}", 1 - own))] {
+                let case = format!("autocommit = {global} for all, {before:?}, then {own}");
+                let mut client = cluster.client().await;
+                if let Some(before) = &before {
+                    client.run(before).await;
+                }
+                client.run(&set(own)).await;
+                x += 1;
+                writes(&cluster, &mut client, x, flags, &case).await;
+                cluster.move_on(Move::HandedOver).await;
+                x += 1;
+                writes(&cluster, &mut client, x, flags, &format!("{case}, moved")).await;
+            }
+        }
+    }
+}
+
 /// As on a server, it begins anew: with what its present server gives, and with that on the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_was_begun_anew_has_the_flags_of_where_that_was() {
@@ -142,5 +174,36 @@ async fn a_login_while_statements_are_held_is_kept_to() {
         bench.follow(routes(2, &[(&server, Open, 1)])).await;
         let told = client.run("DO 1").await;
         assert_eq!(told.status().map(|told| told & FLAGS), Some(status), "the node gives others {other}");
+    }
+}
+
+/// What a node sets by itself after the login is no less the session's: the proxy's own OK came before it, as a server's does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn init_connect_holds_after_a_login_while_statements_are_held() {
+    let servers = [fixture::Server::start(&[]), fixture::Server::start(&[])];
+    for server in &servers {
+        // Whoever may do everything is spared init_connect.
+        server.sql(
+            "DROP USER app@'%'; CREATE USER app@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('secret'); \
+             GRANT ALL ON shop.* TO app@'%'; CREATE TABLE shop.plain (x INT)",
+        );
+    }
+    servers[0].sql("SET GLOBAL init_connect = 'SET autocommit = 0'");
+    let bench = Bench::new(settings(), routes(1, &[(&servers[0], Draining, 1), (&servers[1], Shut, 1)]));
+    let mut through = Client::connect(bench.proxy.local_addresses()[0]).await;
+    assert_eq!(through.welcome[3..5], AUTOCOMMIT.to_le_bytes());
+    bench.follow(routes(2, &[(&servers[0], Open, 1), (&servers[1], Shut, 1)])).await;
+    let mut direct = Client::connect(servers[0].address()).await;
+    for client in [&mut direct, &mut through] {
+        let told = client.run("INSERT INTO plain VALUES (1)").await;
+        assert_eq!(told.status().map(|told| told & AUTOCOMMIT), Some(0));
+        client.run("ROLLBACK").await;
+    }
+    // The next node has no init_connect.
+    bench.follow(routes(3, &[(&servers[0], Shut, 1), (&servers[1], Open, 2)])).await;
+    let told = through.run("INSERT INTO plain VALUES (2)").await;
+    assert_eq!(told.status().map(|told| told & AUTOCOMMIT), Some(0), "moved");
+    for server in &servers {
+        assert_eq!(server.sql("SELECT COUNT(*) FROM shop.plain").trim(), "0");
     }
 }

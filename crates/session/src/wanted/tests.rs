@@ -50,7 +50,7 @@ impl On {
     }
 
     fn restore(&self) -> Vec<String> {
-        self.wanted.restore()
+        self.wanted.restore(status::AUTOCOMMIT)
     }
 }
 
@@ -59,7 +59,7 @@ fn a_transaction_to_come_is_as_the_server_reports_it() {
     let mut on = On::new();
     let mut to_come = |text: &str| {
         on.wanted.transaction_to_come(text.as_bytes(), &mut on.link);
-        on.wanted.restore()[1..].to_vec()
+        on.wanted.restore(status::AUTOCOMMIT)[1..].to_vec()
     };
     let both = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET TRANSACTION READ ONLY;";
     assert_eq!(to_come(both), ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TRANSACTION READ ONLY"]);
