@@ -98,7 +98,8 @@ async fn links_stay_until_another_account_has_logged_in() {
     let (old, asked) = (stand.connections("app"), stand.questions());
     assert!(!old.is_empty());
     stand.settings.cluster.probe_interval = Duration::from_millis(100);
-    stand.settings.cluster.misses_max = 5;
+    // More than a busy machine takes: a link that is given up for a late answer would be followed by a new one.
+    stand.settings.cluster.misses_max = 100;
     stand.apply().await;
     stand.until("it is asked on", |stand| stand.questions() > asked + 50).await;
     // Questions of a moment apart, whose connections end.

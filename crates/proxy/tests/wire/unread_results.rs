@@ -203,10 +203,16 @@ async fn asked(cluster: &Cluster, sql: &'static str, before: &[&str]) -> JoinHan
     for sql in before {
         client.run(sql).await;
     }
-    tokio::spawn(async move {
+    let number = client.one("SELECT CONNECTION_ID()").await;
+    let asking = tokio::spawn(async move {
         let reply = client.query(sql).await;
         (reply, client)
-    })
+    });
+    let running = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {number} AND command <> 'Sleep'"
+    );
+    until("the node runs it", || cluster.here().sql(&running) == "1");
+    asking
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
