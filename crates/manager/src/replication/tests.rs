@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use fixture::packet::{read_packet, write_packet};
 use fixture::signal;
 use fixture::wait::until_async;
 use link::{Login, Secret};
 use protocol::gtid::{Family, Position};
+use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
+use protocol::native;
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 use topology::NodeId;
 
@@ -320,6 +324,39 @@ async fn events_stop_at_the_old_primary_and_those_that_ran_there_run_at_the_new_
         (one.sql(FIRST), one.sql(OTHERS)),
         (first("ENABLED"), "DISABLED,SLAVESIDE_DISABLED".to_owned())
     );
+}
+
+/// A client that has named its account and has not proved it yet stands in the list of sessions with the command of an event.
+#[tokio::test]
+async fn a_client_that_logs_in_is_no_event() {
+    let one = server(1);
+    let mut stream = TcpStream::connect(one.address()).await.unwrap();
+    let greeting = Greeting::parse(&read_packet(&mut stream).await.unwrap().1).unwrap();
+    let request = LoginRequest {
+        caps: Login::PLAIN & greeting.caps,
+        max_packet: 1 << 24,
+        charset: 45,
+        user: b"app".to_vec(),
+        auth: vec![],
+        database: None,
+        plugin: Some("another".into()),
+        attrs: vec![],
+    };
+    write_packet(&mut stream, 1, &request.encode()).await.unwrap();
+    let switch = AuthSwitch::parse(&read_packet(&mut stream).await.unwrap().1).unwrap();
+    let command = "SELECT COMMAND FROM information_schema.PROCESSLIST WHERE USER = 'app'";
+    assert_eq!(one.sql(command), "Connect");
+    let stopped = carry_out(action(SHORT, Errand::StopEvents), means(&one, "app", "secret")).await.0;
+    assert!(
+        matches!(
+            stopped,
+            Outcome::Replication(action::Outcome { end: End::EventsStopped { events_left: None }, .. })
+        ),
+        "{stopped:?}"
+    );
+    let proof = native::reply(&native::stage1(b"secret"), &switch.salt().unwrap());
+    write_packet(&mut stream, 3, &proof).await.unwrap();
+    assert_eq!(read_packet(&mut stream).await.unwrap().1[0], protocol::ok::OK, "it is let in");
 }
 
 #[tokio::test]
