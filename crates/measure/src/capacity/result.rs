@@ -18,8 +18,11 @@ pub struct Counted {
     pub held: Duration,
     /// Transactions applied from the end of the hold until the queue was empty.
     pub applied: u64,
-    /// How long that took.
+    /// How long that took, as far as the looks at the node tell.
     pub catch_up: Duration,
+    /// Of these, transactions applied between the first and the last look that saw a queue, and the time between these two. Unlike the two ends of the
+    /// catch-up, which lie between looks, both belong to the same moments, however late those are. `None` without two such looks.
+    pub behind: Option<(u64, Duration)>,
 }
 
 /// The figures computed from [`Counted`].
@@ -40,7 +43,8 @@ pub struct Capacity {
 impl Counted {
     /// `None` when no transaction was applied or the time was zero.
     pub fn capacity(&self) -> Option<Capacity> {
-        let apply_per_s = per_s(self.applied, self.catch_up).filter(|rate| *rate > 0.0)?;
+        let (applied, over) = self.behind.unwrap_or((self.applied, self.catch_up));
+        let apply_per_s = per_s(applied, over).filter(|rate| *rate > 0.0)?;
         let baseline_per_s = per_s(self.baseline_applied, self.baseline)?;
         // When the queue is empty, everything that arrived in both times has been applied.
         let arrival_per_s = per_s(self.applied, self.held + self.catch_up)?;
@@ -102,14 +106,17 @@ impl Record {
         let (from, to) = self.marks.baseline?;
         let (from, to) = (self.at(from)?, self.at(to)?);
         let (held, held_at) = self.marks.held?;
-        let (_, resumed_at) = self.marks.resumed?;
+        let (resumed, resumed_at) = self.marks.resumed?;
         let (held, empty) = (self.at(held)?, self.at(self.marks.empty?)?);
+        let (first, last) = (self.at(resumed)?, self.at(self.marks.empty?.saturating_sub(1))?);
+        let behind = (last.node.applied.saturating_sub(first.node.applied), last.at.saturating_sub(first.at));
         Some(Counted {
             baseline_applied: to.node.applied.saturating_sub(from.node.applied),
             baseline: to.at.saturating_sub(from.at),
             held: resumed_at.saturating_sub(held_at),
             applied: empty.node.applied.saturating_sub(held.node.applied),
             catch_up: empty.at.saturating_sub(resumed_at),
+            behind: Some(behind).filter(|(applied, over)| *applied > 0 && !over.is_zero()),
         })
     }
 
