@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::program::{Serving, directory, until};
-use crate::writers::WriterResult;
+use crate::writers::{self, WriterResult};
 
 /// What the lab's replicas log in with.
 const REPLICATION: &str = "replication";
@@ -35,10 +35,7 @@ impl Scene {
     /// A cluster of another kind; with a table for [`Writers`](crate::writers::Writers).
     pub async fn on(plan: StagePlan) -> Self {
         let stage = Stage::up(plan).await.unwrap();
-        let table = format!(
-            "CREATE TABLE {APP_SCHEMA}.w (writer BIGINT, number BIGINT, PRIMARY KEY (writer, number))"
-        );
-        stage.run_in("db1", &table).await.unwrap();
+        writers::make_table(&stage).await;
         Self { stage }
     }
 

@@ -1,17 +1,18 @@
-//! Writers that commit one numbered row after another, and remember what they were told of each.
+//! Writers that commit one numbered row after another, and remember what they were told of each; and one statement that is repeated.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use lab::stage::Stage;
 use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, OptsBuilder};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use crate::program::LONG;
 
@@ -21,6 +22,13 @@ const RHYTHM: Duration = Duration::from_millis(8);
 const WRITERS: u64 = 4;
 /// Those of one run have other numbers than those of the next.
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Makes the table that they write to.
+pub async fn make_table(stage: &Stage) {
+    let table =
+        format!("CREATE TABLE {APP_SCHEMA}.w (writer BIGINT, number BIGINT, PRIMARY KEY (writer, number))");
+    stage.run_in("db1", &table).await.unwrap();
+}
 
 /// What they came to.
 #[derive(Debug, Default)]
@@ -45,9 +53,14 @@ pub struct Writers {
 impl Writers {
     /// They connect again when their connection ends, and write the next row.
     pub fn at(address: SocketAddr) -> Self {
+        Self::start(WRITERS, address)
+    }
+
+    /// As many as that.
+    pub fn start(count: u64, address: SocketAddr) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let first = NEXT.fetch_add(WRITERS, Ordering::Relaxed);
-        let writers: Vec<u64> = (first..first + WRITERS).collect();
+        let first = NEXT.fetch_add(count, Ordering::Relaxed);
+        let writers: Vec<u64> = (first..first + count).collect();
         let told = Arc::new(Mutex::new(WriterResult { writers: writers.clone(), ..WriterResult::default() }));
         let tasks = writers.into_iter();
         let tasks =
@@ -158,6 +171,34 @@ async fn insert(
         None => connection.insert(connect(address).await?),
     };
     conn.query_drop(format!("INSERT INTO w VALUES ({writer}, {number})")).await
+}
+
+/// One statement, run on db1 again and again.
+pub struct Repeated {
+    is_over: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Repeated {
+    /// Once in `pace`, where it does not take longer.
+    pub fn start(stage: &Arc<Stage>, pace: Duration, sql: String) -> Self {
+        let (stage, is_over) = (Arc::clone(stage), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::clone(&is_over);
+        let task = tokio::spawn(async move {
+            let mut tick = interval(pace);
+            while !ends.load(Ordering::Relaxed) {
+                tick.tick().await;
+                stage.run_in("db1", &sql).await.unwrap();
+            }
+        });
+        Self { is_over, task }
+    }
+
+    /// After the statement that runs.
+    pub async fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.task.await.unwrap();
+    }
 }
 
 /// A client's connection.

@@ -6,18 +6,21 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use testbed::program::{LONG, Serving, bin, directory, run, understudy, until};
+use testbed::writers::Repeated;
 
 /// The alternate screen, entered and left; the cursor shown again.
 const ENTERED: &str = "\u{1b}[?1049h";
 const LEFT: &str = "\u{1b}[?1049l";
 const SHOWN: &str = "\u{1b}[?25h";
+
+/// Between two commits of db1.
+const PACE: Duration = Duration::from_millis(5);
 
 /// The beginning of an answer to GET: head and body up to `wanted`.
 fn get(serving: &Serving, path: &str, wanted: impl Fn(&str) -> bool) -> String {
@@ -43,31 +46,6 @@ fn get(serving: &Serving, path: &str, wanted: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// Commits on one node for as long as it lives.
-struct Writer {
-    is_over: Arc<AtomicBool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Writer {
-    fn start(stage: &Arc<Stage>) -> Self {
-        let (stage, is_over) = (Arc::clone(stage), Arc::new(AtomicBool::new(false)));
-        let ends = Arc::clone(&is_over);
-        let task = tokio::spawn(async move {
-            while !ends.load(Relaxed) {
-                let insert = format!("INSERT INTO {APP_SCHEMA}.w VALUES (NULL)");
-                stage.run_in("db1", &insert).await.unwrap();
-            }
-        });
-        Self { is_over, task }
-    }
-
-    async fn end(self) {
-        self.is_over.store(true, Relaxed);
-        self.task.await.unwrap();
-    }
-}
-
 fn rate(status: &Value, place: usize, name: &str) -> f64 {
     status["nodes"][place]["rates"][name].as_f64().unwrap_or(0.0)
 }
@@ -89,7 +67,8 @@ async fn what_nodes_do_is_sampled_told_as_it_comes_and_shown() {
     );
     let directory = directory(&config);
     let serving = Serving::start(directory.path());
-    let writer = Writer::start(&stage);
+    let insert = format!("INSERT INTO {APP_SCHEMA}.w VALUES (NULL)");
+    let writer = Repeated::start(&stage, PACE, insert);
     let status = until("both nodes apply, and only db1 sends", || {
         let status = serving.status();
         let both = [0, 1].iter().all(|place| rate(&status, *place, "applied") > 0.0);

@@ -2,7 +2,6 @@
 //! return shows which kind of state transfer it needed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use lab::fault::Fault;
@@ -10,6 +9,7 @@ use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use testbed::program::{self, Serving, bin, directory, run, until, with_config};
+use testbed::writers::Repeated;
 
 /// Of one row, bytes; more than the gcache in all that is written while the node is away for too long.
 const ROW_BYTES: usize = 200_000;
@@ -282,33 +282,6 @@ async fn one_member_that_has_it_is_enough() {
 /// Between two writes of 20 kB: a gcache of 4 MB is full after about ten seconds.
 const PACE: Duration = Duration::from_millis(50);
 
-/// Writes on db1 at that pace for as long as it lives.
-struct Load {
-    is_over: Arc<AtomicBool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Load {
-    fn start(stage: &Arc<Stage>) -> Self {
-        let (stage, is_over) = (Arc::clone(stage), Arc::new(AtomicBool::new(false)));
-        let ends = Arc::clone(&is_over);
-        let task = tokio::spawn(async move {
-            let mut tick = tokio::time::interval(PACE);
-            while !ends.load(Relaxed) {
-                tick.tick().await;
-                let insert = format!("INSERT INTO {APP_SCHEMA}.w (pad) VALUES (REPEAT('x', 20000))");
-                stage.run_in("db1", &insert).await.unwrap();
-            }
-        });
-        Self { is_over, task }
-    }
-
-    async fn end(self) {
-        self.is_over.store(true, Relaxed);
-        self.task.await.unwrap();
-    }
-}
-
 fn metrics(serving: &Serving) -> String {
     let url = format!("http://{}/metrics", serving.http);
     let out = std::process::Command::new("curl").args(["-sS", &url]).output().unwrap().stdout;
@@ -319,7 +292,8 @@ fn metrics(serving: &Serving) -> String {
 async fn a_running_server_warns_before_it_is_too_late() {
     let stage = Arc::new(Stage::up(plan("windows")).await.unwrap());
     make_table(&stage).await;
-    let load = Load::start(&stage);
+    let insert = format!("INSERT INTO {APP_SCHEMA}.w (pad) VALUES (REPEAT('x', 20000))");
+    let load = Repeated::start(&stage, PACE, insert);
     let host = stage.host_address();
     let listen =
         format!("[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n");

@@ -18,9 +18,11 @@ use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::program::{Ended, Serving, bin, directory, understudy, until, with_config};
+use testbed::writers;
 
-use crate::lost_member::scene::{self, PATIENCE, Scene, is_well, journal, journal_with, status_when};
-use crate::lost_member::writers::Writers;
+use crate::lost_member::scene::{
+    self, PATIENCE, Scene, is_well, journal, journal_with, status_when, two_writers,
+};
 
 /// Between the deaths of two nodes: the first is evicted meanwhile, so that each of them dies in another view.
 const BETWEEN: Duration = Duration::from_millis(300);
@@ -60,12 +62,24 @@ async fn a_cluster_without_a_majority_goes_on_only_when_nobody_else_can() {
     scene.stage.down().await.unwrap();
 }
 
+/// A row that the test writes itself.
+enum ByHand {
+    CutOff,
+    BesideIt,
+    OfItsOwn,
+    GivenUp,
+}
+
+/// Writers have numbers from 1.
+fn row(by_hand: ByHand) -> String {
+    format!("INSERT INTO {APP_SCHEMA}.w VALUES (0, {})", by_hand as u8)
+}
+
 async fn up() -> Scene {
     let name = format!("t{}-gone", std::process::id());
     let plan = StagePlan { name, galera_options: OPTIONS.into(), ..StagePlan::default() };
     let stage = Stage::up(plan).await.unwrap();
-    let table = format!("CREATE TABLE {APP_SCHEMA}.w (id BIGINT AUTO_INCREMENT PRIMARY KEY, node TEXT)");
-    stage.run_in("db1", &table).await.unwrap();
+    writers::make_table(&stage).await;
     Scene { stage }
 }
 
@@ -144,11 +158,7 @@ async fn cut_off(scene: &Scene, serving: &Serving, directory: &TempDir) {
     let refused = understudy(&["recovery", "position", "--datadir", &data]).with(1);
     assert!(refused.contains("a server runs"), "{refused}");
     // They go on without db3, and have what that has not.
-    scene
-        .stage
-        .run_in("db1", &format!("INSERT INTO {APP_SCHEMA}.w (node) VALUES ('cut off')"))
-        .await
-        .unwrap();
+    scene.stage.run_in("db1", &row(ByHand::CutOff)).await.unwrap();
     for node in ["db1", "db2"] {
         scene.stage.fault(node, Fault::Kill).await.unwrap();
     }
@@ -179,7 +189,7 @@ async fn killed(scene: &Scene, serving: &Serving) {
         rows[0][0].parse::<usize>().unwrap()
     };
     let before = count().await;
-    let writers = Writers::at(&[SocketAddr::from((scene.stage.host_address(), 6033))]);
+    let writers = two_writers(SocketAddr::from((scene.stage.host_address(), 6033)));
     writers.more(100).await;
     let fault = scene.stage.fault("db1", Fault::Kill).await.unwrap();
     tokio::time::sleep(BETWEEN).await;
@@ -198,8 +208,9 @@ async fn killed(scene: &Scene, serving: &Serving) {
     );
     assert!(gap < STANDSTILL_MAX, "{gap:?}");
     let rows = count().await - before;
-    assert!(rows >= told.count(), "lost: {} acknowledged, {rows} there", told.count());
-    assert!(rows <= told.count() + told.errors.len(), "doubled: {} acknowledged, {rows} there", told.count());
+    let (acknowledged, errors) = (told.acknowledged.len(), told.errors.len());
+    assert!(rows >= acknowledged, "lost: {acknowledged} acknowledged, {rows} there");
+    assert!(rows <= acknowledged + errors, "doubled: {acknowledged} acknowledged, {rows} there");
 
     for node in ["db1", "db2"] {
         scene.stage.fault(node, Fault::Heal).await.unwrap();
@@ -259,7 +270,6 @@ async fn two_clusters(scene: &Scene, directory: &TempDir) {
     for node in ["db3", "db1", "db2"] {
         scene.stage.fault(node, Fault::Heal).await.unwrap();
     }
-    let row = |text: &str| format!("INSERT INTO {APP_SCHEMA}.w (node) VALUES ('{text}')");
     let count = || async {
         let rows = scene.stage.run_in("db3", &format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w")).await.unwrap();
         rows[0][0].parse::<usize>().unwrap()
@@ -271,9 +281,9 @@ async fn two_clusters(scene: &Scene, directory: &TempDir) {
         serving.ask(&["switchover", "--to", "db1"]).with(0);
     }
     alone(scene, &serving).await;
-    scene.stage.run_in("db1", &row("beside it")).await.unwrap();
+    scene.stage.run_in("db1", &row(ByHand::BesideIt)).await.unwrap();
     // Past Understudy, as a person does who takes it for the cluster.
-    scene.stage.run_in("db3", &row("of its own")).await.unwrap();
+    scene.stage.run_in("db3", &row(ByHand::OfItsOwn)).await.unwrap();
     let refused = serving.ask(&["switchover", "--to", "db3"]).with(1);
     assert!(refused.contains("there are two clusters: it is Primary without db1, db2"), "{refused}");
     let refused = serving.ask(&["undrain", "db3"]).with(1);
@@ -308,14 +318,15 @@ async fn two_clusters(scene: &Scene, directory: &TempDir) {
         scene.stage.fault(node, Fault::Heal).await.unwrap();
     }
     status_when(&serving, "all well again", is_well);
-    let own = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w WHERE node = 'of its own'");
+    let number = ByHand::OfItsOwn as u8;
+    let own = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w WHERE writer = 0 AND number = {number}");
     assert_eq!(scene.stage.run_in("db3", &own).await.unwrap()[0][0], "0");
     assert_eq!(count().await, before + 1, "what was written beside it");
     journal_with(&serving, "db3, which was in another cluster, is back");
 
     // Once more, and an operator gives up what the others have.
     alone(scene, &serving).await;
-    scene.stage.run_in("db1", &row("given up")).await.unwrap();
+    scene.stage.run_in("db1", &row(ByHand::GivenUp)).await.unwrap();
     gone(scene, &serving).await;
     serving.ask(&["undrain", "db3"]).with(0);
     status_when(&serving, "it writes", |status| scene::writer(status) == "db3");

@@ -9,8 +9,7 @@ use lab::fault::Fault;
 use lab::stage::{Stage, StagePlan};
 use testbed::program::{Serving, until};
 
-use super::scene::{Scene, is_well, journal, status_when, writer};
-use super::writers::Writers;
+use super::scene::{Scene, is_well, journal, status_when, two_writers, writer};
 
 /// A running garbd, ended with this.
 struct Arbitrator {
@@ -70,7 +69,7 @@ async fn nobody_is_evicted_beside_an_arbitrator() {
     for turn in 0..3 {
         let victim = writer(&status_when(&serving, "all well", is_well));
         let survivor = if victim == "db1" { "db2" } else { "db1" };
-        let writers = Writers::at(&[through]);
+        let writers = two_writers(through);
         writers.more(100).await;
         let fault = scene.stage.fault(&victim, Fault::Kill).await.unwrap();
         until("another writer", || (writer(&serving.status()) == survivor).then_some(()));

@@ -13,7 +13,6 @@ mod door;
 mod proven;
 pub mod scene;
 mod silence;
-pub mod writers;
 
 use std::time::Instant;
 

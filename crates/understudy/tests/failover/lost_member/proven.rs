@@ -7,8 +7,7 @@ use lab::fault::Fault;
 use testbed::program::Serving;
 
 use super::door::Door;
-use super::scene::{Scene, is_well, journal, journal_with, status_when, writer};
-use super::writers::Writers;
+use super::scene::{Scene, is_well, journal, journal_with, status_when, two_writers, writer};
 
 /// Something that must not happen is watched for so long: several of the eviction's tries.
 const STAYS: Duration = Duration::from_secs(4);
@@ -22,7 +21,7 @@ pub async fn behind_resets(scene: &Scene) {
     let directory = scene.directory("", Some(("db1", door.address)));
     let serving = Serving::start(directory.path());
     assert_eq!(writer(&status_when(&serving, "all well", is_well)), "db1");
-    let writers = Writers::at(&[node.address]);
+    let writers = two_writers(node.address);
     writers.more(50).await;
     let view = scene.word("db2", "wsrep_cluster_conf_id").await;
 
@@ -54,7 +53,7 @@ pub async fn killed(scene: &Scene) {
     for active in [true, false] {
         let before = writer(&status_when(&serving, "all well", is_well));
         let victim = if active { before } else { if before == "db3" { "db2" } else { "db3" }.to_owned() };
-        let writers = Writers::at(&[through]);
+        let writers = two_writers(through);
         writers.more(100).await;
         let fault = scene.stage.fault(&victim, Fault::Kill).await.unwrap();
         journal_with(&serving, &format!("{victim} is evicted from the group"));

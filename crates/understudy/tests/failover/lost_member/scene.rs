@@ -4,18 +4,24 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lab::fault::Fault;
-use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
+use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::program::{Serving, directory};
 pub use testbed::scene::{is_well, journal, journal_with, status_when};
+use testbed::writers::{self, Writers};
 
 /// Whatever Galera decides by itself takes less, twice over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Scene {
     pub stage: Stage,
+}
+
+/// Few, so that two cores have time for three servers.
+pub fn two_writers(address: SocketAddr) -> Writers {
+    Writers::start(2, address)
 }
 
 impl Scene {
@@ -29,8 +35,7 @@ impl Scene {
 
     pub async fn of(plan: StagePlan) -> Self {
         let stage = Stage::up(plan).await.unwrap();
-        let table = format!("CREATE TABLE {APP_SCHEMA}.w (id BIGINT AUTO_INCREMENT PRIMARY KEY, node TEXT)");
-        stage.run_in("db1", &table).await.unwrap();
+        writers::make_table(&stage).await;
         Self { stage }
     }
 

@@ -10,8 +10,7 @@ use testbed::program::{Serving, until};
 use tokio::time::sleep;
 
 use super::door::Door;
-use super::scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when, writer};
-use super::writers::Writers;
+use super::scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when, two_writers, writer};
 
 /// Galera's own timers need 5.3 to 10.3 s; what is meant is 1.2 s in 19 of 20. In between, for a build that is not optimised, beside whatever
 /// else this machine does.
@@ -71,7 +70,7 @@ pub async fn silent(scene: &Scene) {
             let before = writer(&status_when(&serving, "all well", is_well));
             let victim = if active { before.clone() } else { bystander(&before).to_owned() };
             all_own(scene, &["db1", "db2", "db3"]).await;
-            let writers = Writers::at(&[through(scene)]);
+            let writers = two_writers(through(scene));
             writers.more(100).await;
             let began = scene.stage.fault(&victim, fault).await.unwrap();
             ended += 1;
@@ -105,7 +104,7 @@ pub async fn blink(scene: &Scene) {
         let before = writer(&status_when(&serving, "all well", is_well));
         let victim = if active { before.clone() } else { bystander(&before).to_owned() };
         let view = scene.word(&victim, "wsrep_cluster_conf_id").await;
-        let writers = Writers::at(&[through(scene)]);
+        let writers = two_writers(through(scene));
         writers.more(50).await;
         let began = scene.stage.fault(&victim, Fault::Freeze).await.unwrap();
         sleep(BLINK).await;
@@ -147,7 +146,7 @@ pub async fn slow(scene: &Scene) {
     let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let view = scene.word("db1", "wsrep_cluster_conf_id").await;
-    let writers = Writers::at(&[through(scene)]);
+    let writers = two_writers(through(scene));
     writers.more(50).await;
     for turn in 0..STOPS {
         let node = if turn % 2 == 0 { before.clone() } else { bystander(&before).to_owned() };
@@ -184,7 +183,7 @@ pub async fn slow(scene: &Scene) {
     let hurries = said.matches("are shortened until").count();
     println!(
         "          slow and busy: {} commits, errors {:?}, timers shortened {hurries} times for it",
-        told.count(),
+        told.acknowledged.len(),
         told.errors
     );
     assert!(!said.contains("fell silent"), "{said}");
