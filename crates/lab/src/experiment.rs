@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use report::file::{write_json, write_text};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::failover::progress::Progress;
 use crate::stage::ClusterKind;
@@ -32,13 +32,10 @@ pub trait Experiment {
     async fn run(&self, place: &Place<'_>) -> anyhow::Result<Self::Results>;
 }
 
-/// What was measured.
-pub trait Results {
+/// What was measured; serialised, it is all figures.
+pub trait Results: Serialize {
     /// The table for the terminal.
     fn table(&self) -> String;
-
-    /// All figures.
-    fn json(&self) -> anyhow::Result<Value>;
 
     /// The report as one HTML file, where there is one.
     fn page(&self) -> Option<String> {
@@ -127,7 +124,7 @@ pub async fn conduct(experiment: &impl Experiment) -> anyhow::Result<ExitCode> {
     let table = format!("{}\n", results.table().trim_end());
     print!("{table}");
     if let Some(path) = &output.json {
-        write_json(path, &results.json()?)?;
+        write_json(path, &serde_json::to_value(&results)?)?;
     }
     let page = results.page();
     if let (Some(path), Some(page)) = (experiment.html(), &page) {
@@ -136,7 +133,7 @@ pub async fn conduct(experiment: &impl Experiment) -> anyhow::Result<ExitCode> {
     }
     if let Some(dir) = &output.out_dir {
         write_text(&dir.join("table.txt"), &table)?;
-        write_json(&dir.join("result.json"), &results.json()?)?;
+        write_json(&dir.join("result.json"), &serde_json::to_value(&results)?)?;
         if let Some(page) = &page {
             write_text(&dir.join("report.html"), page)?;
         }

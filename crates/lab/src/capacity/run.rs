@@ -74,10 +74,6 @@ impl Results for Report {
         super::table::draw(self)
     }
 
-    fn json(&self) -> anyhow::Result<Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
     /// Whether every figure is right, and flow control never stopped a write.
     fn is_good(&self) -> bool {
         let is_good = |run: &Measured| run.difference.abs() <= DIFFERENCE_MAX && run.flow_control_ms == 0.0;

@@ -16,10 +16,6 @@ impl Results for Report {
         draw(self)
     }
 
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
     /// Whether nothing is wrong, and the run came to its end.
     fn is_good(&self) -> bool {
         self.broke.is_none() && self.wrong().next().is_none()

@@ -485,6 +485,12 @@ impl Report {
     }
 }
 
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(serializer)
+    }
+}
+
 /// Moves the fields of "figures" one level up.
 fn lift(object: &mut serde_json::Value) {
     let Some(map) = object.as_object_mut() else { return };

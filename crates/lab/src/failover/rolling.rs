@@ -177,10 +177,6 @@ impl Results for RollingRestart {
         out
     }
 
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
     /// Whether no client saw an error, and every outcome that clients received holds.
     fn is_good(&self) -> bool {
         self.errors_naive_by_code.is_empty()

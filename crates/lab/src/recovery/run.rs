@@ -75,10 +75,6 @@ impl Results for Report {
         super::page::document(self).text()
     }
 
-    fn json(&self) -> anyhow::Result<Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
     fn page(&self) -> Option<String> {
         Some(super::page::document(self).html())
     }

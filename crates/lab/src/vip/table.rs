@@ -45,10 +45,6 @@ impl Results for Report {
         draw(self)
     }
 
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
     /// Whether everything is as required.
     fn is_good(&self) -> bool {
         self.broken.is_empty() && self.outcomes.iter().all(|outcome| outcome.wrong.is_empty())

@@ -14,10 +14,6 @@ impl Results for Report {
         document(self).text()
     }
 
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::to_value(self)?)
-    }
-
     fn page(&self) -> Option<String> {
         Some(document(self).html())
     }

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use serde_json::Value;
 
 use super::cell::{Cell, Times};
 use super::contestant::Who;
@@ -158,10 +157,6 @@ impl Experiment for HealthArgs {
 impl Results for Report {
     fn table(&self) -> String {
         table::draw(self)
-    }
-
-    fn json(&self) -> anyhow::Result<Value> {
-        Ok(self.json())
     }
 
     fn write_rest(&self, dir: &Path) -> anyhow::Result<()> {

@@ -393,6 +393,12 @@ impl Report {
     }
 }
 
+impl serde::Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(serializer)
+    }
+}
+
 impl Loaded {
     fn json(&self) -> Value {
         let measured: Vec<Value> = self

@@ -21,10 +21,6 @@ impl Results for Report {
         table::draw(self)
     }
 
-    fn json(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(self.json())
-    }
-
     fn page(&self) -> Option<String> {
         Some(page(self))
     }
