@@ -12,7 +12,6 @@ use crate::alarms::Alarms;
 use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Choice, Disk, Ticket};
-use crate::election::ids;
 use crate::finding::{NodeState, Problem};
 use crate::galera::Component;
 use crate::nodes::Nodes;
@@ -320,13 +319,13 @@ impl Core {
     /// its term names its writer, never the one still in force.
     pub fn persist(&mut self) -> Ticket {
         let limit = |id: NodeId| Some((id, self.node(id).sessions_max?));
-        let sessions_max = ids(&self.nodes).filter_map(limit).collect();
+        let sessions_max = self.nodes.ids().filter_map(limit).collect();
         let Choice { term, writer } = self.disk.choice;
         let ticket = self.disk.ask(self.now);
         let failed_over_ago = self.failed_over.map(|at| at.ago(self.now));
-        let renumbered = ids(&self.nodes).filter(|id| self.node(*id).is_renumbered).collect();
+        let renumbered = self.nodes.ids().filter(|id| self.node(*id).is_renumbered).collect();
         let filters = |id: NodeId| self.node(id).had_filters.clone().map(|filters| (id, filters));
-        let filtered = ids(&self.nodes).filter_map(filters).collect();
+        let filtered = self.nodes.ids().filter_map(filters).collect();
         let is_writer_incomplete = self.is_writer_incomplete && writer == self.writer;
         self.out.push(Action::Persist {
             number: ticket.0,
@@ -419,7 +418,7 @@ impl Core {
 
     /// Another node than `id` answered or refused a connect after `moment`: so our own network works, and the silence is the node's.
     pub fn another_answered_since(&self, id: NodeId, moment: Now) -> bool {
-        ids(&self.nodes).any(|other| {
+        self.nodes.ids().any(|other| {
             let node = self.node(other);
             other != id
                 && (node.answered_at.is_some_and(|at| at > moment)

@@ -12,7 +12,7 @@ pub(crate) fn elect(
     sitting: Option<NodeId>,
     allowed: impl Fn(NodeId) -> bool,
 ) -> Option<NodeId> {
-    let candidates = || ids(nodes).filter(|id| nodes[*id].electable() && allowed(*id));
+    let candidates = || nodes.ids().filter(|id| nodes[*id].electable() && allowed(*id));
     if let Some(sitting) = sitting
         && candidates().any(|id| id == sitting)
     {
@@ -26,7 +26,8 @@ pub(crate) fn elect(
 /// never chosen.
 pub(crate) fn elect_any(nodes: &Nodes, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let node = |id: &NodeId| &nodes[*id];
-    ids(nodes)
+    nodes
+        .ids()
         .filter(|id| node(id).present() && !node(id).drained() && allowed(*id))
         .min_by_key(|id| (rank(node(id)), node(id).behind, u32::MAX - node(id).priority))
 }
@@ -38,11 +39,6 @@ fn rank(node: &Belief) -> u8 {
         Serves::Leaves => 2,
         Serves::No => 3,
     }
-}
-
-/// All ids, in the configuration's order.
-pub(crate) fn ids(nodes: &Nodes) -> impl Iterator<Item = NodeId> + use<> {
-    nodes.ids()
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Problem, Serves};
 use crate::group::Group;
 use crate::problem::judge;
@@ -10,7 +9,7 @@ use crate::problem::judge;
 /// Brings every node's state in line with what is known of it now.
 pub(crate) fn judge_all(core: &mut Core, group: &mut dyn Group) {
     group.look_around(core);
-    for id in ids(&core.nodes) {
+    for id in core.nodes.ids() {
         let (finding, others) =
             judge(core.node(id), &core.settings, core.now, group.against(core, id), || group.well(core, id));
         let gone = matches!(finding.state, NodeState::Dead | NodeState::Silent)
@@ -55,7 +54,7 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut dyn Group) {
 
 /// Writes into the journal which statements ran on a node when it died.
 fn name_lost_statements(core: &mut Core) {
-    for id in ids(&core.nodes) {
+    for id in core.nodes.ids() {
         let now = core.now;
         let node = core.node_mut(id);
         if node.finding.state == NodeState::Dead

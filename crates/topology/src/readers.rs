@@ -20,7 +20,6 @@ use crate::alarms::Alarms;
 use crate::belief::Belief;
 use crate::catalogue::Catalogue;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{Problem, Serves};
 use crate::group::{Group, Reads};
 use crate::nodes::ById;
@@ -176,7 +175,7 @@ impl Readers {
         if !self.settings.on {
             return;
         }
-        let all: Vec<NodeId> = ids(&core.nodes).collect();
+        let all: Vec<NodeId> = core.nodes.ids().collect();
         let primary = core.writer.filter(|_| core.settings.writers == Writers::One);
         for id in all.iter().copied().filter(|id| primary != Some(*id)) {
             let unfit = self.unfit(core, group, id);
@@ -231,7 +230,7 @@ impl Readers {
     /// The primary takes reads when nobody else can.
     fn primary_unfit(&self, core: &Core, primary: NodeId) -> Option<Unfit> {
         let node = core.node(primary);
-        let others = || ids(&core.nodes).filter(|id| *id != primary);
+        let others = || core.nodes.ids().filter(|id| *id != primary);
         if !self.settings.fallback {
             return Some(Unfit::brief("is the primary"));
         }
@@ -288,7 +287,7 @@ impl Readers {
             let status = core.node(*id).status.as_ref().and_then(Status::replication);
             primary != Some(*id) && status.is_some_and(|status| status.read_only)
         };
-        let read_only: Vec<NodeId> = ids(&core.nodes).filter(is_read_only).collect();
+        let read_only: Vec<NodeId> = core.nodes.ids().filter(is_read_only).collect();
         let (position, asked) = match self.ages.primary() {
             Some((position, asked)) => (Some(position), asked),
             None => (None, Now::ZERO),
@@ -350,10 +349,10 @@ impl Readers {
 
     /// Why nobody takes reads, when nobody does.
     fn closed_because(&self, core: &Core) -> Option<String> {
-        if ids(&core.nodes).any(|id| self.takes_reads(id)) {
+        if core.nodes.ids().any(|id| self.takes_reads(id)) {
             return None;
         }
-        let each = ids(&core.nodes).map(|id| {
+        let each = core.nodes.ids().map(|id| {
             let why = self.lane(id).why.as_ref().map_or("", |why| why.sentence.as_str());
             format!("{} {why}", core.name(id))
         });

@@ -32,7 +32,6 @@ use crate::action::{Action, Level};
 use crate::catalogue::Catalogue;
 use crate::core::{Core, FailedOver};
 use crate::disk::Ticket;
-use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Outcome};
 use crate::finding::{Problem, Serves};
 use crate::galera::Galera;
@@ -105,7 +104,7 @@ impl Brain {
         core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
         core.is_writer_incomplete = writer.is_some() && restored.is_writer_incomplete;
         core.component = restored.component.take();
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             core.node_mut(id).is_renumbered = restored.renumbered.contains(&id);
         }
         let filtered = std::mem::take(&mut restored.filtered);
@@ -263,7 +262,8 @@ impl Brain {
             Plan::All(_) => true,
         };
         let others = late && settled && !self.group.has_primary();
-        ids(&core.nodes)
+        core.nodes
+            .ids()
             .map(|id| {
                 let node = core.node(id);
                 let is_fit = node.linked
@@ -283,7 +283,7 @@ impl Brain {
 
     /// The nodes of the configuration, in its order.
     pub fn nodes(&self) -> Vec<(NodeId, NodeSettings)> {
-        ids(&self.core.nodes).zip(self.core.settings.nodes.iter().cloned()).collect()
+        self.core.nodes.ids().zip(self.core.settings.nodes.iter().cloned()).collect()
     }
 
     /// Whether the configuration has the node. It may have had it before.
@@ -316,7 +316,7 @@ impl Brain {
     /// node whether it has left the group.
     fn ask(&mut self) {
         let core = &mut self.core;
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let node = core.node(id);
             if node.shut_out > 0 && node.linked && node.confirm_after <= core.now {
                 core.ask_confirm(id);
@@ -332,7 +332,7 @@ impl Brain {
             self.ask_alarmed();
             return;
         }
-        let all: Vec<NodeId> = ids(&core.nodes).collect();
+        let all: Vec<NodeId> = core.nodes.ids().collect();
         for id in all {
             match &core.node(id).doubt {
                 Some(doubt) if doubt.wants_link => core.ask_confirm(id),
@@ -346,7 +346,7 @@ impl Brain {
     fn ask_alarmed(&mut self) {
         let core = &mut self.core;
         let alarmed: Vec<NodeId> =
-            ids(&core.nodes).filter(|id| core.node(*id).linked && core.node(*id).alarms.is_open()).collect();
+            core.nodes.ids().filter(|id| core.node(*id).linked && core.node(*id).alarms.is_open()).collect();
         for id in alarmed {
             core.ask_probe(id);
         }
@@ -361,7 +361,7 @@ impl Brain {
             return;
         }
         let sound = |id: &NodeId| core.node(*id).linked && core.node(*id).sound();
-        let Some(node) = core.writer.filter(sound).or_else(|| ids(&core.nodes).find(sound)) else { return };
+        let Some(node) = core.writer.filter(sound).or_else(|| core.nodes.ids().find(sound)) else { return };
         let asked = Due { asked: Some(now), wanted: false };
         if accounts {
             self.accounts_due = asked;

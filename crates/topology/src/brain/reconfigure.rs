@@ -7,7 +7,6 @@
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::Belief;
-use crate::election::ids;
 use crate::routes::LaneState;
 use crate::settings::{NodeSettings, Settings};
 use crate::time::Now;
@@ -51,7 +50,7 @@ impl Brain {
                 "more nodes were configured since the start than there are numbers for: that takes a restart";
             return refused("restart", sentence);
         };
-        let removed: Vec<NodeId> = ids(&core.nodes).filter(|id| !order.contains(id)).collect();
+        let removed: Vec<NodeId> = core.nodes.ids().filter(|id| !order.contains(id)).collect();
         for id in &removed {
             self.may_remove(*id)?;
         }
@@ -121,7 +120,7 @@ impl Brain {
         let before = core.nodes.get(id).map(|before| before.epoch);
         let mut belief = Belief::new(node, None, core.now);
         belief.epoch = before.map_or(0, |epoch| epoch + 1);
-        let of_the_name = ids(&core.nodes).find(|known| core.name(*known) == node.name);
+        let of_the_name = core.nodes.ids().find(|known| core.name(*known) == node.name);
         if let Some(known) = core.nodes.get(of_the_name.unwrap_or(id)) {
             belief.is_renumbered = known.is_renumbered;
             belief.had_filters.clone_from(&known.had_filters);

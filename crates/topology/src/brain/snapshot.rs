@@ -1,7 +1,7 @@
 //! The snapshot for people: all that the brain knows.
 
 use super::Brain;
-use crate::election::{elect, ids};
+use crate::election::elect;
 use crate::finding::Serves;
 use crate::time::Now;
 use crate::view::{ClusterView, NodeView, Stuck, TrafficFlow};
@@ -14,7 +14,7 @@ impl Brain {
         let core = &self.core;
         let ago = |at: Now| now.saturating_sub(at).as_millis() as u64;
         let nodes = (0..=u8::MAX)
-            .zip(ids(&core.nodes))
+            .zip(core.nodes.ids())
             .map(|(place, id)| (place, id, core.node(id)))
             .map(|(place, id, node)| NodeView {
                 id,

@@ -40,7 +40,6 @@ use super::state::{Eviction, Galera};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Serves};
 
 /// How often the eviction of one lost node is tried.
@@ -67,7 +66,9 @@ impl Galera {
     /// A lost node is to be evicted and the conditions do not hold yet: the survivors are asked for their status until they do, or it has left.
     pub(super) fn eviction_pending(&self, core: &Core) -> bool {
         self.evicting.is_none()
-            && ids(&core.nodes)
+            && core
+                .nodes
+                .ids()
                 .any(|id| self.is_to_be_evicted(core, id) && self.member(id).evict_after <= core.now)
     }
 
@@ -76,7 +77,8 @@ impl Galera {
         if self.evicting.is_some() {
             return None;
         }
-        ids(&core.nodes)
+        core.nodes
+            .ids()
             .filter(|id| self.is_to_be_evicted(core, *id) && self.member(*id).evict_after <= core.now)
             .find_map(|victim| {
                 let via = self.eviction_survivor(core, victim)?;
@@ -151,7 +153,7 @@ impl Galera {
             }
         }
         // Also after a failure, since the server may have carried the order out all the same.
-        for other in ids(&core.nodes).filter(|other| *other != victim) {
+        for other in core.nodes.ids().filter(|other| *other != victim) {
             self.member_mut(other).has_evicted = true;
         }
         self.forget_evicted(core);
@@ -159,7 +161,7 @@ impl Galera {
 
     /// Clears the lists of evicted members. A node that is not linked is told when it is.
     fn forget_evicted(&mut self, core: &mut Core) {
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             if core.node(id).linked && std::mem::take(&mut self.member_mut(id).has_evicted) {
                 core.out.push(Action::Forget { node: id }.into());
             }
@@ -210,7 +212,7 @@ impl Galera {
     /// when it restarts, it joins the view long before it accepts connections (its state transfer comes first), and would look like a lost
     /// node that is still in the view.
     pub(super) fn note_departures(&mut self, core: &mut Core) {
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let finding = &core.node(id).finding;
             if finding.serves != Serves::No {
                 let member = self.member_mut(id);
@@ -231,7 +233,7 @@ impl Galera {
     /// A survivor has reported since the loss a view that does not list the node.
     pub(super) fn unlisted(&self, core: &Core, id: NodeId) -> bool {
         let since = core.node(id).lost_at.unwrap_or(core.now);
-        ids(&core.nodes).any(|other| {
+        core.nodes.ids().any(|other| {
             other != id
                 && survivor(core.node(other))
                 && core.node(other).answered_since(since)
@@ -247,13 +249,13 @@ impl Galera {
         let fresh =
             |id: &NodeId| stands(id) && core.node(*id).answered_since(since) && self.lists(core, *id, victim);
         let uuid = |id: &NodeId| self.member(*id).gcomm_uuid.clone();
-        let representative = ids(&core.nodes).filter(stands).min_by_key(uuid)?;
+        let representative = core.nodes.ids().filter(stands).min_by_key(uuid)?;
         let via = if fresh(&representative) {
             representative
         } else if core.now.saturating_sub(since) < REPRESENTATIVE_WAIT {
             return None;
         } else {
-            ids(&core.nodes).filter(fresh).min_by_key(uuid)?
+            core.nodes.ids().filter(fresh).min_by_key(uuid)?
         };
         let size = own(core.node(via))?.cluster_size as usize;
         let live = self.live_without(core, victim);
@@ -262,7 +264,7 @@ impl Galera {
             let was_there = self.is_known_member(core, *id) || member.was_linked;
             stands(id) || was_there && !member.left_view && self.lists(core, via, *id)
         };
-        let are_all_ours = ids(&core.nodes).filter(is_listed).count() >= size;
+        let are_all_ours = core.nodes.ids().filter(is_listed).count() >= size;
         (are_all_ours && live * 2 > size).then_some(via)
     }
 
@@ -284,12 +286,12 @@ impl Galera {
             let view = own(core.node(other)).filter(|_| other != id && survivor(core.node(other)));
             view.is_some_and(|view| view.members.contains(address))
         };
-        core.node(id).linked_once || ids(&core.nodes).any(lists)
+        core.node(id).linked_once || core.nodes.ids().any(lists)
     }
 
     /// How many members live, not counting `id`. Members that are not in the configuration cannot be asked, and count as alive.
     fn live_without(&self, core: &Core, id: NodeId) -> usize {
-        ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count()
+        core.nodes.ids().filter(|other| *other != id && survivor(core.node(*other))).count()
             + self.unconfigured_members
     }
 }

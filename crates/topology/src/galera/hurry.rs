@@ -41,7 +41,6 @@ use super::state::{Galera, Hurry};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Problem};
 use crate::time::{Now, seconds};
 
@@ -102,7 +101,7 @@ impl Galera {
             return None;
         }
         let (silent, others): (Vec<_>, Vec<_>) =
-            ids(&core.nodes).partition(|id| self.silent_since(core, *id).is_some());
+            core.nodes.ids().partition(|id| self.silent_since(core, *id).is_some());
         let since = silent.iter().filter_map(|id| self.silent_since(core, *id)).max()?;
         let members: Vec<_> = others.into_iter().filter(|id| survivor(core.node(*id))).collect();
         let first = own(core.node(*members.first()?))?;

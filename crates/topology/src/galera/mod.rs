@@ -51,7 +51,6 @@ use self::state::Member;
 pub use self::status::{GaleraStatus, read};
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::fact;
 use crate::group::{Change, Group};
 use crate::restored::Restored;
@@ -60,7 +59,7 @@ impl Group for Galera {
     /// What an earlier process has left on disk: the members' names in the group. A member that died with that process is evicted by its name; a
     /// node that has been restarted since has another one.
     fn restore(&mut self, core: &Core, _restored: Restored) {
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let address = &core.node(id).address;
             let members = core.component.iter().flat_map(|component| &component.members);
             let known = members

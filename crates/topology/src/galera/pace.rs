@@ -22,7 +22,6 @@ use super::settings::{EvictPolicy, SilencePolicy};
 use super::state::Galera;
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Problem, Serves};
 
 /// A node that misses probes again and again leads to a shorter period on the others once in this time, not each time.
@@ -32,8 +31,8 @@ impl Galera {
     /// Orders the period of each node that has not the one that it should have now.
     pub(super) fn pace(&mut self, core: &mut Core) {
         self.note_late(core);
-        let leaving: Vec<NodeId> = ids(&core.nodes).filter(|id| self.on_its_way_out(core, *id)).collect();
-        for id in ids(&core.nodes) {
+        let leaving: Vec<NodeId> = core.nodes.ids().filter(|id| self.on_its_way_out(core, *id)).collect();
+        for id in core.nodes.ids() {
             let node = core.node(id);
             let may_form_a_view = node.linked && primary(node) && self.member(id).apart.is_none();
             let fast_join_retrans = may_form_a_view && leaving.iter().any(|other| *other != id);
@@ -46,7 +45,7 @@ impl Galera {
 
     /// Notes for each node whether it misses probes while others answer.
     fn note_late(&mut self, core: &Core) {
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let now = core.now;
             let counts = &core.node(id).counts;
             let missing = counts.missed_since.filter(|_| counts.misses > 0);

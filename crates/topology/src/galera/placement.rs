@@ -31,7 +31,6 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{Finding, Problem};
 use crate::routes::LaneState;
 
@@ -279,7 +278,7 @@ impl Galera {
     pub(super) fn find_apart(&mut self, core: &Core) {
         // What was found of a server that is ending, or whose link has ended, holds until it is linked again, or says more.
         let is_listless = |status: &GaleraStatus| status.is_primary() && status.is_listless();
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let node = core.node(id);
             if node.linked && !own(node).is_some_and(is_listless) {
                 self.member_mut(id).apart = apart(core, id);
@@ -408,7 +407,7 @@ fn may_tell(core: &Core, id: NodeId, known: &Component, view: &Component) -> boo
 
 /// The name of a node that is Primary in another component than this one, where nothing is remembered: one with as many nodes, or more.
 fn rival<'a>(core: &'a Core, view: &Component) -> Option<&'a str> {
-    ids(&core.nodes).map(|id| core.node(id)).find_map(|other| {
+    core.nodes.ids().map(|id| core.node(id)).find_map(|other| {
         let seen = Component::of(core, other, own(other).filter(|_| other.linked)?)?;
         let is_known = seen.unknown == 0 || view.unknown == 0;
         let is_apart = seen.cluster_uuid != view.cluster_uuid || (is_known && !seen.shares_a_node_with(view));

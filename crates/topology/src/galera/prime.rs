@@ -12,7 +12,6 @@ use super::status::GaleraStatus;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 
 impl Prime {
     /// The part of a status that is kept; `None` if the node was not in a Primary component.
@@ -48,7 +47,7 @@ impl Galera {
     /// down, and no node reports an older view any more.
     pub(super) fn note_prime(&mut self, core: &Core, id: NodeId, mut prime: Prime) {
         let same = |member: &&Prime| member.cluster_uuid == prime.cluster_uuid;
-        let known = ids(&core.nodes).filter_map(|id| self.member(id).prime.as_ref()).filter(same);
+        let known = core.nodes.ids().filter_map(|id| self.member(id).prime.as_ref()).filter(same);
         let newest = known.map(|known| known.numbering).max().unwrap_or(0);
         let before = self.member(id).prime.as_ref().filter(same);
         let begins_anew =
@@ -113,7 +112,9 @@ impl Galera {
 
     /// The newest view that was reported. Which of two histories is the cluster's cannot be known here.
     fn newest_prime(&self, core: &Core) -> Result<&Prime, String> {
-        let known = ids(&core.nodes)
+        let known = core
+            .nodes
+            .ids()
             .filter_map(|id| self.member(id).prime.as_ref().map(|prime| (core.name(id), prime)));
         let known: Vec<(&str, &Prime)> = known.collect();
         let Some((_, newest)) = known.iter().max_by_key(|(_, prime)| prime.place()) else {

@@ -12,7 +12,6 @@ use super::state::Galera;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::Serves;
 use crate::group::{Choose, Relief};
 use crate::status::Status;
@@ -36,10 +35,12 @@ impl Choose for Galera {
                 && node.pulse.committed_since(since)
                 && !node.pulse.waited_since(since, calm, core.now)
         };
-        if ids(&core.nodes).any(|id| commits(&id)) {
+        if core.nodes.ids().any(|id| commits(&id)) {
             return Relief::Clear;
         }
-        let stuck: Vec<&str> = ids(&core.nodes)
+        let stuck: Vec<&str> = core
+            .nodes
+            .ids()
             .map(|id| core.node(id))
             .filter(|node| {
                 node.pulse.waits(core.now).is_some_and(|(age, _)| age >= core.settings.heartbeat.stuck_max)
@@ -97,7 +98,7 @@ impl Galera {
             .filter_map(|node| node.status.as_ref()?.galera())
             .map(|status| status.last_committed)
             .max();
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let member = self.member(id);
             if !member.parted || core.now < member.parted_until {
                 continue;

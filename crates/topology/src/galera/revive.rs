@@ -34,7 +34,6 @@ use super::status::GaleraStatus;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::time::Now;
 
 /// Members report "non-Primary" for a moment whenever they agree on their next view.
@@ -106,7 +105,7 @@ impl Galera {
                 self.revival.after = core.now + TRY_GAP;
             }
         }
-        if ids(&core.nodes).any(|id| core.node(id).linked && primary(core.node(id))) {
+        if core.nodes.ids().any(|id| core.node(id).linked && primary(core.node(id))) {
             if self.revival.failures > 0 {
                 // The pauses of an outage that has ended do not apply to the next one.
                 self.revival.after = core.now;
@@ -160,7 +159,7 @@ impl Galera {
         }
         let proofs = std::mem::take(proofs);
         self.revival.phase = Phase::Checking { since: core.now, proofs };
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             if core.node(id).linked {
                 core.ask_probe(id);
             }
@@ -276,14 +275,14 @@ impl Galera {
             };
             Candidate { name: core.name(id).to_owned(), address: core.node(id).address.clone(), word }
         };
-        let nodes: Vec<Candidate> = ids(&core.nodes).map(candidate).collect();
+        let nodes: Vec<Candidate> = core.nodes.ids().map(candidate).collect();
         let place = match decide(&nodes, core.component.as_ref()).map_err(|refusal| refusal.condition)? {
             Decision::Survivor { via, .. } => via,
             Decision::Start { .. } => return Err("no node answers".to_owned()),
         };
-        let via = ids(&core.nodes).nth(place).ok_or("no such node")?;
+        let via = core.nodes.ids().nth(place).ok_or("no such node")?;
         let has = own(core.node(via)).map_or(0, |status| status.last_committed);
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let Some(reported) = own(core.node(id)).map(|status| status.last_committed) else { continue };
             if reported > has {
                 let name = core.name(via);
@@ -314,7 +313,7 @@ impl Galera {
 /// The nodes, if no Primary component is visible: some answer and say that they are in none, and all others are gone.
 fn standstill(core: &Core) -> Option<Standstill> {
     let mut standstill = Standstill { survivors: Vec::new(), gone: Vec::new() };
-    for id in ids(&core.nodes) {
+    for id in core.nodes.ids() {
         let node = core.node(id);
         if !node.linked {
             standstill.gone.push(id);

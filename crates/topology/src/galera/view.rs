@@ -12,7 +12,6 @@ use super::state::{Galera, GroupView, Member, Prime};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{Finding, Problem, Serves};
 use crate::group::Judge;
 use crate::status::Status;
@@ -41,7 +40,7 @@ impl Judge for Galera {
     fn heard(&mut self, core: &mut Core, id: NodeId, status: &Status, _asked: Now) {
         let Some(status) = status.galera() else { return };
         if status.is_whole() {
-            for node in ids(&core.nodes) {
+            for node in core.nodes.ids() {
                 self.member_mut(node).listed_once |= status.members.contains(&core.node(node).address);
             }
         }
@@ -61,7 +60,7 @@ impl Judge for Galera {
     fn look_around(&mut self, core: &mut Core) {
         let news = self.news.take();
         // What those have reported may be placed by now, by what is known of the others.
-        let unplaced = ids(&core.nodes).filter(|id| Some(*id) != news && self.is_unplaced(*id));
+        let unplaced = core.nodes.ids().filter(|id| Some(*id) != news && self.is_unplaced(*id));
         for id in news.into_iter().chain(unplaced.collect::<Vec<_>>()) {
             self.note_component(core, id);
         }
@@ -125,7 +124,8 @@ impl Judge for Galera {
 
 impl Galera {
     fn newest(&self, core: &Core) -> Option<GroupView> {
-        ids(&core.nodes)
+        core.nodes
+            .ids()
             // The numbers of another component's views cannot be compared with those of the writer's.
             .filter(|id| self.member(*id).apart.is_none())
             .map(|id| core.node(id))
@@ -164,7 +164,9 @@ impl Galera {
     /// A node that is not in the newest view gets no new transactions until it has said which view it is in.
     fn question_absent(&self, core: &mut Core) {
         let Some(view) = &self.view else { return };
-        let absent: Vec<NodeId> = ids(&core.nodes)
+        let absent: Vec<NodeId> = core
+            .nodes
+            .ids()
             .filter(|id| {
                 let node = core.node(*id);
                 node.finding.serves != Serves::No

@@ -24,7 +24,6 @@ use super::{Barrier, Budget, back_off, cut};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
-use crate::election::ids;
 use crate::finding::{Problem, Serves};
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
@@ -125,7 +124,7 @@ impl All {
     /// Brings lanes and actions in line with what is true now.
     pub fn step(&mut self, core: &mut Core, group: &mut dyn Group) {
         self.write(core);
-        let ids: Vec<NodeId> = ids(&core.nodes).collect();
+        let ids: Vec<NodeId> = core.nodes.ids().collect();
         for id in &ids {
             self.node(core, group, *id);
         }
@@ -227,7 +226,7 @@ impl All {
     /// Holds the other open lanes until their nodes have applied all that went through this one.
     fn ask_others(&mut self, core: &mut Core, id: NodeId) {
         self.round_since = core.now;
-        for other in ids(&core.nodes).filter(|other| *other != id) {
+        for other in core.nodes.ids().filter(|other| *other != id) {
             let entry = &mut self.entries[other];
             entry.barrier.reset();
             entry.tries = 0;
@@ -239,7 +238,7 @@ impl All {
     }
 
     fn another_serves(&self, core: &Core, id: NodeId) -> bool {
-        ids(&core.nodes).any(|other| other != id && core.node(other).finding.serves != Serves::No)
+        core.nodes.ids().any(|other| other != id && core.node(other).finding.serves != Serves::No)
     }
 
     /// A node that must not be used any more.
@@ -345,7 +344,7 @@ impl All {
     }
 
     fn another_well(&self, core: &Core, id: NodeId) -> bool {
-        ids(&core.nodes).any(|other| {
+        core.nodes.ids().any(|other| {
             other != id
                 && core.node(other).finding.serves == Serves::Well
                 && core.node(other).lane == LaneState::Open
@@ -376,7 +375,7 @@ impl All {
             core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
             return;
         }
-        let others = ids(&core.nodes).any(|id| {
+        let others = core.nodes.ids().any(|id| {
             id != node
                 && core.node(id).lane == LaneState::Open
                 && core.node(id).sound()

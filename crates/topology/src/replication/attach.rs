@@ -20,7 +20,6 @@ use super::state::Replication;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::time::Now;
 
 /// How long that is waited for. A server that can follow does within some hundredths of a second; a replica that was connected to a primary
@@ -37,7 +36,7 @@ impl Replication {
         let is_told = core.node(to).answered_since(taken_over_at);
         let has_attached = |id: NodeId| self.has_attached(core, id, since);
         let (attached, rest): (Vec<NodeId>, Vec<NodeId>) =
-            ids(&core.nodes).filter(|id| *id != to).partition(|id| has_attached(*id));
+            core.nodes.ids().filter(|id| *id != to).partition(|id| has_attached(*id));
         let semi_sync = own(core.node(to))?.semi_sync;
         let needed = semi_sync.replicas_needed as usize;
         let is_enough = attached.len() >= needed || is_told && semi_sync.replicas as usize >= needed;
@@ -62,7 +61,7 @@ impl Replication {
         // One that is made to reconnect leaves for a moment.
         let is_attached = |id: &NodeId| is_connected(core, *id, primary) && !self.is_ordered(core, *id);
         let (attached, rest): (Vec<NodeId>, Vec<NodeId>) =
-            ids(&core.nodes).filter(|id| *id != primary).partition(is_attached);
+            core.nodes.ids().filter(|id| *id != primary).partition(is_attached);
         // By its word, and by theirs: one that says that it is not connected is told to follow as soon as the lane is open.
         let is_enough = attached.len() >= needed && semi_sync.replicas as usize >= needed;
         if is_enough || !semi_sync.waits() {

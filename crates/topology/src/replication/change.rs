@@ -26,7 +26,6 @@ use super::state::{Demotion, Fence, Followed, OldFollows, Replication, retry_at}
 use super::status::ReplicationStatus;
 use crate::action::Level;
 use crate::core::{Core, FailedOver};
-use crate::election::ids;
 use crate::group::{Change, Choose, Heir, Way};
 use crate::routes::LaneState;
 use crate::time::Now;
@@ -51,7 +50,7 @@ impl Change for Replication {
     fn awaited(&self, core: &Core) -> Option<String> {
         let fence = self.fence.as_ref()?;
         let is_open = |id: &NodeId| *id != fence.to && !core.links_gone(*id);
-        if let Some(id) = ids(&core.nodes).find(is_open) {
+        if let Some(id) = core.nodes.ids().find(is_open) {
             return Some(format!("connections to {} had not been closed", core.name(id)));
         }
         if let (OldFollows::Ordered, Some(from)) = (&fence.old_follows, fence.lost) {
@@ -84,7 +83,7 @@ impl Change for Replication {
         if core.settings.replication.is_external() {
             return self.clear_to_follow(core, to);
         }
-        let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != to).collect();
+        let others: Vec<NodeId> = core.nodes.ids().filter(|id| *id != to).collect();
         for id in &others {
             core.set_lane(*id, LaneState::Shut);
         }
@@ -311,7 +310,7 @@ impl Replication {
         if is_known {
             return None;
         }
-        let here = ids(&core.nodes).filter(|id| *id != lost && answers(core.node(*id)));
+        let here = core.nodes.ids().filter(|id| *id != lost && answers(core.node(*id)));
         let late: Vec<NodeId> = here.filter(|id| !core.node(*id).answered_since(since)).collect();
         for id in &late {
             core.ask_probe(*id);

@@ -16,7 +16,6 @@ use protocol::gtid::{History, Origin, Position};
 use super::reports::{all_of, own};
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 
 /// What the present primary has of the primaries before it, whether its binlog names that or not. Nothing with MySQL, where each server shows all.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +61,7 @@ pub(super) fn is_replicated(core: &Core, primary: NodeId, other: NodeId, run: &R
         _ => false,
     };
     own(core.node(other)).is_some_and(|status| status.server_id != run.server)
-        || ids(&core.nodes).any(|third| third != primary && third != other && has_it(third))
+        || core.nodes.ids().any(|third| third != primary && third != other && has_it(third))
 }
 
 #[cfg(test)]

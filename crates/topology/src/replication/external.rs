@@ -19,7 +19,6 @@ use super::words;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{Finding, Problem};
 use crate::group::{Heir, Way};
 use crate::routes::LaneState;
@@ -41,7 +40,7 @@ impl Replication {
 
     /// Updates the list of writable primaries.
     pub(super) fn look_who_is_writable(&mut self, core: &Core) {
-        let now: Vec<NodeId> = ids(&core.nodes).filter(|id| self.is_a_primary(core, *id)).collect();
+        let now: Vec<NodeId> = core.nodes.ids().filter(|id| self.is_a_primary(core, *id)).collect();
         let before = std::mem::replace(&mut self.writable.now, now);
         // They may only be in another order.
         let is_same = |now: &[NodeId]| now.len() == before.len() && now.iter().all(|id| before.contains(id));
@@ -125,7 +124,7 @@ impl Replication {
 
     /// Whether the lane of `to` may be opened.
     pub(super) fn clear_to_follow(&mut self, core: &mut Core, to: NodeId) -> Way {
-        let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != to).collect();
+        let others: Vec<NodeId> = core.nodes.ids().filter(|id| *id != to).collect();
         for id in &others {
             core.set_lane(*id, LaneState::Shut);
         }
@@ -139,7 +138,7 @@ impl Replication {
             return Way::Outrun("is not the only server that is writable any more".into());
         }
         let is_late = |id: &NodeId| answers(core.node(*id)) && !core.node(*id).answered_since(since);
-        let late: Vec<NodeId> = ids(&core.nodes).filter(is_late).collect();
+        let late: Vec<NodeId> = core.nodes.ids().filter(is_late).collect();
         for id in &late {
             core.ask_probe(*id);
         }
@@ -175,7 +174,7 @@ impl Replication {
             node.answered_at.is_none_or(|at| core.now.saturating_sub(at) >= ASK_GAP)
         };
         (self.writable.announced || (recent && (moves || several)))
-            && ids(&core.nodes).any(|id| answers(core.node(id)) && late(id))
+            && core.nodes.ids().any(|id| answers(core.node(id)) && late(id))
     }
 }
 

@@ -11,7 +11,6 @@ use super::reports::{answers, follows_stranger, own};
 use super::state::{Followed, Replication, retry_at};
 use super::{Channel, Errand, ReplicationStatus};
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::Serves;
 use crate::routes::LaneState;
 use crate::status::Status;
@@ -39,7 +38,7 @@ impl Replication {
             self.run_events_again(core, primary);
         }
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
-        for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
+        for id in core.nodes.ids().filter(|id| *id != sole).collect::<Vec<_>>() {
             // A Galera node is left alone, even if the configuration lists it here.
             let is_galera = own(core.node(id)).is_some_and(|status| status.galera);
             if is_galera || !answers(core.node(id)) || self.waits(core, id) || self.is_served_still(core, id)

@@ -17,7 +17,6 @@ use super::state::{Acknowledged, Replication};
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{Problem, Serves};
 use crate::group::{ByForce, Choose, Way};
 
@@ -119,7 +118,7 @@ impl Replication {
         let count = self.left_at?;
         let fence = self.fence.as_ref()?;
         let (lost, since) = (fence.lost?, fence.quiet_since?.max(self.parted_at()));
-        let here = ids(&core.nodes).filter(|id| answers(core.node(*id)));
+        let here = core.nodes.ids().filter(|id| answers(core.node(*id)));
         let late: Vec<NodeId> = here.filter(|id| !core.node(*id).answered_since(since)).collect();
         for id in &late {
             core.ask_probe(*id);

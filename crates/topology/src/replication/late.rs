@@ -19,7 +19,6 @@ use super::reports::{channel_to, is_connected};
 use super::state::{Late, ReconnectTest, Replication};
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::Serves;
 use crate::time::Now;
 use crate::view::Level;
@@ -71,14 +70,14 @@ impl Replication {
             || !core.another_answered_since(late.primary, late.since);
         // The first replica of a new primary must not leave it at once: a commit that nobody acknowledges may let nobody log in ([`super::attach`]).
         let is_new = late.asked.is_none() && self.has_just_taken_over(core, late.primary);
-        if is_new && ids(&core.nodes).filter(|id| is_connected(core, *id, late.primary)).count() < 2 {
+        if is_new && core.nodes.ids().filter(|id| is_connected(core, *id, late.primary)).count() < 2 {
             return;
         }
         if for_long < interval / 2 || !is_time || late.is_reached || is_ours || self.fence.is_some() {
             return;
         }
         let mut replicas: Vec<NodeId> =
-            ids(&core.nodes).filter(|id| self.can_be_asked(core, *id, late)).collect();
+            core.nodes.ids().filter(|id| self.can_be_asked(core, *id, late)).collect();
         replicas.sort_by_key(|id| u32::MAX - core.node(*id).priority);
         if late.asked.is_none() {
             replicas.truncate(1);

@@ -23,7 +23,6 @@ use super::reports::{answers, ours, own};
 use super::state::{Fence, Parting, Replication};
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::time::Now;
 use crate::{NodeId, Term};
 
@@ -40,7 +39,9 @@ impl Replication {
             return true;
         };
         let is_over = |id: &NodeId| matches!(fence.parted.get(id), Some(Parting::Over(_)));
-        let left: Vec<NodeId> = ids(&core.nodes)
+        let left: Vec<NodeId> = core
+            .nodes
+            .ids()
             .filter(|id| *id != to && !is_over(id))
             .filter(|id| match self.server(*id).order.filter(|_| self.is_ordered(core, *id)) {
                 // Its thread runs again when that order has ended.

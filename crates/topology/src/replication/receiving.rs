@@ -18,7 +18,6 @@ use super::reports::{channel_to, is_connected};
 use super::state::{ReconnectTest, Replication};
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::NodeState;
 use crate::group::Heir;
 use crate::time::Now;
@@ -33,7 +32,7 @@ impl Replication {
             return None;
         }
         let since = self.lost_since.unwrap_or_default();
-        for id in ids(&core.nodes).filter(|id| *id != lost).collect::<Vec<_>>() {
+        for id in core.nodes.ids().filter(|id| *id != lost).collect::<Vec<_>>() {
             if !self.may_receive(core, id, lost) {
                 continue;
             }

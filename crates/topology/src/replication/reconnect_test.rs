@@ -16,7 +16,6 @@ use super::reports::channel_to;
 use super::state::{ReconnectTest, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Problem};
 use crate::time::Now;
 
@@ -57,7 +56,7 @@ impl Replication {
         let since = node.counts.missed_since.unwrap_or_default();
         let mut lost = 0;
         let mut waits = false;
-        for id in ids(&core.nodes).filter(|id| *id != primary).collect::<Vec<_>>() {
+        for id in core.nodes.ids().filter(|id| *id != primary).collect::<Vec<_>>() {
             match self.vote(core, id, primary, since) {
                 None => {}
                 Some(Vote::Lost) => lost += 1,

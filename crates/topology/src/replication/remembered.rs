@@ -29,7 +29,6 @@ use super::written::Written;
 use crate::NodeId;
 use crate::action::Action;
 use crate::core::Core;
-use crate::election::ids;
 use crate::time::Now;
 
 /// How often what has not changed is written to disk.
@@ -173,7 +172,9 @@ impl Replication {
 
     /// Why a primary that is back may lack what it has acknowledged, although no server that answers has it: a clause.
     pub(super) fn may_lack(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> Option<String> {
-        let silent: Vec<NodeId> = ids(&core.nodes)
+        let silent: Vec<NodeId> = core
+            .nodes
+            .ids()
             .filter(|other| *other != id && !answers(core.node(*other)) && !core.node(*other).drained())
             .collect();
         let known = self.of(core, id).filter(|_| !silent.is_empty() && !follows_one_of_us(core, status))?;

@@ -22,7 +22,6 @@ use super::state::Replication;
 use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::time::Now;
 use crate::view::Level;
 
@@ -99,7 +98,7 @@ pub(super) fn mark_beside(core: &mut Core, primary: NodeId, found: &[NodeId]) {
 }
 
 fn others(core: &Core, id: NodeId) -> Vec<NodeId> {
-    ids(&core.nodes).filter(|other| *other != id).collect()
+    core.nodes.ids().filter(|other| *other != id).collect()
 }
 
 /// Notes which servers may have the primary's transactions from before its numbers began anew.
@@ -115,7 +114,7 @@ pub(super) fn taken_over(core: &mut Core, to: NodeId) {
     if !core.node(to).is_renumbered {
         return;
     }
-    for id in ids(&core.nodes).collect::<Vec<_>>() {
+    for id in core.nodes.ids().collect::<Vec<_>>() {
         let node = core.node_mut(id);
         node.is_renumbered = id != to && !node.is_renumbered;
     }

@@ -7,7 +7,6 @@ use super::status::ReplicationStatus;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 use crate::status::Status;
 
 /// The server's last status report, if it is one of a replicating server.
@@ -72,7 +71,7 @@ pub(super) fn all_of(status: &ReplicationStatus) -> History {
 
 /// The configured server at that address.
 pub(super) fn ours(core: &Core, address: &str) -> Option<NodeId> {
-    ids(&core.nodes).find(|id| core.node(*id).address == address)
+    core.nodes.ids().find(|id| core.node(*id).address == address)
 }
 
 /// Whether it is connected to a source outside this cluster. A server whose source is gone may name that source by an address that is not

@@ -18,7 +18,6 @@ use super::words::{self, Sight};
 use super::{copied, kept_filters, renumber};
 use crate::NodeId;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{Finding, NodeState, Problem, Serves};
 use crate::group::{Judge, Reads};
 use crate::routes::LaneState;
@@ -134,7 +133,7 @@ impl Judge for Replication {
 
     /// Updates how far each server is behind, before the servers are judged. A switchover uses it to choose.
     fn look_around(&mut self, core: &mut Core) {
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             let lag = own(core.node(id)).and_then(|status| status.source()?.lag_s).unwrap_or(0);
             let behind = if lag > LAG_ALIKE_S { lag } else { 0 };
             core.node_mut(id).behind = u32::try_from(behind).unwrap_or(u32::MAX);
@@ -183,7 +182,7 @@ impl Judge for Replication {
             return true;
         }
         self.has_just_taken_over(core, primary)
-            && ids(&core.nodes).any(|id| {
+            && core.nodes.ids().any(|id| {
                 let node = core.node(id);
                 id != primary && answers(node) && own(node).is_some() && self.server(id).compared.is_none()
             })
@@ -232,7 +231,7 @@ impl Replication {
     fn prove_anew(&mut self, core: &mut Core, id: NodeId) {
         let is_missing = |other: NodeId| !answers(core.node(other)) && !core.node(other).drained();
         let is_replaced = self.fence.as_ref().is_some_and(|fence| fence.to != id);
-        if !self.server(id).is_unproven || ids(&core.nodes).any(|other| other != id && is_missing(other)) {
+        if !self.server(id).is_unproven || core.nodes.ids().any(|other| other != id && is_missing(other)) {
             return;
         }
         let server = self.server_mut(id);
@@ -279,7 +278,7 @@ impl Replication {
         self.remember(core, id, status, acknowledged.as_ref(), asked);
         let Some(primary) = primary else { return };
         let mut renumbered = vec![];
-        for other in ids(&core.nodes).filter(|other| *other != id) {
+        for other in core.nodes.ids().filter(|other| *other != id) {
             let Some(said) = self.server_mut(other).said.take_if(|said| said.at < asked) else { continue };
             let is_of_line = |run: &Run| copied::is_replicated(core, id, other, run);
             let errant = said.state.minus(&primary.along(&said.state, is_of_line));
@@ -300,7 +299,7 @@ impl Replication {
     /// Notes which servers have all that the primary had in its report before this one.
     fn note_kept_up(&mut self, core: &Core, id: NodeId) {
         let Some(last) = self.last_word.as_ref().and_then(|word| word.position.clone()) else { return };
-        for other in ids(&core.nodes).filter(|other| *other != id) {
+        for other in core.nodes.ids().filter(|other| *other != id) {
             let node = core.node(other);
             let has = own(node).filter(|_| answers(node)).and_then(ReplicationStatus::has);
             if has.is_some_and(|has| has.contains(&last).unwrap_or(false)) {
@@ -320,7 +319,7 @@ impl Replication {
             is_connected && status.semi_sync.replica_enabled
         });
         let is_all_known = status.semi_sync.replicas as usize <= known.count();
-        for other in ids(&core.nodes).filter(|other| *other != id) {
+        for other in core.nodes.ids().filter(|other| *other != id) {
             let node = core.node(other);
             let server = self.server_mut(other);
             server.left = is_all_known && !answers(node) && node.lost_at.is_some_and(|at| at < asked);
@@ -332,7 +331,7 @@ impl Replication {
         if self.server(id).uncompared.is_none_or(|since| asked <= since) {
             return;
         }
-        let others = || ids(&core.nodes).filter(|other| *other != id && answers(core.node(*other)));
+        let others = || core.nodes.ids().filter(|other| *other != id && answers(core.node(*other)));
         let spoke = |other: NodeId| self.server(other).has_since.as_ref().filter(|(at, _)| *at < asked);
         if !others().all(|other| spoke(other).is_some()) {
             return;
@@ -355,7 +354,7 @@ impl Replication {
             let lacks = theirs.minus(&mine.along(theirs, |_| true)).ok()?.of(status.origin());
             (!lacks.is_empty()).then_some(lacks)
         };
-        let measures = ids(&core.nodes).filter(|other| counts && *other != id && is_measure(*other));
+        let measures = core.nodes.ids().filter(|other| counts && *other != id && is_measure(*other));
         let (here, gone): (Vec<NodeId>, Vec<NodeId>) = measures.partition(|other| answers(core.node(*other)));
         let lost = here.into_iter().find_map(|other| {
             let (_, theirs) = spoke(other)?;
@@ -371,7 +370,7 @@ impl Replication {
         });
         let is_missing =
             |other: &NodeId| *other != id && !answers(core.node(*other)) && !core.node(*other).drained();
-        let missing = ids(&core.nodes).find(is_missing);
+        let missing = core.nodes.ids().find(is_missing);
         let before = missing.filter(|_| was_incomplete).map(|missing| {
             format!(
                 "as was found before this program was restarted, and {} cannot be asked now",
@@ -440,7 +439,7 @@ impl Replication {
         let shares = |other: &NodeId| {
             *other != id && own(core.node(*other)).is_some_and(|theirs| theirs.server_id == status.server_id)
         };
-        let others: Vec<&str> = ids(&core.nodes).filter(shares).map(|other| core.name(other)).collect();
+        let others: Vec<&str> = core.nodes.ids().filter(shares).map(|other| core.name(other)).collect();
         if status.server_id != 0 && !others.is_empty() {
             return vec![words::same_id(status.server_id, &others.join(", "))];
         }

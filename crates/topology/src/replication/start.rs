@@ -16,7 +16,6 @@ use super::words;
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Serves};
 use crate::group::{Choose, Heir};
 
@@ -36,7 +35,7 @@ impl Replication {
         }
         let heir = self.first_primary(core, time_up);
         let Heir::This(to) = heir else { return heir };
-        let others = ids(&core.nodes).any(|id| id != to && writes(core.node(id)));
+        let others = core.nodes.ids().any(|id| id != to && writes(core.node(id)));
         if core.settings.replication.dry_run && (others || !writes(core.node(to))) {
             let text = format!(
                 "{} would be made the only primary; dry_run is set, and nothing is done",
@@ -118,19 +117,19 @@ impl Replication {
 /// The server at the root of the replication tree above `last`: a server that follows another is not the primary.
 pub(super) fn root_of(core: &Core, last: NodeId) -> NodeId {
     // Bounded, as servers may follow each other in a ring.
-    ids(&core.nodes).fold(last, |root, _| source_of(core, root).unwrap_or(root))
+    core.nodes.ids().fold(last, |root, _| source_of(core, root).unwrap_or(root))
 }
 
 /// The server that it follows.
 fn source_of(core: &Core, last: NodeId) -> Option<NodeId> {
     let source = &own(core.node(last)).filter(|_| answers(core.node(last)))?.source()?.source;
-    ids(&core.nodes).find(|id| core.node(*id).address == *source)
+    core.nodes.ids().find(|id| core.node(*id).address == *source)
 }
 
 /// The only writable server, if the last writer follows it: somebody else moved the primary.
 fn took_its_place(core: &Core, last: NodeId) -> Option<NodeId> {
     let source = source_of(core, last)?;
-    let mut writing = ids(&core.nodes).filter(|id| writes(core.node(*id)));
+    let mut writing = core.nodes.ids().filter(|id| writes(core.node(*id)));
     let only = writing.next().filter(|id| *id == source)?;
     let is_usable = !core.node(only).drained() && own(core.node(only)).is_some_and(|status| !status.galera);
     (writing.next().is_none() && is_usable).then_some(only)
@@ -152,7 +151,7 @@ fn first(core: &mut Core, time_up: bool) -> Heir {
             (galera.join(" and "), if galera.len() == 1 { "is a Galera node" } else { "are Galera nodes" });
         return Heir::Nobody(format!("{names} {verb}, and cluster.kind is \"replication\": set \"galera\""));
     }
-    let writing: Vec<NodeId> = ids(&core.nodes).filter(|id| writes(core.node(*id))).collect();
+    let writing: Vec<NodeId> = core.nodes.ids().filter(|id| writes(core.node(*id))).collect();
     match &*writing {
         [one] if core.node(*one).finding.serves == Serves::No => {
             Heir::Nobody(format!("no server can write: {}", core.why_nobody()))
@@ -173,9 +172,9 @@ fn first(core: &mut Core, time_up: bool) -> Heir {
 /// One server is writable. It is the primary if all that answer follow it, also through others; if it has all of its own that others have or
 /// had; and, where a server is silent, if at least one follows it: otherwise the silent one may have taken its place.
 fn the_writable(core: &mut Core, one: NodeId) -> Heir {
-    let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != one && !core.node(*id).drained()).collect();
+    let others: Vec<NodeId> = core.nodes.ids().filter(|id| *id != one && !core.node(*id).drained()).collect();
     let follows = |id: NodeId| source_of(core, id).is_some() && root_of(core, id) == one;
-    let elsewhere = ids(&core.nodes).find_map(|id| {
+    let elsewhere = core.nodes.ids().find_map(|id| {
         let source = source_of(core, id)?;
         (!follows(id)).then(|| format!("but {} follows {}", core.name(id), core.name(source)))
     });
@@ -222,7 +221,7 @@ fn the_writable(core: &mut Core, one: NodeId) -> Heir {
 fn held(core: &Core) -> (Vec<NodeId>, Vec<Held<'_>>, Vec<usize>) {
     let counts = |id: &NodeId| !core.node(*id).drained() && answers(core.node(*id));
     let all: Vec<NodeId> =
-        ids(&core.nodes).filter(counts).filter(|id| own(core.node(*id)).is_some()).collect();
+        core.nodes.ids().filter(counts).filter(|id| own(core.node(*id)).is_some()).collect();
     let held = all.iter().filter_map(|id| Some(Held { name: core.name(*id), status: own(core.node(*id))? }));
     let held = held.collect();
     let mut first: Vec<usize> = (0..all.len()).collect();
@@ -256,7 +255,7 @@ fn root(core: &Core) -> Heir {
             advice(core)
         ));
     }
-    let all: Vec<NodeId> = ids(&core.nodes).collect();
+    let all: Vec<NodeId> = core.nodes.ids().collect();
     let alone = |id: &NodeId| own(core.node(*id)).is_some_and(|status| status.channels.is_empty());
     let has_all = |root: NodeId| {
         let Some(mine) = own(core.node(root)) else { return false };

@@ -24,7 +24,6 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::{NodeState, Problem, Serves};
 use crate::group::{ByForce, Choose, Heir, Relief};
 use crate::time::seconds;
@@ -196,7 +195,9 @@ impl Replication {
         if waited && let Some(held) = self.missing(core, lost) {
             return held;
         }
-        let best = ids(&core.nodes)
+        let best = core
+            .nodes
+            .ids()
             .filter(|id| self.is_eligible(core, *id, lost))
             .map(|id| (self.ahead_of(core, id, lost), id))
             .min_by_key(|(ahead, id)| {
@@ -339,7 +340,9 @@ impl Replication {
     /// Why the choice has to wait: a server that answers has not reported its status since the loss. It is asked now.
     fn unheard(&self, core: &mut Core, lost: NodeId) -> Option<String> {
         let since = self.lost_since.unwrap_or_default();
-        let late: Vec<NodeId> = ids(&core.nodes)
+        let late: Vec<NodeId> = core
+            .nodes
+            .ids()
             .filter(|id| *id != lost && !core.node(*id).gone)
             .filter(|id| {
                 let node = core.node(*id);
@@ -367,7 +370,7 @@ impl Replication {
                 .filter_map(own)
                 .any(|status| has_each(status, last))
         });
-        let missing = ids(&core.nodes).find(|id| {
+        let missing = core.nodes.ids().find(|id| {
             let node = core.node(*id);
             let is_here = *id == lost || answers(node) || node.drained();
             !(is_here || has_all && self.server(*id).left)
@@ -435,7 +438,7 @@ impl Replication {
                 && self.server(*other).errant.is_none()
                 && !core.node(*other).is_renumbered
         };
-        let others = ids(&core.nodes).filter(counts);
+        let others = core.nodes.ids().filter(counts);
         others.filter(|other| self.is_ahead(core, *other, id, lost)).collect()
     }
 

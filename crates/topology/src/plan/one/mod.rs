@@ -31,7 +31,7 @@ use super::{Budget, back_off};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
-use crate::election::{elect, elect_any, ids};
+use crate::election::{elect, elect_any};
 use crate::finding::{Problem, Serves};
 use crate::group::{Group, Heir};
 use crate::routes::LaneState;
@@ -444,7 +444,7 @@ fn is_time_up(core: &Core, until: Now) -> bool {
 /// or when those that are have not answered for a while.
 fn successor(core: &Core, lost: Now, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let well = elect(&core.nodes, None, &allowed);
-    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).finding.serves == Serves::Well);
+    let coming = core.nodes.ids().any(|id| allowed(id) && core.node(id).finding.serves == Serves::Well);
     if well.is_some() || (coming && core.now.saturating_sub(lost) < SECOND_BEST_WAIT) {
         return well;
     }

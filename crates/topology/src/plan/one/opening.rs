@@ -9,7 +9,6 @@ use super::moving::{Move, MoveKind};
 use super::{One, Phase};
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::Serves;
 use crate::group::Group;
 use crate::heartbeat::Pulse;
@@ -19,7 +18,7 @@ use crate::time::seconds;
 impl One {
     /// `run.to` is the writer from now on.
     pub(super) fn taken_over(&mut self, core: &mut Core, mut run: Box<Move>) {
-        for id in ids(&core.nodes) {
+        for id in core.nodes.ids() {
             if id != run.to {
                 core.set_lane(id, LaneState::Shut);
             }

@@ -6,7 +6,6 @@ use super::{One, Phase};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
-use crate::election::ids;
 use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
@@ -32,7 +31,7 @@ impl One {
             let node = core.node(id);
             id != writer && node.present() && !node.drained() && node.finding.serves == Serves::Well
         };
-        if !ids(&core.nodes).any(is_there) {
+        if !core.nodes.ids().any(is_there) {
             return false;
         }
         // The node is given up first, since the choice of a successor considers only writers that must not be used. It is taken back if
