@@ -316,21 +316,15 @@ impl File {
 
     fn run(mut self, work: &mpsc::Receiver<Work>) {
         while let Ok(first) = work.recv() {
-            let mut waiting = vec![first];
-            waiting.extend(work.try_iter());
-            let is_save =
-                |work: &Work| matches!(work, Work::Save(..) | Work::Lend(..) | Work::KeepEvents(..));
-            let (saves, others): (Vec<Work>, Vec<Work>) = waiting.into_iter().partition(is_save);
-            for save in saves {
-                let (result, told) = match save {
+            let waiting: Vec<Work> = std::iter::once(first).chain(work.try_iter()).collect();
+            let mut others = Vec::new();
+            for work in waiting {
+                let (result, told) = match work {
                     Work::Save(saved, told) => (self.save(&saved), told),
                     Work::Lend(loans, told) => (self.lend(&loans), told),
                     Work::KeepEvents(kept, told) => (self.keep_events(&kept), told),
-                    Work::Remember(..)
-                    | Work::Written(..)
-                    | Work::Note(..)
-                    | Work::Last(..)
-                    | Work::Close => {
+                    other => {
+                        others.push(other);
                         continue;
                     }
                 };
@@ -350,6 +344,7 @@ impl File {
                         let _ = reply.send(result);
                     }
                     Work::Close => closes = true,
+                    // Done above.
                     Work::Save(..) | Work::Lend(..) | Work::KeepEvents(..) => {}
                 }
             }
