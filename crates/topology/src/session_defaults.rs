@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use protocol::ok::status::{ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES};
 
+use crate::rules::variables::is_on;
+
 /// Rows of name and value: the variables by which statements mean, return or become something else. A server leaves out those that it does not
 /// have.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('autocommit','character_set_server','collation_server','completion_type',\
@@ -97,10 +99,9 @@ fn shown(value: &str) -> String {
 /// NO_BACKSLASH_ESCAPES escapes wrongly.
 pub fn login_status<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Option<u16> {
     let (autocommit, sql_mode) = (value("autocommit")?, value("sql_mode")?);
-    let is_on = autocommit.eq_ignore_ascii_case("ON") || autocommit == "1";
     let has = |mode: &str| sql_mode.split(',').any(|it| it.eq_ignore_ascii_case(mode));
     let flags = [
-        (is_on, AUTOCOMMIT),
+        (is_on(autocommit), AUTOCOMMIT),
         (has("NO_BACKSLASH_ESCAPES"), NO_BACKSLASH_ESCAPES),
         // MySQL has no flag for it, and drivers do not ask.
         (has("ANSI_QUOTES"), ANSI_QUOTES),

@@ -375,7 +375,7 @@ fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {
 /// Checks how a server will be set after its next start.
 fn file(name: &str, options: &BTreeMap<String, String>, semi_sync: bool, findings: &mut Findings) {
     let value = |option: &str| options.get(option).map(String::as_str);
-    let is_on = |value: &str| ["ON", "1", "TRUE"].iter().any(|on| value.eq_ignore_ascii_case(on));
+    let is_on = |value: &str| variables::is_on(value) || value.eq_ignore_ascii_case("TRUE");
     for option in IN_FILE.iter().filter(|option| semi_sync || !option.semi_sync) {
         let is_right = value(option.name).is_some_and(|value| match option.value {
             "ON" => is_on(value),

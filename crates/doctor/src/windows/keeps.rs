@@ -13,6 +13,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Login, Rows};
 use topology::flavor::Flavor;
 use topology::kind::Kind;
+use topology::rules::variables::is_on;
 
 use crate::options::Options;
 use crate::read::provider_options;
@@ -86,10 +87,7 @@ pub async fn read(kind: Kind, link: &mut Link, with_data: bool) -> Result<Keeps,
 }
 
 async fn binlogs(link: &mut Link, variables: &Rows) -> Result<Option<Binlogs>, LinkError> {
-    let is_on = |name: &str| {
-        variables.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case("on") || value == "1")
-    };
-    if !is_on("log_bin") {
+    if !variables.value_of("log_bin").is_some_and(is_on) {
         return Ok(None);
     }
     let mut binlogs = retention(|name| variables.value_of(name));

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use link::{Link, LinkError};
+use topology::rules::variables::is_on;
 
 use self::files::{Files, resolved};
 use crate::input;
@@ -269,8 +270,8 @@ impl<'a> Writer<'a> {
         if its != log {
             return Err(RotateError::Another { at: self.at.clone(), its, log: log.to_owned() });
         }
-        let is_on = matches!(of("slow_query_log"), "ON" | "1");
-        Ok(is_on && of("log_output").split(',').any(|output| output.eq_ignore_ascii_case("FILE")))
+        Ok(is_on(of("slow_query_log"))
+            && of("log_output").split(',').any(|output| output.eq_ignore_ascii_case("FILE")))
     }
 
     /// Checks that the server has this very file open: the same path may exist on many hosts.
