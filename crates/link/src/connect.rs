@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
+use protocol::handshake::{AuthSwitch, Greeting, LoginRequest, SSL_REQUEST_LEN};
 use protocol::native;
 use protocol::ok::{EOF, ERR, OK, OkPacket};
+use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
@@ -18,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::error::local_resource_error;
 use crate::wire::{packet, send};
-use crate::{Buffer, LinkError, Login, Transport};
+use crate::{Buffer, LinkError, Login, ServerTls, Transport};
 
 /// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds. TCP_USER_TIMEOUT is not set: it also ends a
 /// connection whose peer lives and reads nothing for that long, as a server that waits for a lock in the middle of LOAD DATA.
@@ -80,7 +81,10 @@ impl Link {
     /// of what is left) and the login.
     pub async fn connect(address: &str, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
         let until = Instant::now() + deadline;
-        let opened = async { log_in(open(address, until, deadline).await?.into(), login, deadline).await };
+        let opened = async {
+            let stream = open(address, until, deadline).await?;
+            log_in(stream.into(), login, secured(login, address)?, deadline).await
+        };
         timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
     }
 
@@ -90,7 +94,7 @@ impl Link {
             Endpoint::Tcp(address) => Link::connect(address, login, deadline).await,
             Endpoint::Unix(path) => {
                 let opened =
-                    async { log_in(open_socket(path, deadline).await?.into(), login, deadline).await };
+                    async { log_in(open_socket(path, deadline).await?.into(), login, None, deadline).await };
                 timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
             }
         }
@@ -187,15 +191,49 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-async fn log_in(mut stream: Transport, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+/// How the way is secured, and the name that the server's certificate must have where it is looked at: the host of `address`.
+type Secured<'a> = Option<(&'a ServerTls, ServerName<'static>)>;
+
+fn secured<'a>(login: &'a Login, address: &str) -> Result<Secured<'a>, LinkError> {
+    let Some(tls) = &login.tls else { return Ok(None) };
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| LinkError::Tls(format!("{host:?} is no name that a certificate can have")))?;
+    Ok(Some((tls, name)))
+}
+
+async fn log_in(
+    mut stream: Transport,
+    login: &Login,
+    secured: Secured<'_>,
+    deadline: Duration,
+) -> Result<Link, LinkError> {
     let mut buffer = Buffer::default();
     let (seq, first) = packet(&mut buffer, &mut stream, deadline).await?;
     if first.first() == Some(&ERR) {
         return Err(LinkError::of_err_packet(&first));
     }
     let greeting = Greeting::parse(&first)?;
-    let request = answer(&greeting, login);
+    let mut request = answer(&greeting, login);
     let caps = request.sent_caps();
+    let mut seq = seq;
+    if let Some((tls, name)) = secured {
+        if !greeting.caps.has(Caps::SSL) {
+            return Err(LinkError::Tls("the server offers none (have_ssl, its certificate)".into()));
+        }
+        request.caps = request.caps | Caps::SSL;
+        let all = request.encode();
+        send(&mut stream, seq, &all[..SSL_REQUEST_LEN], deadline).await?;
+        seq = seq.wrapping_add(1);
+        // What came in clear behind the greeting was said by nobody who has proved himself.
+        if !buffer.is_empty() {
+            return Err(LinkError::Tls("bytes came between the greeting and TLS".into()));
+        }
+        stream.connect_tls(tls.0.clone(), name).await.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => LinkError::Tls(error.to_string()),
+            _ => LinkError::of_io(&error, deadline),
+        })?;
+    }
     send(&mut stream, seq, &request.encode(), deadline).await?;
     let login_ok = authenticate(&mut stream, &mut buffer, login, deadline).await?;
     let status = OkPacket::parse(&login_ok, caps)?.status;

@@ -49,6 +49,9 @@ pub enum LinkError {
          or use another account"
     )]
     Plugin(String),
+    /// TLS was wanted, and there is none: the server offers none, or does not prove who it is.
+    #[error("there is no TLS to this server: {0}")]
+    Tls(String),
     /// This host lacks a resource: a file descriptor, a port, memory or a permission. Nothing is known about the peer.
     #[error("{0}: the fault is this host's, not the peer's")]
     Local(String),

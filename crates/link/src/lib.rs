@@ -31,6 +31,7 @@ pub use buffer::Buffer;
 pub use connect::{Endpoint, Link};
 pub use ended::Ended;
 pub use error::{LinkError, local_resource_error, unless_rejected};
-pub use login::{Login, Secret, attributes};
+pub use login::{Login, Secret, ServerTls, attributes};
 pub use query::Rows;
+pub use rustls::{ClientConfig, ServerConfig};
 pub use transport::{Cutter, Transport};

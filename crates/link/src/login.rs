@@ -1,10 +1,12 @@
 //! The parameters of a login: an account, its secret, and the requested capabilities.
 
 use std::fmt;
+use std::sync::Arc;
 
 use protocol::capability::Caps;
 use protocol::native::{self, Sha1};
 use protocol::packet::put;
+use rustls::ClientConfig;
 
 /// The secret of an account. Debug never shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,6 +41,25 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// How the way to a server is secured; `config` says what its certificate must be.
+#[derive(Clone)]
+pub struct ServerTls(pub Arc<ClientConfig>);
+
+impl PartialEq for ServerTls {
+    /// The same configuration, not one that is like it.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ServerTls {}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerTls(..)")
+    }
+}
+
 /// The parameters of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
@@ -50,7 +71,9 @@ pub struct Login {
     pub secret: Secret,
     /// The default database.
     pub database: Option<Vec<u8>>,
-    /// The requested capabilities; reduced to those that the server offers. TLS and compression are not implemented and are removed.
+    /// TLS over TCP; `None`: plain. A unix socket is always plain. A server that offers no TLS is not logged in to where it is wanted.
+    pub tls: Option<ServerTls>,
+    /// The requested capabilities; reduced to those that the server offers. Compression is not implemented and is removed.
     pub caps: Caps,
     /// The collation's id. MySQL and MariaDB 10.11 read the low byte only: one above 255 takes a SET NAMES.
     pub charset: u16,
@@ -86,6 +109,7 @@ impl Login {
             user: user.into(),
             user_sent: None,
             secret,
+            tls: None,
             database: None,
             caps: Login::PLAIN,
             charset: 45, // utf8mb4_general_ci, known to every server since 5.5

@@ -1,107 +1,122 @@
-//! The transport of a link: a TCP connection or a unix socket, behind one type.
+//! The transport of a link: a TCP connection or a unix socket, plain or under TLS, behind one type.
 //!
 //! Enters and leaves: bytes. Besides reading and writing it can be checked (has the peer ended it?), closed in one direction, closed
 //! from another task, and closed with a reset. Only methods that say so wait. The end of the connection is seen without consuming
 //! bytes that have not been read yet.
+//!
+//! ```text
+//!   Transport ──┬─ Socket (socket.rs)   what the kernel does
+//!               └─ Tls (tls.rs)         between the socket and whoever reads and writes; none while the connection is plain
+//! ```
 
-use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+mod socket;
+mod tls;
+
+use std::future::poll_fn;
+use std::io;
 use std::net::Shutdown;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use rustix::net::SendFlags;
-use socket2::{SockRef, Socket};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
+use socket2::Socket as Descriptor;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+use self::socket::Socket;
+use self::tls::Tls;
+use crate::Buffer;
 
 /// How often the end of the connection is looked for while unread bytes hide it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// See the head of this file.
 #[derive(Debug)]
-pub enum Transport {
-    /// Over the network.
-    Tcp(TcpStream),
-    /// To a server on this host.
-    Unix(UnixStream),
+pub struct Transport {
+    socket: Socket,
+    tls: Option<Box<Tls>>,
 }
 
 impl Transport {
-    async fn ready(&self) -> io::Result<Ready> {
-        match self {
-            Transport::Tcp(stream) => stream.ready(Interest::READABLE).await,
-            Transport::Unix(stream) => stream.ready(Interest::READABLE).await,
-        }
+    /// Goes on under TLS, as the server. `received`: what the client has sent already, behind its request for TLS. An error says why
+    /// there is no TLS; the connection is of no use then.
+    pub async fn accept_tls(&mut self, config: Arc<ServerConfig>, received: &mut Buffer) -> io::Result<()> {
+        let tls = self.tls.insert(Box::new(Tls::server(config)?));
+        tls.take_in(&self.socket, received)?;
+        poll_fn(|context| tls.poll_handshake(&self.socket, context)).await
     }
 
-    fn socket(&self) -> SockRef<'_> {
-        match self {
-            Transport::Tcp(stream) => SockRef::from(stream),
-            Transport::Unix(stream) => SockRef::from(stream),
-        }
+    /// Goes on under TLS, as the client of the server `name`.
+    pub async fn connect_tls(
+        &mut self,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<()> {
+        let tls = self.tls.insert(Box::new(Tls::client(config, name)?));
+        poll_fn(|context| tls.poll_handshake(&self.socket, context)).await
+    }
+
+    /// The version of TLS and the cipher suite, as `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` of a plain connection.
+    pub fn tls_in_use(&self) -> Option<String> {
+        self.tls.as_ref()?.in_use()
     }
 
     /// Waits until there is something to read, or the end. Consumes no bytes, holds no buffer meanwhile, and takes no place in a list of
     /// those who wait: for the one task that reads. Cancel safe.
     pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|context| self.poll_read_ready(context)).await
-    }
-
-    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Transport::Tcp(stream) => stream.poll_read_ready(context),
-            Transport::Unix(stream) => stream.poll_read_ready(context),
-        }
+        poll_fn(|context| match &self.tls {
+            None => self.socket.poll_read_ready(context),
+            Some(tls) => tls.poll_waiting_bytes(&self.socket, context).map_ok(|_| ()),
+        })
+        .await
     }
 
     /// Waits until something can be written. Cancel safe.
     pub async fn writable(&self) -> io::Result<()> {
-        match self {
-            Transport::Tcp(stream) => stream.writable().await,
-            Transport::Unix(stream) => stream.writable().await,
+        if let Some(tls) = &self.tls {
+            return poll_fn(|context| tls.poll_send_some(&self.socket, context)).await;
         }
+        self.socket.writable().await
     }
 
-    /// Writes what the kernel takes at once; [`io::ErrorKind::WouldBlock`] when that is nothing.
+    /// Writes what the kernel takes at once; [`io::ErrorKind::WouldBlock`] when that is nothing. Under TLS the last 16 KiB may wait to be
+    /// sent: they are, whenever something is waited for on this connection; 0 means that some of those have gone, and none of these.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Transport::Tcp(stream) => stream.try_write(bytes),
-            Transport::Unix(stream) => stream.try_write(bytes),
+        match &self.tls {
+            None => self.socket.try_write(bytes),
+            Some(tls) => tls.write(&self.socket, bytes, &[], Socket::try_write_vectored),
         }
     }
 
     /// [`Transport::try_write`] of two pieces, one behind the other.
     pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        let pieces = [IoSlice::new(first), IoSlice::new(second)];
-        match self {
-            Transport::Tcp(stream) => stream.try_write_vectored(&pieces),
-            Transport::Unix(stream) => stream.try_write_vectored(&pieces),
+        let pieces = [io::IoSlice::new(first), io::IoSlice::new(second)];
+        match &self.tls {
+            None => self.socket.try_write_vectored(&pieces),
+            Some(tls) => tls.write(&self.socket, first, second, Socket::try_write_vectored),
         }
     }
 
     /// Like [`Transport::try_write`], but asks the kernel itself. It calls a socket writable only when a third of its buffer is free, and a
     /// peer that reads slowly needs seconds for that; this takes whatever fits as soon as anything does.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(rustix::net::send(&*self.socket(), bytes, flags)?)
+        match &self.tls {
+            None => self.socket.write_now(bytes),
+            Some(tls) => tls.write(&self.socket, bytes, &[], Socket::write_first_now),
+        }
     }
 
     /// Whether the peer has closed the connection (or only its own direction of it) or reset it, though bytes of it may wait to be
     /// read. No system call: it is what the kernel has told the runtime so far.
     pub fn has_hung_up(&self) -> bool {
-        let ready = pin!(self.ready());
-        match ready.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(ready)) => ready.is_read_closed(),
-            Poll::Ready(Err(_)) => true,
-            Poll::Pending => false,
-        }
+        self.tls.as_ref().is_some_and(|tls| tls.has_ended()) || self.socket.has_hung_up()
     }
 
     /// Whether bytes wait to be read, or the peer has ended the connection, as far as the kernel has told the runtime. No system call where
-    /// neither was told.
+    /// neither was told. What TLS says for itself (session tickets, new keys) is nothing to be read.
     pub fn has_something(&self) -> bool {
         self.poll_has_bytes(&mut Context::from_waker(Waker::noop())).is_ready()
     }
@@ -111,68 +126,84 @@ impl Transport {
     /// wait. Cancel safe.
     pub async fn until_hung_up(&self) {
         while poll_fn(|context| self.poll_has_bytes(context)).await && !self.has_hung_up() {
-            tokio::time::sleep(LOOK_EVERY).await;
+            let _ = tokio::time::timeout(LOOK_EVERY, self.send_on()).await;
+        }
+    }
+
+    /// Sends what waits to be sent; never ends.
+    async fn send_on(&self) {
+        if let Some(tls) = &self.tls {
+            let _ = poll_fn(|context| tls.poll_send(&self.socket, context)).await;
+        }
+        std::future::pending().await
+    }
+
+    /// Whether something that was written waits to be sent: only under TLS, as a kernel sends what it has taken.
+    pub fn has_unsent(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
+    }
+
+    /// Whether the connection should be ended, and made anew, when that disturbs nobody: the key of TLS 1.2 has been used for long.
+    pub fn is_worn(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_worn())
+    }
+
+    /// Sends what waits to be sent, and the end of TLS. Nothing of a plain connection waits.
+    pub async fn finish(&mut self) -> io::Result<()> {
+        match &self.tls {
+            None => Ok(()),
+            Some(tls) => poll_fn(|context| tls.poll_say_end(&self.socket, context)).await,
         }
     }
 
     /// Ready when bytes wait to be read, which stay where they are (`true`), or none will come any more (`false`).
     fn poll_has_bytes(&self, context: &mut Context<'_>) -> Poll<bool> {
-        loop {
-            if ready!(self.poll_read_ready(context)).is_err() {
-                return Poll::Ready(false);
-            }
-            let peek = || self.socket().peek(&mut [MaybeUninit::uninit()]);
-            let peeked = match self {
-                Transport::Tcp(stream) => stream.try_io(Interest::READABLE, peek),
-                Transport::Unix(stream) => stream.try_io(Interest::READABLE, peek),
-            };
-            match peeked {
-                // The readiness was that of bytes which have been read since.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                peeked => return Poll::Ready(matches!(peeked, Ok(bytes) if bytes > 0)),
+        match &self.tls {
+            None => self.socket.poll_has_bytes(context),
+            Some(tls) => {
+                let waiting = ready!(tls.poll_waiting_bytes(&self.socket, context));
+                Poll::Ready(waiting.is_ok_and(|bytes| bytes > 0))
             }
         }
     }
 
     /// A handle that closes the connection from another task. It needs a file descriptor of its own.
     pub fn cutter(&self) -> io::Result<Cutter> {
-        Ok(Cutter(self.socket().try_clone()?))
+        Ok(Cutter(self.socket.descriptor().try_clone()?))
     }
 
     /// Our port, of a TCP connection.
     pub fn local_port(&self) -> Option<u16> {
-        match self {
-            Transport::Tcp(stream) => stream.local_addr().ok().map(|address| address.port()),
-            Transport::Unix(_) => None,
-        }
+        self.socket.local_port()
     }
 
     /// Makes the coming close a reset: what our kernel has not sent yet is thrown away, and the peer is told at once. (A unix socket is
     /// closed as ever: its bytes are already with the peer.)
     pub fn reset_on_close(&self) {
         // Should it fail, the connection is closed all the same.
-        let _ = self.socket().set_linger(Some(Duration::ZERO));
+        let _ = self.socket.descriptor().set_linger(Some(Duration::ZERO));
     }
 }
 
 impl From<TcpStream> for Transport {
     fn from(stream: TcpStream) -> Self {
-        Transport::Tcp(stream)
+        Transport { socket: Socket::Tcp(stream), tls: None }
     }
 }
 
 impl From<UnixStream> for Transport {
     fn from(stream: UnixStream) -> Self {
-        Transport::Unix(stream)
+        Transport { socket: Socket::Unix(stream), tls: None }
     }
 }
 
 impl AsyncRead for Transport {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Transport::Tcp(stream) => Pin::new(stream).poll_read(cx, room),
-            Transport::Unix(stream) => Pin::new(stream).poll_read(cx, room),
+        let Transport { socket, tls } = self.get_mut();
+        match tls {
+            None => socket.poll_read(cx, room),
+            Some(tls) => tls.poll_read(socket, cx, room),
         }
     }
 }
@@ -180,9 +211,10 @@ impl AsyncRead for Transport {
 impl AsyncWrite for Transport {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Transport::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Transport::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        let Transport { socket, tls } = self.get_mut();
+        match tls {
+            None => socket.poll_write(cx, bytes),
+            Some(tls) => tls.poll_write(socket, cx, &[io::IoSlice::new(bytes)]),
         }
     }
 
@@ -192,9 +224,10 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Transport::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
-            Transport::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        let Transport { socket, tls } = self.get_mut();
+        match tls {
+            None => socket.poll_write_vectored(cx, pieces),
+            Some(tls) => tls.poll_write(socket, cx, pieces),
         }
     }
 
@@ -203,23 +236,24 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Transport::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Transport::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        match &self.tls {
+            None => Poll::Ready(Ok(())), // a socket holds nothing back
+            Some(tls) => tls.poll_send(&self.socket, cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Transport::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Transport::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        let Transport { socket, tls } = self.get_mut();
+        if let Some(tls) = tls {
+            ready!(tls.poll_say_end(socket, cx))?;
         }
+        socket.poll_shutdown(cx)
     }
 }
 
 /// Closes a connection from outside the task that uses it.
 #[derive(Debug)]
-pub struct Cutter(Socket);
+pub struct Cutter(Descriptor);
 
 impl Cutter {
     /// Ends the connection in both directions, now: whoever reads it sees its end, whoever writes fails. What our kernel holds is

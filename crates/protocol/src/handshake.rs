@@ -19,7 +19,7 @@ use crate::native;
 use crate::packet::{Fields, Malformed, put};
 
 /// The length of an SSL request: a [`LoginRequest`] cut off before the user.
-const SSL_REQUEST_LEN: usize = 32;
+pub const SSL_REQUEST_LEN: usize = 32;
 /// Filler bytes that both sides leave zero; MariaDB's upper capabilities stand behind them.
 const GREETING_FILLER: usize = 6;
 const LOGIN_FILLER: usize = 18;

@@ -7,3 +7,4 @@ mod endings;
 mod login;
 mod reports;
 mod server;
+mod tls;
