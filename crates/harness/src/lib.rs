@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use fixture::Server;
 use fixture::wait::until_async;
-use link::{Link, LinkError, Login, Secret};
+use link::{Link, LinkError, Login, Secret, ServerTls};
 use protocol::capability::Caps;
 use protocol::native;
 
@@ -42,6 +42,7 @@ pub fn settings() -> Settings {
         hold_bytes_max: 1 << 20,
         release_at_once: 4,
         connect_timeout: SECOND,
+        tls: None,
         login_timeout: 2 * SECOND,
         client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
@@ -134,8 +135,43 @@ impl Bench {
     }
 }
 
+/// The certificate of a proxy under test, for 127.0.0.1: what the proxy has, what a client needs that trusts it alone, and its PEM.
+pub struct TlsPair {
+    pub server: Arc<link::ServerConfig>,
+    pub client: ServerTls,
+    pub pem: String,
+}
+
+pub fn tls_pair() -> TlsPair {
+    let signing = rcgen::KeyPair::generate().unwrap();
+    let names = ["127.0.0.1".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&signing).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = rustls::pki_types::PrivateKeyDer::try_from(signing.serialize_der()).unwrap();
+    let server = link::ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.der().clone()).unwrap();
+    let client = link::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsPair { server: Arc::new(server), client: ServerTls(Arc::new(client)), pem: certificate.pem() }
+}
+
 pub async fn connect(address: &str) -> Result<Link, LinkError> {
+    connect_under(address, None).await
+}
+
+/// The same under TLS, if it is given.
+pub async fn connect_under(address: &str, tls: Option<ServerTls>) -> Result<Link, LinkError> {
     let login = Login {
+        tls,
         user: "app".into(),
         secret: Secret::Password("secret".into()),
         database: Some(b"shop".to_vec()),

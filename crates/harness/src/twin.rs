@@ -98,7 +98,7 @@ impl Comparison {
     /// What the moved one and the other were told when asked `what`.
     pub fn of(what: &str, (moved, stayed): (Reply, Reply)) -> Comparison {
         let Some(difference) = moved.difference(&stayed) else { return Comparison::Same(moved) };
-        // A session with a time limit for statements: which of them it strikes on a busy machine is chance.
+        // A session with a time limit for statements: which of them reach it on a busy machine is chance.
         if [&moved, &stayed].iter().any(|reply| reply.error() == Some(protocol::errno::STATEMENT_TIMEOUT)) {
             return Comparison::Same(moved);
         }

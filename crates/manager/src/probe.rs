@@ -469,6 +469,8 @@ pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
             errno: 1251,
             message: format!("the account uses {plugin}, which Understudy does not speak"),
         },
+        // Its process is there and answers: what is wrong is a certificate, or a setting. 2026 is the client library's number for it.
+        LinkError::Tls(_) => ConnectFailure::Rejected { errno: 2026, message: error.to_string() },
         LinkError::Protocol(what) => ConnectFailure::Protocol { what },
     })
 }

@@ -93,7 +93,11 @@ impl Serve {
         foreground::log();
         let key = self.key_file.as_deref().map(ApiKey::read).transpose().map_err(Failure::usage)?;
         let pair = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| Pair { certificate, key });
-        let tls = pair.as_ref().map(certificate::server_config).transpose().map_err(Failure::usage)?;
+        let tls = pair
+            .as_ref()
+            .map(|pair| certificate::server_config(pair, certificate::HTTP))
+            .transpose()
+            .map_err(Failure::usage)?;
         if key.is_none()
             && !self.open
             && let Some(address) = self.listen.iter().find(|address| listen::is_local(address) != Some(true))

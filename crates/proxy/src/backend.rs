@@ -164,6 +164,7 @@ impl Backend {
                     Credential::Empty => Secret::None,
                     Credential::Stage1(stage1) => Secret::Stage1(stage1),
                 },
+                tls: None,
                 database: schema_of_login(who, wanted),
                 caps: caps | OF_OUR_OWN,
                 charset: who.charset,
@@ -581,6 +582,7 @@ fn of_connect(error: LinkError) -> AttachError {
             }
         },
         LinkError::Local(local_error) => AttachError::Local(local_error),
+        LinkError::Tls(_) => AttachError::NotRebuilt(error.to_string()),
         LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
     }
 }

@@ -70,6 +70,7 @@ const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
 pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<ConnectionSlot>) {
     let Some(mut driver) = Box::pin(login::log_in(stream, peer, shared, login)).await else { return };
     driver.serve().await;
+    driver.client.finish().await;
     driver.at.let_go(LetGo::Link);
     driver.note_pins(false);
 }

@@ -198,8 +198,17 @@ pub const SUSPECT: ErrorReply = ErrorReply {
     closes: false,
 };
 
+/// The client did not ask for TLS, which it must.
+pub const TLS_REQUIRED: ErrorReply = ErrorReply {
+    code: 3159,
+    state: "08004",
+    name: "tls_required",
+    sentence: "Connections using insecure transport are prohibited: the proxy's listen.tls is \"required\"",
+    closes: true,
+};
+
 /// All of them, for `understudy errors` and the documentation. A number is never used again for another error (9109 was an account's plugin).
-pub const ALL: [ErrorReply; 20] = [
+pub const ALL: [ErrorReply; 21] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
     HOLD_EXPIRED,
@@ -219,6 +228,7 @@ pub const ALL: [ErrorReply; 20] = [
     TOO_MANY_CLIENTS,
     ACCESS_DENIED,
     MALFORMED,
+    TLS_REQUIRED,
     UNKNOWN_THREAD,
 ];
 
@@ -230,8 +240,8 @@ impl ErrorReply {
         state.copy_from_slice(&self.state.as_bytes()[..5]);
         let text = match (self.code, detail.is_empty()) {
             // The server's own messages stay as applications know them.
-            (1040 | 1045 | 1094 | 1835, true) => self.sentence.to_owned(),
-            (1040 | 1045 | 1094 | 1835, false) => format!("{} {detail}", self.sentence),
+            (1040 | 1045 | 1094 | 1835 | 3159, true) => self.sentence.to_owned(),
+            (1040 | 1045 | 1094 | 1835 | 3159, false) => format!("{} {detail}", self.sentence),
             (_, true) => format!("Understudy: {}", self.sentence),
             (_, false) => format!("Understudy: {} {detail}", self.sentence),
         };

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::{Buffer, Transport};
+use link::{Buffer, ServerConfig, Transport};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
@@ -15,7 +15,7 @@ use rand::Rng;
 use session::login::{self, Check, Credential, NATIVE};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
@@ -24,7 +24,7 @@ use crate::identity::{Identity, known_name};
 use crate::shared::Shared;
 use crate::unread::Unread;
 
-/// What the proxy can pass on. Not offered: TLS and compression (the proxy must see the packets), query attributes, optional
+/// What the proxy can pass on, and TLS where it is set. Not offered: compression (the proxy must see the packets), query attributes, optional
 /// metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
 const OFFERED: Caps = Caps(
     Caps::LONG_PASSWORD.0
@@ -56,9 +56,11 @@ const OFFERED: Caps = Caps(
 /// A login packet is some hundred bytes; its connection attributes may be some kilobytes. More than this is no login: a thousand clients
 /// may be in the middle of theirs.
 const LOGIN_BYTES_MAX: usize = 16 * 1024;
-/// What a client may take for its login when many others are at theirs.
+/// What a packet of a client's login, and all of it, may take when many others are at theirs.
 const HURRIED_BYTES_MAX: usize = 8 * 1024;
-const HURRIED_TIME_MAX: Duration = Duration::from_secs(1);
+const HURRIED_TIME_MAX: Duration = Duration::from_secs(2);
+/// What is told last, and TLS's end, may take a client so long to accept.
+const FINISH_TIME_MAX: Duration = Duration::from_secs(1);
 /// At most so many bytes of session tracking, which an EOF or error packet cannot carry, wait for the next OK packet.
 const UNTOLD_BYTES_MAX: usize = 64 * 1024;
 /// How much of a command that is not kept whole must be at hand for the scanner.
@@ -159,7 +161,9 @@ impl Client {
 
     /// Greets the client and learns who it is. The final OK (or the node's own refusal) is the driver's to send.
     pub async fn login(&mut self, server: &Arc<ServerGreeting>, shared: &Shared) -> Result<Identity, Done> {
-        let offered = OFFERED & Caps(server.capabilities);
+        let tls = shared.tls();
+        let can_be_used = OFFERED & Caps(server.capabilities);
+        let offered = if tls.is_some() { can_be_used | Caps::SSL } else { can_be_used };
         let greeting = Greeting {
             version: server.version.clone(),
             connection_id: self.id,
@@ -173,9 +177,20 @@ impl Client {
         put_packet(&mut out, &mut 0, &greeting.encode());
         self.stream.write_all(&out).await?;
         self.login_seq = 1;
-        let payload = self.read_login().await?;
-        if is_ssl_request(&payload) {
-            return Err(Done::Refused(error_reply::MALFORMED, "TLS was asked for and is not offered".into()));
+        let mut payload = self.read_login().await?;
+        match tls {
+            Some(tls) if is_ssl_request(&payload) => {
+                self.accept_tls(tls.config, shared).await?;
+                payload = self.read_login().await?;
+            }
+            Some(tls) if tls.is_required => {
+                return Err(Done::Refused(error_reply::TLS_REQUIRED, String::new()));
+            }
+            None if is_ssl_request(&payload) => {
+                let detail = "TLS was asked for and is not offered (listen.tls)";
+                return Err(Done::Refused(error_reply::MALFORMED, detail.into()));
+            }
+            _ => {}
         }
         let request = LoginRequest::parse(&payload)
             .map_err(|malformed| Done::Refused(error_reply::MALFORMED, malformed.to_string()))?;
@@ -185,7 +200,7 @@ impl Client {
                 "the client speaks a protocol older than 4.1".into(),
             ));
         }
-        self.caps = request.caps & offered;
+        self.caps = request.caps & can_be_used;
         let (user, user_sent) = known_name(request.user, request.charset);
         let user = String::from_utf8_lossy(&user).into_owned();
         let credential = self.verify(&user, request.plugin.as_deref(), request.auth, shared).await?;
@@ -201,6 +216,28 @@ impl Client {
             charset: request.charset,
             attrs: request.attrs,
             seq: self.login_seq,
+        })
+    }
+
+    /// Goes on under TLS. Where that fails the client is told so by TLS itself, and the reason is logged.
+    async fn accept_tls(&mut self, config: Arc<ServerConfig>, shared: &Shared) -> Result<(), Done> {
+        let until = (self.since + HURRIED_TIME_MAX).into();
+        let accepting = self.stream.accept_tls(config, &mut self.buffer);
+        let accepted = if self.is_hurried {
+            timeout_at(until, accepting).await.map_err(|_| Done::Gone)?
+        } else {
+            accepting.await
+        };
+        accepted.map_err(|error| {
+            if error.kind() == io::ErrorKind::InvalidData
+                && let Some(kept_back) = shared.refusal.now(Instant::now())
+            {
+                let from = self.peer.ip();
+                tracing::warn!(
+                    "client {from} asked for TLS, and there is none: {error} ({kept_back} refusals more were not told)"
+                );
+            }
+            Done::Gone
         })
     }
 
@@ -301,7 +338,8 @@ impl Client {
         if !self.is_hurried {
             return self.read_small(LOGIN_BYTES_MAX).await;
         }
-        let read = timeout(HURRIED_TIME_MAX, self.read_small(HURRIED_BYTES_MAX)).await;
+        let until = (self.since + HURRIED_TIME_MAX).into();
+        let read = timeout_at(until, self.read_small(HURRIED_BYTES_MAX)).await;
         read.unwrap_or(Err(Done::Gone))
     }
 
@@ -331,6 +369,9 @@ impl Client {
     pub async fn command(&mut self, retain_bytes_max: usize) -> Result<BufferedCommand, Done> {
         if !self.left.is_empty() {
             self.write_left().await?;
+        }
+        if self.stream.is_worn() && self.buffer.is_empty() {
+            return Err(Done::Gone);
         }
         self.continued = 0;
         self.after_file = None;
@@ -467,7 +508,12 @@ impl Client {
 
     /// Whether it has not taken all of its last answer.
     pub fn has_left(&self) -> bool {
-        !self.left.is_empty()
+        !self.left.is_empty() || self.stream.has_unsent()
+    }
+
+    /// What it was told last goes before its connection ends; nothing is waited for long.
+    pub async fn finish(&mut self) {
+        let _ = timeout(FINISH_TIME_MAX, self.stream.finish()).await;
     }
 
     /// Cancel safe.

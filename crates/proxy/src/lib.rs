@@ -58,7 +58,7 @@ pub use lane::occupancy;
 pub use live_duration::LiveDuration;
 pub use reads::port::Reads;
 pub use reads::replicas::Split;
-pub use settings::Settings;
+pub use settings::{ClientTls, Settings};
 pub use tap::{Tap, Wish};
 
 /// The proxy's connections to the manager.
@@ -329,6 +329,7 @@ mod tests {
             hold_bytes_max: 1,
             release_at_once: 1,
             connect_timeout: Duration::from_secs(1),
+            tls: None,
             login_timeout: Duration::from_secs(1),
             client_idle_max: Duration::ZERO,
             retain_bytes_max: 1,

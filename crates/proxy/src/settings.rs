@@ -1,12 +1,17 @@
 //! How the proxy behaves.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use link::ServerConfig;
 
 /// All of them come from the program's table of settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen for clients: `host:port`, IPv4 or `[IPv6]:port`.
     pub listen: Vec<String>,
+    /// Whether clients may use TLS; `None`: they cannot.
+    pub tls: Option<ClientTls>,
     /// The longest that one statement waits for a node.
     pub hold_time: Duration,
     /// Statements that wait at the same time.
@@ -35,4 +40,13 @@ pub struct Settings {
     pub suspect_time: Duration,
     /// `writers = "all"`: a session that moves waits until its new node has applied what the group had.
     pub writers_all: bool,
+}
+
+/// TLS with clients.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    /// Versions, ciphers, and the certificate that clients are shown.
+    pub config: Arc<ServerConfig>,
+    /// Who does not use it is not let in.
+    pub is_required: bool,
 }

@@ -27,7 +27,7 @@ use crate::password_errors::PasswordErrors;
 use crate::reads::port::Reads;
 use crate::reads::replicas::Replicas;
 use crate::registry::{FIRST_ID, Registry};
-use crate::settings::Settings;
+use crate::settings::{ClientTls, Settings};
 use crate::stats::Counts;
 use crate::tap::Tap;
 
@@ -179,6 +179,11 @@ impl Shared {
     /// See [`Settings::connect_timeout`].
     pub fn connect_timeout(&self) -> Duration {
         self.settings.load().connect_timeout
+    }
+
+    /// See [`Settings::tls`].
+    pub fn tls(&self) -> Option<ClientTls> {
+        self.settings.load().tls.clone()
     }
 
     /// See [`Settings::client_idle_max`].

@@ -29,6 +29,7 @@ use topology::replication::{FailoverPolicy, Manager};
 use topology::settings::{BootstrapPolicy, Writers};
 use value::Read;
 use warmup::access::Access;
+use web::certificate::Pair;
 
 use cli::foreground::is_filter;
 
@@ -61,6 +62,8 @@ pub struct Settings {
     pub warm: Option<Account>,
     /// The API's files.
     pub api: Api,
+    /// A given certificate for clients of the database, and its key.
+    pub client_certificate: Option<Pair>,
     /// Where state is kept.
     pub state_dir: PathBuf,
     lines: BTreeMap<&'static str, usize>,
@@ -88,7 +91,7 @@ pub struct Api {
     /// Whether the key may be made at first start: only when its place was not given.
     pub key_is_ours: bool,
     /// A given certificate and its key.
-    pub certificate: Option<web::certificate::Pair>,
+    pub certificate: Option<Pair>,
 }
 
 /// Finds the configuration: the one that was named, or the first that exists of [`PLACES`].
@@ -140,7 +143,10 @@ impl Settings {
         let account = |rows: &PasswordRows| rows.is_used(document).then(|| rows.account(document));
         let state_dir = document.get(&t::STATE_DIR);
         let key_file = document.get(&t::API_KEY_FILE);
-        let certificate = document.get(&t::API_CERTIFICATE).zip(document.get(&t::API_CERTIFICATE_KEY));
+        let pair = |certificate: &Setting<Option<PathBuf>>, key: &Setting<Option<PathBuf>>| {
+            let (certificate, key) = document.get(certificate).zip(document.get(key))?;
+            Some(Pair { certificate, key })
+        };
         Self {
             file: file.to_owned(),
             name: document.get(&t::CLUSTER_NAME),
@@ -155,9 +161,9 @@ impl Settings {
             api: Api {
                 key_is_ours: key_file.is_none(),
                 key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
-                certificate: certificate
-                    .map(|(certificate, key)| web::certificate::Pair { certificate, key }),
+                certificate: pair(&t::API_CERTIFICATE, &t::API_CERTIFICATE_KEY),
             },
+            client_certificate: pair(&t::LISTEN_TLS_CERTIFICATE, &t::LISTEN_TLS_KEY),
             state_dir,
             values: difference::Values::of(document),
             lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
@@ -241,6 +247,19 @@ impl Settings {
     }
 }
 
+/// A certificate is of no use without its key, nor a key without its certificate.
+fn both(document: &mut Document, certificate: &t::Row, key: &t::Row) {
+    let (set, missing) = match (document.has(certificate), document.has(key)) {
+        (true, false) => (certificate, key),
+        (false, true) => (key, certificate),
+        _ => return,
+    };
+    document.problem(
+        document.line(set.path),
+        format!("{} is set without {}: set both, or neither", set.path, missing.path),
+    );
+}
+
 /// What can only be seen by looking at several keys.
 fn together(document: &mut Document) {
     let count = document.nodes().len();
@@ -260,17 +279,8 @@ fn together(document: &mut Document) {
         fits_kind(document);
     }
     ports::check(document);
-    match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
-        (true, false) => document.problem(
-            document.line(t::API_CERTIFICATE.path),
-            "api.certificate_file is set without api.certificate_key_file: set both, or neither",
-        ),
-        (false, true) => document.problem(
-            document.line(t::API_CERTIFICATE_KEY.path),
-            "api.certificate_key_file is set without api.certificate_file: set both, or neither",
-        ),
-        _ => {}
-    }
+    both(document, &t::API_CERTIFICATE, &t::API_CERTIFICATE_KEY);
+    both(document, &t::LISTEN_TLS_CERTIFICATE, &t::LISTEN_TLS_KEY);
     let level = document.get(&t::LOG_LEVEL);
     if !is_filter(&level) {
         let line = document.line(t::LOG_LEVEL.path);

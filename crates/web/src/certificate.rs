@@ -1,4 +1,4 @@
-//! The certificate of the HTTPS listener: a given one, or a self-signed one made at first start.
+//! The certificate of a TLS listener: a given one, or a self-signed one made at first start.
 //!
 //! Enters: paths. Leaves: a [`rustls::ServerConfig`]. The self-signed pair lives in the state directory, so that a client
 //! that pinned it once can go on trusting it across restarts.
@@ -13,6 +13,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::private_file;
 
+/// What an HTTPS listener speaks.
+pub const HTTP: &[&str] = &["http/1.1"];
 /// Name of the self-signed certificate inside the state directory.
 pub const CERTIFICATE_NAME: &str = "https.crt";
 /// Name of its private key there.
@@ -95,8 +97,8 @@ pub fn self_signed(directory: &Path, names: &[String]) -> Result<Pair, Certifica
     Ok(pair)
 }
 
-/// The TLS configuration of the HTTPS listener, read from the pair's files.
-pub fn server_config(pair: &Pair) -> Result<Arc<ServerConfig>, CertificateError> {
+/// The TLS configuration of a listener, read from the pair's files. `spoken`: what is spoken under TLS (ALPN, RFC 7301); empty: nothing is said of it.
+pub fn server_config(pair: &Pair, spoken: &[&str]) -> Result<Arc<ServerConfig>, CertificateError> {
     let unreadable = |what, path: &Path, why: &dyn ToString| CertificateError::Read {
         what,
         path: path.to_owned(),
@@ -122,7 +124,7 @@ pub fn server_config(pair: &Pair) -> Result<Arc<ServerConfig>, CertificateError>
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(unusable)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = spoken.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
 }
 
@@ -141,7 +143,7 @@ mod tests {
         for path in [&pair.certificate, &pair.key] {
             assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert!(server_config(&pair).is_ok());
+        assert!(server_config(&pair, HTTP).is_ok());
         assert_eq!(self_signed(dir.path(), &names).unwrap(), pair);
         assert_eq!(std::fs::read(&pair.certificate).unwrap(), pem);
     }
@@ -153,7 +155,7 @@ mod tests {
         let said = self_signed(dir.path(), &["localhost".to_owned()]).unwrap_err().to_string();
         assert!(said.contains("https.key is there but") && said.contains("https.crt is not"), "{said}");
         let pair = Pair { certificate: dir.path().join(KEY_NAME), key: dir.path().join(KEY_NAME) };
-        let said = server_config(&pair).unwrap_err().to_string();
+        let said = server_config(&pair, HTTP).unwrap_err().to_string();
         assert!(said.contains("https.key") && said.contains("no certificate"), "{said}");
     }
 }

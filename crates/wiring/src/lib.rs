@@ -103,8 +103,9 @@ pub fn start(
 
     let (proxy, reads) = {
         let _inside = hot.enter();
-        let proxy = proxy_of_clients(&settings, shares, &manager)?;
-        let reads = proxy_of_reads(&settings, shares, &manager)?;
+        let own = proxy_settings(&settings, shares, credentials.clients.as_ref());
+        let proxy = proxy_of_clients(&settings, own.clone(), &manager)?;
+        let reads = proxy_of_reads(&settings, own, &manager)?;
         (proxy, reads)
     };
 
@@ -254,11 +255,10 @@ async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duratio
 /// The port of applications.
 fn proxy_of_clients(
     settings: &Settings,
-    shares: Shares,
+    own: proxy::Settings,
     manager: &manager::Handles,
 ) -> anyhow::Result<proxy::Handle> {
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
-    let own = proxy_settings(settings, shares);
     if !settings.get(&t::LISTEN_SPLIT) {
         return Ok(proxy::start(own, inputs)?);
     }
@@ -269,7 +269,7 @@ fn proxy_of_clients(
 /// The port for reads, when there is one: a proxy of its own, with the manager's lanes for it.
 fn proxy_of_reads(
     settings: &Settings,
-    shares: Shares,
+    own: proxy::Settings,
     manager: &manager::Handles,
 ) -> anyhow::Result<Option<proxy::Handle>> {
     let listen = settings.get(&t::LISTEN_READ);
@@ -283,6 +283,6 @@ fn proxy_of_reads(
         wait_max: catch_up_max(settings).into(),
         is_group: settings.kind == Kind::Galera,
     };
-    let own = proxy::Settings { listen, ..proxy_settings(settings, shares) };
+    let own = proxy::Settings { listen, ..own };
     Ok(Some(proxy::start_reads(own, inputs, reads)?))
 }

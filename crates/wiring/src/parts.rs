@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::Login;
+use link::{Login, ServerConfig};
+use proxy::ClientTls;
 use settings::descriptors::Shares;
 use settings::{Settings, table as t};
 use topology::settings::NodeSettings;
@@ -29,7 +30,9 @@ pub struct Credentials {
     /// The API's key.
     pub key: web::key::ApiKey,
     /// What HTTPS shows; `None` without HTTPS listeners.
-    pub tls: Option<Arc<web::certificate::ServerConfig>>,
+    pub https: Option<Arc<ServerConfig>>,
+    /// What clients of the database are shown; `None` where they may not use TLS.
+    pub clients: Option<Arc<ServerConfig>>,
 }
 
 pub(crate) fn monitor_login(settings: &Settings, password: &str) -> Login {
@@ -76,9 +79,17 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
     }
 }
 
-pub(crate) fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
+pub(crate) fn proxy_settings(
+    settings: &Settings,
+    shares: Shares,
+    certificate: Option<&Arc<ServerConfig>>,
+) -> proxy::Settings {
     proxy::Settings {
         listen: settings.get(&t::LISTEN_MYSQL),
+        tls: certificate.map(|certificate| ClientTls {
+            config: certificate.clone(),
+            is_required: settings.get(&t::LISTEN_TLS) == "required",
+        }),
         hold_time: settings.get(&t::HOLD_TIME),
         hold_statements_max: settings.get(&t::HOLD_STATEMENTS),
         hold_bytes_max: settings.get(&t::HOLD_BYTES),
@@ -104,7 +115,7 @@ pub(crate) fn web_settings(
     web::server::Settings {
         http: settings.get(&t::LISTEN_HTTP),
         https: settings.get(&t::LISTEN_HTTPS),
-        tls: credentials.tls,
+        tls: credentials.https,
         key: credentials.key,
         budget: settings.get(&t::SWITCHOVER_BUDGET),
         limits: shares.api,

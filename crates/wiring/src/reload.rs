@@ -73,7 +73,7 @@ impl Services {
             };
             self.managed.renew(&settings, &passwords, &self.manager, &around, is_other_warming);
         }
-        let own = proxy_settings(&settings, shares);
+        let own = proxy_settings(&settings, shares, credentials.clients.as_ref());
         self.proxy.set_split_wait(settings.get(&t::READ_SPLIT_WAIT));
         if let Some(reads) = &self.reads {
             reads.apply(own.clone(), catch_up_max(&settings));
@@ -83,7 +83,7 @@ impl Services {
             self.managed.control(),
             credentials.key,
             settings.get(&t::SWITCHOVER_BUDGET),
-            credentials.tls,
+            credentials.https,
         );
         (self.settings, self.passwords) = (settings, passwords);
         Ok(())

@@ -54,6 +54,7 @@ pub(super) async fn log_in(
         Ok(Err(Done::Refused(error_reply, detail))) => {
             shared.counts.error(error_reply);
             let _ = client.say(error_reply, client.login_seq, &detail).await;
+            client.finish().await;
             return None;
         }
         // The client is gone, or did not log in in time: there is nobody to answer.

@@ -66,6 +66,7 @@ async fn wrong_logins_hear_the_servers_own_words() {
     let server = Server::start(&[]);
     let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let login = |user: &str, password: &str, database: &[u8]| Login {
+        tls: None,
         user: user.into(),
         secret: Secret::Password(password.into()),
         database: Some(database.to_vec()),

@@ -10,6 +10,8 @@ mod forged_refusals;
 mod kills;
 mod logins;
 mod repeats;
+
+mod tls;
 mod told_as_it_is;
 mod unread_results;
 mod unsent_statements;

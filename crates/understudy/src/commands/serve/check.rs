@@ -119,8 +119,9 @@ fn files(settings: &Settings, tried: &mut Tried) {
             Err(e) => tried.wrong_file(&e.to_string()),
         }
     }
-    if let Some(pair) = &settings.api.certificate {
-        match first_start::certificate(settings, pair) {
+    for listener in [first_start::API, first_start::CLIENTS] {
+        let Some(pair) = (listener.given)(settings) else { continue };
+        match listener.with(settings, pair) {
             Ok(_) => tried.ok(&format!("certificate {} and its key fit", pair.certificate.display())),
             Err(problem) => tried.wrong_file(&problem.to_string()),
         }

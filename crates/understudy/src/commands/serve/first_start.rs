@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -12,7 +12,10 @@ use web::key::ApiKey;
 
 use cli::exit::Failure;
 use settings::problem::Problem;
-use settings::{Settings, table as t};
+use settings::{
+    Settings,
+    table::{self as t, Setting},
+};
 use wiring::Credentials;
 
 /// Holds the state directory for this process. The lock ends with the process, however it ends.
@@ -45,14 +48,19 @@ pub fn claim(settings: &Settings) -> anyhow::Result<Claim> {
 pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
     let key =
         if settings.api.key_is_ours { our_key(settings)? } else { key(settings).map_err(Failure::usage)? };
-    if settings.get(&t::LISTEN_HTTPS).is_empty() {
-        return Ok(Credentials { key, tls: None });
-    }
-    let tls = match &settings.api.certificate {
-        Some(pair) => certificate(settings, pair).map_err(Failure::usage)?,
-        None => our_certificate(settings).map_err(|e| Failure::failed(&e))?,
+    let https = match settings.get(&t::LISTEN_HTTPS).is_empty() {
+        true => None,
+        false => Some(listener(settings, &API)?),
     };
-    Ok(Credentials { key, tls: Some(tls) })
+    let clients = match settings.get(&t::LISTEN_TLS).as_str() {
+        "off" => None,
+        // Who has set nothing is served all the same.
+        "optional" if settings.client_certificate.is_none() => own(settings, &CLIENTS)
+            .inspect_err(|error| tracing::warn!("clients cannot use TLS (listen.tls): {error:#}"))
+            .ok(),
+        _ => Some(listener(settings, &CLIENTS)?),
+    };
+    Ok(Credentials { key, https, clients })
 }
 
 /// The same for a reload, which makes no new key: that would shut out everybody who has the old one.
@@ -69,10 +77,48 @@ pub fn key(settings: &Settings) -> Result<ApiKey, Problem> {
         .map_err(|e| settings.problem(&t::API_KEY_FILE, format!("api.key_file: {e}")))
 }
 
-/// The given certificate; an error carries the line of its setting.
-pub fn certificate(settings: &Settings, pair: &Pair) -> Result<Arc<ServerConfig>, Problem> {
-    certificate::server_config(pair)
-        .map_err(|e| settings.problem(&t::API_CERTIFICATE, format!("api.certificate_file: {e}")))
+/// A kind of TLS listener.
+pub struct Listener {
+    /// Its given certificate.
+    pub given: fn(&Settings) -> Option<&Pair>,
+    /// The setting that gives it.
+    row: &'static Setting<Option<PathBuf>>,
+    /// What is spoken there (ALPN).
+    spoken: &'static [&'static str],
+}
+
+/// listen.https.
+pub const API: Listener = Listener {
+    given: |settings| settings.api.certificate.as_ref(),
+    row: &t::API_CERTIFICATE,
+    spoken: certificate::HTTP,
+};
+/// listen.mysql and listen.read.
+pub const CLIENTS: Listener = Listener {
+    given: |settings| settings.client_certificate.as_ref(),
+    row: &t::LISTEN_TLS_CERTIFICATE,
+    spoken: &[],
+};
+
+impl Listener {
+    /// Its configuration with the given certificate; an error carries the line of its setting.
+    pub fn with(&self, settings: &Settings, pair: &Pair) -> Result<Arc<ServerConfig>, Problem> {
+        certificate::server_config(pair, self.spoken)
+            .map_err(|e| settings.problem(self.row, format!("{}: {e}", self.row.path)))
+    }
+}
+
+/// With the given certificate, or with the one that is made at first start.
+fn listener(settings: &Settings, listener: &Listener) -> Result<Arc<ServerConfig>, Failure> {
+    if let Some(pair) = (listener.given)(settings) {
+        return listener.with(settings, pair).map_err(Failure::usage);
+    }
+    own(settings, listener).map_err(|e| Failure::failed(&e))
+}
+
+/// With the certificate that is made at first start.
+fn own(settings: &Settings, listener: &Listener) -> anyhow::Result<Arc<ServerConfig>> {
+    Ok(certificate::server_config(&our_pair(settings)?, listener.spoken)?)
 }
 
 fn our_key(settings: &Settings) -> Result<ApiKey, Failure> {
@@ -85,9 +131,8 @@ fn our_key(settings: &Settings) -> Result<ApiKey, Failure> {
     Ok(key)
 }
 
-fn our_certificate(settings: &Settings) -> anyhow::Result<Arc<ServerConfig>> {
-    let pair = certificate::self_signed(&settings.state_dir, &names(settings))?;
-    Ok(certificate::server_config(&pair)?)
+fn our_pair(settings: &Settings) -> anyhow::Result<Pair> {
+    Ok(certificate::self_signed(&settings.state_dir, &names(settings))?)
 }
 
 fn state_dir(settings: &Settings) -> anyhow::Result<()> {
@@ -109,7 +154,8 @@ fn names(settings: &Settings) -> Vec<String> {
         }
     };
     add(host_name());
-    for listen in settings.get(&t::LISTEN_HTTPS) {
+    let listening = [&t::LISTEN_HTTPS, &t::LISTEN_MYSQL, &t::LISTEN_READ];
+    for listen in listening.into_iter().flat_map(|addresses| settings.get(addresses)) {
         match listen.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_unspecified() => {}
             Ok(address) => add(address.ip().to_string()),

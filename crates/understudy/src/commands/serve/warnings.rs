@@ -36,6 +36,9 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
     if let Some(pair) = &settings.api.certificate {
         files.push((&t::API_CERTIFICATE_KEY, pair.key.clone()));
     }
+    if let Some(pair) = &settings.client_certificate {
+        files.push((&t::LISTEN_TLS_KEY, pair.key.clone()));
+    }
     let mut told: Vec<PathBuf> = Vec::new();
     let mut problems = Vec::new();
     for (row, path) in files {

@@ -81,6 +81,7 @@ impl Scene {
 pub fn login(user: &str, password: &str) -> Login {
     use protocol::capability::Caps;
     Login {
+        tls: None,
         user: user.into(),
         secret: Secret::Password(password.into()),
         database: None,
@@ -101,6 +102,7 @@ fn settings() -> Settings {
         hold_bytes_max: 1 << 20,
         release_at_once: 4,
         connect_timeout: 5 * second,
+        tls: None,
         login_timeout: 5 * second,
         client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
