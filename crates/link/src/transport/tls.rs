@@ -145,11 +145,18 @@ impl Tls {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_gone_on => return Ok(0),
             sent => sent?,
         }
-        let taken = state.encrypt(&[IoSlice::new(first), IoSlice::new(second)])?;
-        match state.send(socket, send) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(taken),
+        let (mut first, mut second) = (first, second);
+        let all = first.len() + second.len();
+        while !first.is_empty() || !second.is_empty() {
+            let taken = state.encrypt(&[IoSlice::new(first), IoSlice::new(second)])?;
+            let of_first = taken.min(first.len());
+            (first, second) = (&first[of_first..], &second[taken - of_first..]);
+            match state.send(socket, send) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                sent => sent?,
+            }
         }
+        Ok(all - first.len() - second.len())
     }
 
     pub(super) fn poll_write(
