@@ -265,7 +265,12 @@ impl Backend {
                 _ => {}
             }
         }
-        for statement in wanted.restore(flags) {
+        for statement in wanted.restore() {
+            self.link.query(&statement, deadline).await.map_err(of_restore)?;
+        }
+        // The flags are by now those after the node's init_connect.
+        let autocommit = wanted.begin_autocommit(flags, self.link.status);
+        for statement in autocommit.into_iter().chain(wanted.restore_last()) {
             self.link.query(&statement, deadline).await.map_err(of_restore)?;
         }
         Ok(())

@@ -217,6 +217,9 @@ impl Wanted {
     /// `session_track_system_variables` as well, as Connector/J's first one does.
     pub fn set_autocommit(&mut self, is_on: bool) {
         let value = if is_on { &b"ON"[..] } else { b"OFF" };
+        if self.variables.get("autocommit").is_some_and(|(_, known)| **known == *value) {
+            return;
+        }
         self.reports += 1;
         self.variables.insert("autocommit".to_owned(), (self.reports, value.into()));
     }
@@ -728,9 +731,9 @@ impl Wanted {
         statements
     }
 
-    /// The statements for a new link, in order, before the client's first one. The schema is part of the login. `flags`: those that the node
-    /// said at the login, or after the reset that followed it.
-    pub fn restore(&self, flags: u16) -> Vec<String> {
+    /// The statements for a new link, in order, before the client's first one, but for those of [`Self::begin_autocommit`] and
+    /// [`Self::restore_last`]. The schema is part of the login.
+    pub fn restore(&self) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
         let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
         if let Some(id) = self.insert_id
@@ -738,32 +741,34 @@ impl Wanted {
         {
             let _ = write!(set, ",last_insert_id={id}");
         }
-        if let Some(is_on) = self.begun_autocommit(flags) {
-            let _ = write!(set, ",autocommit={}", u8::from(is_on));
-        }
         let set = self.set_variables(set);
         // The variables follow last: a SET NAMES may have set some of them, too, which were changed later. They also follow the client's
         // tracking statements, with the resulting values.
         statements.extend(self.charsets());
         statements.push(set);
-        statements.extend(self.user_variables.texts().map(str::to_owned));
-        let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
-        statements.extend(to_come.map(str::to_owned));
         statements
     }
 
-    /// What autocommit has to be set to on a link whose login said `flags`, if the client has not set it: with another value than at its
-    /// beginning, it would not know of its own transaction. Where no link has begun the session yet, what the node's `init_connect` sets
-    /// after the login holds, as it does without a proxy.
-    fn begun_autocommit(&self, flags: u16) -> Option<bool> {
-        let is_on = |flags: u16| flags & status::AUTOCOMMIT != 0;
-        if self.variables.contains_key("autocommit") {
-            return None;
-        }
-        match self.begun_with? {
-            Begun::OnNode(begun) => Some(is_on(begun)),
-            Begun::Told(told) => (is_on(told) != is_on(flags)).then_some(is_on(told)),
-        }
+    /// The statements that come last on a new link.
+    pub fn restore_last(&self) -> impl Iterator<Item = String> {
+        let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
+        self.user_variables.texts().chain(to_come).map(str::to_owned)
+    }
+
+    /// The statement by which a new link gets the autocommit that the session began with, if the client has not set it and the link shows
+    /// another: the client would not know of its own transaction. `at_login`: the flags that the node said at the login, or after the reset
+    /// that followed it; `now`: those of the last answer. Where no link has begun the session yet, what the node's `init_connect` sets after
+    /// the login holds, as it does without a proxy.
+    ///
+    /// Only a difference counts: MySQL, and MariaDB before 10.6.17 and 10.11.7, show autocommit at a login also where it is off for all.
+    pub fn begin_autocommit(&self, at_login: u16, now: u16) -> Option<String> {
+        let (begun, shown) = match self.begun_with? {
+            Begun::OnNode(begun) => (begun, now),
+            Begun::Told(told) => (told, at_login),
+        };
+        let differs = (begun ^ shown) & status::AUTOCOMMIT != 0;
+        (differs && !self.variables.contains_key("autocommit"))
+            .then(|| format!("SET autocommit={}", u8::from(begun & status::AUTOCOMMIT != 0)))
     }
 
     /// Adds the variables that the session has set to a SET, except for the character sets.

@@ -206,4 +206,11 @@ async fn init_connect_holds_after_a_login_while_statements_are_held() {
     for server in &servers {
         assert_eq!(server.sql("SELECT COUNT(*) FROM shop.plain").trim(), "0");
     }
+    // A session that began where it sets nothing keeps autocommit where it turns it off.
+    let mut other = Client::connect(bench.proxy.local_addresses()[0]).await;
+    other.run("DO 1").await;
+    bench.follow(routes(4, &[(&servers[0], Open, 3), (&servers[1], Shut, 2)])).await;
+    let told = other.run("INSERT INTO plain VALUES (3)").await;
+    assert_eq!(told.status().map(|told| told & AUTOCOMMIT), Some(AUTOCOMMIT));
+    assert_eq!(servers[0].sql("SELECT COUNT(*) FROM shop.plain").trim(), "1");
 }

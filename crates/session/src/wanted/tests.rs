@@ -50,7 +50,9 @@ impl On {
     }
 
     fn restore(&self) -> Vec<String> {
-        self.wanted.restore(status::AUTOCOMMIT)
+        let mut statements = self.wanted.restore();
+        statements.extend(self.wanted.restore_last());
+        statements
     }
 }
 
@@ -59,7 +61,7 @@ fn a_transaction_to_come_is_as_the_server_reports_it() {
     let mut on = On::new();
     let mut to_come = |text: &str| {
         on.wanted.transaction_to_come(text.as_bytes(), &mut on.link);
-        on.wanted.restore(status::AUTOCOMMIT)[1..].to_vec()
+        on.restore()[1..].to_vec()
     };
     let both = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET TRANSACTION READ ONLY;";
     assert_eq!(to_come(both), ["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TRANSACTION READ ONLY"]);
@@ -336,4 +338,25 @@ fn an_empty_string_is_not_said_again_under_another_mode() {
         on.reports("SET sql_mode = 'EMPTY_STRING_IS_NULL'", &[("sql_mode", "EMPTY_STRING_IS_NULL")]);
         assert_eq!(on.pins(), Pins::USER_VARIABLE, "{with}");
     }
+}
+
+#[test]
+fn autocommit_is_set_where_a_node_shows_another_than_the_session_began_with() {
+    const ON: u16 = status::AUTOCOMMIT;
+    let set = |begun: Begun, at_login: u16, now: u16| {
+        let mut wanted = Wanted::new(None);
+        wanted.begin_with(begun);
+        wanted.begin_autocommit(at_login, now)
+    };
+    assert_eq!(set(Begun::OnNode(ON), 0, 0).as_deref(), Some("SET autocommit=1"));
+    assert_eq!(set(Begun::OnNode(0), ON, ON).as_deref(), Some("SET autocommit=0"));
+    assert_eq!(set(Begun::OnNode(ON), ON, 0).as_deref(), Some("SET autocommit=1"), "by init_connect");
+    assert_eq!(set(Begun::OnNode(ON), ON, ON), None, "so shown, though it may be off on both");
+    assert_eq!(set(Begun::Told(ON), ON, 0), None, "init_connect holds");
+    assert_eq!(set(Begun::Told(ON), 0, 0).as_deref(), Some("SET autocommit=1"));
+    let mut on = On::new();
+    on.wanted.begin_with(Begun::OnNode(ON));
+    on.wanted.set_autocommit(false);
+    assert_eq!(on.wanted.begin_autocommit(ON, ON), None);
+    assert!(on.restore()[0].contains("`autocommit`="), "it was set by the client");
 }
