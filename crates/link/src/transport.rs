@@ -13,7 +13,7 @@ mod socket;
 mod tls;
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -87,16 +87,16 @@ impl Transport {
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
             None => self.socket.try_write(bytes),
-            Some(tls) => tls.write(&self.socket, bytes, &[], Socket::try_write_vectored),
+            Some(tls) => tls.write(&self.socket, &mut [IoSlice::new(bytes)], Socket::try_write_vectored),
         }
     }
 
     /// [`Transport::try_write`] of two pieces, one behind the other.
     pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        let pieces = [io::IoSlice::new(first), io::IoSlice::new(second)];
+        let mut pieces = [IoSlice::new(first), IoSlice::new(second)];
         match &self.tls {
             None => self.socket.try_write_vectored(&pieces),
-            Some(tls) => tls.write(&self.socket, first, second, Socket::try_write_vectored),
+            Some(tls) => tls.write(&self.socket, &mut pieces, Socket::try_write_vectored),
         }
     }
 
@@ -105,7 +105,7 @@ impl Transport {
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
             None => self.socket.write_now(bytes),
-            Some(tls) => tls.write(&self.socket, bytes, &[], Socket::write_first_now),
+            Some(tls) => tls.write(&self.socket, &mut [IoSlice::new(bytes)], Socket::write_first_now),
         }
     }
 
@@ -214,7 +214,7 @@ impl AsyncWrite for Transport {
         let Transport { socket, tls } = self.get_mut();
         match tls {
             None => socket.poll_write(cx, bytes),
-            Some(tls) => tls.poll_write(socket, cx, &[io::IoSlice::new(bytes)]),
+            Some(tls) => tls.poll_write(socket, cx, &[IoSlice::new(bytes)]),
         }
     }
 
@@ -222,7 +222,7 @@ impl AsyncWrite for Transport {
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
+        pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let Transport { socket, tls } = self.get_mut();
         match tls {

@@ -1,17 +1,15 @@
 //! A TCP connection or a unix socket: what the kernel does for a [`super::Transport`].
 
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use rustix::net::SendFlags;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
-
-use std::future::Future;
-use std::pin::pin;
 
 /// See the head of this file. Its methods are the streams' own; where they differ from these, they say so.
 #[derive(Debug)]

@@ -134,8 +134,7 @@ impl Tls {
     pub(super) fn write(
         &self,
         socket: &Socket,
-        first: &[u8],
-        second: &[u8],
+        mut pieces: &mut [IoSlice<'_>],
         send: SendPieces,
     ) -> io::Result<usize> {
         let mut state = self.state();
@@ -145,18 +144,17 @@ impl Tls {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_gone_on => return Ok(0),
             sent => sent?,
         }
-        let (mut first, mut second) = (first, second);
-        let all = first.len() + second.len();
-        while !first.is_empty() || !second.is_empty() {
-            let taken = state.encrypt(&[IoSlice::new(first), IoSlice::new(second)])?;
-            let of_first = taken.min(first.len());
-            (first, second) = (&first[of_first..], &second[taken - of_first..]);
+        let mut taken_all = 0;
+        while !pieces.is_empty() {
+            let taken = state.encrypt(pieces)?;
+            taken_all += taken;
+            IoSlice::advance_slices(&mut pieces, taken);
             match state.send(socket, send) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 sent => sent?,
             }
         }
-        Ok(all - first.len() - second.len())
+        Ok(taken_all)
     }
 
     pub(super) fn poll_write(
@@ -267,13 +265,17 @@ impl State {
 
     fn encrypt(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.connection.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_2) {
-            // One for each piece, as none is longer than a record.
-            self.records += pieces.len() as u64;
+            // One, as no more is taken at once than a record has room for.
+            self.records += 1;
             if self.records > RECORDS_MAX {
                 return Err(io::Error::other("a connection under TLS 1.2 may not go on for so long"));
             }
         }
-        self.connection.writer().write_vectored(pieces)
+        match pieces {
+            [piece] => self.connection.writer().write(piece),
+            // This allocates.
+            pieces => self.connection.writer().write_vectored(pieces),
+        }
     }
 
     fn send(&mut self, socket: &Socket, send: SendPieces) -> io::Result<()> {
