@@ -135,35 +135,6 @@ impl Bench {
     }
 }
 
-/// The certificate of a proxy under test, for 127.0.0.1: what the proxy has, what a client needs that trusts it alone, and its PEM.
-pub struct TlsPair {
-    pub server: Arc<link::ServerConfig>,
-    pub client: ServerTls,
-    pub pem: String,
-}
-
-pub fn tls_pair() -> TlsPair {
-    let signing = rcgen::KeyPair::generate().unwrap();
-    let names = ["127.0.0.1".to_owned()];
-    let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&signing).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let key = rustls::pki_types::PrivateKeyDer::try_from(signing.serialize_der()).unwrap();
-    let server = link::ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate.der().clone()).unwrap();
-    let client = link::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    TlsPair { server: Arc::new(server), client: ServerTls(Arc::new(client)), pem: certificate.pem() }
-}
-
 pub async fn connect(address: &str) -> Result<Link, LinkError> {
     connect_under(address, None).await
 }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use rustls::pki_types::PrivateKeyDer;
+use fixture::tls::Certificate;
+use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -15,25 +15,8 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// A server that proves itself by a certificate of its own, and a client that trusts it.
 fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
-    let signing = rcgen::KeyPair::generate().unwrap();
-    let certificate =
-        rcgen::CertificateParams::new([NAME.to_owned()]).unwrap().self_signed(&signing).unwrap();
-    let key = PrivateKeyDer::try_from(signing.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let server = ServerConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[version])
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.der().clone()).unwrap();
-    let client = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[version])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    (Arc::new(server), Arc::new(client))
+    let certificate = Certificate::of(NAME);
+    (certificate.server(&[version]), certificate.client(&[version]))
 }
 
 const NAME: &str = "db1.test";

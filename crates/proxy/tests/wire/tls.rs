@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use fixture::Server;
 use fixture::packet::{read_packet, write_packet};
-use harness::{Bench, SECOND, TlsPair, cli, connect_under, one, routes, settings, tls_pair};
-use link::LinkError;
+use fixture::tls::Certificate;
+use harness::{Bench, SECOND, cli, connect_under, one, routes, settings};
+use link::{LinkError, ServerTls};
 use protocol::capability::Caps;
 use protocol::handshake::{Greeting, LoginRequest, SSL_REQUEST_LEN};
 use proxy::{ClientTls, Settings, Stats};
@@ -18,8 +19,18 @@ use topology::routes::LaneState;
 
 const SOON: Duration = Duration::from_secs(30);
 
-fn with(pair: &TlsPair, is_required: bool) -> Settings {
-    Settings { tls: Some(ClientTls { config: pair.server.clone(), is_required }), ..settings() }
+fn certificate() -> Certificate {
+    Certificate::of("127.0.0.1")
+}
+
+fn with(certificate: &Certificate, is_required: bool) -> Settings {
+    let config = certificate.server(rustls::ALL_VERSIONS);
+    Settings { tls: Some(ClientTls { config, is_required }), ..settings() }
+}
+
+/// What a client needs that trusts it alone.
+fn trusting(certificate: &Certificate) -> Option<ServerTls> {
+    Some(ServerTls(certificate.client(rustls::ALL_VERSIONS)))
 }
 
 fn bench(server: &Server, settings: Settings) -> Bench {
@@ -36,9 +47,9 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_packages_client_has_tls_and_knows_whom_it_talks_to() {
     let server = Server::start(&[]);
-    let pair = tls_pair();
-    let bench = bench(&server, with(&pair, false));
-    let authority = file(pair.pem.as_bytes());
+    let shown = certificate();
+    let bench = bench(&server, with(&shown, false));
+    let authority = file(shown.pem().as_bytes());
     let path = authority.path().display().to_string();
     for version in ["TLSv1.2", "TLSv1.3"] {
         let arguments =
@@ -46,7 +57,7 @@ async fn the_packages_client_has_tls_and_knows_whom_it_talks_to() {
         let (is_well, said) = cli(&bench, &arguments, "\\s\nSELECT 6 * 7;\n");
         assert!(is_well && said.contains("Cipher in use is") && said.contains("\n42\n"), "{version}: {said}");
     }
-    let other = file(tls_pair().pem.as_bytes());
+    let other = file(certificate().pem().as_bytes());
     let arguments = ["--ssl-verify-server-cert", &format!("--ssl-ca={}", other.path().display())];
     let (is_well, said) = cli(&bench, &arguments, "SELECT 6 * 7;\n");
     assert!(!is_well && said.contains("certificate"), "another authority: {said}");
@@ -57,8 +68,8 @@ async fn the_packages_client_has_tls_and_knows_whom_it_talks_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_must_use_tls_and_does_not_is_told_as_by_a_server() {
     let server = Server::start(&[]);
-    let pair = tls_pair();
-    let bench = bench(&server, with(&pair, true));
+    let shown = certificate();
+    let bench = bench(&server, with(&shown, true));
     let (is_well, through) = cli(&bench, &["--skip-ssl"], "SELECT 1;\n");
     assert!(!is_well);
     let number = |said: &str| said.split_inclusive("): ").next().unwrap().to_owned();
@@ -73,10 +84,10 @@ async fn who_must_use_tls_and_does_not_is_told_as_by_a_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_under_tls_moves_as_a_plain_one_does() {
     let (one_server, other) = (Server::start(&[]), Server::start(&[]));
-    let pair = tls_pair();
+    let shown = certificate();
     let first = routes(1, &[(&one_server, LaneState::Open, 1), (&other, LaneState::Shut, 1)]);
-    let bench = Bench::new(with(&pair, true), first);
-    let mut client = connect_under(&bench.address(), Some(pair.client.clone())).await.unwrap();
+    let bench = Bench::new(with(&shown, true), first);
+    let mut client = connect_under(&bench.address(), trusting(&shown)).await.unwrap();
     assert!(client.stream.tls_in_use().unwrap().starts_with("TLSv1.3"));
     one(&mut client, "SET @kept = 'it'").await;
     let before = one(&mut client, "SELECT @@port").await;
@@ -89,8 +100,8 @@ async fn a_session_under_tls_moves_as_a_plain_one_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn large_results_and_files_come_whole() {
     let server = Server::start(&[]);
-    let pair = tls_pair();
-    let bench = bench(&server, with(&pair, false));
+    let shown = certificate();
+    let bench = bench(&server, with(&shown, false));
     let query = "SELECT seq, REPEAT(MD5(seq), 2000) FROM seq_1_to_300;\n";
     let (is_well, plain) = cli(&bench, &["--skip-ssl"], query);
     assert!(is_well && plain.len() > 19_000_000);
@@ -116,9 +127,9 @@ async fn large_results_and_files_come_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_reads_late_gets_all_of_it() {
     let server = Server::start(&[]);
-    let pair = tls_pair();
-    let bench = bench(&server, with(&pair, true));
-    let mut client = connect_under(&bench.address(), Some(pair.client.clone())).await.unwrap();
+    let shown = certificate();
+    let bench = bench(&server, with(&shown, true));
+    let mut client = connect_under(&bench.address(), trusting(&shown)).await.unwrap();
     let statement = b"\x03SELECT REPEAT('x', 12000000)";
     let mut packet = vec![];
     protocol::packet::put_packet(&mut packet, &mut 0, statement);
@@ -134,14 +145,14 @@ async fn a_client_that_reads_late_gets_all_of_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_certificates_are_for_new_clients() {
     let server = Server::start(&[]);
-    let (first, second) = (tls_pair(), tls_pair());
+    let (first, second) = (certificate(), certificate());
     let bench = bench(&server, with(&first, true));
-    let mut old = connect_under(&bench.address(), Some(first.client.clone())).await.unwrap();
+    let mut old = connect_under(&bench.address(), trusting(&first)).await.unwrap();
     bench.proxy.apply(with(&second, true), SECOND);
     assert_eq!(one(&mut old, "SELECT 1").await, "1");
-    let refused = connect_under(&bench.address(), Some(first.client.clone())).await.unwrap_err();
+    let refused = connect_under(&bench.address(), trusting(&first)).await.unwrap_err();
     assert!(matches!(&refused, LinkError::Tls(why) if why.contains("certificate")), "{refused}");
-    let mut new = connect_under(&bench.address(), Some(second.client.clone())).await.unwrap();
+    let mut new = connect_under(&bench.address(), trusting(&second)).await.unwrap();
     assert_eq!((one(&mut old, "SELECT 2").await, one(&mut new, "SELECT 3").await), ("2".into(), "3".into()));
 }
 
@@ -149,9 +160,9 @@ async fn other_certificates_are_for_new_clients() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_tls_ends_for_that_client_alone() {
     let server = Server::start(&[]);
-    let pair = tls_pair();
-    let bench = bench(&server, with(&pair, true));
-    let mut good = connect_under(&bench.address(), Some(pair.client.clone())).await.unwrap();
+    let shown = certificate();
+    let bench = bench(&server, with(&shown, true));
+    let mut good = connect_under(&bench.address(), trusting(&shown)).await.unwrap();
     let request = LoginRequest {
         caps: Caps::PROTOCOL_41 | Caps::SECURE_CONNECTION | Caps::SSL,
         max_packet: 1 << 24,

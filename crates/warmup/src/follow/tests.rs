@@ -80,6 +80,11 @@ fn append(path: &Path) -> File {
     OpenOptions::new().create(true).append(true).open(path).unwrap()
 }
 
+/// What copytruncate does behind its copy.
+fn empty(path: &Path) {
+    OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
+}
+
 /// How a file ends when the next one begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
@@ -179,7 +184,7 @@ async fn what_copytruncate_leaves_in_any_file_is_read_once() {
                 writer.wait();
                 rename_all(&writer.path);
                 fs::copy(&writer.path, format!("{}.1", writer.path.display())).unwrap();
-                OpenOptions::new().write(true).open(&writer.path).unwrap().set_len(0).unwrap();
+                empty(&writer.path);
             }
             // The last line is then behind the last cut; one that falls between a copy and its cut is nowhere.
             writer.wait();
@@ -271,7 +276,7 @@ async fn a_place_is_found_again_after_rotations_of_both_kinds() {
     rename_all(&path);
     fs::copy(&path, path.with_extension("log.1")).unwrap();
     File::open(path.with_extension("log.1")).unwrap().set_modified(later).unwrap();
-    OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    empty(&path);
     for _ in 0..100 {
         writer.line();
     }
@@ -340,7 +345,7 @@ async fn several_rotations_between_two_looks_lose_nothing() {
                 Step::CopyTruncate => {
                     rename_all(&path);
                     fs::copy(&path, format!("{}.1", path.display())).unwrap();
-                    OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+                    empty(&path);
                 }
                 Step::Look => read_all(&log, &mut cursor, &mut read),
             }

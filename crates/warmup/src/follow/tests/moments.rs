@@ -10,9 +10,29 @@ fn lines(writer: &Writer, count: u64) {
 fn copy_and_truncate(path: &Path) {
     rename_all(path);
     fs::copy(path, format!("{}.1", path.display())).unwrap();
-    OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
+    empty(path);
     // A tick of the file system's clock, by which files are put in order.
     std::thread::sleep(Duration::from_millis(5));
+}
+
+/// A log that is read from its start; nobody has looked at it.
+struct Followed {
+    directory: tempfile::TempDir,
+    path: PathBuf,
+    writer: Arc<Writer>,
+    log: Log,
+    cursor: Cursor,
+}
+
+/// With so many lines in it.
+fn followed(count: u64) -> Followed {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
+    let writer = Writer::new(&path);
+    lines(&writer, count);
+    let log = Log::watch(&path).unwrap();
+    let cursor = log.at_start().unwrap();
+    Followed { directory, path, writer, log, cursor }
 }
 
 /// The watching task does not run in these: their runtime has one thread, which does not wait.
@@ -20,12 +40,7 @@ fn copy_and_truncate(path: &Path) {
 async fn a_reader_that_has_read_nothing_does_not_take_the_next_file_for_its_own() {
     // What was there when it was looked at first: nothing, or lines that were not read.
     for first in [0, 3] {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("slow.log");
-        let writer = Writer::new(&path);
-        lines(&writer, first);
-        let log = Log::watch(&path).unwrap();
-        let mut cursor = log.at_start().unwrap();
+        let Followed { directory: _directory, path, writer, log, mut cursor } = followed(first);
         lines(&writer, 5);
         copy_and_truncate(&path);
         lines(&writer, 20);
@@ -42,11 +57,7 @@ async fn a_reader_that_has_read_nothing_does_not_take_the_next_file_for_its_own(
 
 #[tokio::test]
 async fn a_log_that_is_rotated_in_the_middle_of_a_look_is_read_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("slow.log");
-    let writer = Writer::new(&path);
-    let log = Log::watch(&path).unwrap();
-    let mut cursor = log.at_start().unwrap();
+    let Followed { directory: _directory, path, writer, log, mut cursor } = followed(0);
     let (rotates, at) = (Arc::clone(&writer), path.clone());
     log.looked.lock().unwrap().meanwhile = Some(Box::new(move || {
         for count in [5, 20] {
@@ -62,12 +73,7 @@ async fn a_log_that_is_rotated_in_the_middle_of_a_look_is_read_once() {
 
 #[tokio::test]
 async fn a_reader_comes_out_of_a_file_that_is_cut_while_it_reads() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("slow.log");
-    let writer = Writer::new(&path);
-    lines(&writer, 10);
-    let log = Log::watch(&path).unwrap();
-    let mut cursor = log.at_start().unwrap();
+    let Followed { directory: _directory, path, writer, log, mut cursor } = followed(10);
     assert_eq!(cursor.read(&mut [0; 35]).unwrap(), Read::Bytes(35));
     let rotated = path.with_extension("log.1");
     fs::rename(&path, &rotated).unwrap();
@@ -85,12 +91,7 @@ async fn a_reader_comes_out_of_a_file_that_is_cut_while_it_reads() {
 
 #[tokio::test]
 async fn a_log_that_vanishes_and_comes_back_is_gone_on_with() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("slow.log");
-    let writer = Writer::new(&path);
-    lines(&writer, 3);
-    let log = Log::watch(&path).unwrap();
-    let mut cursor = log.at_start().unwrap();
+    let Followed { directory: _directory, path, writer, log, mut cursor } = followed(3);
     let mut read = Vec::new();
     read_all(&log, &mut cursor, &mut read);
     fs::remove_file(&path).unwrap();
@@ -112,18 +113,13 @@ async fn a_log_that_vanishes_and_comes_back_is_gone_on_with() {
 async fn a_copy_that_ended_before_what_was_seen_last_is_read_to_its_end() {
     // What was there when it was looked at first: nothing, or some of what the copy has.
     for first in [0, 4] {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("slow.log");
-        let writer = Writer::new(&path);
-        lines(&writer, first);
-        let log = Log::watch(&path).unwrap();
-        let mut cursor = log.at_start().unwrap();
+        let Followed { directory: _directory, path, writer, log, mut cursor } = followed(first);
         log.looked().unwrap();
         lines(&writer, 10 - first);
         fs::copy(&path, path.with_extension("log.1")).unwrap();
         lines(&writer, 5);
         log.looked().unwrap();
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        empty(&path);
         lines(&writer, 20);
         let mut read = Vec::new();
         let lost_bytes = read_what_is_left(&log, &mut cursor, &mut read);
