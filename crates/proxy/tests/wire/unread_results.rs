@@ -75,7 +75,7 @@ async fn a_result_that_nobody_reads_does_not_stand_in_the_way_of_a_planned_move(
     cluster.drain().await;
     assert!(!cluster.quiet(SECOND / 2).await, "it is told too early that nothing runs");
     cluster.cut(Cut::Stalled).await;
-    assert!(cluster.quiet(SECOND).await, "a result that nobody reads still runs");
+    assert!(cluster.quiet(SECOND * 5).await, "a result that nobody reads still runs");
     cluster.open_next().await;
     // What had been sent may be read; then it says so, or ends.
     let (packets, end) = rest(&mut client).await;
@@ -129,7 +129,7 @@ async fn a_client_that_has_stopped_is_cut_at_once_and_one_that_reads_slowly_is_n
     let slow = reader.await.unwrap();
     let packets = *has_read.borrow();
     let since = std::time::Instant::now();
-    assert!(cluster.quiet(SECOND).await, "it has stopped, and still keeps the node");
+    assert!(cluster.quiet(SECOND * 5).await, "it has stopped, and still keeps the node");
     println!("{packets} packets were read; quiet {} ms after the last", since.elapsed().as_millis());
     drop(slow);
     cluster.undrain().await;
@@ -190,7 +190,7 @@ async fn what_would_be_changed_by_it_is_not_cut() {
     let (packets, end) = rest(&mut in_transaction).await;
     assert!(matches!(end, Part::Done { .. }) && packets == 502, "{packets}, {end:?}");
     in_transaction.run("COMMIT").await;
-    assert!(cluster.quiet(SECOND).await);
+    assert!(cluster.quiet(SECOND * 5).await);
     assert_eq!(cluster.here().sql("SELECT COUNT(*) FROM shop.t"), "1");
     // Undone, everything is as it was.
     cluster.undrain().await;
@@ -232,7 +232,7 @@ async fn an_operator_can_have_everything_cut() {
     assert!(!cluster.quiet(SECOND / 2).await);
     cluster.cut(Cut::All).await;
     assert!(
-        cluster.quiet(SECOND).await,
+        cluster.quiet(SECOND * 5).await,
         "something still runs: {:?}",
         cluster.bench.proxy.stats().await.lanes
     );
@@ -260,7 +260,7 @@ async fn what_an_operator_has_cut_is_not_taken_for_what_costs_nodes() {
         cluster.here().until(runs, |count| count == "1");
         cluster.drain().await;
         cluster.cut(Cut::All).await;
-        assert!(cluster.quiet(SECOND).await);
+        assert!(cluster.quiet(SECOND * 5).await);
         cluster.open_next().await;
         let (reply, _) = waiting.await.unwrap();
         assert_eq!(reply.error(), Some(9105), "{reply:?}");
@@ -281,7 +281,8 @@ async fn a_node_that_dies_under_a_result_that_nobody_reads_is_noticed() {
             }
         }
     };
-    let told = tokio::time::timeout(SECOND, told).await;
+    // The node is looked at ever more rarely, each 30 s at last: how often it was already, depends on when the client stopped.
+    let told = tokio::time::timeout(SECOND * 40, told).await;
     assert_eq!(told.ok(), Some(NodeId(0)), "nobody looked at the node while its client did not read");
 }
 
@@ -356,7 +357,7 @@ async fn an_answer_that_has_ended_at_its_node_is_not_cut() {
         let (mut client, has_stopped) = asks_for(&cluster, rows).await;
         cluster.drain().await;
         cluster.cut(Cut::Stopped).await;
-        assert!(cluster.quiet(SECOND).await, "a client that has stopped still keeps the node");
+        assert!(cluster.quiet(SECOND * 5).await, "a client that has stopped still keeps the node");
         cluster.undrain().await;
         match rest(&mut client).await {
             // The number of columns, the column, the rows.

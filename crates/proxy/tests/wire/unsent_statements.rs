@@ -69,7 +69,7 @@ async fn a_half_sent_statement_is_given_up_for_a_planned_move() {
     cluster.drain().await;
     assert!(!cluster.quiet(SECOND / 2).await, "given up before the budget is nearly over");
     cluster.cut(Cut::Stalled).await;
-    assert!(cluster.quiet(SECOND).await, "it keeps its node busy");
+    assert!(cluster.quiet(SECOND * 5).await, "it keeps its node busy");
     cluster.open_next().await;
     assert_eq!(told(&mut client, &rest, 1).await, 9107);
     assert_eq!(client.one("SELECT COUNT(*) FROM t").await, "0");
@@ -83,7 +83,7 @@ async fn in_a_transaction_it_is_given_up_by_force_only() {
     cluster.cut(Cut::Stalled).await;
     assert!(!cluster.quiet(SECOND / 2).await, "a transaction was cut");
     cluster.cut(Cut::All).await;
-    assert!(cluster.quiet(SECOND).await, "it keeps its node busy");
+    assert!(cluster.quiet(SECOND * 5).await, "it keeps its node busy");
     cluster.open_next().await;
     assert_eq!(told(&mut client, &rest, 1).await, 1213);
     assert_eq!(client.one("SELECT COUNT(*) FROM t").await, "0");
@@ -107,7 +107,7 @@ async fn a_file_that_stops_is_given_up_by_force() {
     is_named(&cluster, client.id()).await;
     cluster.drain().await;
     cluster.cut(Cut::All).await;
-    assert!(cluster.quiet(SECOND).await, "it keeps its node busy");
+    assert!(cluster.quiet(SECOND * 5).await, "it keeps its node busy");
     cluster.open_next().await;
     let rest = [&line(3)[half..], &line(4), &packet(5, b"")].concat();
     assert_eq!(told(&mut client, &rest, 6).await, 9101);
