@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build dist static check test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
+.PHONY: help setup servers build dist static check test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -14,6 +14,9 @@ help: ## List the targets
 
 setup: ## Install what the lab and the tests need (Debian 12 or 13, as root); leaves no service running
 	@scripts/setup.sh
+
+servers: setup ## Unpack the servers of other versions that some tests run on, each into a directory of its own (~/.cache/understudy/servers)
+	@scripts/servers.sh
 
 build: setup ## Build the program and its lab, optimised: target/release/understudy and understudy-lab
 	cargo build --release --locked -p understudy
@@ -29,7 +32,9 @@ static: ## The program for any Linux of this processor, old or new: target/ARCH-
 check: ## What can be known in some minutes without a database server; prints the lines of code of each room beside its budget
 	@scripts/check.sh
 
+# Where a server cannot be had, only the tests that run on it fail, and they say how to have it.
 test: setup ## Everything that continuous integration runs
+	-@scripts/servers.sh
 	@scripts/test.sh
 
 soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
