@@ -271,7 +271,7 @@ fn trusting(certificate: Option<&Path>) -> Result<TlsConfig, Failure> {
     }
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(trusted)))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .build())
 }
 

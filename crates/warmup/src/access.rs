@@ -163,7 +163,7 @@ fn tls(path: &Path) -> Result<Tls, AccessError> {
     if roots.is_empty() {
         return Err(wrong("holds no certificate; it must hold the streamer's own, or that of the authority that signed it (PEM)".into()));
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(format!("cannot be used: {error}")))?
         .with_root_certificates(roots)

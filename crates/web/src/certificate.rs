@@ -118,7 +118,7 @@ pub fn server_config(pair: &Pair, spoken: &[&str]) -> Result<Arc<ServerConfig>, 
         key: pair.key.clone(),
         source,
     };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
         .with_no_client_auth()
