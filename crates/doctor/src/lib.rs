@@ -52,20 +52,19 @@ impl Doctor {
     pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
-        let password = settings.password().map_err(Failure::usage)?;
+        let monitor = settings.monitor_login().map_err(Failure::usage)?;
         let files = self.files(&settings)?;
         let runtime = cli::runtime::start()?;
         let account = settings.replication_account().map_err(Failure::usage)?;
         let report = match settings.kind {
             Kind::Replication => {
-                let nodes =
-                    runtime.block_on(replication::all(&settings, &password, account.as_ref(), &files));
+                let nodes = runtime.block_on(replication::all(&settings, &monitor, account.as_ref(), &files));
                 replication::report(&settings, &nodes, &manager::Marks::read(&settings.store()))
             }
             Kind::Galera => {
                 // Before the nodes are asked, which may have gone on since it was written.
                 let known = manager::remembered(&settings.store());
-                let nodes = runtime.block_on(read::all(&settings, &password));
+                let nodes = runtime.block_on(read::all(&settings, &monitor));
                 let mut report = judge::report(&settings, &nodes, known.as_ref());
                 let answering = nodes.iter().filter(|node| node.said.is_ok());
                 let answering = answering.map(|node| (node.name.clone(), node.address.clone())).collect();

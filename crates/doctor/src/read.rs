@@ -98,9 +98,8 @@ impl MissingPrivilege {
 }
 
 /// Queries every node concurrently.
-pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
-    let login = Login::with_password(&settings.monitor.user, password);
-    asked::each(settings, async |address| ask(address, &login).await).await
+pub async fn all(settings: &Settings, login: &Login) -> Vec<NodeFacts> {
+    asked::each(settings, async |address| ask(address, login).await).await
 }
 
 async fn ask(address: &str, login: &Login) -> Result<MemberState, LinkError> {

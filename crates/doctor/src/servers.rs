@@ -32,13 +32,12 @@ pub struct Server {
 /// them; so below.
 pub async fn all(
     settings: &Settings,
-    password: &str,
+    monitor: &Login,
     account: Option<&manager::Account>,
     marks: &Marks,
 ) -> Vec<Result<Server, String>> {
-    let monitor = Login::with_password(&settings.monitor.user, password);
-    let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
-    let facts = asked::each(settings, async |address| ask(address, &monitor, replicas.as_ref()).await).await;
+    let replicas = account.map(manager::Account::login);
+    let facts = asked::each(settings, async |address| ask(address, monitor, replicas.as_ref()).await).await;
     let mut answers: Vec<_> = facts.into_iter().map(|node| node.said).collect();
     tell_faults(settings, marks, &mut answers);
     answers

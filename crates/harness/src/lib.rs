@@ -43,6 +43,7 @@ pub fn settings() -> Settings {
         release_at_once: 4,
         connect_timeout: SECOND,
         tls: None,
+        node_tls: None,
         login_timeout: 2 * SECOND,
         client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,

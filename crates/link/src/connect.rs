@@ -229,7 +229,7 @@ async fn log_in(
         if !buffer.is_empty() {
             return Err(LinkError::Tls("bytes came between the greeting and TLS".into()));
         }
-        stream.connect_tls(tls.0.clone(), name).await.map_err(|error| match error.kind() {
+        stream.connect_tls(tls.config().clone(), name).await.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => LinkError::Tls(error.to_string()),
             _ => LinkError::of_io(&error, deadline),
         })?;

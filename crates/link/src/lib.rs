@@ -23,6 +23,7 @@ mod ended;
 mod error;
 mod login;
 mod query;
+mod server_tls;
 mod transport;
 mod wire;
 
@@ -31,7 +32,8 @@ pub use buffer::Buffer;
 pub use connect::{Endpoint, Link};
 pub use ended::Ended;
 pub use error::{LinkError, local_resource_error, unless_rejected};
-pub use login::{Login, Secret, ServerTls, attributes};
+pub use login::{Login, Secret, attributes};
 pub use query::Rows;
-pub use rustls::{ClientConfig, ServerConfig};
+pub use rustls::ServerConfig;
+pub use server_tls::ServerTls;
 pub use transport::{Cutter, Transport};

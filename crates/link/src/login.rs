@@ -1,12 +1,12 @@
 //! The parameters of a login: an account, its secret, and the requested capabilities.
 
 use std::fmt;
-use std::sync::Arc;
 
 use protocol::capability::Caps;
 use protocol::native::{self, Sha1};
 use protocol::packet::put;
-use rustls::ClientConfig;
+
+use crate::ServerTls;
 
 /// The secret of an account. Debug never shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,25 +38,6 @@ impl fmt::Debug for Secret {
             Secret::Stage1(_) => "Stage1(..)",
             Secret::None => "None",
         })
-    }
-}
-
-/// How the way to a server is secured; `config` says what its certificate must be.
-#[derive(Clone)]
-pub struct ServerTls(pub Arc<ClientConfig>);
-
-impl PartialEq for ServerTls {
-    /// The same configuration, not one that is like it.
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for ServerTls {}
-
-impl fmt::Debug for ServerTls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ServerTls(..)")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use link::Login;
+use link::{Login, ServerTls};
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +39,14 @@ pub struct Account {
     pub user: String,
     /// Its password.
     pub password: Password,
+    /// How the nodes are connected to; `None`: plain.
+    pub tls: Option<ServerTls>,
 }
 
 impl Account {
-    fn login(&self) -> Login {
-        Login::with_password(&self.user, &self.password.0)
+    /// How it logs in at a node.
+    pub fn login(&self) -> Login {
+        Login { tls: self.tls.clone(), ..Login::with_password(&self.user, &self.password.0) }
     }
 }
 

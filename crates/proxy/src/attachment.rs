@@ -20,7 +20,7 @@ use topology::account::{Accounts, Proof};
 use topology::fact::{ConnectFailure, ProxyFact};
 
 use crate::activity::{Card, Doing};
-use crate::backend::{AttachError, Backend, Stirred, Terms};
+use crate::backend::{AttachError, Backend, Stirred};
 use crate::door::{NoLane, Slot};
 use crate::error_reply::{self, AccountNow};
 use crate::frontend::Client;
@@ -235,9 +235,8 @@ impl Attachment {
             None if self.shared.writers_all => CatchUp::Group,
             None => CatchUp::No,
         };
-        let terms = Terms { catch_up, only_reads: self.shared.reads.is_some() };
-        let within = self.shared.connect_timeout();
-        let attached = Backend::attach(&lane, who, caps, session, past.has_history, terms, within).await;
+        let terms = self.shared.terms(catch_up, self.shared.reads.is_some());
+        let attached = Backend::attach(&lane, who, caps, session, past.has_history, terms).await;
         let backend = match attached {
             Ok(backend) => backend,
             Err(error) => {

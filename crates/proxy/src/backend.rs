@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::abandoned::{self, Abandoned};
-use link::{Link, LinkError, Login, Rows, Secret, local_resource_error, unless_rejected};
+use link::{Link, LinkError, Login, Rows, Secret, ServerTls, local_resource_error, unless_rejected};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno::{self, Whose};
@@ -85,6 +85,10 @@ pub struct Terms {
     pub catch_up: CatchUp,
     /// It may only read.
     pub only_reads: bool,
+    /// How the node is connected to; `None`: plain.
+    pub tls: Option<ServerTls>,
+    /// The longest that the connection, login included, may take.
+    pub within: Duration,
 }
 
 /// Why a statement could not be prepared on a node.
@@ -144,7 +148,7 @@ impl fmt::Display for AttachError {
 
 impl Backend {
     /// Logs in to the lane's node as the client, and sets up the session's state. `terms`: what it waits for first (a session that moves
-    /// must see what it wrote and read before), and whether it may only read. `has_run`: the session has run statements on another link.
+    /// must see what it wrote and read before), whether it may only read, and how the node is connected to. `has_run`: the session has run statements on another link.
     pub async fn attach(
         lane: &Arc<Lane>,
         who: &Identity,
@@ -152,8 +156,8 @@ impl Backend {
         session: &Session,
         has_run: bool,
         terms: Terms,
-        deadline: Duration,
     ) -> Result<Self, AttachError> {
+        let deadline = terms.within;
         let wanted = &session.wanted;
         let standing = session.standing(has_run);
         let attached = async {
@@ -164,7 +168,7 @@ impl Backend {
                     Credential::Empty => Secret::None,
                     Credential::Stage1(stage1) => Secret::Stage1(stage1),
                 },
-                tls: None,
+                tls: terms.tls,
                 database: schema_of_login(who, wanted),
                 caps: caps | OF_OUR_OWN,
                 charset: who.charset,

@@ -302,8 +302,8 @@ pub fn refused_by_node(error: NodeError, now: AccountNow) -> NodeError {
         AccountNow::Same => {
             "the proxy accepted this client by the account that matches the client's own address, but the node sees the proxy's \
              address. Either it goes by another account there: give an account of this name the same password and rights for the host \
-             named here; or the account must use TLS (REQUIRE SSL, X509), which the proxy does not speak to nodes; or its password was \
-             changed a moment ago: connect again with the new one"
+             named here; or TLS must be used (REQUIRE SSL, require_secure_transport) and cluster.tls is \"off\", or a certificate be shown \
+             (REQUIRE X509), which the proxy has not; or its password was changed a moment ago: connect again with the new one"
         }
     };
     NodeError { message: format!("{} (Understudy: {why})", error.message), ..error }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use protocol::capability::Caps;
 use session::session::Session;
 
-use crate::backend::{AttachError, Backend, Terms};
+use crate::backend::{AttachError, Backend};
 use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::reads::CatchUp;
@@ -101,6 +101,6 @@ async fn side_link(
     caps: Caps,
     lane: &Arc<Lane>,
 ) -> Result<Backend, AttachError> {
-    let terms = Terms { catch_up: CatchUp::No, only_reads: shared.reads.is_some() };
-    Backend::attach(lane, who, caps, &Session::new(None, 0), false, terms, shared.connect_timeout()).await
+    let terms = shared.terms(CatchUp::No, shared.reads.is_some());
+    Backend::attach(lane, who, caps, &Session::new(None, 0), false, terms).await
 }

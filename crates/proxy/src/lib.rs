@@ -330,6 +330,7 @@ mod tests {
             release_at_once: 1,
             connect_timeout: Duration::from_secs(1),
             tls: None,
+            node_tls: None,
             login_timeout: Duration::from_secs(1),
             client_idle_max: Duration::ZERO,
             retain_bytes_max: 1,

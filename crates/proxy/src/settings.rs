@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::ServerConfig;
+use link::{ServerConfig, ServerTls};
 
 /// All of them come from the program's table of settings.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Settings {
     pub listen: Vec<String>,
     /// Whether clients may use TLS; `None`: they cannot.
     pub tls: Option<ClientTls>,
+    /// How a node is connected to in a client's name; `None`: plain.
+    pub node_tls: Option<ServerTls>,
     /// The longest that one statement waits for a node.
     pub hold_time: Duration,
     /// Statements that wait at the same time.

@@ -19,11 +19,12 @@ use topology::fact::ProxyFact;
 use topology::routes::ServerGreeting;
 
 use crate::activity::Card;
-use crate::backend::AttachError;
+use crate::backend::{AttachError, Terms};
 use crate::door::Door;
 use crate::hints::Hints;
 use crate::lane::Lane;
 use crate::password_errors::PasswordErrors;
+use crate::reads::CatchUp;
 use crate::reads::port::Reads;
 use crate::reads::replicas::Replicas;
 use crate::registry::{FIRST_ID, Registry};
@@ -179,6 +180,12 @@ impl Shared {
     /// See [`Settings::connect_timeout`].
     pub fn connect_timeout(&self) -> Duration {
         self.settings.load().connect_timeout
+    }
+
+    /// How a session comes to a node, as the settings say.
+    pub fn terms(&self, catch_up: CatchUp, only_reads: bool) -> Terms {
+        let settings = self.settings.load();
+        Terms { catch_up, only_reads, tls: settings.node_tls.clone(), within: settings.connect_timeout }
     }
 
     /// See [`Settings::tls`].

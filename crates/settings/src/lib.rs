@@ -20,6 +20,8 @@ mod warm;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use link::{Login, ServerTls};
+
 use document::{Document, base, node_path};
 use password::{Account, PasswordRows, PasswordSource};
 use problem::{Problem, Problems};
@@ -220,15 +222,42 @@ impl Settings {
         rows.read(source).map_err(|(row, text)| self.problem(row, text))
     }
 
-    /// The monitor's password, from wherever it is.
-    pub fn password(&self) -> Result<String, Problem> {
-        self.read_password(&password::MONITOR, &self.monitor.password)
+    /// How the nodes are connected to; `None`: plain.
+    pub fn node_tls(&self) -> Result<Option<ServerTls>, Problem> {
+        match &*self.get(&t::CLUSTER_TLS) {
+            "required" => ServerTls::with_any_certificate()
+                .map(Some)
+                .map_err(|why| self.problem(&t::CLUSTER_TLS, format!("cluster.tls = \"required\" {why}"))),
+            "verified" => {
+                let path = self.get(&t::CLUSTER_TLS_CA).unwrap_or_default();
+                let of_file = |why: String| {
+                    self.problem(&t::CLUSTER_TLS_CA, format!("cluster.tls_ca_file {} {why}", path.display()))
+                };
+                let pem = infile::read(&path).map_err(|error| of_file(format!("cannot be read: {error}")))?;
+                ServerTls::trusting(&pem).map(Some).map_err(of_file)
+            }
+            _ => Ok(None),
+        }
     }
 
-    /// The password of the account that replays on standbys; `None` when none is warmed.
-    pub fn warm_password(&self) -> Result<Option<String>, Problem> {
-        let Some(warm) = &self.warm else { return Ok(None) };
-        self.read_password(&password::WARM, &warm.password).map(Some)
+    fn node_account(&self, rows: &PasswordRows, account: &Account) -> Result<manager::Account, Problem> {
+        let password = manager::Password(self.read_password(rows, &account.password)?);
+        Ok(manager::Account { user: account.user.clone(), password, tls: self.node_tls()? })
+    }
+
+    /// The account for probes and orders, its password read from wherever it is.
+    pub fn monitor_account(&self) -> Result<manager::Account, Problem> {
+        self.node_account(&password::MONITOR, &self.monitor)
+    }
+
+    /// How it logs in at a node.
+    pub fn monitor_login(&self) -> Result<Login, Problem> {
+        self.monitor_account().map(|account| account.login())
+    }
+
+    /// The account that replays on standbys; `None` when none is warmed.
+    pub fn warm_account(&self) -> Result<Option<manager::Account>, Problem> {
+        self.warm.as_ref().map(|warm| self.node_account(&password::WARM, warm)).transpose()
     }
 
     /// How the streamers are asked: by the files that `[warm]` names.
@@ -239,11 +268,10 @@ impl Settings {
         access.map_err(|error| self.problem(row, error.to_string()))
     }
 
-    /// The account that replicas log in with, and its password, from wherever it is.
+    /// The account that replicas log in with; `None` where Understudy does not move the primary.
     pub fn replication_account(&self) -> Result<Option<manager::Account>, Problem> {
-        let Some(replication) = &self.replication else { return Ok(None) };
-        let password = self.read_password(&password::REPLICATION, &replication.password)?;
-        Ok(Some(manager::Account { user: replication.user.clone(), password: manager::Password(password) }))
+        let account = self.replication.as_ref();
+        account.map(|account| self.node_account(&password::REPLICATION, account)).transpose()
     }
 }
 
@@ -258,6 +286,22 @@ fn both(document: &mut Document, certificate: &t::Row, key: &t::Row) {
         document.line(set.path),
         format!("{} is set without {}: set both, or neither", set.path, missing.path),
     );
+}
+
+/// Certificates of nodes are looked at with "verified" only, and then there must be something that they are held against.
+fn node_tls(document: &mut Document) {
+    if document.is_wrong(&t::CLUSTER_TLS) {
+        return;
+    }
+    let is_verified = document.get(&t::CLUSTER_TLS) == "verified";
+    if is_verified && !document.has(&t::CLUSTER_TLS_CA) {
+        let text = "cluster.tls is \"verified\", and cluster.tls_ca_file is missing: name the file of the authority that signed the \
+                    nodes' certificates";
+        document.problem(document.line(t::CLUSTER_TLS.path), text);
+    } else if !is_verified && document.has(&t::CLUSTER_TLS_CA) {
+        let text = "cluster.tls_ca_file means something with cluster.tls = \"verified\" only: set that, or take it out";
+        document.problem(document.line(t::CLUSTER_TLS_CA.path), text);
+    }
 }
 
 /// What can only be seen by looking at several keys.
@@ -281,6 +325,7 @@ fn together(document: &mut Document) {
     ports::check(document);
     both(document, &t::API_CERTIFICATE, &t::API_CERTIFICATE_KEY);
     both(document, &t::LISTEN_TLS_CERTIFICATE, &t::LISTEN_TLS_KEY);
+    node_tls(document);
     let level = document.get(&t::LOG_LEVEL);
     if !is_filter(&level) {
         let line = document.line(t::LOG_LEVEL.path);

@@ -137,6 +137,11 @@ settings! {
     CLUSTER_PROOF_DEADLINE: Duration = "cluster.proof_deadline_ms", Millis { min: 100, max: HOUR_MS }, Toml("30000"), Reload,
         "How long proof_command may take; --wsrep-recover takes as long as InnoDB's recovery.";
 
+    CLUSTER_TLS: String = "cluster.tls", Choice(&["off", "required", "verified"]), Toml("\"off\""), Reload,
+        "TLS on every connection to a node: the proxy's for its clients, the manager's, the warmer's and the commands'. \"required\": any certificate will do. \"verified\": it must be trusted by tls_ca_file, not expired, and for the host of the node's address. A node that offers none is not logged in to. Connections that stand stay as they are.";
+    CLUSTER_TLS_CA: Option<PathBuf> = "cluster.tls_ca_file", Path, Unset("must be set with tls = \"verified\", and with nothing else"), Reload,
+        "The authorities that the nodes' certificates must come from, or these certificates themselves (PEM).";
+
     NODE_NAME: String = "cluster.node.name", Name, Required, Reload,
         "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
     NODE_ADDRESS: String = "cluster.node.address", Address, Required, Reload,

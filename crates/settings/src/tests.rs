@@ -59,7 +59,7 @@ fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
     assert_eq!(s.state_dir, Path::new("/var/lib/understudy"));
     assert_eq!(s.api.key_file, Path::new("/var/lib/understudy/api.key"));
     assert!(s.api.key_is_ours && s.api.certificate.is_none());
-    assert_eq!(s.password().unwrap(), "very secret");
+    assert_eq!(s.monitor_account().unwrap().password.0, "very secret");
     assert!(!format!("{s:?}").contains("very secret"));
 }
 
@@ -155,7 +155,7 @@ fn standbys_are_warmed_when_there_is_an_account_for_it() {
     assert!(parse(GOOD).unwrap().warm.is_none());
     let warm = |more: &str| format!("{GOOD}[warm]\n{more}");
     let s = parse(&warm("user = \"warm\"\npassword = \"hidden word\"\n")).unwrap();
-    assert_eq!(s.warm_password().unwrap().as_deref(), Some("hidden word"));
+    assert_eq!(s.warm_account().unwrap().unwrap().password.0, "hidden word");
     assert!(!format!("{s:?}").contains("hidden word"));
     let sample = (s.get(&t::WARM_SAMPLE), s.get(&t::WARM_SAMPLE_BY));
     assert_eq!((s.get(&t::WARM_STREAM_PORT), sample), (3307, (1, "session".to_owned())));
@@ -356,15 +356,15 @@ fn the_password_may_be_elsewhere_and_its_absence_is_told_with_the_line() {
     let file = dir.path().join("understudy.toml");
     let text = GOOD.replace("password = \"very secret\"", "password_file = \"pw\"");
     let s = Settings::parse(&file, &text).unwrap();
-    let problem = s.password().unwrap_err().to_string();
+    let problem = s.monitor_account().unwrap_err().to_string();
     assert!(
         problem.contains(":17: cluster.monitor.password_file") && problem.contains("No such file"),
         "{problem}"
     );
     std::fs::write(dir.path().join("pw"), "from file\n").unwrap();
-    assert_eq!(s.password().unwrap(), "from file");
+    assert_eq!(s.monitor_account().unwrap().password.0, "from file");
     let text = GOOD.replace("password = \"very secret\"", "password_env = \"UNDERSTUDY_TEST_NOT_SET\"");
-    let problem = Settings::parse(&file, &text).unwrap().password().unwrap_err().to_string();
+    let problem = Settings::parse(&file, &text).unwrap().monitor_account().unwrap_err().to_string();
     assert!(problem.contains(":17:") && problem.contains("no variable UNDERSTUDY_TEST_NOT_SET"), "{problem}");
 }
 

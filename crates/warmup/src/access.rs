@@ -14,9 +14,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use link::ServerTls;
+use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -27,26 +26,12 @@ use tokio_rustls::TlsConnector;
 const SILENT_MAX: Duration = Duration::from_secs(40);
 
 /// The key to send, and the certificate authorities to trust. The default is neither.
-#[derive(Clone, Default)]
+/// Two are equal that have the same key and trust the same certificates, whichever files they came from.
+#[derive(Clone, Default, PartialEq)]
 pub struct Access {
     /// `Bearer ...`; marked as sensitive, so that it is never printed.
     authorization: Option<HeaderValue>,
-    tls: Option<Tls>,
-}
-
-/// The certificates that are trusted, and the configuration that trusts them.
-#[derive(Clone)]
-struct Tls {
-    trusted: Vec<CertificateDer<'static>>,
-    config: Arc<ClientConfig>,
-}
-
-/// The same key and the same trusted certificates, whichever files they came from.
-impl PartialEq for Access {
-    fn eq(&self, other: &Self) -> bool {
-        let trusted = |access: &Self| access.tls.as_ref().map(|tls| tls.trusted.clone());
-        self.authorization == other.authorization && trusted(self) == trusted(other)
-    }
+    tls: Option<ServerTls>,
 }
 
 /// Why the files cannot be used: one sentence with the file.
@@ -97,11 +82,11 @@ impl Access {
         SockRef::from(&stream).set_tcp_keepalive(&alive).map_err(|error| error.to_string())?;
         let mut sender = match &self.tls {
             None => speak(stream).await?,
-            Some(Tls { config, .. }) => {
+            Some(tls) => {
                 let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
                 let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
                     .map_err(|_| format!("{host} is no name that a certificate can have"))?;
-                let connected = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+                let connected = TlsConnector::from(Arc::clone(tls.config())).connect(name, stream).await;
                 speak(connected.map_err(|error| format!("TLS: {error}"))?).await?
             }
         };
@@ -144,31 +129,13 @@ fn authorization(path: &Path) -> Result<HeaderValue, AccessError> {
     Ok(value)
 }
 
-fn tls(path: &Path) -> Result<Tls, AccessError> {
-    let wrong = |what: String| AccessError::Content { path: path.to_owned(), what };
+fn tls(path: &Path) -> Result<ServerTls, AccessError> {
     let pem = infile::read(path).map_err(|source| AccessError::Unreadable {
         what: "certificate",
         path: path.to_owned(),
         source,
     })?;
-    let mut roots = RootCertStore::empty();
-    let mut trusted = Vec::new();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| wrong(format!("is not PEM: {error}")))?;
-        roots
-            .add(certificate.clone())
-            .map_err(|error| wrong(format!("holds a certificate that cannot be used: {error}")))?;
-        trusted.push(certificate);
-    }
-    if roots.is_empty() {
-        return Err(wrong("holds no certificate; it must hold the streamer's own, or that of the authority that signed it (PEM)".into()));
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(format!("cannot be used: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Tls { trusted, config: Arc::new(config) })
+    ServerTls::trusting(&pem).map_err(|what| AccessError::Content { path: path.to_owned(), what })
 }
 
 #[cfg(test)]

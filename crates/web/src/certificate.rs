@@ -118,12 +118,13 @@ pub fn server_config(pair: &Pair, spoken: &[&str]) -> Result<Arc<ServerConfig>, 
         key: pair.key.clone(),
         source,
     };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(unusable)?;
+    let mut config =
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(unusable)?;
     config.alpn_protocols = spoken.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
 }

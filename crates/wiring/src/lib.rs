@@ -47,7 +47,7 @@ use web::Event;
 
 use self::health::Doors;
 use self::managed::{Around, Managed};
-pub use self::parts::{Credentials, Passwords, manager_settings};
+pub use self::parts::{Accounts, Credentials, manager_settings};
 use self::parts::{catch_up_max, proxy_settings, web_settings};
 pub use self::reload::NotApplied;
 pub use self::reload_request::{ReloadReply, ReloadRequest};
@@ -65,8 +65,8 @@ const RELOADS_MAX: usize = 4;
 pub struct Services {
     /// What is in force.
     settings: Settings,
-    /// The manager's passwords, as they are in force.
-    passwords: Passwords,
+    /// The manager's accounts, as they are in force.
+    accounts: Accounts,
     manager: manager::Handles,
     /// What is made from its list of nodes.
     managed: Managed,
@@ -91,7 +91,7 @@ pub struct Services {
 pub fn start(
     settings: Settings,
     shares: Shares,
-    passwords: Passwords,
+    accounts: Accounts,
     credentials: Credentials,
 ) -> anyhow::Result<(Services, mpsc::Receiver<ReloadRequest>)> {
     let hot = Builder::new_multi_thread().thread_name("proxy").enable_all().build();
@@ -99,11 +99,11 @@ pub fn start(
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
     let calm = calm.context("cannot start the API's thread")?;
 
-    let manager = manager::start(manager_settings(&settings, &passwords))?;
+    let manager = manager::start(manager_settings(&settings, &accounts))?;
 
     let (proxy, reads) = {
         let _inside = hot.enter();
-        let own = proxy_settings(&settings, shares, credentials.clients.as_ref());
+        let own = proxy_settings(&settings, shares, credentials.clients.as_ref(), &accounts);
         let proxy = proxy_of_clients(&settings, own.clone(), &manager)?;
         let reads = proxy_of_reads(&settings, own, &manager)?;
         (proxy, reads)
@@ -120,14 +120,14 @@ pub fn start(
         reloads: &reloads,
         calm: &calm,
     };
-    let managed = Managed::start(&settings, &passwords, &manager, &around)?;
+    let managed = Managed::start(&settings, &accounts, &manager, &around)?;
     let web = {
         let _inside = calm.enter();
         web::server::start(web_settings(&settings, shares, credentials), managed.control())?
     };
     let services = Services {
         settings,
-        passwords,
+        accounts,
         manager,
         managed,
         proxy,

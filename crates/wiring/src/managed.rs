@@ -15,7 +15,7 @@ use web::Event;
 use super::capacity::Capacities;
 use super::cluster_control::{ClusterControl, Known};
 use super::health::Doors;
-use super::parts::{Passwords, monitor_login};
+use super::parts::Accounts;
 use super::reload_request::ReloadRequest;
 use super::warmth::Warmth;
 use super::{live, warm};
@@ -57,12 +57,12 @@ impl Managed {
     /// Starts all of it beside a manager that was started with the same settings.
     pub fn start(
         settings: &Settings,
-        passwords: &Passwords,
+        accounts: &Accounts,
         manager: &manager::Handles,
         around: &Around<'_>,
     ) -> anyhow::Result<Self> {
-        let warming = warming(settings, passwords, manager, around)?;
-        Ok(Self::beside(settings, passwords, manager, around, warming))
+        let warming = warming(settings, accounts, manager, around)?;
+        Ok(Self::beside(settings, accounts, manager, around, warming))
     }
 
     /// Makes all of it anew after a change of the settings. The warming goes on, unless its own settings are others. Must not be called from a
@@ -70,7 +70,7 @@ impl Managed {
     pub fn renew(
         &mut self,
         settings: &Settings,
-        passwords: &Passwords,
+        accounts: &Accounts,
         manager: &manager::Handles,
         around: &Around<'_>,
         is_other_warming: bool,
@@ -80,17 +80,17 @@ impl Managed {
         }
         let warming = match self.watchers.warming.take() {
             Some(warming) => Some(warming),
-            None => warming(settings, passwords, manager, around).unwrap_or_else(|error| {
+            None => warming(settings, accounts, manager, around).unwrap_or_else(|error| {
                 self.control.note(Level::Error, format!("the standbys are not warmed: {error:#}"));
                 None
             }),
         };
-        *self = Self::beside(settings, passwords, manager, around, warming);
+        *self = Self::beside(settings, accounts, manager, around, warming);
     }
 
     fn beside(
         settings: &Settings,
-        passwords: &Passwords,
+        accounts: &Accounts,
         manager: &manager::Handles,
         around: &Around<'_>,
         warming: Option<(warm::Warming, Warmth)>,
@@ -99,7 +99,7 @@ impl Managed {
         let windows = Windows::default();
         let source = watch::Source {
             kind: settings.kind,
-            login: monitor_login(settings, &passwords.monitor),
+            login: accounts.monitor.login(),
             addresses: settings.nodes.iter().map(|node| node.address.clone()).collect(),
             view: manager.view.clone(),
             samples: manager.samples.clone(),
@@ -149,11 +149,11 @@ impl Managed {
 
 fn warming(
     settings: &Settings,
-    passwords: &Passwords,
+    accounts: &Accounts,
     manager: &manager::Handles,
     around: &Around<'_>,
 ) -> anyhow::Result<Option<(warm::Warming, Warmth)>> {
-    let (Some(warm), Some(secrets)) = (&settings.warm, &passwords.warm) else { return Ok(None) };
+    let Some(secrets) = &accounts.warm else { return Ok(None) };
     let warming_table = WarmingTable::default();
     let warmth = Warmth {
         warming_table: warming_table.clone(),
@@ -161,7 +161,7 @@ fn warming(
         source: settings.get(&t::WARM_SOURCE),
     };
     let tap = around.proxy.tap();
-    let warming = warm::start(settings, warm, secrets.clone(), manager, tap, warming_table)?;
+    let warming = warm::start(settings, secrets.clone(), manager, tap, warming_table)?;
     Ok(Some((warming, warmth)))
 }
 

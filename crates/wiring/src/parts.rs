@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Login, ServerConfig};
+use link::ServerConfig;
 use proxy::ClientTls;
 use settings::descriptors::Shares;
 use settings::{Settings, table as t};
@@ -14,11 +14,11 @@ use super::warm;
 /// The longest that a session waits on a replica for what it may have seen on another, before it tries the next.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 
-/// What was read from wherever the configuration says it is.
+/// The accounts on the nodes, with what was read from wherever the configuration says it is.
 #[derive(Clone)]
-pub struct Passwords {
+pub struct Accounts {
     /// The monitor's.
-    pub monitor: String,
+    pub monitor: manager::Account,
     /// The account that replicas log in with at the primary.
     pub replication: Option<manager::Account>,
     /// What is shown to standbys, and to whoever tells what the active node was asked.
@@ -35,15 +35,11 @@ pub struct Credentials {
     pub clients: Option<Arc<ServerConfig>>,
 }
 
-pub(crate) fn monitor_login(settings: &Settings, password: &str) -> Login {
-    Login::with_password(&settings.monitor.user, password)
-}
-
 pub(crate) fn catch_up_max(settings: &Settings) -> Duration {
     settings.get(&t::READ_LAG_MAX).min(CATCH_UP_MAX)
 }
 
-pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::Settings {
+pub fn manager_settings(settings: &Settings, accounts: &Accounts) -> manager::Settings {
     let node = |node: &settings::Node| NodeSettings {
         name: node.name.clone(),
         address: node.address.clone(),
@@ -69,11 +65,8 @@ pub fn manager_settings(settings: &Settings, passwords: &Passwords) -> manager::
     };
     manager::Settings {
         cluster,
-        monitor: manager::Account {
-            user: settings.monitor.user.clone(),
-            password: manager::Password(passwords.monitor.clone()),
-        },
-        replication: passwords.replication.clone(),
+        monitor: accounts.monitor.clone(),
+        replication: accounts.replication.clone(),
         proof_command: settings.get(&t::CLUSTER_PROOF_COMMAND),
         store: settings.store(),
     }
@@ -83,6 +76,7 @@ pub(crate) fn proxy_settings(
     settings: &Settings,
     shares: Shares,
     certificate: Option<&Arc<ServerConfig>>,
+    accounts: &Accounts,
 ) -> proxy::Settings {
     proxy::Settings {
         listen: settings.get(&t::LISTEN_MYSQL),
@@ -90,6 +84,7 @@ pub(crate) fn proxy_settings(
             config: certificate.clone(),
             is_required: settings.get(&t::LISTEN_TLS) == "required",
         }),
+        node_tls: accounts.monitor.tls.clone(),
         hold_time: settings.get(&t::HOLD_TIME),
         hold_statements_max: settings.get(&t::HOLD_STATEMENTS),
         hold_bytes_max: settings.get(&t::HOLD_BYTES),

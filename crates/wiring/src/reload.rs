@@ -21,7 +21,7 @@ use topology::view::ClusterView;
 
 use super::Services;
 use super::managed::Around;
-use super::parts::{Credentials, Passwords, catch_up_max, manager_settings, monitor_login, proxy_settings};
+use super::parts::{Accounts, Credentials, catch_up_max, manager_settings, proxy_settings};
 use settings::descriptors::Shares;
 use settings::difference::Change;
 use settings::{Node, Settings, table as t};
@@ -44,16 +44,16 @@ impl Services {
         settings: Settings,
         changes: &[Change],
         shares: Shares,
-        passwords: Passwords,
+        accounts: Accounts,
         credentials: Credentials,
         ended: impl Future<Output = ()>,
     ) -> Result<(), NotApplied> {
-        let before = manager_settings(&self.settings, &self.passwords);
-        let after = manager_settings(&settings, &passwords);
+        let before = manager_settings(&self.settings, &self.accounts);
+        let after = manager_settings(&settings, &accounts);
         let is_other_manager = before != after;
         if is_other_manager {
             self.managed.save(&self.calm);
-            self.reconfigure_manager(&settings, &passwords, after, ended)?;
+            self.reconfigure_manager(&settings, &accounts, after, ended)?;
         }
         if let Err(error) = self.health.serve_nodes(&settings.nodes) {
             // The other doors answer for all nodes.
@@ -61,7 +61,7 @@ impl Services {
         }
         let is_of_warming =
             |change: &Change| change.path.starts_with("warm.") || change.path == t::MONITOR_USER.path;
-        let is_other_warming = self.passwords.warm != passwords.warm || changes.iter().any(is_of_warming);
+        let is_other_warming = self.accounts.warm != accounts.warm || changes.iter().any(is_of_warming);
         if is_other_manager || is_other_warming || self.settings.id != settings.id {
             let around = Around {
                 proxy: &self.proxy,
@@ -71,9 +71,9 @@ impl Services {
                 reloads: &self.reloads,
                 calm: &self.calm,
             };
-            self.managed.renew(&settings, &passwords, &self.manager, &around, is_other_warming);
+            self.managed.renew(&settings, &accounts, &self.manager, &around, is_other_warming);
         }
-        let own = proxy_settings(&settings, shares, credentials.clients.as_ref());
+        let own = proxy_settings(&settings, shares, credentials.clients.as_ref(), &accounts);
         self.proxy.set_split_wait(settings.get(&t::READ_SPLIT_WAIT));
         if let Some(reads) = &self.reads {
             reads.apply(own.clone(), catch_up_max(&settings));
@@ -85,19 +85,19 @@ impl Services {
             settings.get(&t::SWITCHOVER_BUDGET),
             credentials.https,
         );
-        (self.settings, self.passwords) = (settings, passwords);
+        (self.settings, self.accounts) = (settings, accounts);
         Ok(())
     }
 
     fn reconfigure_manager(
         &mut self,
         settings: &Settings,
-        passwords: &Passwords,
+        accounts: &Accounts,
         after: manager::Settings,
         ended: impl Future<Output = ()>,
     ) -> Result<(), NotApplied> {
-        let login = monitor_login(settings, &passwords.monitor);
-        let is_same_login = login == monitor_login(&self.settings, &self.passwords.monitor);
+        let login = accounts.monitor.login();
+        let is_same_login = login == self.accounts.monitor.login();
         let view = self.manager.view.borrow().clone();
         let work = async {
             if !is_same_login {

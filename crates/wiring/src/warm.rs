@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use link::{Endpoint, Login};
+use link::Endpoint;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -27,7 +27,6 @@ use warmup::warmer::roles::roles;
 use warmup::warmer::warming_table::WarmingTable;
 use warmup::warmer::{LogMessage, Roles, Source, Warmer};
 
-use settings::password::Account;
 use settings::{Settings, table as t};
 
 /// How much nicer than the rest of the program the replay's thread is.
@@ -40,8 +39,8 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// What was read from wherever the configuration says it is.
 #[derive(Clone, PartialEq)]
 pub struct Secrets {
-    /// That of `warm.user`.
-    pub password: manager::Password,
+    /// The account of `warm.user`.
+    pub account: manager::Account,
     /// How the streamers are asked.
     pub access: Access,
 }
@@ -56,8 +55,7 @@ pub struct Warming {
 /// Starts it. `tap`: of the proxy whose clients are the application; `secrets`: what is shown to standbys and to streamers.
 pub fn start(
     settings: &Settings,
-    warm: &Account,
-    Secrets { password, access }: Secrets,
+    Secrets { account, access }: Secrets,
     manager: &manager::Handles,
     tap: proxy::Tap,
     warming_table: WarmingTable,
@@ -73,12 +71,12 @@ pub fn start(
         .build()
         .context("cannot start the thread that warms standbys")?;
     let mut skipped_users = settings.get(&t::WARM_SKIP);
-    skipped_users.extend([warm.user.clone(), settings.monitor.user.clone()]);
+    skipped_users.extend([account.user.clone(), settings.monitor.user.clone()]);
     let (journal, view) = (manager.journal.clone(), manager.view.clone());
     let term = manager.view.clone();
     let warmer = Warmer {
         source: source(settings, access, tap),
-        target: Box::new(target(warm, &password.0)),
+        target: Box::new(target(&account)),
         settings: replay::Settings {
             sessions: match settings.get(&t::WARM_SESSIONS) {
                 0 => Sessions::PerConnection { idle_max: IDLE_MAX },
@@ -125,8 +123,8 @@ pub fn sample(settings: &Settings) -> Sample {
 }
 
 /// The login out of a node's address.
-pub fn target(warm: &Account, password: &str) -> impl Fn(&str) -> Target + Send + Sync + use<> {
-    let login = Login::with_password(&warm.user, password);
+pub fn target(account: &manager::Account) -> impl Fn(&str) -> Target + Send + Sync + use<> {
+    let login = account.login();
     move |address| Target {
         place: Endpoint::Tcp(address.to_owned()),
         login: login.clone(),

@@ -91,14 +91,13 @@ pub type Files = BTreeMap<String, PathBuf>;
 /// Queries every node concurrently. `account`: what replicas log in with; `None` where another manager moves the primary.
 pub async fn all(
     settings: &Settings,
-    password: &str,
+    monitor: &Login,
     account: Option<&manager::Account>,
     files: &Files,
 ) -> Vec<NodeFacts> {
-    let monitor = Login::with_password(&settings.monitor.user, password);
-    let replicas = account.map(|account| Login::with_password(&account.user, &account.password.0));
+    let replicas = account.map(manager::Account::login);
     let mut facts = asked::each(settings, async |address| {
-        let link = Link::connect(address, &monitor, DEADLINE).await?;
+        let link = Link::connect(address, monitor, DEADLINE).await?;
         said(link, address, replicas.as_ref()).await
     })
     .await;

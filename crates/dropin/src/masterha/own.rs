@@ -23,7 +23,7 @@ use topology::routes::{LaneState, Routes};
 use crate::mha::conf::Conf;
 use crate::mha::moved;
 use settings::Settings;
-use wiring::{self, Passwords};
+use wiring::{self, Accounts};
 
 /// The probe interval, whatever MHA's interval is: a person is waiting for the command.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -59,10 +59,10 @@ impl Own {
             ));
         }
         let settings = Settings::parse(&conf.file, &moved::configuration(conf)).map_err(|e| e.to_string())?;
-        let password = settings.password().map_err(|e| e.to_string())?;
+        let monitor = settings.monitor_account().map_err(|e| e.to_string())?;
         let replication = settings.replication_account().map_err(|e| e.to_string())?;
-        let passwords = Passwords { monitor: password, replication, warm: None };
-        let mut given = wiring::manager_settings(&settings, &passwords);
+        let accounts = Accounts { monitor, replication, warm: None };
+        let mut given = wiring::manager_settings(&settings, &accounts);
         given.cluster.replication.failover = FailoverPolicy::Manual;
         given.cluster.probe_interval = INTERVAL;
         let dir = std::env::temp_dir().join(format!("understudy-masterha-{}", std::process::id()));

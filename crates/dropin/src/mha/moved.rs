@@ -182,7 +182,7 @@ mod tests {
         ];
         assert_eq!(nodes, expect);
         assert_eq!(
-            (settings.monitor.user.as_str(), settings.password().unwrap().as_str()),
+            (settings.monitor.user.as_str(), settings.monitor_account().unwrap().password.0.as_str()),
             ("mha", "s3cret")
         );
         assert_eq!(settings.get(&settings::table::MONITOR_INTERVAL).as_millis(), 1000);
@@ -204,7 +204,7 @@ mod tests {
         let text = configuration(&read(text).unwrap());
         let settings = Settings::parse(Path::new("/etc/understudy.toml"), &text).unwrap();
         assert_eq!(settings.nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["server1", "server2"]);
-        assert_eq!(settings.password().unwrap(), "a\"b\\c");
+        assert_eq!(settings.monitor_account().unwrap().password.0, "a\"b\\c");
     }
 
     #[test]

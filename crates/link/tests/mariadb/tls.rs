@@ -10,20 +10,15 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// What a client needs that trusts it alone.
 fn trusting(certificate: &Certificate) -> Option<ServerTls> {
-    Some(ServerTls(certificate.client(rustls::ALL_VERSIONS)))
+    Some(ServerTls::trusting(certificate.pem().as_bytes()).unwrap())
 }
 
 #[tokio::test]
 async fn a_server_under_tls_is_logged_in_to_once_it_has_proved_itself() {
     let dir = tempfile::tempdir().unwrap();
     let certificate = Certificate::of("127.0.0.1");
-    let (certificate_file, key_file) = (dir.path().join("crt"), dir.path().join("key"));
-    std::fs::write(&certificate_file, certificate.pem()).unwrap();
-    std::fs::write(&key_file, certificate.key_pem()).unwrap();
-    let server = Server::start(&[
-        &format!("--ssl-cert={}", certificate_file.display()),
-        &format!("--ssl-key={}", key_file.display()),
-    ]);
+    let [shown, key] = certificate.server_options(dir.path());
+    let server = Server::start(&[&shown, &key]);
     server
         .sql("CREATE USER tls@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('secret') REQUIRE SSL");
     let address = server.address().to_string();
@@ -38,9 +33,25 @@ async fn a_server_under_tls_is_logged_in_to_once_it_has_proved_itself() {
 
     let plain = Link::connect(&address, &login(None), LONG).await.unwrap_err();
     assert!(matches!(plain, LinkError::Rejected { errno: 1045, .. }), "{plain}");
-    let other = trusting(&Certificate::of("127.0.0.1"));
-    let strange = Link::connect(&address, &login(other), LONG).await.unwrap_err();
-    assert!(matches!(&strange, LinkError::Tls(why) if why.contains("certificate")), "{strange}");
+    for wrong in [Certificate::of("127.0.0.1"), Certificate::of("other")] {
+        let strange = Link::connect(&address, &login(trusting(&wrong)), LONG).await.unwrap_err();
+        assert!(matches!(&strange, LinkError::Tls(why) if why.contains("certificate")), "{strange}");
+    }
+    let any = ServerTls::with_any_certificate().unwrap();
+    let link = Link::connect(&address, &login(Some(any)), LONG).await.unwrap();
+    assert!(link.stream.tls_in_use().unwrap().starts_with("TLSv1.3 "));
+}
+
+/// The right authority, and a certificate for somebody else.
+#[tokio::test]
+async fn a_certificate_of_another_host_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = Certificate::of("db1.example");
+    let [shown, key] = certificate.server_options(dir.path());
+    let server = Server::start(&[&shown, &key]);
+    let login = Login { tls: trusting(&certificate), ..Login::new("app", Secret::Password("secret".into())) };
+    let refused = Link::connect(&server.address().to_string(), &login, LONG).await.unwrap_err();
+    assert!(matches!(&refused, LinkError::Tls(why) if why.contains("not valid for name")), "{refused}");
 }
 
 #[tokio::test]

@@ -63,7 +63,10 @@ pub(super) async fn follow(
         }
     }
     let told_its_source = async {
-        let statement = sql::change_source(server.dialect, host, port, &account.user, &account.password.0);
+        let statement = {
+            let (user, password) = (&account.user, &account.password.0);
+            sql::change_source(server.dialect, (host, port), user, password, account.tls.is_some())
+        };
         server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
         server.order(sql::start(server.dialect)).await?;
         until_running(server, source).await

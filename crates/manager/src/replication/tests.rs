@@ -60,7 +60,7 @@ impl Means {
 }
 
 fn account(password: &str) -> Option<Account> {
-    Some(Account { user: "repl".into(), password: Password(password.into()) })
+    Some(Account { user: "repl".into(), password: Password(password.into()), tls: None })
 }
 
 fn action(within: Duration, errand: Errand) -> Action {

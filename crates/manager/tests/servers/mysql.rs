@@ -54,7 +54,11 @@ impl Site {
         let nodes = (0..3).map(node).collect();
         let mut cluster = topology::settings::Settings::new("shop", Writers::One, nodes);
         cluster.kind = Kind::Replication;
-        let account = |user: &str| Account { user: user.into(), password: Password("it's \\ secret".into()) };
+        let account = |user: &str| Account {
+            user: user.into(),
+            password: Password("it's \\ secret".into()),
+            tls: None,
+        };
         let settings = Settings {
             proof_command: None,
             cluster,

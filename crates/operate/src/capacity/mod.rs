@@ -43,7 +43,6 @@ use cli::duration::seconds;
 use cli::exit::{CommandResult, Failure};
 use cli::foreground::Signals;
 use client::Server;
-use link::Login;
 use nodecheck::account::Account;
 
 /// A signal ended it.
@@ -205,8 +204,7 @@ impl Capacity {
         }
         let login = match self.server.settings()? {
             Some(settings) if !self.account.names_an_account() => {
-                let password = settings.password().map_err(Failure::usage)?;
-                Login::with_password(settings.monitor.user, password)
+                settings.monitor_login().map_err(Failure::usage)?
             }
             _ => self.account.login()?.1,
         };

@@ -56,17 +56,16 @@ pub struct GtidState {
 
 impl Server {
     /// Connects with the monitor's account.
-    pub async fn connect(settings: &Settings, node: &Node, password: &str) -> Result<Self, Failure> {
-        let user = settings.monitor.user.clone();
-        let login = Login::with_password(&user, password);
+    pub async fn connect(settings: &Settings, node: &Node, login: &Login) -> Result<Self, Failure> {
         // The same time limit as in the manager.
         let within =
             CONNECT_TIME_MIN.max(settings.get(&t::MONITOR_INTERVAL) * settings.get(&t::MONITOR_MISSES));
-        let link = Link::connect(&node.address, &login, within).await;
+        let link = Link::connect(&node.address, login, within).await;
         let link = link.map_err(|error| {
             Failure::Failed(format!("{} ({}) cannot be asked: {error}", node.name, node.address))
         })?;
-        let mut server = Self { name: node.name.clone(), address: node.address.clone(), user, link };
+        let mut server =
+            Self { name: node.name.clone(), address: node.address.clone(), user: login.user.clone(), link };
         // The string literals below are escaped for this mode.
         server.ask("SET SESSION sql_mode = ''").await?;
         Ok(server)

@@ -12,6 +12,7 @@ use topology::view::NodeState;
 
 use crate::errant::ask;
 use crate::errant::gather::{self, Found};
+use crate::errant::tool::BinlogLogin;
 use crate::errant::work::{self, Work};
 use crate::errant::{export, page, undo};
 use cli::exit::{CommandResult, Failure};
@@ -166,7 +167,7 @@ struct Scene {
     node: ask::Server,
     primary: ask::Server,
     others: undo::Others,
-    account: manager::Account,
+    binlog_login: BinlogLogin,
     work: Work,
 }
 
@@ -178,7 +179,8 @@ impl Scene {
             let text = "errant transactions are a matter of cluster.kind = \"replication\"";
             return Err(Failure::usage(settings.problem(&t::CLUSTER_KIND, text)));
         };
-        let password = settings.password().map_err(Failure::usage)?;
+        let binlog_login = BinlogLogin { account, ca_file: settings.get(&t::CLUSTER_TLS_CA) };
+        let login = settings.monitor_login().map_err(Failure::usage)?;
         let of_name = |name: &str| settings.nodes.iter().find(|node| node.name == name);
         let node = of_name(name).ok_or_else(|| unknown(&settings, name))?.clone();
         let client = Server::of_config(place.config.clone()).client()?;
@@ -196,15 +198,15 @@ impl Scene {
         let others = others(&settings, &status, &node);
         let work = Work::begin(&settings.state_dir, name)?;
         let connect = |node: Node| {
-            let (settings, password) = (&settings, &password);
-            async move { ask::Server::connect(settings, &node, password).await }
+            let (settings, login) = (&settings, &login);
+            async move { ask::Server::connect(settings, &node, login).await }
         };
         let (node, primary) = (connect(node).await?, connect(primary).await?);
-        Ok(Self { client, status, node, primary, others, account, work })
+        Ok(Self { client, status, node, primary, others, binlog_login, work })
     }
 
     async fn look(&mut self) -> Result<Found, Failure> {
-        gather::find(&self.work, &mut self.node, &mut self.primary, &self.account).await
+        gather::find(&self.work, &mut self.node, &mut self.primary, &self.binlog_login).await
     }
 
     fn must_be_quarantined(&self) -> Result<(), Failure> {

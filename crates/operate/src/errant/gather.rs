@@ -21,17 +21,17 @@ pub struct Found {
     pub primary_id: u32,
 }
 
-/// Searches. `account`: one with REPLICATION SLAVE.
+/// Searches.
 pub async fn find(
     work: &Work,
     node: &mut Server,
     primary: &mut Server,
-    account: &manager::Account,
+    login: &tool::BinlogLogin,
 ) -> Result<Found, Failure> {
     let files = needed(work, node, &primary.standing().await?).await?;
     let standing = node.standing().await?;
     let channels = node.channels().await?;
-    tool::fetch(work, &node.address, account, &files)?;
+    tool::fetch(work, &node.address, login, &files)?;
     let mut contents = Vec::new();
     for name in &files {
         let read = file::read(&tool::fetched(work, name), name);

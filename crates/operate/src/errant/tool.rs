@@ -15,27 +15,43 @@ const PROGRAM: &str = "mariadb-binlog";
 /// The option file with the login.
 const STDIN: &str = "/dev/stdin";
 
-/// Fetches binlogs into the directory, under their own names. `account`: one with REPLICATION SLAVE.
-pub fn fetch(
-    work: &Work,
-    address: &str,
-    account: &manager::Account,
-    files: &[String],
-) -> Result<(), Failure> {
+/// How a server is asked for its binlogs.
+pub struct BinlogLogin {
+    /// One with REPLICATION SLAVE.
+    pub account: manager::Account,
+    /// `cluster.tls_ca_file`.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl BinlogLogin {
+    /// The option file of a client that logs in at `host`.
+    fn options(&self, host: &str, port: &str) -> String {
+        let (user, password) = (quoted(&self.account.user), quoted(&self.account.password.0));
+        let login = format!(
+            "[client]\nhost={}\nport={port}\nprotocol=tcp\nuser={user}\npassword={password}\n",
+            quoted(host)
+        );
+        match (&self.account.tls, &self.ca_file) {
+            (None, _) => login,
+            (Some(_), None) => format!("{login}ssl=1\nssl-verify-server-cert=0\n"),
+            (Some(_), Some(file)) => {
+                let file = quoted(&file.display().to_string());
+                format!("{login}ssl=1\nssl-verify-server-cert=1\nssl-ca={file}\n")
+            }
+        }
+    }
+}
+
+/// Fetches binlogs into the directory, under their own names.
+pub fn fetch(work: &Work, address: &str, login: &BinlogLogin, files: &[String]) -> Result<(), Failure> {
     let (host, port) = address
         .rsplit_once(':')
         .ok_or_else(|| Failure::Failed(format!("{address} is no address that can be asked")))?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let login = format!(
-        "[client]\nhost={}\nport={port}\nprotocol=tcp\nuser={}\npassword={}\n",
-        quoted(host),
-        quoted(&account.user),
-        quoted(&account.password.0)
-    );
     let mut command = Command::new(PROGRAM);
     command.arg(format!("--defaults-file={STDIN}")).args(["--read-from-remote-server", "--raw"]);
     command.arg(format!("--result-file={}/", work.dir().display())).args(files);
-    run(&mut command, &login).map(drop)
+    run(&mut command, &login.options(host, port)).map(drop)
 }
 
 /// The SQL of fetched binlogs, from a byte of the first one up to a byte of the last one.

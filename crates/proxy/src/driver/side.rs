@@ -34,7 +34,7 @@ use topology::fact::ConnectFailure;
 use self::settings::{INDISPENSABLE, SETTINGS, Unsettled, settings_hash, settle};
 use super::{Driver, END, Flow, OF_LOGIN};
 use crate::activity::Doing;
-use crate::backend::{AttachError, Backend, Terms, of_io};
+use crate::backend::{AttachError, Backend, of_io};
 use crate::ending;
 use crate::frontend::BufferedCommand;
 use crate::lane::{Lane, Lease};
@@ -362,9 +362,8 @@ impl Driver {
         lane: &Arc<Lane>,
         on_primary: &link::Rows,
     ) -> Result<Backend, Unfit> {
-        let within = self.shared.connect_timeout();
-        let terms = Terms { catch_up: CatchUp::No, only_reads: true };
-        let attach = Backend::attach(lane, &self.who, self.client.caps, &self.session, false, terms, within);
+        let terms = self.shared.terms(CatchUp::No, true);
+        let attach = Backend::attach(lane, &self.who, self.client.caps, &self.session, false, terms);
         let attached = tokio::select! {
             attached = attach => attached,
             () = self.client.gone() => return Err(Unfit::ClientGone),
@@ -397,7 +396,7 @@ impl Driver {
         }
         self.shared.counts.link_made(false);
         let settled = tokio::select! {
-            settled = settle(&mut backend, on_primary, within) => settled,
+            settled = settle(&mut backend, on_primary, self.shared.connect_timeout()) => settled,
             () = self.client.gone() => return Err(Unfit::ClientGone),
         };
         if let Err(unsettled) = settled {

@@ -30,7 +30,7 @@ fn with(certificate: &Certificate, is_required: bool) -> Settings {
 
 /// What a client needs that trusts it alone.
 fn trusting(certificate: &Certificate) -> Option<ServerTls> {
-    Some(ServerTls(certificate.client(rustls::ALL_VERSIONS)))
+    Some(ServerTls::trusting(certificate.pem().as_bytes()).unwrap())
 }
 
 fn bench(server: &Server, settings: Settings) -> Bench {
@@ -94,6 +94,43 @@ async fn a_session_under_tls_moves_as_a_plain_one_does() {
     bench.follow(routes(2, &[(&one_server, LaneState::Shut, 1), (&other, LaneState::Open, 2)])).await;
     assert_eq!(one(&mut client, "SELECT @kept").await, "it");
     assert_ne!(one(&mut client, "SELECT @@port").await, before);
+}
+
+/// To the nodes, whatever the client does.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_logged_in_to_under_tls_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let of_nodes = certificate();
+    let [shown, key] = of_nodes.server_options(dir.path());
+    let start = || Server::start(&[&shown, &key, "--require-secure-transport=ON"]);
+    let (one_server, other) = (start(), start());
+    let first = routes(1, &[(&one_server, LaneState::Open, 1), (&other, LaneState::Shut, 1)]);
+    let under = |node_tls| Settings { node_tls, ..with(&certificate(), false) };
+    let bench = Bench::new(under(trusting(&of_nodes)), first);
+    let in_use =
+        "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'Ssl_version'";
+    let mut plain = connect_under(&bench.address(), None).await.unwrap();
+    assert_eq!(one(&mut plain, in_use).await, "TLSv1.3");
+    let before = one(&mut plain, "SELECT @@port").await;
+    bench.follow(routes(2, &[(&one_server, LaneState::Shut, 1), (&other, LaneState::Open, 2)])).await;
+    assert_ne!(one(&mut plain, "SELECT @@port").await, before);
+    assert_eq!(one(&mut plain, in_use).await, "TLSv1.3", "it has moved as it came");
+
+    let refused = async |node_tls| {
+        bench.proxy.apply(under(node_tls), SECOND);
+        connect_under(&bench.address(), None).await.unwrap_err().to_string()
+    };
+    let said = refused(trusting(&certificate())).await;
+    assert!(
+        said.contains("no TLS to this server") && said.contains("certificate"),
+        "another authority: {said}"
+    );
+    let said = refused(None).await;
+    assert!(
+        said.contains("1045") && said.contains("cluster.tls is"),
+        "the node's own words, and ours: {said}"
+    );
+    assert_eq!(one(&mut plain, in_use).await, "TLSv1.3", "who is there stays");
 }
 
 /// Results and files that are larger than every buffer on the way, and a client that is slow to read.

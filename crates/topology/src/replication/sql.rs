@@ -210,8 +210,15 @@ pub fn from_where_it_stands(dialect: Dialect) -> Option<&'static str> {
 /// to send sends a heartbeat each second.
 ///
 /// MySQL: "CHANGE REPLICATION SOURCE TO Statement", "CHANGE MASTER TO Statement". The number of tries must be set, since 8.4 gives up after
-/// ten. The source's public key is requested, since a login by caching_sha2_password without TLS needs it.
-pub fn change_source(dialect: Dialect, host: &str, port: u16, user: &str, password: &str) -> String {
+/// ten. The source's public key is requested, since a login by caching_sha2_password without TLS needs it. `is_under_tls`: a source without TLS is
+/// not followed; otherwise what the server was last told of TLS stays.
+pub fn change_source(
+    dialect: Dialect,
+    (host, port): (&str, u16),
+    user: &str,
+    password: &str,
+    is_under_tls: bool,
+) -> String {
     let (statement, of, rest) = match dialect {
         Dialect::MariaDb => ("CHANGE MASTER TO", "MASTER", "MASTER_USE_GTID = slave_pos"),
         Dialect::MySql57 => {
@@ -228,9 +235,10 @@ pub fn change_source(dialect: Dialect, host: &str, port: u16, user: &str, passwo
             "SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 86400, GET_SOURCE_PUBLIC_KEY = 1",
         ),
     };
+    let tls = if is_under_tls { format!(", {of}_SSL = 1") } else { String::new() };
     format!(
         "{statement} {of}_HOST = {}, {of}_PORT = {port}, {of}_USER = {}, {of}_PASSWORD = {}, {rest}, \
-         {of}_CONNECT_RETRY = 1, {of}_HEARTBEAT_PERIOD = 1",
+         {of}_CONNECT_RETRY = 1, {of}_HEARTBEAT_PERIOD = 1{tls}",
         text(host),
         text(user),
         text(password)
@@ -346,7 +354,10 @@ mod tests {
 
     #[test]
     fn each_version_is_told_in_its_own_words() {
-        let change = |dialect| change_source(dialect, "db1", 3306, "repl", r"p'\");
+        let change = |dialect| change_source(dialect, ("db1", 3306), "repl", r"p'\", false);
+        let under_tls = |dialect| change_source(dialect, ("db1", 3306), "repl", "p", true);
+        assert!(under_tls(Dialect::MariaDb).ends_with(", MASTER_SSL = 1"));
+        assert!(under_tls(Dialect::MySql).ends_with(", SOURCE_SSL = 1"));
         assert_eq!(
             change(Dialect::MariaDb),
             r"CHANGE MASTER TO MASTER_HOST = 'db1', MASTER_PORT = 3306, MASTER_USER = 'repl', MASTER_PASSWORD = 'p''\\', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1"

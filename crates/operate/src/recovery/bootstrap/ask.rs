@@ -19,10 +19,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PRIMARY_MAX: Duration = Duration::from_secs(10);
 const LOOK_GAP: Duration = Duration::from_millis(20);
 
-pub(super) fn login(settings: &Settings, password: &str) -> Login {
-    Login::with_password(&settings.monitor.user, password)
-}
-
 /// What asking a node came to.
 pub(super) struct NodeAnswer {
     pub(super) word: Word,
@@ -31,10 +27,9 @@ pub(super) struct NodeAnswer {
 }
 
 /// Asks every node, at the same time. Only reads.
-pub(super) async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts<NodeAnswer>> {
-    let login = login(settings, password);
+pub(super) async fn all(settings: &Settings, login: &Login) -> Vec<NodeFacts<NodeAnswer>> {
     asked::each(settings, async |address| {
-        Ok(match answer(address, &login).await {
+        Ok(match answer(address, login).await {
             Ok((answer, flavor)) => NodeAnswer { word: Word::Answers(answer), flavor: Some(flavor) },
             Err(error) => {
                 let how = explain(&error, settings.kind, &settings.monitor.user);

@@ -26,6 +26,7 @@ use self::claims::{OperatorClaims, Options};
 use self::page::Page;
 use super::position::{self, Means, Unknown};
 use cli::exit::{CommandResult, Failure};
+use link::Login;
 use settings::{self, Settings};
 
 /// For `--help`.
@@ -67,16 +68,16 @@ impl Bootstrap {
             return Err(Failure::usage(settings.problem(&settings::table::CLUSTER_KIND, text)));
         }
         let told = self.told.read(&settings)?;
-        let password = settings.password().map_err(Failure::usage)?;
+        let login = settings.monitor_login().map_err(Failure::usage)?;
         let runtime = cli::runtime::start()?;
-        runtime.block_on(self.work(&settings, &told, &password))
+        runtime.block_on(self.work(&settings, &told, &login))
     }
 
-    async fn work(&self, settings: &Settings, told: &OperatorClaims, password: &str) -> CommandResult {
+    async fn work(&self, settings: &Settings, told: &OperatorClaims, login: &Login) -> CommandResult {
         let mut disks = BTreeMap::new();
         // Before the nodes are asked, which may have gone on since it was written.
         let known = manager::remembered(&settings.store());
-        let (nodes, flavor) = self.look(settings, told, password, &mut disks).await;
+        let (nodes, flavor) = self.look(settings, told, login, &mut disks).await;
         let decision = judged(&nodes, told, known.as_ref());
         let page = Page { nodes: &nodes, decision: &decision, datadirs: &told.datadirs, flavor };
         if self.json {
@@ -93,7 +94,7 @@ impl Bootstrap {
             eprintln!("nothing was changed: --yes orders it");
             return Ok(ExitCode::SUCCESS);
         }
-        let again = self.look_again(settings, told, password, &disks).await?;
+        let again = self.look_again(settings, told, login, &disks).await?;
         if judged(&again, told, known.as_ref())
             != (Ok(Decision::Survivor { via, survivors: survivors(&again) }))
         {
@@ -104,8 +105,7 @@ impl Bootstrap {
         else {
             return Err(Failure::Failed("the node is not known any more".to_owned()));
         };
-        let login = ask::login(settings, password);
-        ask::bootstrap(&node.address, &login, answer)
+        ask::bootstrap(&node.address, login, answer)
             .await
             .map_err(|error| Failure::Failed(format!("{name}: {error:#}")))?;
         eprintln!("{name} is in a Primary component again; start the others as usual, and they join it");
@@ -117,10 +117,10 @@ impl Bootstrap {
         &self,
         settings: &Settings,
         told: &OperatorClaims,
-        password: &str,
+        login: &Login,
         disks: &mut BTreeMap<String, Word>,
     ) -> (Vec<Candidate>, Option<Flavor>) {
-        let said = ask::all(settings, password).await;
+        let said = ask::all(settings, login).await;
         let flavor = said.iter().find_map(|facts| facts.said.as_ref().ok()?.flavor);
         let mut nodes = Vec::new();
         for facts in said {
@@ -163,7 +163,7 @@ impl Bootstrap {
         &self,
         settings: &Settings,
         told: &OperatorClaims,
-        password: &str,
+        login: &Login,
         before: &BTreeMap<String, Word>,
     ) -> Result<Vec<Candidate>, Failure> {
         let mut disks = BTreeMap::new();
@@ -173,7 +173,7 @@ impl Bootstrap {
             }
         }
         let known = disks.len();
-        let (nodes, _) = self.look(settings, told, password, &mut disks).await;
+        let (nodes, _) = self.look(settings, told, login, &mut disks).await;
         if disks.len() > known {
             return Err(changed("a node does not answer any more"));
         }

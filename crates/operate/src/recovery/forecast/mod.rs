@@ -107,9 +107,9 @@ impl Forecast {
 
     /// The same from the servers.
     fn ask(&self, settings: &Settings, positions: &BTreeMap<String, At>) -> Result<Cluster, Failure> {
-        let password = settings.password().map_err(Failure::usage)?;
+        let login = settings.monitor_login().map_err(Failure::usage)?;
         let window = Duration::from_secs(self.window_s.unwrap_or(WINDOW_S));
-        let nodes = cli::runtime::start()?.block_on(read::all(settings, &password, window));
+        let nodes = cli::runtime::start()?.block_on(read::all(settings, &login, window));
         let writes = WriteRate::highest(answered(&nodes).map(|(_, said)| said.writes));
         // The largest figure: a server that was just started does not know all of its tablespaces.
         let data_bytes = answered(&nodes).filter_map(|(_, said)| said.keeps.data_bytes).max();

@@ -58,12 +58,11 @@ impl NodeRecovery {
 /// Asks every node, at the same time; each twice, `window` apart.
 pub(in crate::recovery) async fn all(
     settings: &Settings,
-    password: &str,
+    login: &Login,
     window: Duration,
 ) -> Vec<NodeFacts<NodeRecovery>> {
-    let login = Login::with_password(&settings.monitor.user, password);
     asked::each(settings, async |address| {
-        let mut link = Link::connect(address, &login, DEADLINE).await?;
+        let mut link = Link::connect(address, login, DEADLINE).await?;
         let said = match settings.kind {
             Kind::Galera => member(&mut link, window).await?,
             Kind::Replication => server(&mut link, window).await?,

@@ -15,6 +15,7 @@ use super::watch;
 use cli::exit::Failure;
 use doctor::asked::answered;
 use doctor::read::explain;
+use link::Login;
 use settings::Settings;
 
 /// What was found before anything was done.
@@ -43,7 +44,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// Each with exit code 2: what speaks against it, and which flag overrides it.
-pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -> Result<Found, Failure> {
+pub(super) async fn look(order: &Measure, settings: &Settings, login: &Login) -> Result<Found, Failure> {
     if settings.kind != Kind::Galera {
         let text = "recovery measure is for Galera, and cluster.kind is \"replication\"";
         return Err(Failure::usage(settings.problem(&settings::table::CLUSTER_KIND, text)));
@@ -59,7 +60,7 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
     });
     let tail = tail.transpose()?;
     let saved = order.datadir.as_deref().map(Saved::of).transpose().map_err(Failure::Usage)?;
-    let nodes = read::all(settings, password, Duration::from_secs(order.window_s)).await;
+    let nodes = read::all(settings, login, Duration::from_secs(order.window_s)).await;
     let Some(node) = nodes.get(number) else {
         return Err(Failure::usage(format!("{name} was not asked")));
     };
@@ -88,7 +89,7 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
     }
     if !order.with_clients {
         let address = &settings.nodes[number].address;
-        let clients = watch::clients(settings, password, address).await;
+        let clients = watch::clients(settings, login, address).await;
         let clients = clients.map_err(|e| {
             Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
         })?;

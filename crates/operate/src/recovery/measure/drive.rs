@@ -14,6 +14,7 @@ use super::order::Measure;
 use super::watch::{Answer, Status, Watch};
 use cli::exit::Failure;
 use cli::foreground::Signals;
+use link::Login;
 use settings::Settings;
 
 /// So often it is told how far a restart has got.
@@ -190,7 +191,7 @@ impl Cluster<'_> {
 pub(super) async fn drive(
     order: &Measure,
     settings: &Settings,
-    password: &str,
+    login: &Login,
     found: &mut Found,
     signals: &mut Signals,
 ) -> Result<End, Failure> {
@@ -198,7 +199,7 @@ pub(super) async fn drive(
     let nodes = settings.nodes.len();
     let mut cluster = Cluster {
         number: found.number,
-        watch: Watch::start(settings, password),
+        watch: Watch::start(settings, login),
         last: vec![None; nodes],
         first: vec![None; nodes],
         began: Instant::now(),

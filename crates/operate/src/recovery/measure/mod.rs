@@ -26,6 +26,7 @@ use self::drive::End;
 pub use self::order::Measure;
 use cli::exit::{CommandResult, Failure};
 use cli::foreground::Signals;
+use link::Login;
 use settings::{self, Settings};
 
 /// A signal ended it.
@@ -36,15 +37,15 @@ impl Measure {
     pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
-        let password = settings.password().map_err(Failure::usage)?;
-        cli::runtime::run(self.measure(settings, password))
+        let login = settings.monitor_login().map_err(Failure::usage)?;
+        cli::runtime::run(self.measure(settings, login))
     }
 
-    async fn measure(self, settings: Settings, password: String) -> CommandResult {
-        let mut found = before::look(&self, &settings, &password).await?;
+    async fn measure(self, settings: Settings, login: Login) -> CommandResult {
+        let mut found = before::look(&self, &settings, &login).await?;
         let mut signals = Signals::with_terminal()?;
         let name = self.node.clone();
-        let measured = match drive::drive(&self, &settings, &password, &mut found, &mut signals).await? {
+        let measured = match drive::drive(&self, &settings, &login, &mut found, &mut signals).await? {
             End::Back(measured) => measured,
             End::Signal(signal) => {
                 eprintln!("{signal}: the measurement is given up");

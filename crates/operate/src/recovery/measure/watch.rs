@@ -95,10 +95,9 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Begins.
-    pub(super) fn start(settings: &Settings, password: &str) -> Self {
+    pub(super) fn start(settings: &Settings, login: &Login) -> Self {
         let (tell, answers) = mpsc::channel(ANSWERS_MAX);
         let mut tasks = JoinSet::new();
-        let login = Login::with_password(&settings.monitor.user, password);
         for (node, place) in settings.nodes.iter().enumerate() {
             tasks.spawn(ask(node, place.address.clone(), login.clone(), tell.clone()));
         }
@@ -131,13 +130,8 @@ pub(super) struct Clients {
 }
 
 /// Who has sessions on the node.
-pub(super) async fn clients(
-    settings: &Settings,
-    password: &str,
-    address: &str,
-) -> Result<Clients, LinkError> {
-    let login = Login::with_password(&settings.monitor.user, password);
-    let mut link = Link::connect(address, &login, DEADLINE).await?;
+pub(super) async fn clients(settings: &Settings, login: &Login, address: &str) -> Result<Clients, LinkError> {
+    let mut link = Link::connect(address, login, DEADLINE).await?;
     let rows = link.query("SELECT USER FROM information_schema.PROCESSLIST", DEADLINE).await?;
     // It needs no right.
     let count = link.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'", DEADLINE).await?;

@@ -16,6 +16,7 @@ use cli::exit::CommandResult;
 use doctor::judge::two_clusters;
 use doctor::proof;
 use doctor::read::{self, MissingPrivilege};
+use link::Login;
 use settings::{Settings, table as t};
 
 /// What came of one thing.
@@ -59,15 +60,15 @@ pub fn run(settings: &Settings, is_json: bool) -> CommandResult {
             Err(problem) => tried.wrong_world(&problem.to_string()),
         }
     }
-    match settings.password() {
-        Ok(password) => {
+    match settings.monitor_login() {
+        Ok(monitor) => {
             tried.ok("the monitor's password can be read");
             match settings.replication_account() {
-                Ok(None) if settings.kind == Kind::Galera => nodes(settings, &password, &mut tried)?,
-                Ok(None) => servers(settings, &password, None, &mut tried)?,
+                Ok(None) if settings.kind == Kind::Galera => nodes(settings, &monitor, &mut tried)?,
+                Ok(None) => servers(settings, &monitor, None, &mut tried)?,
                 Ok(Some(account)) => {
                     tried.ok("the password that replicas log in with can be read");
-                    servers(settings, &password, Some(&account), &mut tried)?;
+                    servers(settings, &monitor, Some(&account), &mut tried)?;
                 }
                 Err(problem) => tried.wrong_file(&problem.to_string()),
             }
@@ -128,11 +129,11 @@ fn files(settings: &Settings, tried: &mut Tried) {
     }
 }
 
-fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
+fn nodes(settings: &Settings, monitor: &Login, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
     let runtime = cli::runtime::start()?;
     // Before the nodes are asked, which may have gone on since it was written.
     let known = manager::remembered(&settings.store());
-    let facts = runtime.block_on(read::all(settings, password));
+    let facts = runtime.block_on(read::all(settings, monitor));
     let seen = facts.iter().filter_map(|node| node.said.as_ref().ok()?.cluster_size).max();
     if let Some(few) = warnings::few_members(settings, seen.map(|count| count as usize)) {
         tried.warning(&few);
@@ -177,7 +178,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
 /// The same for a primary and its replicas.
 fn servers(
     settings: &Settings,
-    password: &str,
+    monitor: &Login,
     account: Option<&manager::Account>,
     tried: &mut Tried,
 ) -> Result<(), cli::exit::Failure> {
@@ -185,7 +186,7 @@ fn servers(
         tried.warning(&few);
     }
     let marks = manager::Marks::read(&settings.store());
-    let all = cli::runtime::start()?.block_on(servers::all(settings, password, account, &marks));
+    let all = cli::runtime::start()?.block_on(servers::all(settings, monitor, account, &marks));
     let without_primary = account.and_then(|_| servers::without_primary(settings, &marks, &all));
     for (node, server) in settings.nodes.iter().zip(all) {
         let place =
@@ -211,15 +212,14 @@ fn servers(
 
 /// What `[warm]` names: the account on each node, and each node's stream.
 fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
-    let password = match settings.warm_password() {
-        Ok(Some(password)) => password,
+    let warm = match settings.warm_account() {
+        Ok(Some(warm)) => warm,
         Ok(None) => return Ok(()),
         Err(problem) => {
             tried.wrong_file(&problem.to_string());
             return Ok(());
         }
     };
-    let Some(warm) = &settings.warm else { return Ok(()) };
     let access = match settings.stream_access() {
         Ok(access) => access,
         Err(problem) => {
@@ -228,7 +228,7 @@ fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), cli::exit::Fai
         }
     };
     tried.ok("the password of the account that warms standbys can be read");
-    let all = cli::runtime::start()?.block_on(warm::all(settings, warm, &password, &access));
+    let all = cli::runtime::start()?.block_on(warm::all(settings, &warm, &access));
     for (node, found) in settings.nodes.iter().zip(all) {
         let place = format!("{}:{}: node {}", settings.file.display(), node.line, node.name);
         for found in found {

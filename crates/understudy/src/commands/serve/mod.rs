@@ -20,7 +20,7 @@ use cli::notify;
 use settings::descriptors;
 use settings::{self, Settings, table as t};
 use wiring::warm::Secrets;
-use wiring::{self, Passwords, ReloadRequest, Services};
+use wiring::{self, Accounts, ReloadRequest, Services};
 
 /// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, else log.level). SIGTERM or SIGINT ends it in good order: no new clients,
 /// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short. SIGHUP reads the configuration again.
@@ -53,30 +53,30 @@ impl Serve {
         if let Some(warning) = too_few {
             tracing::warn!("{warning}");
         }
-        let passwords = passwords(&settings)?;
+        let accounts = accounts(&settings)?;
         let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
         if let Some(problem) = ports::first_problem(&settings) {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
         let (services, reloads) =
-            wiring::start(settings, shares, passwords, credentials).map_err(|e| Failure::failed(&e))?;
+            wiring::start(settings, shares, accounts, credentials).map_err(|e| Failure::failed(&e))?;
         serve(services, reloads)
     }
 }
 
-fn passwords(settings: &Settings) -> Result<Passwords, Failure> {
-    Ok(Passwords {
-        monitor: settings.password().map_err(Failure::usage)?,
+fn accounts(settings: &Settings) -> Result<Accounts, Failure> {
+    Ok(Accounts {
+        monitor: settings.monitor_account().map_err(Failure::usage)?,
         replication: settings.replication_account().map_err(Failure::usage)?,
         warm: warm_secrets(settings)?,
     })
 }
 
 fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
-    let Some(password) = settings.warm_password().map_err(Failure::usage)? else { return Ok(None) };
+    let Some(account) = settings.warm_account().map_err(Failure::usage)? else { return Ok(None) };
     let access = settings.stream_access().map_err(Failure::usage)?;
-    Ok(Some(Secrets { password: manager::Password(password), access }))
+    Ok(Some(Secrets { account, access }))
 }
 
 /// What ends the wait of `serve`.

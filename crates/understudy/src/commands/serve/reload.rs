@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use topology::order::OrderRefused;
 
-use super::{first_start, passwords};
+use super::{accounts, first_start};
 use cli::exit::Failure;
 use cli::foreground::set_level;
 use settings::descriptors;
@@ -35,7 +35,7 @@ fn try_reload(services: &mut Services, ended: impl Future<Output = ()>) -> Resul
         return Err(NotApplied("restart", text));
     }
     let said = |failure: Failure| wrong(failure.text().to_owned());
-    let passwords = passwords(&settings).map_err(said)?;
+    let accounts = accounts(&settings).map_err(said)?;
     let credentials = first_start::prepare_again(&settings).map_err(said)?;
     let (shares, too_few) = descriptors::divide(&settings);
     // Otherwise it was said before.
@@ -44,7 +44,7 @@ fn try_reload(services: &mut Services, ended: impl Future<Output = ()>) -> Resul
         tracing::warn!("{warning}");
     }
     let level = settings.get(&t::LOG_LEVEL);
-    services.apply(settings, &changes, shares, passwords, credentials, ended)?;
+    services.apply(settings, &changes, shares, accounts, credentials, ended)?;
     set_level(&level);
     Ok(changes)
 }

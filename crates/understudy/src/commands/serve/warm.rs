@@ -5,7 +5,6 @@ use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::source;
 
-use settings::password::Account;
 use settings::{Settings, table as t};
 use wiring::warm::{sample, target};
 
@@ -13,12 +12,12 @@ use wiring::warm::{sample, target};
 type Tried = Result<String, String>;
 
 /// Of each node, in the configuration's order; all are asked at the same time.
-pub async fn all(settings: &Settings, warm: &Account, password: &str, access: &Access) -> Vec<Vec<Tried>> {
+pub async fn all(settings: &Settings, warm: &manager::Account, access: &Access) -> Vec<Vec<Tried>> {
     let asked: Vec<_> = settings
         .nodes
         .iter()
         .map(|node| {
-            let target = target(warm, password)(&node.address);
+            let target = target(warm)(&node.address);
             tokio::spawn(each(
                 settings.clone(),
                 warm.user.clone(),

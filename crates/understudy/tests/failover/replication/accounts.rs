@@ -46,7 +46,7 @@ pub async fn changed(scene: &Scene, serving: &Serving) {
         println!("          {user}: {told}");
         let why = match *user {
             "renewed" => "the account's password was changed since this connection logged in",
-            "encrypted" => "the account must use TLS (REQUIRE SSL, X509)",
+            "encrypted" => "TLS must be used (REQUIRE SSL",
             "dropped" => "the account was dropped or renamed since this connection logged in",
             other => panic!("{other} did not change"),
         };

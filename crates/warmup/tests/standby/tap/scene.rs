@@ -103,6 +103,7 @@ fn settings() -> Settings {
         release_at_once: 4,
         connect_timeout: 5 * second,
         tls: None,
+        node_tls: None,
         login_timeout: 5 * second,
         client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
