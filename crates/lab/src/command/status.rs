@@ -25,13 +25,14 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             "host_address": stage.host_address(),
             "namespaced": stage.is_namespaced(),
             "kind": stage.kind(),
-            "settings": stage.kind().settings(),
+            "server": stage.server(),
+            "settings": stage.settings(),
             "nodes": nodes,
         });
         println!("{report:#}");
     } else {
-        let settings = stage.kind().settings();
-        println!("stage {}, this side is {}; {settings}\n", stage.name(), stage.host_address());
+        let (server, settings) = (stage.server(), stage.settings());
+        println!("stage {}, this side is {}; {server}; {settings}\n", stage.name(), stage.host_address());
         println!("{:<5} {:<18} {:>8} {:>9}  state", "node", "address", "pid", "uptime");
         for node in &nodes {
             println!("{}", line(node));

@@ -14,7 +14,7 @@ use crate::stage::{ADVISED_EVS, ClusterKind, Form, Stage, StagePlan};
 pub enum Cluster {
     /// MariaDB Galera nodes
     Galera,
-    /// A MariaDB primary and replicas that follow it by GTID
+    /// A primary of MariaDB or MySQL, and replicas that follow it by GTID
     Replication,
 }
 
@@ -33,6 +33,9 @@ pub struct UpArgs {
     /// Replication is semi-synchronous: a commit returns when a replica has received it
     #[arg(long)]
     pub semi_sync: bool,
+    /// Run the nodes on a server of another version than the machine's MariaDB, one that `scripts/servers.sh` unpacks: mariadb-11.8, mysql-9.7
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
     /// Name of the stage
     #[arg(long, default_value = "lab")]
     pub name: String,
@@ -94,6 +97,7 @@ impl UpArgs {
         let advised = self.advised.then(|| ADVISED_EVS.to_owned());
         Ok(StagePlan {
             kind,
+            server: self.server.clone(),
             name: self.name.clone(),
             nodes,
             galera_options: advised
@@ -138,17 +142,19 @@ fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
             format!("replication  {REPLICATION_USER} / {REPLICATION_PASSWORD}\n  ")
         }
     };
-    let (host, name) = (stage.host_address(), stage.name());
+    let (host, name, client) = (stage.host_address(), stage.name(), stage.client().display());
     let name = if name == "lab" { String::new() } else { format!(" --name {name}") };
     let _ = write!(
         text,
         "\n  this side's address (a proxy listens here)  {host}\n  \
-         application  {APP_USER} / {APP_PASSWORD}, schema {APP_SCHEMA}:  mariadb -h {first} -u {APP_USER} -p{APP_PASSWORD} {APP_SCHEMA}\n  \
+         application  {APP_USER} / {APP_PASSWORD}, schema {APP_SCHEMA}:  {client} -h {first} -u {APP_USER} -p{APP_PASSWORD} {APP_SCHEMA}\n  \
          monitor      {MONITOR_USER} / {MONITOR_PASSWORD}\n  \
-         {replication}root         no password, by socket only:  mariadb -u root -S {socket}\n  \
+         {replication}root         no password, by socket only:  {client} -u root -S {socket}\n  \
+         server       {}\n  \
          settings     {}{}\n\n\
          `understudy lab status{name}`, `understudy lab fault db1 kill{name}`, `understudy lab down{name}`",
-        stage.kind().settings(),
+        stage.server(),
+        stage.settings(),
         if advised { "; the advised evs settings" } else { "" },
     );
     text

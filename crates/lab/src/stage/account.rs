@@ -13,11 +13,15 @@ pub const APP_PASSWORD: &str = "sbtest";
 /// The schema of the application's tables.
 pub const APP_SCHEMA: &str = "sbtest";
 
-/// Run once, in the template from which every node is copied. `monitor_grants`: the monitor account's privileges on `*.*`.
+/// Run once, in the template from which every node is copied: what MariaDB's installation made and no stage is to have.
+pub const SUPERFLUOUS: [&str; 2] = [
+    "DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost')",
+    "FLUSH PRIVILEGES",
+];
+
+/// Run after that. `monitor_grants`: the monitor account's privileges on `*.*`.
 pub fn statements(monitor_grants: &str) -> Vec<String> {
     vec![
-        "DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost')".to_owned(),
-        "FLUSH PRIVILEGES".to_owned(),
         format!("CREATE USER '{MONITOR_USER}'@'%' IDENTIFIED BY '{MONITOR_PASSWORD}'"),
         format!("GRANT {monitor_grants} ON *.* TO '{MONITOR_USER}'@'%'"),
         format!("GRANT SELECT ON mysql.* TO '{MONITOR_USER}'@'%'"),

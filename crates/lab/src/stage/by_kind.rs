@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::kind::ClusterKind;
 use super::process::Identity;
+use super::product::Product;
 use super::state::{Stage, StageNode};
 use super::tools::Tools;
 use super::{config, galera, replication};
 
 impl ClusterKind {
-    /// Settings that differ from the servers' defaults because of a small machine.
+    /// Settings that differ from the defaults of the machine's MariaDB because of a small machine.
     pub fn settings(self) -> &'static str {
         match self {
             Self::Galera => galera::SMALL_MACHINE,
@@ -30,7 +31,7 @@ impl ClusterKind {
     pub(super) fn template_lines(self, tools: &Tools) -> anyhow::Result<Vec<String>> {
         match self {
             Self::Galera => galera::template_lines(tools),
-            Self::Replication { .. } => Ok(Vec::new()),
+            Self::Replication { .. } => Ok(replication::template_lines(tools.version.product)),
         }
     }
 
@@ -51,10 +52,10 @@ impl ClusterKind {
     }
 
     /// The statements that create the stage's accounts.
-    pub(super) fn accounts(self) -> Vec<String> {
+    pub(super) fn accounts(self, product: Product) -> Vec<String> {
         match self {
             Self::Galera => galera::accounts(),
-            Self::Replication { .. } => replication::accounts(),
+            Self::Replication { .. } => replication::accounts(product),
         }
     }
 
@@ -68,6 +69,14 @@ impl ClusterKind {
 }
 
 impl Stage {
+    /// Settings that differ from the server's defaults because of a small machine.
+    pub fn settings(&self) -> &'static str {
+        match self.tools.version.product {
+            Product::MariaDb => self.kind.settings(),
+            Product::MySql => config::SMALL_MACHINE_MYSQL,
+        }
+    }
+
     /// The lines of a node's my.cnf besides those of every server.
     pub(super) fn kind_lines(&self, node: &StageNode, galera_options: &str) -> anyhow::Result<Vec<String>> {
         match self.kind {

@@ -23,5 +23,6 @@ const MONITOR_GRANTS: &str = "SUPER, PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN
      REPLICATION SLAVE ADMIN, TRIGGER, EXECUTE";
 
 pub(super) fn accounts() -> Vec<String> {
-    account::statements(MONITOR_GRANTS)
+    let made = account::statements(MONITOR_GRANTS);
+    account::SUPERFLUOUS.map(str::to_owned).into_iter().chain(made).collect()
 }

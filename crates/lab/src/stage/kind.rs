@@ -9,7 +9,7 @@ pub enum ClusterKind {
     /// MariaDB Galera nodes, all equal.
     #[default]
     Galera,
-    /// One MariaDB primary, db1 at first, and replicas that replicate from it by GTID.
+    /// One primary of MariaDB or MySQL, db1 at first, and replicas that replicate from it by GTID.
     Replication {
         /// Whether a commit returns only when a replica has received it.
         semi_sync: bool,

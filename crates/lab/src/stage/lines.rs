@@ -20,7 +20,7 @@ impl Stage {
         let text = |path: &Path| quoted(&path.display().to_string());
         let server = format!(
             "exec {} --defaults-file={}",
-            text(&self.tools.mariadbd),
+            text(&self.tools.server),
             text(&node.directory.join("my.cnf"))
         );
         let inner = match rsync {

@@ -61,7 +61,10 @@ impl Stage {
     }
 
     fn hold(&self, node: &StageNode, sql: &str) -> anyhow::Result<()> {
-        let client = tools::need("mariadb", "mariadb-client")?;
+        let client = match self.tools.usr {
+            Some(_) => self.tools.client.clone(),
+            None => tools::need("mariadb", "mariadb-client")?,
+        };
         let mut command = std::process::Command::new(client);
         // The sessions are identified by their comments.
         command

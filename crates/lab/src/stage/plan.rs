@@ -17,13 +17,15 @@ pub enum Form {
 pub struct StagePlan {
     /// Galera, or a primary with replicas.
     pub kind: ClusterKind,
+    /// The name of a server that `scripts/servers.sh` unpacked, such as `mariadb-11.8`; None: the machine's MariaDB.
+    pub server: Option<String>,
     /// 1 to 20 of `a-z`, `0-9`, `-`.
     pub name: String,
     /// 1 to 5; with replication the first is the primary.
     pub nodes: u8,
     /// Galera only: provider options, separated by `;`, in addition to the lab's `gcache.size=64M`.
     pub galera_options: String,
-    /// Additional lines of `[mariadbd]`.
+    /// Additional lines of the server's section in my.cnf.
     pub server_options: Vec<String>,
     /// If set, each node's data is on its own file system in memory of this many megabytes, at least 100; needs root.
     pub disk_mb: Option<u32>,
@@ -37,6 +39,7 @@ impl Default for StagePlan {
     fn default() -> Self {
         Self {
             kind: ClusterKind::default(),
+            server: None,
             name: "lab".to_owned(),
             nodes: 3,
             galera_options: String::new(),

@@ -29,6 +29,17 @@ impl Stage {
         &self.name
     }
 
+    /// Its servers' product and version: `MySQL 9.7.4-2`.
+    pub fn server(&self) -> String {
+        let version = &self.tools.version;
+        format!("{} {}", version.product.name(), version.text)
+    }
+
+    /// The client that comes with its servers.
+    pub fn client(&self) -> &Path {
+        &self.tools.client
+    }
+
     /// Its nodes, db1 first.
     pub fn nodes(&self) -> &[StageNode] {
         &self.nodes

@@ -32,7 +32,8 @@ impl Stage {
 
     /// Starts a node's server with `arguments`; returns when its process was started.
     pub(super) fn launch(&self, node: &StageNode, arguments: &[String]) -> anyhow::Result<Instant> {
-        let mut command = self.network.command_in(node.number, &self.tools.mariadbd);
+        let mut command = self.network.command_in(node.number, &self.tools.server);
+        self.tools.prepare(&mut command);
         command.arg(format!("--defaults-file={}", node.directory.join("my.cnf").display()));
         command.args(arguments);
         command.env(process::MARK, &self.directory);

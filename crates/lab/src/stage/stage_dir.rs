@@ -26,6 +26,9 @@ pub struct Record {
     /// The kind of cluster.
     #[serde(default)]
     pub kind: ClusterKind,
+    /// The name of the unpacked server that its nodes are; None: the machine's MariaDB.
+    #[serde(default)]
+    pub server: Option<String>,
     /// The stage's name.
     pub name: String,
     /// The process that started it; a stage that is not `kept` is a leftover once this process has ended.
@@ -74,6 +77,13 @@ pub fn root() -> anyhow::Result<PathBuf> {
         bail!("{} is not a directory of yours: remove it, or set TMPDIR", path.display());
     }
     Ok(path)
+}
+
+/// Understudy's part of the user's cache directory; none for a user without a home.
+pub fn cache() -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("understudy"))
 }
 
 /// Holds the lock of `directory` until the file is dropped. Blocking: the lock is held only for short operations.

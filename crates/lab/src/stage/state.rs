@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use super::kind::ClusterKind;
 use super::network::Network;
 use super::process::{Owned, ProcessParent};
+use super::product::Product;
 use super::tools::Tools;
 use super::watchdog::Watchdog;
 
@@ -25,6 +26,8 @@ pub struct StageNode {
     pub socket: PathBuf,
     /// Its log.
     pub error_log: PathBuf,
+    /// Whose server it is.
+    pub(super) product: Product,
     pub(super) number: u8,
     pub(super) directory: PathBuf,
 }

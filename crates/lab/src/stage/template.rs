@@ -6,6 +6,7 @@
 //! kind, and created when missing.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,13 +16,15 @@ use rustix::process::Signal;
 
 use super::kind::ClusterKind;
 use super::process::{Identity, Owned, ProcessParent};
-use super::tools::Tools;
+use super::product::Product;
+use super::tools::{Tools, need};
 use super::wait::error_log_tail;
 use super::{config, sql, stage_dir};
 use crate::wait;
 
 /// Must be incremented when the content of a template changes.
 const EDITION: u32 = 3;
+
 /// The template for this server and kind; created now if it is missing.
 ///
 /// # Errors
@@ -29,7 +32,8 @@ const EDITION: u32 = 3;
 pub async fn ready(tools: &Tools, kind: ClusterKind, tell: &impl Fn(&str)) -> anyhow::Result<PathBuf> {
     let shelf = shelf()?;
     fs::create_dir_all(&shelf).with_context(|| format!("cannot make {}", shelf.display()))?;
-    let template = shelf.join(format!("{}{}-edition-{EDITION}", plain(&tools.version), kind.template_name()));
+    let template =
+        shelf.join(format!("{}{}-edition-{EDITION}", plain(&tools.version.text), kind.template_name()));
     if template.is_dir() {
         return Ok(template);
     }
@@ -46,11 +50,9 @@ pub async fn ready(tools: &Tools, kind: ClusterKind, tell: &impl Fn(&str)) -> an
 }
 
 fn shelf() -> anyhow::Result<PathBuf> {
-    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
     // For a user without a home it is in the stages' own directory, where names that begin with a dot are ignored.
-    Ok(match cache {
-        Some(cache) => cache.join("understudy").join("lab"),
+    Ok(match stage_dir::cache() {
+        Some(cache) => cache.join("lab"),
         None => stage_dir::root()?.join(".templates"),
     })
 }
@@ -71,17 +73,11 @@ impl Workshop {
         let data = self.directory.join("data");
         let process_parent = ProcessParent::new()?;
 
-        let mut install = Command::new(&tools.install_db);
-        install.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
-        install.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin"]);
-        install.arg(format!("--innodb-log-file-size={}", config::LOG_FILE_SIZE));
-        if rustix::process::geteuid().is_root() {
-            install.arg("--user=root");
-        }
+        let install = install(tools, &data)?;
         let log = self.directory.join("install.log");
         let mut installing = process_parent.spawn(&install, Some(&log))?;
         if !ended(&mut installing, Duration::from_secs(60)).await? {
-            bail!("{} failed:\n{}", tools.install_db.display(), error_log_tail(&log));
+            bail!("{} failed:\n{}", install.get_program().display(), error_log_tail(&log));
         }
 
         let mut server = self.server(tools, kind, &process_parent)?;
@@ -94,7 +90,7 @@ impl Workshop {
         if wait::found(Duration::from_secs(60), Duration::from_millis(20), answers).await? != Some(true) {
             bail!("the server did not start:\n{}", error_log_tail(&log));
         }
-        for statement in kind.accounts() {
+        for statement in kind.accounts(tools.version.product) {
             sql::run(&socket, &statement, Duration::from_secs(10)).await?;
         }
         if let Some(identity) = Identity::of(server.id()) {
@@ -103,6 +99,7 @@ impl Workshop {
         if !ended(&mut server, Duration::from_secs(60)).await? {
             bail!("the server did not end well:\n{}", error_log_tail(&log));
         }
+        forget_identity(&data)?;
         kind.finish_template(&data)
     }
 
@@ -113,12 +110,12 @@ impl Workshop {
         process_parent: &ProcessParent,
     ) -> anyhow::Result<Owned> {
         let file = self.directory.join("my.cnf");
-        let mut lines = config::files(&self.directory.display().to_string());
+        let mut lines = config::server(tools, &self.directory.display().to_string());
         lines.push("skip-networking".to_owned());
-        lines.push(format!("innodb-log-file-size = {}", config::LOG_FILE_SIZE));
         lines.extend(kind.template_lines(tools)?);
         fs::write(&file, lines.join("\n") + "\n")?;
-        let mut command = Command::new(&tools.mariadbd);
+        let mut command = Command::new(&tools.server);
+        tools.prepare(&mut command);
         command.arg(format!("--defaults-file={}", file.display())).args(kind.template_arguments());
         process_parent.spawn(&command, Some(&self.directory.join(super::wait::OUTPUT_LOG)))
     }
@@ -128,6 +125,47 @@ impl Drop for Workshop {
     fn drop(&mut self) {
         // On success the template has been moved; otherwise the rest is useless.
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The command that makes a new data directory, with root without a password.
+///
+/// # Errors
+/// When MariaDB's program for it is not installed.
+fn install(tools: &Tools, data: &Path) -> anyhow::Result<Command> {
+    let product = tools.version.product;
+    let mut command = match (product, &tools.usr) {
+        (Product::MySql, _) => Command::new(&tools.server),
+        (Product::MariaDb, Some(usr)) => Command::new(usr.join("bin/mariadb-install-db")),
+        (Product::MariaDb, None) => Command::new(need("mariadb-install-db", "mariadb-server")?),
+    };
+    command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+    command.args(tools.usr.as_ref().map(|usr| format!("--basedir={}", usr.display())));
+    match product {
+        Product::MariaDb => {
+            command.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin"])
+        }
+        Product::MySql => {
+            command.arg("--initialize-insecure").arg(format!("--{}", argument(config::NO_FILES)))
+        }
+    };
+    command.arg(format!("--{}", argument(&config::log_size(product))));
+    if rustix::process::geteuid().is_root() {
+        command.arg("--user=root");
+    }
+    Ok(command)
+}
+
+/// A line of my.cnf as an argument.
+fn argument(line: &str) -> String {
+    line.replace(" = ", "=")
+}
+
+/// Removes the UUID that a MySQL server gives itself: each copy makes its own.
+fn forget_identity(data: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(data.join("auto.cnf")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot remove auto.cnf"),
+        _ => Ok(()),
     }
 }
 

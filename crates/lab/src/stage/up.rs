@@ -31,7 +31,7 @@ impl Stage {
             bail!("a stage has 1 to 5 nodes, not {}", plan.nodes);
         }
         let namespaced = plan.form == Form::Automatic && network::may_make_namespaces();
-        let tools = Tools::find(plan.kind, namespaced)?;
+        let tools = Tools::find(plan.kind, plan.server.as_deref(), namespaced)?;
         sweep::leftovers()?;
         let template = template::ready(&tools, plan.kind, &tell).await?;
 
@@ -66,7 +66,7 @@ impl Stage {
             };
             bail!("no stage named {name}: {known}; `understudy lab up galera --name {name}` starts one");
         };
-        let tools = Tools::find(record.kind, record.namespaced)?;
+        let tools = Tools::find(record.kind, record.server.as_deref(), record.namespaced)?;
         Ok(Self::assemble(directory, &record, tools, None, false))
     }
 
@@ -82,6 +82,7 @@ impl Stage {
         }
         let record = Record {
             kind: plan.kind,
+            server: plan.server.clone(),
             name: plan.name.clone(),
             owner: Identity::own()?,
             kept: false,
@@ -132,6 +133,7 @@ impl Stage {
                     datadir: directory.join("data"),
                     socket: directory.join("mysqld.sock"),
                     error_log: directory.join("error.log"),
+                    product: tools.version.product,
                     number,
                     directory,
                     name,
@@ -163,6 +165,7 @@ impl Stage {
             let text = config::Node {
                 address: node.address.ip(),
                 directory: &node.directory,
+                tools: &self.tools,
                 kind_lines: self.kind_lines(node, &plan.galera_options)?,
                 server_options: &plan.server_options,
             }

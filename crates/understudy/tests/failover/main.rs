@@ -9,4 +9,5 @@ mod lost_member;
 mod replication;
 mod replication_faults;
 mod unread_result;
+mod versions;
 mod whole_path;

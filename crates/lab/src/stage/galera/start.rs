@@ -115,7 +115,8 @@ impl Stage {
         }
         let log = node.directory.join("recover.log");
         let _ = fs::remove_file(&log);
-        let mut command = Command::new(&self.tools.mariadbd);
+        let mut command = Command::new(&self.tools.server);
+        self.tools.prepare(&mut command);
         command
             .arg(format!("--defaults-file={}", node.directory.join("my.cnf").display()))
             .args(["--wsrep-recover", "--skip-networking"])
@@ -127,7 +128,7 @@ impl Stage {
         tokio::time::timeout(START_LIMIT, recovery.ended())
             .await
             .with_context(|| format!("{}: recovery of its position did not end", node.name))?
-            .with_context(|| format!("cannot wait for {}", self.tools.mariadbd.display()))?;
+            .with_context(|| format!("cannot wait for {}", self.tools.server.display()))?;
         let text = fs::read_to_string(&log).unwrap_or_default();
         grastate::recovered(&text).with_context(|| format!("{} cannot say where it stands", node.name))
     }

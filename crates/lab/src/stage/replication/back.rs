@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 
 use super::super::state::{Stage, StageNode};
 use super::super::wait::{PACE, error_log_tail};
+use super::dialect::words;
 use super::word::{ReplicationWord, ask};
 use crate::wait;
 
@@ -31,7 +32,7 @@ impl Stage {
             if !self.can_be_followed(self.of_host(&source.host))? {
                 return Ok(Instant::now());
             }
-            self.run_in(&node.name, "START SLAVE").await?;
+            self.run_in(&node.name, words(node.product).start).await?;
         }
         self.wait_follows_again(node, restarted, deadline).await
     }

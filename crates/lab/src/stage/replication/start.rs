@@ -6,8 +6,7 @@ use anyhow::bail;
 
 use super::super::servers::START_LIMIT;
 use super::super::{ClusterKind, Stage, StageNode, sql};
-use super::account::{REPLICATION_PASSWORD, REPLICATION_USER};
-use super::config::PRIMARY_WAITS;
+use super::dialect::{follow, wait_for, words};
 use super::word::{ReplicationWord, ask};
 
 /// Time limit from CHANGE MASTER until the server replicates.
@@ -25,13 +24,13 @@ impl Stage {
         }
         let Some((primary, replicas)) = self.nodes.split_first() else { return Ok(()) };
         if self.kind == (ClusterKind::Replication { semi_sync: true }) {
-            self.run_in(&primary.name, PRIMARY_WAITS).await?;
+            self.run_in(&primary.name, words(primary.product).primary_waits).await?;
         }
         self.run_in(&primary.name, "SET GLOBAL read_only = OFF").await?;
         for replica in replicas {
             tell(&format!("{} follows {}", replica.name, primary.name));
             self.run_in(&replica.name, &follow(primary)).await?;
-            self.run_in(&replica.name, "START SLAVE").await?;
+            self.run_in(&replica.name, words(replica.product).start).await?;
         }
         for replica in replicas {
             self.wait_follows(replica, primary, FOLLOW_LIMIT).await?;
@@ -59,7 +58,7 @@ impl Stage {
         let position = ask(source).await?.position;
         self.wait_word(replica, "replicates", within, ReplicationWord::is_replicating).await?;
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
-        let wait = format!("SELECT MASTER_GTID_WAIT('{position}', {})", left.as_secs_f64());
+        let wait = wait_for(replica.product, &position, left.as_secs_f64());
         // The server's own limit ends the wait; this one is for a server that does not keep it.
         let answer = sql::run(&replica.socket, &wait, left + Duration::from_secs(5)).await?;
         if answer.first().and_then(|row| row.first()).is_none_or(|result| result != "0") {
@@ -98,14 +97,4 @@ impl Stage {
         let late = |seconds| format!("not so after {seconds:.0} s: {} {wanted}", node.name);
         self.wait_for_word(node, within, ask, fits, late).await
     }
-}
-
-/// Makes a server replicate from another by GTID. The default retry interval of a minute would dominate the measured times.
-fn follow(source: &StageNode) -> String {
-    format!(
-        "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{REPLICATION_USER}', \
-         MASTER_PASSWORD = '{REPLICATION_PASSWORD}', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
-        source.address.ip(),
-        source.address.port()
-    )
 }

@@ -6,13 +6,14 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::super::{StageNode, sql};
+use super::dialect::words;
 
 /// The server's status, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplicationWord {
     /// Whether clients may not write.
     pub read_only: bool,
-    /// `gtid_current_pos`: the transactions it has executed, from any source.
+    /// `gtid_current_pos`, or MySQL's `gtid_executed`: the transactions it has executed, from any source.
     pub position: String,
     /// The source it is configured to replicate from.
     pub source: Option<Source>,
@@ -97,8 +98,9 @@ impl fmt::Display for Source {
             ("No", "No", _) if self.error.is_empty() => formatter.write_str("stopped"),
             (receiving, applying, _) => {
                 write!(formatter, "receiving: {receiving}, applying: {applying}")?;
-                // "error connecting to master ... retry-time: 1  maximum-retries: 100000  message: Can't connect ..."
-                let why = self.error.rsplit_once("message: ").map_or(self.error.as_str(), |(_, why)| why);
+                // "error connecting to master ... retry-time: 1  maximum-retries: 100000  message: Can't connect ..."; MySQL's is "Message: ".
+                let message = ["message: ", "Message: "].iter().find_map(|word| self.error.rsplit_once(word));
+                let why = message.map_or(self.error.as_str(), |(_, why)| why);
                 if why.is_empty() { Ok(()) } else { write!(formatter, " ({why})") }
             }
         }
@@ -107,19 +109,24 @@ impl fmt::Display for Source {
 
 /// Queries the server's status.
 pub async fn ask(node: &StageNode) -> anyhow::Result<ReplicationWord> {
+    let words = words(node.product);
+    let [waits, acknowledges] = words.semi_sync;
     let variables = pairs(
         node,
-        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'gtid_current_pos', 'rpl_semi_sync_master_enabled', \
-         'rpl_semi_sync_slave_enabled')",
+        &format!(
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', '{}', '{waits}', '{acknowledges}')",
+            words.position
+        ),
     )
     .await?;
     let value = |name: &str| found(&variables, name);
-    let with_semi_sync = [value("rpl_semi_sync_master_enabled"), value("rpl_semi_sync_slave_enabled")];
+    let with_semi_sync = [value(waits), value(acknowledges)];
     Ok(ReplicationWord {
         read_only: value("read_only") == Some("ON"),
-        position: value("gtid_current_pos")
+        // MySQL puts each server's transactions on a line of their own.
+        position: value(words.position)
             .with_context(|| format!("{} has no GTIDs", node.name))?
-            .to_owned(),
+            .replace('\n', ""),
         source: source(node).await?,
         semi_sync: match with_semi_sync.contains(&Some("ON")) {
             true => Some(semi_sync(node).await?),
@@ -138,29 +145,32 @@ fn found<'a>(pairs: &'a [Vec<String>], name: &str) -> Option<&'a str> {
 }
 
 async fn source(node: &StageNode) -> anyhow::Result<Option<Source>> {
-    let rows = sql::run_named(&node.socket, "SHOW SLAVE STATUS", sql::STATUS_TIME_MAX).await?;
+    let words = words(node.product);
+    let [host, receiving, applying, behind] = words.columns;
+    let rows = sql::run_named(&node.socket, words.status, sql::STATUS_TIME_MAX).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let value = |name: &str| {
         let column = row.iter().find(|(column, _)| column == name).map(|(_, value)| value.clone());
-        column.with_context(|| format!("SHOW SLAVE STATUS has no {name}"))
+        column.with_context(|| format!("{} has no {name}", words.status))
     };
     let errors = [value("Last_IO_Error")?, value("Last_SQL_Error")?];
     Ok(Some(Source {
-        host: value("Master_Host")?,
-        receiving: value("Slave_IO_Running")?,
-        applying: value("Slave_SQL_Running")?,
-        seconds_behind: value("Seconds_Behind_Master")?.parse().ok(),
+        host: value(host)?,
+        receiving: value(receiving)?,
+        applying: value(applying)?,
+        seconds_behind: value(behind)?.parse().ok(),
         error: errors.into_iter().find(|error| !error.is_empty()).unwrap_or_default(),
     }))
 }
 
 async fn semi_sync(node: &StageNode) -> anyhow::Result<SemiSync> {
     let status = pairs(node, "SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync%'").await?;
-    let value = |name: &str| found(&status, name);
+    let [waits, replicas, acknowledges] =
+        words(node.product).semi_sync_status.map(|name| found(&status, name));
     Ok(SemiSync {
-        waits: value("Rpl_semi_sync_master_status") == Some("ON"),
-        replicas: value("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok()).unwrap_or(0),
-        acknowledges: value("Rpl_semi_sync_slave_status") == Some("ON"),
+        waits: waits == Some("ON"),
+        replicas: replicas.and_then(|count| count.parse().ok()).unwrap_or(0),
+        acknowledges: acknowledges == Some("ON"),
     })
 }
 

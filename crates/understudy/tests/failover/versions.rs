@@ -1,0 +1,43 @@
+//! `understudy serve` before servers of other versions than the machine's, which `scripts/servers.sh` unpacks.
+
+use lab::stage::{ClusterKind, StagePlan};
+use mysql_async::prelude::Queryable;
+use testbed::program::Serving;
+use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::writers::{Writers, connect};
+
+/// MariaDB 11.8 has TLS by default: the primary is changed while clients write, and an idle session has its state on the new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switchover_on_mariadb_11_8() {
+    let scene = Scene::on(StagePlan {
+        server: Some("mariadb-11.8".to_owned()),
+        kind: ClusterKind::Replication { semi_sync: true },
+        name: format!("t{}-other", std::process::id()),
+        ..StagePlan::default()
+    })
+    .await;
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
+    assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
+
+    let mut session = connect(scene.through()).await.unwrap();
+    session.query_drop("SET @remembered = 7, SESSION sql_mode = 'ANSI_QUOTES'").await.unwrap();
+    let state = "SELECT @remembered, @@sql_mode, @@server_id";
+    let before: Option<(u32, String, u32)> = session.query_first(state).await.unwrap();
+    assert_eq!(before, Some((7, "ANSI_QUOTES".to_owned(), 1)));
+    let writers = Writers::at(scene.through());
+    writers.more(20).await;
+    serving.ask(&["switchover", "--to", "db2"]).with(0);
+    writers.more(20).await;
+    let after: Option<(u32, String, u32)> = session.query_first(state).await.unwrap();
+    assert_eq!(after, Some((7, "ANSI_QUOTES".to_owned(), 2)));
+    let told = writers.stop().await;
+    assert_eq!(told.errors, Vec::<String>::new());
+    scene.has_exactly(&told, &["db1", "db2", "db3"]).await;
+
+    let follows = |status: &_| is_well(status) && scene.follows(status, "db1") == scene.address("db2");
+    assert_eq!(writer(&status_when(&serving, "db1 follows db2", follows)), "db2");
+    session.disconnect().await.unwrap();
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
