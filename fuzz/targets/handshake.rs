@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
-use protocol::native;
+use protocol::auth::native;
 use session::login::{Check, check};
 use std::net::{IpAddr, Ipv4Addr};
 use topology::account::{Account, Accounts, Proof};

@@ -16,8 +16,8 @@ use std::time::Duration;
 use fixture::Server;
 use fixture::wait::until_async;
 use link::{Link, LinkError, Login, Secret, ServerTls};
+use protocol::auth::native;
 use protocol::capability::Caps;
-use protocol::native;
 
 use proxy::{Handle, Inputs, Settings, Split, Stats};
 use tokio::sync::{mpsc, watch};

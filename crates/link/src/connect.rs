@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::handshake::{AuthSwitch, Greeting, LoginRequest, SSL_REQUEST_LEN};
-use protocol::native;
 use protocol::ok::{EOF, ERR, OK, OkPacket};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use protocol::auth::native::{self, Sha1};
 use protocol::capability::Caps;
-use protocol::native::{self, Sha1};
 use protocol::packet::put;
 
 use crate::ServerTls;

@@ -53,7 +53,7 @@ fn proof(plugin: &str, stored: &str) -> Proof {
     if stored.is_empty() {
         return Proof::Empty;
     }
-    match protocol::native::parse_stored(stored) {
+    match protocol::auth::native::parse_stored(stored) {
         Some(hash) => Proof::Native(hash),
         // "invalid" and the like: an account without a usable password.
         None => Proof::Other(format!("{NATIVE} with an invalid hash")),

@@ -14,8 +14,8 @@
 
 use std::fmt;
 
+use crate::auth::native;
 use crate::capability::Caps;
-use crate::native;
 use crate::packet::{Fields, Malformed, put};
 
 /// The length of an SSL request: a [`LoginRequest`] cut off before the user.

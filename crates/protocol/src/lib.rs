@@ -3,13 +3,13 @@
 //!
 //! A core: bytes in, facts out. Nothing here reads a socket, and nothing here trusts a length that came from outside.
 
+pub mod auth;
 pub mod binlog;
 pub mod capability;
 pub mod command;
 pub mod errno;
 pub mod gtid;
 pub mod handshake;
-pub mod native;
 pub mod ok;
 pub mod packet;
 pub mod parameter;

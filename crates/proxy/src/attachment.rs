@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::errno;
-use protocol::native;
 use protocol::statement::Pins;
 use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
 use session::finish::NodeError;

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use protocol::native::{self, Sha1};
+use protocol::auth::native::{self, Sha1};
 use topology::account::{Accounts, Proof};
 
 /// The only authentication plugin that this version supports.

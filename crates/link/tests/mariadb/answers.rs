@@ -5,10 +5,10 @@
 use crate::server::{LONG, Server, address, app, link_to};
 use fixture::packet::{read_packet, write_packet};
 use link::{Link, Login};
+use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::command::{Command, asks_for_cursor};
 use protocol::handshake::{AuthSwitch, ChangeUser};
-use protocol::native;
 use protocol::ok::{Change, OkPacket, status};
 use protocol::packet::Head;
 use protocol::response::{Answer, End, Need, Step};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use crate::server::{LONG, Server, address, app, link_to};
 use fixture::scripted::{Door, ScriptedNode};
 use link::{Link, LinkError, Login, Secret};
+use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, Greeting};
-use protocol::native;
 use protocol::ok::{Change, OkPacket, put_err};
 
 const SHORT: Duration = Duration::from_millis(200);

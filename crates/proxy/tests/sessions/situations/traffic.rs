@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use protocol::native;
+use protocol::auth::native;
 use proxy::{Handle, Inputs, Reads, Split};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use topology::NodeId;

@@ -141,7 +141,7 @@ fn secrets(scene: &Scene, arguments: &[String]) {
     let log = std::fs::read_to_string(scene.dir.path().join("log")).unwrap();
     assert_eq!(log.matches("serving mysql on").count(), 4, "one log, of all starts");
     let hash = |password: &str| -> String {
-        let stage2 = protocol::native::stage2(&protocol::native::stage1(password.as_bytes()));
+        let stage2 = protocol::auth::native::stage2(&protocol::auth::native::stage1(password.as_bytes()));
         // As the account table has it.
         stage2.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     };

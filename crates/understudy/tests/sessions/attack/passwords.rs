@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use fixture::packet::read_packet;
 use lab::stage::account::{APP_PASSWORD, APP_USER};
+use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::handshake::{Greeting, LoginRequest};
-use protocol::native;
 use protocol::ok::ErrPacket;
 use protocol::packet::put_packet;
 use tokio::io::AsyncWriteExt;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fixture::Server;
 use fixture::client::{Client, ClientOptions};
 use link::{Endpoint, Login, Secret};
-use protocol::native;
+use protocol::auth::native;
 use proxy::{Handle, Inputs, Settings};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
