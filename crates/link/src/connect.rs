@@ -6,17 +6,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::handshake::{AuthSwitch, Greeting, LoginRequest, SSL_REQUEST_LEN};
-use protocol::ok::{EOF, ERR, OK, OkPacket};
+use protocol::handshake::{Greeting, LoginRequest, SSL_REQUEST_LEN};
+use protocol::ok::{ERR, OkPacket};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::authentication::{Authentication, Step};
 use crate::error::local_resource_error;
 use crate::wire::{packet, send};
 use crate::{Buffer, LinkError, Login, ServerTls, Transport};
@@ -214,7 +214,9 @@ async fn log_in(
         return Err(LinkError::of_err_packet(&first));
     }
     let greeting = Greeting::parse(&first)?;
-    let mut request = answer(&greeting, login);
+    let is_private = secured.is_some() || stream.is_private();
+    let (authentication, plugin, proof) = Authentication::begin(&login.secret, &greeting, is_private);
+    let mut request = answer(&greeting, login, plugin, proof);
     let caps = request.sent_caps();
     let mut seq = seq;
     if let Some((tls, name)) = secured {
@@ -235,23 +237,22 @@ async fn log_in(
         })?;
     }
     send(&mut stream, seq, &request.encode(), deadline).await?;
-    let login_ok = authenticate(&mut stream, &mut buffer, login, deadline).await?;
+    let login_ok = authenticate(&mut stream, &mut buffer, authentication, deadline).await?;
     let status = OkPacket::parse(&login_ok, caps)?.status;
     Ok(Link { stream, buffer, caps, greeting, status, login_ok, is_busy: false })
 }
 
-/// The login request. Whatever plugin the greeting names, the answer is for `mysql_native_password`: if the account wants
-/// another, the server says so.
-fn answer(greeting: &Greeting, login: &Login) -> LoginRequest {
+/// The login request, with the proof for `plugin`: if the account wants another, the server says so.
+fn answer(greeting: &Greeting, login: &Login, plugin: &str, proof: Vec<u8>) -> LoginRequest {
     let caps = (login.caps | Caps::PLUGIN_AUTH | Caps::CONNECT_WITH_DB).without(NOT_SPOKEN) & greeting.caps;
     LoginRequest {
         caps,
         max_packet: login.max_packet,
         charset: login.charset,
         user: login.user_sent.clone().unwrap_or_else(|| login.user.clone().into_bytes()),
-        auth: login.secret.reply(&greeting.salt),
+        auth: proof,
         database: login.database.clone(),
-        plugin: caps.has(Caps::PLUGIN_AUTH).then(|| native::PLUGIN.to_owned()),
+        plugin: caps.has(Caps::PLUGIN_AUTH).then(|| plugin.to_owned()),
         attrs: if caps.has(Caps::CONNECT_ATTRS) { login.attrs.clone() } else { Vec::new() },
     }
 }
@@ -259,26 +260,16 @@ fn answer(greeting: &Greeting, login: &Login) -> LoginRequest {
 async fn authenticate(
     stream: &mut Transport,
     buffer: &mut Buffer,
-    login: &Login,
+    mut authentication: Authentication<'_>,
     deadline: Duration,
 ) -> Result<Vec<u8>, LinkError> {
-    let mut has_switched = false;
     loop {
-        let (seq, payload) = packet(buffer, stream, deadline).await?;
-        match payload.first() {
-            Some(&OK) => return Ok(payload),
-            Some(&ERR) => return Err(LinkError::of_err_packet(&payload)),
-            Some(&EOF) if !has_switched => {
-                has_switched = true;
-                let switch = AuthSwitch::parse(&payload)?;
-                if switch.plugin != native::PLUGIN {
-                    return Err(LinkError::Plugin(switch.plugin));
-                }
-                let salt =
-                    switch.salt().ok_or(LinkError::Protocol("a challenge of less than 20 bytes".into()))?;
-                send(stream, seq, &login.secret.reply(&salt), deadline).await?;
-            }
-            _ => return Err(LinkError::Protocol("the login is answered by neither OK nor ERR".into())),
+        let read = packet(buffer, stream, deadline).await;
+        let (seq, payload) = read.map_err(|error| authentication.ended(error))?;
+        match authentication.step(&payload)? {
+            Step::Send(answer) => send(stream, seq, &answer, deadline).await?,
+            Step::Wait => {}
+            Step::Done => return Ok(payload),
         }
     }
 }

@@ -43,18 +43,52 @@ pub enum LinkError {
     /// The answer is not the MySQL protocol, or exceeds a limit.
     #[error("the peer does not follow the MySQL protocol: {0}")]
     Protocol(String),
-    /// The account uses an authentication plugin that is not spoken here.
-    #[error(
-        "the account authenticates with {0}, which is not supported: give it mysql_native_password, \
-         or use another account"
-    )]
-    Plugin(String),
+    /// The server has asked for a proof that cannot be given here; it has refused the login, or ended it.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
     /// TLS was wanted, and there is none: the server offers none, or does not prove who it is.
     #[error("there is no TLS to this server: {0}")]
     Tls(String),
     /// This host lacks a resource: a file descriptor, a port, memory or a permission. Nothing is known about the peer.
     #[error("{0}: the fault is this host's, not the peer's")]
     Local(String),
+}
+
+/// Why a server's question, who logs in, was not answered. The fault is neither the server's nor the network's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// The account uses an authentication plugin that is not spoken here.
+    #[error(
+        "the account authenticates with {plugin}, which is not supported: give it caching_sha2_password, ed25519 or \
+         mysql_native_password, or use another account"
+    )]
+    NotSpoken {
+        /// The plugin's name.
+        plugin: String,
+    },
+    /// The server wants the password itself, and others could read it on the way.
+    #[error(
+        "the server asks for the password itself ({plugin}), which is sent only under TLS or over the server's unix socket: use TLS to \
+         this server, or an account of another plugin"
+    )]
+    Withheld {
+        /// The plugin's name.
+        plugin: String,
+    },
+    /// A digest of the password is known, from a client's login, and the plugin needs another one, or the password itself.
+    #[error(
+        "the account authenticates with {plugin}, for which the password itself is needed, and only a digest of another plugin is known"
+    )]
+    DigestOnly {
+        /// The plugin's name.
+        plugin: String,
+    },
+    /// The server has forgotten the account's digest (`caching_sha2_password`), as it does at a restart, and only the digest is known here.
+    #[error(
+        "the server does not remember this account's password (caching_sha2_password forgets it at a restart, at FLUSH PRIVILEGES and when it \
+         is changed), and only its digest is known: a login with the password, under TLS, makes it known again"
+    )]
+    Forgotten,
 }
 
 impl LinkError {

@@ -17,6 +17,7 @@
 
 pub mod abandoned;
 mod asker;
+mod authentication;
 mod buffer;
 mod connect;
 mod ended;
@@ -31,7 +32,7 @@ pub use asker::{Asker, ask_once};
 pub use buffer::Buffer;
 pub use connect::{Endpoint, Link};
 pub use ended::Ended;
-pub use error::{LinkError, local_resource_error, unless_rejected};
+pub use error::{LinkError, Unanswered, local_resource_error, unless_rejected};
 pub use login::{Login, Secret, attributes};
 pub use query::Rows;
 pub use rustls::ServerConfig;

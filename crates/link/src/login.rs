@@ -2,31 +2,34 @@
 
 use std::fmt;
 
-use protocol::auth::native::{self, Sha1};
+use protocol::auth::caching_sha2::Sha256;
+use protocol::auth::native::Sha1;
 use protocol::capability::Caps;
 use protocol::packet::put;
+use zeroize::Zeroize;
 
 use crate::ServerTls;
 
-/// The secret of an account. Debug never shows it.
+/// The secret of an account. Debug never shows it, and it is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The password itself.
     Password(String),
     /// SHA1(password), as learned from a client's right answer: enough for `mysql_native_password`.
     Stage1(Sha1),
+    /// SHA256(password), likewise: enough for `caching_sha2_password` at a server that remembers the account.
+    Sha256(Sha256),
     /// The account has no password.
     None,
 }
 
-impl Secret {
-    /// The answer to a `mysql_native_password` challenge.
-    pub(crate) fn reply(&self, salt: &[u8; 20]) -> Vec<u8> {
+impl Drop for Secret {
+    fn drop(&mut self) {
         match self {
-            Secret::Password(password) if password.is_empty() => Vec::new(),
-            Secret::Password(password) => native::reply(&native::stage1(password.as_bytes()), salt).to_vec(),
-            Secret::Stage1(stage1) => native::reply(stage1, salt).to_vec(),
-            Secret::None => Vec::new(),
+            Secret::Password(password) => password.zeroize(),
+            Secret::Stage1(stage1) => stage1.zeroize(),
+            Secret::Sha256(stage1) => stage1.zeroize(),
+            Secret::None => {}
         }
     }
 }
@@ -36,6 +39,7 @@ impl fmt::Debug for Secret {
         f.write_str(match self {
             Secret::Password(_) => "Password(..)",
             Secret::Stage1(_) => "Stage1(..)",
+            Secret::Sha256(_) => "Sha256(..)",
             Secret::None => "None",
         })
     }
@@ -117,12 +121,7 @@ mod tests {
     #[test]
     fn debug_never_shows_a_secret() {
         let login = Login::new("app", Secret::Password("hunter2".into()));
-        let shown = format!("{login:?} {:?}", Secret::Stage1([0x41; 20]));
+        let shown = format!("{login:?} {:?} {:?}", Secret::Stage1([0x41; 20]), Secret::Sha256([0x41; 32]));
         assert!(!shown.contains("hunter2") && !shown.contains("65"), "{shown}");
-    }
-
-    #[test]
-    fn an_empty_password_is_no_password() {
-        assert_eq!(Secret::Password(String::new()).reply(&[1; 20]), Secret::None.reply(&[1; 20]));
     }
 }

@@ -172,6 +172,11 @@ impl Transport {
         Ok(Cutter(self.socket.descriptor().try_clone()?))
     }
 
+    /// Whether nobody can listen: it is under TLS, or a unix socket.
+    pub fn is_private(&self) -> bool {
+        self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
+    }
+
     /// Our port, of a TCP connection.
     pub fn local_port(&self) -> Option<u16> {
         self.socket.local_port()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use tokio::io::AsyncWriteExt;
+use zeroize::Zeroizing;
 
 use crate::{Buffer, LinkError, Transport};
 
@@ -51,7 +52,8 @@ pub(crate) async fn send(
     payload: &[u8],
     deadline: Duration,
 ) -> Result<(), LinkError> {
-    let mut out = Vec::with_capacity(HEADER_LEN + payload.len());
+    // It may have a password in it.
+    let mut out = Zeroizing::new(Vec::with_capacity(HEADER_LEN + payload.len()));
     put_packet(&mut out, &mut seq, payload);
     stream.write_all(&out).await.map_err(|error| LinkError::of_io(&error, deadline))
 }

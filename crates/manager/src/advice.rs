@@ -110,7 +110,7 @@ pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &st
             "{node} has no connection left ({errno}): raise max_connections, or let the monitor account in anyway: {}",
             grants_for(kind, user)
         ),
-        1251 => format!("{node}: {message}; give the monitor account mysql_native_password"),
+        1251 => format!("{node}: {message}"),
         _ => format!("{node} does not let the monitor account in: {errno} {message}"),
     }
 }

@@ -465,10 +465,8 @@ pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
         LinkError::TimedOut { .. } => ConnectFailure::TimedOut,
         LinkError::Unreachable(_) => ConnectFailure::Unreachable,
         LinkError::Rejected { errno, message, .. } => ConnectFailure::Rejected { errno, message },
-        LinkError::Plugin(plugin) => ConnectFailure::Rejected {
-            errno: 1251,
-            message: format!("the account uses {plugin}, which Understudy does not speak"),
-        },
+        // Its process is there and answers: what is wrong is the account, or the way. 1251 is the server's number for it.
+        LinkError::Unanswered(why) => ConnectFailure::Rejected { errno: 1251, message: why.to_string() },
         // Its process is there and answers: what is wrong is a certificate, or a setting. 2026 is the client library's number for it.
         LinkError::Tls(_) => ConnectFailure::Rejected { errno: 2026, message: error.to_string() },
         LinkError::Protocol(what) => ConnectFailure::Protocol { what },

@@ -592,7 +592,7 @@ fn of_connect(error: LinkError) -> AttachError {
         },
         LinkError::Local(local_error) => AttachError::Local(local_error),
         LinkError::Tls(_) => AttachError::NotRebuilt(error.to_string()),
-        LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
+        LinkError::Unanswered(why) => AttachError::NotRebuilt(why.to_string()),
     }
 }
 

@@ -360,7 +360,7 @@ pub fn log_in<'a>(conf: &Conf, servers: impl Iterator<Item = &'a Server>) -> Res
                 LinkError::Rejected { errno, message, .. } if REFUSED.contains(&errno) => {
                     return Some(format!("Got MySQL error when connecting {shown} :{errno}:{message}"));
                 }
-                LinkError::Plugin(_) | LinkError::Tls(_) => return Some(format!("{shown}: {error}")),
+                LinkError::Unanswered(_) | LinkError::Tls(_) => return Some(format!("{shown}: {error}")),
                 _ => {}
             }
         }

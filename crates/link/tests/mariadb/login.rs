@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::server::{LONG, Server, address, app, link_to};
+use fixture::packet::{read_packet, write_packet};
 use fixture::scripted::{Door, ScriptedNode};
-use link::{Link, LinkError, Login, Secret};
-use protocol::auth::native;
+use link::{Link, LinkError, Login, Secret, Unanswered};
+use protocol::auth::{caching_sha2, clear, ed25519, native};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, Greeting};
 use protocol::ok::{Change, OkPacket, put_err};
+use tokio::net::TcpListener;
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -159,12 +161,79 @@ async fn a_switch_of_plugins_is_followed_to_the_native_one() {
 
 #[tokio::test]
 async fn a_plugin_we_do_not_speak_is_named() {
-    for plugin in ["caching_sha2_password", "mysql_clear_password"] {
-        let switch = AuthSwitch { plugin: plugin.into(), data: b"01234567890123456789\0".to_vec() }.encode();
-        let (_peer, address) = talker(vec![greeting(plugin), switch]).await;
+    let switch = AuthSwitch { plugin: "dialog".into(), data: b"Password: \0".to_vec() }.encode();
+    let (_peer, address) = talker(vec![greeting("dialog"), switch]).await;
+    let found = Link::connect(&address, &app(), LONG).await.unwrap_err();
+    assert_eq!(found, LinkError::Unanswered(Unanswered::NotSpoken { plugin: "dialog".into() }));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_the_password_itself_over_a_plain_way_does_not_get_it() {
+    let sha2 = AuthSwitch { plugin: caching_sha2::PLUGIN.into(), data: [b'x'; 21].to_vec() }.encode();
+    let clear = AuthSwitch { plugin: clear::PLUGIN.into(), data: vec![] }.encode();
+    for (packets, plugin) in [
+        (vec![greeting(clear::PLUGIN), clear], clear::PLUGIN),
+        (vec![greeting(native::PLUGIN), sha2, caching_sha2::FULL.to_vec()], caching_sha2::PLUGIN),
+        (vec![greeting(caching_sha2::PLUGIN), caching_sha2::FULL.to_vec()], caching_sha2::PLUGIN),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut heard = vec![];
+            let mut seq = 0;
+            for packet in packets {
+                write_packet(&mut stream, seq, &packet).await.unwrap();
+                let (head, payload) = read_packet(&mut stream).await.unwrap();
+                seq = head.seq.wrapping_add(1);
+                heard.extend(payload);
+            }
+            drop(stream);
+            heard
+        });
         let found = Link::connect(&address, &app(), LONG).await.unwrap_err();
-        assert_eq!(found, LinkError::Plugin(plugin.into()));
+        assert_eq!(found, LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.into() }));
+        assert!(found.to_string().contains("use TLS"), "{found}");
+        let heard = server.await.unwrap();
+        assert!(!heard.windows(6).any(|bytes| bytes == b"secret"), "{heard:?}");
     }
+}
+
+#[tokio::test]
+async fn accounts_of_mariadbs_ed25519() {
+    let server = Server::start(&["--plugin-load-add=auth_ed25519"]);
+    let mut link = link_to(&server).await;
+    for user in [
+        "signs@'%' IDENTIFIED VIA ed25519 USING PASSWORD('secret')",
+        "two@'%' IDENTIFIED VIA ed25519 USING PASSWORD('secret') OR mysql_native_password USING PASSWORD('secret')",
+        "later@'%' IDENTIFIED VIA ed25519 USING PASSWORD('another') OR mysql_native_password USING PASSWORD('secret')",
+    ] {
+        link.query(&format!("CREATE USER {user}"), LONG).await.unwrap();
+    }
+    let stored =
+        "SELECT JSON_VALUE(Priv, '$.authentication_string') FROM mysql.global_priv WHERE User = 'signs'";
+    let rows = link.query(stored, LONG).await.unwrap();
+    let key = ed25519::parse_stored(rows.text(0, 0).unwrap()).unwrap();
+    assert_eq!(key, ed25519::public_key(b"secret"), "as the server stores it");
+
+    let connected = async |user: &str, secret: Secret| {
+        let login = Login { user: user.into(), secret, ..app() };
+        Link::connect(&address(&server), &login, LONG).await.map(drop)
+    };
+    let password = || Secret::Password("secret".into());
+    connected("signs", password()).await.unwrap();
+    connected("two", password()).await.unwrap();
+    connected("later", password()).await.unwrap();
+    let wrong = connected("signs", Secret::Password("Secret".into())).await;
+    assert!(matches!(wrong, Err(LinkError::Rejected { errno: 1045, .. })), "{wrong:?}");
+    // A digest, as the proxy has it: enough where one of the account's plugins takes it.
+    let digest = || Secret::Stage1(native::stage1(b"secret"));
+    connected("two", digest()).await.unwrap();
+    let signs = connected("signs", digest()).await.unwrap_err();
+    assert_eq!(signs, LinkError::Unanswered(Unanswered::DigestOnly { plugin: ed25519::PLUGIN.into() }));
+    let unix = link::Endpoint::Unix(server.socket());
+    let login = Login { user: "signs".into(), ..app() };
+    Link::connect_to(&unix, &login, LONG).await.unwrap();
 }
 
 #[tokio::test]

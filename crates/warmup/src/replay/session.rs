@@ -162,7 +162,7 @@ fn is_final(error: &LinkError) -> bool {
     const TOO_MANY: [u16; 3] = [1040, 1203, 1226];
     match error {
         LinkError::Rejected { errno, .. } => !TOO_MANY.contains(errno),
-        LinkError::Plugin(_) | LinkError::Tls(_) | LinkError::Protocol(_) => true,
+        LinkError::Unanswered(_) | LinkError::Tls(_) | LinkError::Protocol(_) => true,
         _ => false,
     }
 }

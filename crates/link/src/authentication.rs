@@ -1,0 +1,181 @@
+//! Proves to a server who logs in, by whichever plugin it asks for: payloads in, payloads out, no I/O.
+//!
+//! ```text
+//!   greeting --begin--> the first answer, for the greeting's own plugin where the secret is enough for it
+//!   payload  --step---> Send     the server asks for another plugin, or for the password itself
+//!                       Wait     the answer was right, OK follows
+//!                       Done     OK
+//!                       error
+//! ```
+//!
+//! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for. What cannot be answered is
+//! answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for one after
+//! the other; and servers count logins that were broken off, and block the host after some (max_connect_errors).
+
+use protocol::auth::{caching_sha2, clear, ed25519, native};
+use protocol::handshake::{AuthSwitch, Greeting};
+use protocol::ok::{EOF, ERR, OK};
+use zeroize::Zeroizing;
+
+use crate::{LinkError, Secret, Unanswered};
+
+/// A server may ask for so many plugins in one login: MariaDB does for each that an account has.
+const SWITCHES_MAX: u8 = 8;
+
+/// See the head of this file.
+pub(crate) struct Authentication<'a> {
+    secret: &'a Secret,
+    /// Nobody can listen.
+    is_private: bool,
+    plugin: Plugin,
+    switches: u8,
+    /// Why the last question could not be answered.
+    unanswered: Option<Unanswered>,
+}
+
+/// What follows a payload of the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// This is to be sent.
+    Send(Zeroizing<Vec<u8>>),
+    /// Nothing is to be sent: another payload follows.
+    Wait,
+    /// The payload is the OK that ends the login.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plugin {
+    Native,
+    CachingSha2,
+    Ed25519,
+    Clear,
+    Other,
+}
+
+impl Plugin {
+    fn of(name: &str) -> Plugin {
+        match name {
+            native::PLUGIN => Plugin::Native,
+            caching_sha2::PLUGIN => Plugin::CachingSha2,
+            ed25519::PLUGIN => Plugin::Ed25519,
+            clear::PLUGIN => Plugin::Clear,
+            _ => Plugin::Other,
+        }
+    }
+}
+
+impl<'a> Authentication<'a> {
+    /// The beginning, the plugin that is answered for first, and that answer.
+    pub(crate) fn begin(
+        secret: &'a Secret,
+        greeting: &Greeting,
+        is_private: bool,
+    ) -> (Authentication<'a>, &'static str, Vec<u8>) {
+        let (plugin, name) = match (secret, Plugin::of(&greeting.plugin)) {
+            (Secret::Sha256(_), _) | (Secret::Password(_) | Secret::None, Plugin::CachingSha2) => {
+                (Plugin::CachingSha2, caching_sha2::PLUGIN)
+            }
+            _ => (Plugin::Native, native::PLUGIN),
+        };
+        let this = Authentication { secret, is_private, plugin, switches: 0, unanswered: None };
+        let answer = this.challenged(name, &greeting.salt).map(|answer| answer.to_vec()).unwrap_or_default();
+        (this, name, answer)
+    }
+
+    /// The server has said `payload`.
+    pub(crate) fn step(&mut self, payload: &[u8]) -> Result<Step, LinkError> {
+        match payload.first() {
+            Some(&OK) => Ok(Step::Done),
+            Some(&ERR) => Err(self.ended(LinkError::of_err_packet(payload))),
+            Some(&EOF) if self.switches < SWITCHES_MAX => {
+                self.switches += 1;
+                let switch = AuthSwitch::parse(payload)?;
+                self.plugin = Plugin::of(&switch.plugin);
+                let answer = self.challenged(&switch.plugin, &switch.data);
+                self.send(answer)
+            }
+            Some(_) if self.plugin == Plugin::CachingSha2 && payload == caching_sha2::FAST => Ok(Step::Wait),
+            Some(_) if self.plugin == Plugin::CachingSha2 && payload == caching_sha2::FULL => {
+                let answer = self.password(caching_sha2::PLUGIN);
+                self.send(answer)
+            }
+            _ => Err(LinkError::Protocol("the login is answered by neither OK nor ERR".into())),
+        }
+    }
+
+    /// The login has ended by `error`: which is said instead, if it follows from a question that was not answered.
+    pub(crate) fn ended(&mut self, error: LinkError) -> LinkError {
+        self.unanswered.take().map_or(error, LinkError::Unanswered)
+    }
+
+    fn send(&mut self, answer: Result<Zeroizing<Vec<u8>>, LinkError>) -> Result<Step, LinkError> {
+        match answer {
+            Ok(answer) => {
+                self.unanswered = None;
+                Ok(Step::Send(answer))
+            }
+            Err(LinkError::Unanswered(why)) => {
+                self.unanswered = Some(why);
+                Ok(Step::Send(clear::reply(b"")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The answer to a plugin's challenge.
+    fn challenged(&self, name: &str, challenge: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+        let digest_only = || LinkError::Unanswered(Unanswered::DigestOnly { plugin: name.to_owned() });
+        let answer = match (Plugin::of(name), self.secret) {
+            (Plugin::Native | Plugin::CachingSha2 | Plugin::Ed25519, Secret::None) => vec![],
+            (Plugin::Native | Plugin::CachingSha2, Secret::Password(password)) if password.is_empty() => {
+                vec![]
+            }
+            (Plugin::Native, Secret::Password(password)) => {
+                native::reply(&native::stage1(password.as_bytes()), salt(challenge)?).to_vec()
+            }
+            (Plugin::Native, Secret::Stage1(stage1)) => native::reply(stage1, salt(challenge)?).to_vec(),
+            (Plugin::CachingSha2, Secret::Password(password)) => {
+                let stage1 = Zeroizing::new(caching_sha2::stage1(password.as_bytes()));
+                caching_sha2::reply(&stage1, salt(challenge)?).to_vec()
+            }
+            (Plugin::CachingSha2, Secret::Sha256(stage1)) => {
+                caching_sha2::reply(stage1, salt(challenge)?).to_vec()
+            }
+            (Plugin::Ed25519, Secret::Password(password)) => {
+                ed25519::reply(password.as_bytes(), salt(challenge)?).to_vec()
+            }
+            (Plugin::Clear, _) => return self.password(name),
+            (Plugin::Other, _) => {
+                return Err(LinkError::Unanswered(Unanswered::NotSpoken { plugin: name.to_owned() }));
+            }
+            (_, Secret::Stage1(_) | Secret::Sha256(_)) => return Err(digest_only()),
+        };
+        Ok(Zeroizing::new(answer))
+    }
+
+    /// The password itself, for `plugin`.
+    fn password(&self, plugin: &str) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+        match self.secret {
+            Secret::None => Ok(clear::reply(b"")),
+            Secret::Password(password) if self.is_private => Ok(clear::reply(password.as_bytes())),
+            Secret::Password(_) => {
+                Err(LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.to_owned() }))
+            }
+            Secret::Sha256(_) if plugin == caching_sha2::PLUGIN => {
+                Err(LinkError::Unanswered(Unanswered::Forgotten))
+            }
+            Secret::Stage1(_) | Secret::Sha256(_) => {
+                Err(LinkError::Unanswered(Unanswered::DigestOnly { plugin: plugin.to_owned() }))
+            }
+        }
+    }
+}
+
+/// A challenge of `N` bytes; a NUL may stand behind it.
+fn salt<const N: usize>(challenge: &[u8]) -> Result<&[u8; N], LinkError> {
+    challenge.first_chunk().ok_or_else(|| LinkError::Protocol(format!("a challenge of less than {N} bytes")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use protocol::capability::Caps;
+use protocol::ok::put_err;
+
+use super::*;
+
+const SALT: [u8; 20] = *b"abcdefghijklmnopqrst";
+const LONG_SALT: [u8; 32] = [9; 32];
+const DONE: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
+
+fn greeting(plugin: &str) -> Greeting {
+    Greeting {
+        version: "9.7.0".into(),
+        connection_id: 7,
+        salt: SALT,
+        caps: Caps::PROTOCOL_41 | Caps::PLUGIN_AUTH,
+        charset: 45,
+        status: 2,
+        plugin: plugin.into(),
+    }
+}
+
+fn switch(plugin: &str, challenge: &[u8]) -> Vec<u8> {
+    AuthSwitch { plugin: plugin.into(), data: [challenge, &[0]].concat() }.encode()
+}
+
+fn refusal() -> Vec<u8> {
+    let mut out = vec![];
+    put_err(&mut out, 1045, b"28000", "Access denied");
+    out
+}
+
+fn password() -> Secret {
+    Secret::Password("secret".into())
+}
+
+/// The plugin and the answers of a login to a server that says these payloads; the error that ends it, if one does.
+fn told(
+    secret: &Secret,
+    is_private: bool,
+    default: &str,
+    said: &[Vec<u8>],
+) -> (&'static str, Vec<Vec<u8>>, Option<LinkError>) {
+    let (mut authentication, plugin, first) = Authentication::begin(secret, &greeting(default), is_private);
+    let mut answers = vec![first];
+    for payload in said {
+        match authentication.step(payload) {
+            Ok(Step::Send(answer)) => answers.push(answer.to_vec()),
+            Ok(Step::Wait) => {}
+            Ok(Step::Done) => return (plugin, answers, None),
+            Err(error) => return (plugin, answers, Some(error)),
+        }
+    }
+    panic!("the login has no end")
+}
+
+#[test]
+fn the_greetings_own_plugin_is_answered_at_once() {
+    let one = caching_sha2::stage1(b"secret");
+    let fast = [caching_sha2::FAST.to_vec(), DONE.to_vec()];
+    for secret in [password(), Secret::Sha256(one)] {
+        let (plugin, answers, error) = told(&secret, false, caching_sha2::PLUGIN, &fast);
+        assert_eq!((plugin, error), (caching_sha2::PLUGIN, None));
+        assert_eq!(answers, [caching_sha2::reply(&one, &SALT).to_vec()]);
+    }
+    let one = native::stage1(b"secret");
+    for (secret, default) in [
+        (password(), native::PLUGIN),
+        (password(), "what"),
+        (Secret::Stage1(one), native::PLUGIN),
+        (Secret::Stage1(one), caching_sha2::PLUGIN),
+    ] {
+        let (plugin, answers, error) = told(&secret, false, default, &[DONE.to_vec()]);
+        assert_eq!((plugin, error), (native::PLUGIN, None));
+        assert_eq!(answers, [native::reply(&one, &SALT).to_vec()]);
+    }
+    for default in [native::PLUGIN, caching_sha2::PLUGIN] {
+        for secret in [Secret::None, Secret::Password(String::new())] {
+            let (plugin, answers, _) = told(&secret, false, default, &[DONE.to_vec()]);
+            assert_eq!((plugin, answers), (default, vec![vec![]]));
+        }
+    }
+}
+
+#[test]
+fn a_switch_is_followed() {
+    let one = native::stage1(b"secret");
+    let other = b"tsrqponmlkjihgfedcba";
+    let said = [switch(native::PLUGIN, other), DONE.to_vec()];
+    let (_, answers, _) = told(&password(), false, caching_sha2::PLUGIN, &said);
+    assert_eq!(answers[1], native::reply(&one, other));
+    let said = [switch(ed25519::PLUGIN, &LONG_SALT), DONE.to_vec()];
+    let (_, answers, _) = told(&password(), false, native::PLUGIN, &said);
+    assert!(ed25519::verify(&ed25519::public_key(b"secret"), &LONG_SALT, &answers[1]));
+    let said = [switch(clear::PLUGIN, &[]), DONE.to_vec()];
+    let (_, answers, _) = told(&password(), true, native::PLUGIN, &said);
+    assert_eq!(answers[1], b"secret\0");
+}
+
+#[test]
+fn full_authentication_shows_the_password_where_nobody_listens() {
+    let said = [caching_sha2::FULL.to_vec(), DONE.to_vec()];
+    let (_, answers, error) = told(&password(), true, caching_sha2::PLUGIN, &said);
+    assert_eq!((answers[1].as_slice(), error), (&b"secret\0"[..], None));
+}
+
+#[test]
+fn a_password_is_never_shown_on_a_plain_way() {
+    let withheld = |plugin: &str| Some(LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.into() }));
+    for (said, plugin) in [
+        (vec![caching_sha2::FULL.to_vec()], caching_sha2::PLUGIN),
+        (vec![switch(clear::PLUGIN, &[])], clear::PLUGIN),
+        (vec![switch(native::PLUGIN, &SALT), switch(clear::PLUGIN, &[])], clear::PLUGIN),
+        (vec![switch(caching_sha2::PLUGIN, &SALT), caching_sha2::FULL.to_vec()], caching_sha2::PLUGIN),
+    ] {
+        let (_, answers, error) =
+            told(&password(), false, caching_sha2::PLUGIN, &[said, vec![refusal()]].concat());
+        assert_eq!(error, withheld(plugin));
+        assert_eq!(answers.last().unwrap(), &[0], "an empty password, so that the server ends the login");
+        assert!(!answers.concat().windows(6).any(|part| part == b"secret"));
+    }
+}
+
+#[test]
+fn a_digest_is_enough_for_its_own_plugin_only() {
+    let sha1 = Secret::Stage1(native::stage1(b"secret"));
+    let sha256 = Secret::Sha256(caching_sha2::stage1(b"secret"));
+    let ended =
+        |secret: &Secret, said: Vec<u8>| told(secret, true, caching_sha2::PLUGIN, &[said, refusal()]).2;
+    let digest_only =
+        |plugin: &str| Some(LinkError::Unanswered(Unanswered::DigestOnly { plugin: plugin.into() }));
+    assert_eq!(ended(&sha1, switch(caching_sha2::PLUGIN, &SALT)), digest_only(caching_sha2::PLUGIN));
+    assert_eq!(ended(&sha1, switch(ed25519::PLUGIN, &LONG_SALT)), digest_only(ed25519::PLUGIN));
+    assert_eq!(ended(&sha1, switch(clear::PLUGIN, &[])), digest_only(clear::PLUGIN));
+    assert_eq!(ended(&sha256, switch(native::PLUGIN, &SALT)), digest_only(native::PLUGIN));
+    assert_eq!(
+        ended(&sha256, caching_sha2::FULL.to_vec()),
+        Some(LinkError::Unanswered(Unanswered::Forgotten))
+    );
+}
+
+#[test]
+fn of_several_plugins_one_is_enough() {
+    let one = native::stage1(b"secret");
+    let said = [switch("dialog", b""), switch(ed25519::PLUGIN, &LONG_SALT), switch(native::PLUGIN, &SALT)];
+    let (_, answers, error) =
+        told(&Secret::Stage1(one), false, native::PLUGIN, &[said.to_vec(), vec![DONE.to_vec()]].concat());
+    assert_eq!(error, None);
+    assert_eq!(answers[1..3], [[0], [0]]);
+    assert_eq!(answers[3], native::reply(&one, &SALT));
+    // The last question was answered, and wrongly.
+    let (_, _, error) =
+        told(&Secret::Stage1(one), false, native::PLUGIN, &[said.to_vec(), vec![refusal()]].concat());
+    assert!(matches!(error, Some(LinkError::Rejected { errno: 1045, .. })), "{error:?}");
+}
+
+#[test]
+fn what_is_no_login_is_refused() {
+    let ended = |said: &[Vec<u8>]| told(&password(), true, native::PLUGIN, said).2;
+    for said in [
+        vec![vec![]],
+        vec![caching_sha2::FULL.to_vec()],
+        vec![switch(caching_sha2::PLUGIN, &SALT), vec![1, 9]],
+        vec![switch(native::PLUGIN, b"short")],
+        vec![switch(native::PLUGIN, &SALT); usize::from(SWITCHES_MAX) + 1],
+    ] {
+        let error = ended(&said);
+        assert!(matches!(error, Some(LinkError::Protocol(_))), "{said:?}: {error:?}");
+    }
+}
