@@ -7,8 +7,8 @@
 use libfuzzer_sys::fuzz_target;
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
-use protocol::auth::native;
-use session::login::{Check, check};
+use protocol::auth::{ed25519, native};
+use session::login::{Check, Plugin, check};
 use std::net::{IpAddr, Ipv4Addr};
 use topology::account::{Account, Accounts, Proof};
 
@@ -38,7 +38,7 @@ fuzz_target!(|payload: &[u8]| {
         assert_eq!(again.caps, login.sent_caps());
         assert_eq!(again.encode(), written);
         assert_eq!(LoginRequest { caps: login.caps, ..again }, login);
-        no_forgery(&login.user, login.plugin.as_deref(), &login.auth);
+        no_forgery(&login.user, &login.auth);
     }
     let _ = is_ssl_request(payload);
     for attributes in [Caps::NONE, Caps::CONNECT_ATTRS] {
@@ -58,20 +58,23 @@ fn change_user(payload: &[u8], caps: Caps) {
 }
 
 /// `auth` came from the fuzzer: it can be right for an account without a password only.
-fn no_forgery(user: &[u8], plugin: Option<&str>, auth: &[u8]) {
+fn no_forgery(user: &[u8], auth: &[u8]) {
     let user = String::from_utf8_lossy(user);
-    let row = |proof, locked| Account { user: user.clone().into_owned(), host: "%".into(), proof, locked };
+    let row = |proof, locked| Account { user: user.clone().into_owned(), host: "%".into(), proofs: vec![proof], locked };
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let salt = b"0123456789abcdefghij";
     for (row, may_enter) in [
         (row(Proof::Native(native::stage2(&native::stage1(b"secret"))), false), false),
-        (row(Proof::Empty, true), false),
-        (row(Proof::Other("ed25519".into()), false), false),
+        (row(Proof::Empty, true), auth.is_empty()),
+        (row(Proof::Other("pam".into()), false), false),
+        (row(Proof::Ed25519(ed25519::public_key(b"secret")), false), false),
         (row(Proof::Empty, false), auth.is_empty()),
     ] {
         let accounts = Accounts::new(vec![row]);
-        if matches!(check(&accounts, &user, from, salt, plugin, auth), Check::Accept(_)) {
-            assert!(may_enter, "a login without the password");
+        for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519] {
+            if matches!(check(&accounts, &user, from, plugin, salt, auth), Check::Accept(_) | Check::NotServed(_)) {
+                assert!(may_enter, "a login without the password");
+            }
         }
     }
 }

@@ -73,7 +73,7 @@ pub fn lane(number: usize, address: SocketAddr, state: LaneState, epoch: u64) ->
 pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
     let stage2 = native::stage2(&native::stage1(b"secret"));
     let account =
-        Account { user: "app".into(), host: "%".into(), proof: Proof::Native(stage2), locked: false };
+        Account { user: "app".into(), host: "%".into(), proofs: vec![Proof::Native(stage2)], locked: false };
     Arc::new(Routes {
         version,
         term: Term(version),
@@ -84,6 +84,7 @@ pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
             capabilities: 0x25_81FF_F7FE,
             charset: 45,
             status: 2,
+            plugin: "mysql_native_password".into(),
         })),
         accounts: Arc::new(Accounts::new(vec![account])),
         catalogue: Some(Arc::default()),

@@ -1,10 +1,10 @@
-//! Converts the server's account table to [`Account`]s. It contains no passwords, only what the server stores, SHA1(SHA1(password)).
+//! Converts the server's account table to [`Account`]s. It contains no passwords, only what the server stores: sums of them, and public keys.
 
 use link::Rows;
+use protocol::auth::{caching_sha2, ed25519, native, stored_sha2};
+use serde_json::Value;
 use topology::account::{Account, Proof};
 use topology::flavor::Flavor;
-
-const NATIVE: &str = "mysql_native_password";
 
 /// The accounts in the answer to [`Flavor::accounts`]; roles and invalid rows are left out.
 pub(crate) fn read(flavor: Flavor, rows: &Rows) -> Vec<Account> {
@@ -14,50 +14,56 @@ pub(crate) fn read(flavor: Flavor, rows: &Rows) -> Vec<Account> {
             Flavor::MySql => Some(Account {
                 user: rows.text(row, 0)?.into(),
                 host: rows.text(row, 1)?.into(),
-                proof: proof(rows.text(row, 2)?, rows.text(row, 3).unwrap_or("")),
+                proofs: mysql(rows.text(row, 2)?, rows.text(row, 3).unwrap_or(""), rows.text(row, 5)),
                 locked: rows.text(row, 4) == Some("Y"),
             }),
         })
         .collect()
 }
 
-/// One row of mysql.global_priv. An account may have several plugins (`auth_or`): the first one that is supported is used.
+/// How an account of MySQL's family may prove itself. Its attributes have a second password (`RETAIN CURRENT PASSWORD`) and further factors.
+fn mysql(plugin: &str, stored: &str, attributes: Option<&str>) -> Vec<Proof> {
+    let attributes: Value =
+        attributes.and_then(|document| serde_json::from_str(document).ok()).unwrap_or(Value::Null);
+    if attributes.get("multi_factor_authentication").is_some() {
+        return vec![Proof::Other("more than one factor".into())];
+    }
+    let second = attributes.get("additional_password").and_then(Value::as_str);
+    std::iter::once(stored).chain(second).map(|stored| proof(plugin, stored)).collect()
+}
+
+/// One row of mysql.global_priv. An account may have several plugins (`auth_or`), each of which is enough.
 fn global_priv(user: &str, host: &str, document: &str) -> Option<Account> {
-    let document: serde_json::Value = serde_json::from_str(document).ok()?;
-    let flag = |name: &str| document.get(name).and_then(serde_json::Value::as_bool).unwrap_or(false);
+    let document: Value = serde_json::from_str(document).ok()?;
+    let flag = |name: &str| document.get(name).and_then(Value::as_bool).unwrap_or(false);
     if flag("is_role") {
         return None;
     }
-    let one = |way: &serde_json::Value| -> Option<Proof> {
-        let text = |name: &str| way.get(name).and_then(serde_json::Value::as_str);
-        Some(proof(text("plugin").unwrap_or(NATIVE), text("authentication_string").unwrap_or("")))
+    let one = |way: &Value| {
+        let text = |name: &str| way.get(name).and_then(Value::as_str);
+        proof(text("plugin").unwrap_or(native::PLUGIN), text("authentication_string").unwrap_or(""))
     };
     // The last plugin is at the top level; an empty object in `auth_or` stands for it.
     let top = one(&document);
-    let ways: Vec<Proof> = match document.get("auth_or").and_then(serde_json::Value::as_array) {
-        Some(ways) => ways
-            .iter()
-            .filter_map(|way| if way.get("plugin").is_some() { one(way) } else { top.clone() })
-            .collect(),
-        None => top.into_iter().collect(),
+    let proofs = match document.get("auth_or").and_then(Value::as_array) {
+        Some(ways) => {
+            ways.iter().map(|way| if way.get("plugin").is_some() { one(way) } else { top.clone() }).collect()
+        }
+        None => vec![top],
     };
-    let spoken = ways.iter().find(|way| !matches!(way, Proof::Other(_)));
-    let proof = spoken.or(ways.first())?.clone();
-    Some(Account { user: user.into(), host: host.into(), proof, locked: flag("account_locked") })
+    Some(Account { user: user.into(), host: host.into(), proofs, locked: flag("account_locked") })
 }
 
 fn proof(plugin: &str, stored: &str) -> Proof {
-    if !plugin.is_empty() && plugin != NATIVE {
-        return Proof::Other(plugin.into());
-    }
-    if stored.is_empty() {
-        return Proof::Empty;
-    }
-    match protocol::auth::native::parse_stored(stored) {
-        Some(hash) => Proof::Native(hash),
-        // "invalid" and the like: an account without a usable password.
-        None => Proof::Other(format!("{NATIVE} with an invalid hash")),
-    }
+    let read = match plugin {
+        "" | native::PLUGIN | caching_sha2::PLUGIN if stored.is_empty() => Some(Proof::Empty),
+        "" | native::PLUGIN => native::parse_stored(stored).map(Proof::Native),
+        caching_sha2::PLUGIN => stored_sha2::Stored::parse(stored).map(Proof::CachingSha2),
+        ed25519::STORED_AS => ed25519::parse_stored(stored).map(Proof::Ed25519),
+        _ => return Proof::Other(plugin.into()),
+    };
+    // "invalid" and the like: an account without a usable password. Or a newer form of MySQL's.
+    read.unwrap_or_else(|| Proof::Other(format!("{plugin} with a hash of another form than is known here")))
 }
 
 #[cfg(test)]
@@ -75,26 +81,46 @@ mod tests {
         let native = one(&format!(
             r#"{{"access":0,"plugin":"mysql_native_password","authentication_string":"{HASH}"}}"#
         ));
-        assert!(matches!(native.unwrap().proof, Proof::Native(_)));
-        assert_eq!(one(r#"{"access":0}"#).unwrap().proof, Proof::Empty);
-        assert_eq!(
-            one(r#"{"plugin":"ed25519","authentication_string":"x"}"#).unwrap().proof,
-            Proof::Other("ed25519".into())
-        );
+        assert!(matches!(native.unwrap().proofs[..], [Proof::Native(_)]));
+        assert_eq!(one(r#"{"access":0}"#).unwrap().proofs, [Proof::Empty]);
+        let key = "ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
+        let signs = one(&format!(r#"{{"plugin":"ed25519","authentication_string":"{key}"}}"#)).unwrap();
+        assert_eq!(signs.proofs, [Proof::Ed25519(ed25519::public_key(b"secret"))]);
+        for other in [
+            r#"{"plugin":"ed25519","authentication_string":"x"}"#,
+            r#"{"plugin":"caching_sha2_password","authentication_string":"$B$x"}"#,
+            r#"{"plugin":"pam","authentication_string":"x"}"#,
+        ] {
+            assert!(matches!(one(other).unwrap().proofs[..], [Proof::Other(_)]), "{other}");
+        }
         assert!(one(r#"{"is_role":true}"#).is_none());
         assert!(one("not json").is_none());
         assert!(one(r#"{"account_locked":true}"#).unwrap().locked);
     }
 
     #[test]
-    fn of_several_ways_the_one_we_speak_is_taken() {
+    fn all_of_several_ways_are_kept() {
         let root = one(&format!(
             r#"{{"plugin":"mysql_native_password","authentication_string":"{HASH}","auth_or":[{{"plugin":"unix_socket"}},{{}}]}}"#
         ));
-        assert!(matches!(root.unwrap().proof, Proof::Native(_)));
+        assert!(matches!(root.unwrap().proofs[..], [Proof::Other(_), Proof::Native(_)]));
         let invalid = one(
             r#"{"plugin":"mysql_native_password","authentication_string":"invalid","auth_or":[{},{"plugin":"unix_socket"}]}"#,
         );
-        assert!(matches!(invalid.unwrap().proof, Proof::Other(_)));
+        assert!(matches!(invalid.unwrap().proofs[..], [Proof::Other(_), Proof::Other(_)]));
+    }
+
+    #[test]
+    fn accounts_of_mysql() {
+        let stored = format!("$A$005${}{}", "s".repeat(20), ".".repeat(43));
+        let of = |stored: &str, attributes| mysql("caching_sha2_password", stored, attributes);
+        let sha2 = Proof::CachingSha2(stored_sha2::Stored::parse(&stored).unwrap());
+        assert_eq!(of(&stored, None), std::slice::from_ref(&sha2));
+        assert_eq!(of("", None), [Proof::Empty]);
+        let second = format!(r#"{{"additional_password": "{}"}}"#, stored.replace("005", "006"));
+        let both = of(&stored, Some(&second));
+        assert!(both.len() == 2 && both[0] == sha2 && both[1] != sha2);
+        let factors = r#"{"multi_factor_authentication": [{"plugin": "authentication_ldap_simple"}]}"#;
+        assert!(matches!(of(&stored, Some(factors))[..], [Proof::Other(_)]));
     }
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use link::{Link, Login, ask_once};
+use link::{Link, LinkError, Login, Rows, ask_once};
+use protocol::errno;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use topology::account::Account;
@@ -153,13 +154,25 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
     in_time(within, async {
         let mut link = Link::connect(address, login, within).await?;
         let flavor = Flavor::of(&link.greeting.version);
-        let rows = link.query(flavor.accounts(), within).await?;
+        let rows = account_table(&mut link, flavor, within).await?;
         // There may be thousands of JSON documents, which must not delay the thread that probes.
         tokio::task::spawn_blocking(move || crate::accounts::read(flavor, &rows))
             .await
             .map_err(|_| Failed::because("reading it was broken off"))
     })
     .await
+}
+
+/// The first of the flavor's statements that the server knows.
+async fn account_table(link: &mut Link, flavor: Flavor, within: Duration) -> Result<Rows, LinkError> {
+    let mut asked = Err(LinkError::Closed);
+    for statement in flavor.accounts() {
+        asked = link.query(statement, within).await;
+        if !matches!(asked, Err(LinkError::Rejected { errno: errno::BAD_FIELD_ERROR, .. })) {
+            break;
+        }
+    }
+    asked
 }
 
 /// Makes the group wait, or not wait, for the node at `address` when it falls behind.

@@ -205,6 +205,7 @@ impl Probe {
                                 capabilities: link.greeting.caps.0,
                                 charset: link.greeting.charset,
                                 status: link.greeting.status & ok::status::OF_LOGIN,
+                                plugin: link.greeting.plugin.clone(),
                             };
                             login_status = greeting.status;
                             if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {

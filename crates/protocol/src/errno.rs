@@ -39,6 +39,8 @@ errors! {
     BAD_DB_ERROR = 1049;
     /// The server is shutting down.
     SERVER_SHUTDOWN = 1053;
+    /// No such column.
+    BAD_FIELD_ERROR = 1054;
     /// A syntax error.
     PARSE_ERROR = 1064;
     /// The server has said farewell ("Normal shutdown").

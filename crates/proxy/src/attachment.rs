@@ -5,18 +5,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::errno;
 use protocol::statement::Pins;
+use session::digests::Told;
 use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
 use session::finish::NodeError;
-use session::login::Credential;
 use session::saving;
 use session::session::Session;
 use session::standing::Standing;
 use tokio::time::timeout;
-use topology::account::{Accounts, Proof};
+use topology::account::Accounts;
 use topology::fact::{ConnectFailure, ProxyFact};
 
 use crate::activity::{Card, Doing};
@@ -246,6 +245,10 @@ impl Attachment {
                     AttachError::Full(NodeError { code, message, .. }) => {
                         Some(ConnectFailure::Rejected { errno: *code, message: message.clone() })
                     }
+                    AttachError::Forgotten(_) => {
+                        self.shared.node_told(&who.user, self.card.peer.ip(), lane.node, Told::Forgotten);
+                        None
+                    }
                     _ => None,
                 };
                 if let Some(how) = how {
@@ -277,13 +280,8 @@ impl Attachment {
         let now = |accounts: &Accounts| match accounts.find(&who.user, from) {
             None => AccountNow::Gone,
             Some(account) if account.locked => AccountNow::Locked,
-            Some(account) => match (&account.proof, &who.credential) {
-                (Proof::Empty, Credential::Empty) => AccountNow::Same,
-                (Proof::Native(stage2), Credential::Stage1(stage1)) if native::stage2(stage1) == *stage2 => {
-                    AccountNow::Same
-                }
-                _ => AccountNow::Changed,
-            },
+            Some(account) if self.shared.is_right(account, &who.credential) => AccountNow::Same,
+            Some(_) => AccountNow::Changed,
         };
         self.shared.account_changed(&who.user, AccountNow::Same, now).await
     }
@@ -302,7 +300,7 @@ impl Attachment {
     pub fn no_link(error: AttachError) -> NoLink {
         match error {
             AttachError::Refused(error) => NoLink::Refused(error),
-            AttachError::NotRebuilt(why) => NoLink::NotRebuilt(why),
+            AttachError::NotRebuilt(why) | AttachError::Forgotten(why) => NoLink::NotRebuilt(why),
             AttachError::Full(error) => NoLink::Full(error_reply::full_node(Some(error))),
             AttachError::StillFull => NoLink::Full(error_reply::full_node(None)),
             AttachError::Shut | AttachError::Behind | AttachError::Local(_) | AttachError::Lost(_) => {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::abandoned::{self, Abandoned};
-use link::{Link, LinkError, Login, Rows, Secret, ServerTls, local_resource_error, unless_rejected};
+use link::{
+    Link, LinkError, Login, Rows, Secret, ServerTls, Unanswered, local_resource_error, unless_rejected,
+};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno::{self, Whose};
@@ -113,6 +115,8 @@ pub enum AttachError {
     Refused(NodeError),
     /// The session cannot be set up on this node.
     NotRebuilt(String),
+    /// The node wants the client's password itself, and only its digest is known; in words.
+    Forgotten(String),
     /// The lane was shut meanwhile.
     Shut,
     /// The node is well, but did not apply in time what the session may have seen on another.
@@ -138,7 +142,7 @@ impl fmt::Display for AttachError {
                 write!(f, "its node says {}: {}", error.code, error.message)
             }
             AttachError::StillFull => f.write_str("its node has no connection left"),
-            AttachError::NotRebuilt(why) => f.write_str(why),
+            AttachError::NotRebuilt(why) | AttachError::Forgotten(why) => f.write_str(why),
             AttachError::Shut => f.write_str("its node takes no statements any more"),
             AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
             AttachError::Local(local_error) => f.write_str(local_error),
@@ -164,9 +168,10 @@ impl Backend {
             let login = Login {
                 user: who.user.clone(),
                 user_sent: who.user_sent.clone(),
-                secret: match who.credential {
+                secret: match &who.credential {
                     Credential::Empty => Secret::None,
-                    Credential::Stage1(stage1) => Secret::Stage1(stage1),
+                    Credential::Stage1(stage1) => Secret::Stage1(**stage1),
+                    Credential::Sha256(stage1) => Secret::Sha256(**stage1),
                 },
                 tls: terms.tls,
                 database: schema_of_login(who, wanted),
@@ -592,6 +597,7 @@ fn of_connect(error: LinkError) -> AttachError {
         },
         LinkError::Local(local_error) => AttachError::Local(local_error),
         LinkError::Tls(_) => AttachError::NotRebuilt(error.to_string()),
+        LinkError::Unanswered(Unanswered::Forgotten) => AttachError::Forgotten(error.to_string()),
         LinkError::Unanswered(why) => AttachError::NotRebuilt(why.to_string()),
     }
 }

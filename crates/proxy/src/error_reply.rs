@@ -125,6 +125,23 @@ pub const TOO_MANY_PASSWORD_ERRORS: ErrorReply = ErrorReply {
                after",
     closes: true,
 };
+/// The password itself is needed, and the client has no TLS.
+pub const PASSWORD_NEEDS_TLS: ErrorReply = ErrorReply {
+    code: 9121,
+    state: "28000",
+    name: "password_needs_tls",
+    sentence: "the proxy does not remember this password (caching_sha2_password), so that it needs the password itself once, which is taken \
+               only under TLS: connect with TLS (--ssl-mode=REQUIRED)",
+    closes: true,
+};
+/// The client has proved who it is, and cannot be let in all the same.
+pub const NOT_SERVED: ErrorReply = ErrorReply {
+    code: 9122,
+    state: "28000",
+    name: "account_not_served",
+    sentence: "the password is right, and this account cannot be used through the proxy:",
+    closes: true,
+};
 /// No account has been read since the start.
 pub const NO_ACCOUNTS_YET: ErrorReply = ErrorReply {
     code: 9112,
@@ -208,7 +225,7 @@ pub const TLS_REQUIRED: ErrorReply = ErrorReply {
 };
 
 /// All of them, for `understudy errors` and the documentation. A number is never used again for another error (9109 was an account's plugin).
-pub const ALL: [ErrorReply; 21] = [
+pub const ALL: [ErrorReply; 23] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
     HOLD_EXPIRED,
@@ -221,6 +238,8 @@ pub const ALL: [ErrorReply; 21] = [
     NO_NODE_YET,
     NO_ACCOUNTS_YET,
     TOO_MANY_PASSWORD_ERRORS,
+    PASSWORD_NEEDS_TLS,
+    NOT_SERVED,
     NOT_REBUILT,
     LOST_AGAIN,
     NOT_FOLLOWED,
@@ -254,10 +273,7 @@ impl ErrorReply {
 /// must not learn which names exist, or how they authenticate.
 pub fn denied(user: &str, from: IpAddr, has_answered: bool) -> String {
     let using = if has_answered { "YES" } else { "NO" };
-    format!(
-        "'{user}'@'{from}' (using password: {using}); refused by the proxy, which takes accounts of mysql_native_password only; \
-         its log says why"
-    )
+    format!("'{user}'@'{from}' (using password: {using}); refused by the proxy, whose log says why")
 }
 
 /// What a client gets when a node has no free connection: the server's own error, and which limit it is. `None`: the node has sent the

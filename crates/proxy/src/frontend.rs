@@ -1,5 +1,7 @@
 //! The client's side of the wire: its login, its commands, and what the proxy says to it by itself.
 
+mod proof;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,16 +10,15 @@ use std::time::{Duration, Instant};
 use link::{Buffer, ServerConfig, Transport};
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
+use protocol::handshake::{ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, TransactionState, put_ok};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use rand::Rng;
-use session::login::{self, Check, Credential, NATIVE};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{timeout, timeout_at};
-use topology::account::Accounts;
 use topology::routes::ServerGreeting;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::error_reply::{self, ErrorReply};
 use crate::identity::{Identity, known_name};
@@ -160,7 +161,11 @@ impl Client {
     }
 
     /// Greets the client and learns who it is. The final OK (or the node's own refusal) is the driver's to send.
-    pub async fn login(&mut self, server: &Arc<ServerGreeting>, shared: &Shared) -> Result<Identity, Done> {
+    pub async fn login(
+        &mut self,
+        server: &Arc<ServerGreeting>,
+        shared: &Arc<Shared>,
+    ) -> Result<Identity, Done> {
         let tls = shared.tls();
         let can_be_used = OFFERED & Caps(server.capabilities);
         let offered = if tls.is_some() { can_be_used | Caps::SSL } else { can_be_used };
@@ -171,7 +176,7 @@ impl Client {
             caps: offered,
             charset: server.charset,
             status: server.status & ok::status::OF_LOGIN,
-            plugin: NATIVE.into(),
+            plugin: shared.default_plugin().name().into(),
         };
         let mut out = vec![];
         put_packet(&mut out, &mut 0, &greeting.encode());
@@ -247,7 +252,7 @@ impl Client {
         &mut self,
         payload: &[u8],
         charset: u16,
-        shared: &Shared,
+        shared: &Arc<Shared>,
     ) -> Result<Identity, Done> {
         self.login_seq = 1;
         let request = ChangeUser::parse(payload, self.caps)
@@ -272,69 +277,8 @@ impl Client {
         })
     }
 
-    /// Asks for the proof until it is one of the plugin spoken here, and looks at it. Who cannot be let in waits the same time for
-    /// the same words, whatever the reason.
-    async fn verify(
-        &mut self,
-        user: &str,
-        plugin: Option<&str>,
-        mut answer: Vec<u8>,
-        shared: &Shared,
-    ) -> Result<Credential, Done> {
-        let from = self.peer.ip();
-        if plugin.is_some_and(|plugin| plugin != NATIVE) {
-            let mut out = vec![];
-            put_packet(&mut out, &mut self.login_seq, &AuthSwitch::native(&self.salt).encode());
-            self.stream.write_all(&out).await?;
-            answer = self.read_login().await?;
-            // The plugin's data is the bare answer; an empty one may come as a single NUL.
-            if answer == [0] {
-                answer.clear();
-            }
-        }
-        let Some(accounts) = shared.accounts(self.since + shared.login_timeout()).await else {
-            return Err(Done::Refused(error_reply::NO_ACCOUNTS_YET, String::new()));
-        };
-        let attempt = match shared.password_errors.attempt(user, from, Instant::now()) {
-            Ok(attempt) => attempt,
-            Err(pause) => {
-                if let Some(kept_back) = shared.refusal.now(Instant::now()) {
-                    tracing::warn!(
-                        "client {from} was refused as {user:?} before its password was looked at: too many were wrong, \
-                         proxy.password_errors_max ({kept_back} refusals more were not told)"
-                    );
-                }
-                // To be told in whole seconds.
-                let detail = format!("{} s", pause.as_secs() + 1);
-                return Err(Done::Refused(error_reply::TOO_MANY_PASSWORD_ERRORS, detail));
-            }
-        };
-        let salt = self.salt;
-        let check = |accounts: &Accounts| login::check(accounts, user, from, &salt, Some(NATIVE), &answer);
-        let mut checked = check(&accounts);
-        if !matches!(checked, Check::Accept(_)) {
-            // The account, or its password, may be new.
-            checked = shared.look_again(user, check).await;
-        }
-        let why = match checked {
-            Check::Accept(credential) => {
-                shared.password_errors.was_right(attempt, Instant::now());
-                return Ok(credential);
-            }
-            Check::Unsupported { plugin } => format!("the account proves itself by {plugin:?}"),
-            Check::Unknown => "no account of this name may come from there".into(),
-            Check::Denied | Check::AskAgain => "the password is wrong, or the account is locked".into(),
-        };
-        if let Some(kept_back) = shared.refusal.now(Instant::now()) {
-            tracing::warn!(
-                "client {from} was refused as {user:?}: {why} ({kept_back} refusals more were not told)"
-            );
-        }
-        Err(Done::Refused(error_reply::ACCESS_DENIED, error_reply::denied(user, from, !answer.is_empty())))
-    }
-
     /// One packet of the login, whole: its payload. Who must be quick, and says nothing, is gone.
-    async fn read_login(&mut self) -> Result<Vec<u8>, Done> {
+    async fn read_login(&mut self) -> Result<Zeroizing<Vec<u8>>, Done> {
         if !self.is_hurried {
             return self.read_small(LOGIN_BYTES_MAX).await;
         }
@@ -343,7 +287,7 @@ impl Client {
         read.unwrap_or(Err(Done::Gone))
     }
 
-    async fn read_small(&mut self, bytes_max: usize) -> Result<Vec<u8>, Done> {
+    async fn read_small(&mut self, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>, Done> {
         loop {
             if let Some(head) = Head::peek(self.buffer.bytes()) {
                 self.login_seq = head.seq.wrapping_add(1);
@@ -353,7 +297,9 @@ impl Client {
                 }
                 let all = HEADER_LEN + head.len;
                 if self.buffer.len() >= all {
-                    let payload = self.buffer.bytes()[HEADER_LEN..all].to_vec();
+                    let payload = Zeroizing::new(self.buffer.bytes()[HEADER_LEN..all].to_vec());
+                    // It may be a password, and the buffer is used again by others.
+                    self.buffer.bytes_mut()[..all].zeroize();
                     self.buffer.consume(all);
                     return Ok(payload);
                 }

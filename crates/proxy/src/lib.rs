@@ -29,6 +29,7 @@ mod lane;
 mod listener;
 mod live_duration;
 mod password_errors;
+mod priming;
 mod reads;
 mod registry;
 mod relay;

@@ -1,26 +1,29 @@
 //! What all clients of the proxy share: settings, door, counters, and where each session is.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::proxy::{HoldStats, LaneStats, Stats};
 use arc_swap::ArcSwap;
+use link::ServerTls;
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
 use protocol::ok::status;
 use protocol::statement::{digest, digest_text};
+use session::digests::Digests;
 use session::exchange::RetryLimits;
-use session::login::Check;
+use session::login::Plugin;
 use session::suspects::Suspects;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use topology::account::Accounts;
 use topology::fact::ProxyFact;
 use topology::routes::ServerGreeting;
 
 use crate::activity::Card;
 use crate::backend::{AttachError, Terms};
-use crate::door::Door;
+use crate::door::{Door, LaneTable};
 use crate::hints::Hints;
 use crate::lane::Lane;
 use crate::password_errors::PasswordErrors;
@@ -40,6 +43,9 @@ const LOGINS_PER_ADDRESS_MAX: usize = 256;
 /// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
 /// refused in the end for just, this long. An unknown name and a wrong password take the same time.
 pub const ACCOUNTS_WAIT: Duration = Duration::from_secs(2);
+
+/// Passwords that are compared with what is stored, at once; further ones wait, within the time for a login.
+const PASSWORD_CHECKS_MAX: usize = 2;
 
 /// Of a statement that ran when a node was lost, so many bytes of its shape are told.
 const STATEMENT_SHOWN: usize = 200;
@@ -69,6 +75,12 @@ pub struct Shared {
     pub logins: Arc<ConnectionSlots>,
     /// Wrong passwords so far.
     pub password_errors: PasswordErrors,
+    /// What is remembered of accounts of `caching_sha2_password`.
+    pub digests: Mutex<Digests>,
+    /// Passwords that are compared with what is stored, at once: each takes a processor for milliseconds.
+    pub password_checks: Semaphore,
+    /// Makes of a name that no account has the same number each time; see [`session::login::plugin_for`].
+    decoys: RandomState,
     emptied: Notify,
     /// Where each session is.
     pub registry: Registry,
@@ -154,6 +166,9 @@ impl Shared {
             places: AtomicU32::new(0),
             logins: ConnectionSlots::new(logins_max, logins_per_address_max),
             password_errors,
+            digests: Mutex::default(),
+            password_checks: Semaphore::new(PASSWORD_CHECKS_MAX),
+            decoys: RandomState::new(),
             emptied: Notify::new(),
             registry: Registry::default(),
             tap: Tap::default(),
@@ -186,6 +201,11 @@ impl Shared {
     pub fn terms(&self, catch_up: CatchUp, only_reads: bool) -> Terms {
         let settings = self.settings.load();
         Terms { catch_up, only_reads, tls: settings.node_tls.clone(), within: settings.connect_timeout }
+    }
+
+    /// See [`Settings::node_tls`].
+    pub fn node_tls(&self) -> Option<ServerTls> {
+        self.settings.load().node_tls.clone()
     }
 
     /// See [`Settings::tls`].
@@ -391,41 +411,57 @@ impl Shared {
         Some(tokio::time::timeout_at(until.into(), known).await.ok()?.ok()?.accounts.clone())
     }
 
-    /// Asks for the accounts to be read again in the name of `user`, and looks with `check` at each new table. What it last gave
-    /// is given back: at once when it is a yes, else after [`ACCOUNTS_WAIT`].
-    pub async fn look_again(&self, user: &str, mut check: impl FnMut(&Accounts) -> Check) -> Check {
-        self.hints.unknown_account(user);
-        let until = Instant::now() + ACCOUNTS_WAIT;
-        let mut lane_tables = self.door.watch();
-        loop {
-            let checked = check(&lane_tables.borrow_and_update().accounts);
-            if matches!(checked, Check::Accept(_)) {
-                return checked;
-            }
-            if !matches!(tokio::time::timeout_at(until.into(), lane_tables.changed()).await, Ok(Ok(()))) {
-                return checked;
-            }
-        }
+    /// The plugin that clients are greeted with.
+    pub fn default_plugin(&self) -> Plugin {
+        let greeting = &self.door.lane_table().greeting;
+        Plugin::of_greeting(greeting.as_ref().map_or("", |greeting| &greeting.plugin))
     }
 
-    /// The same for an account that a node has refused: the first answer of `look` that is not `same`, at the latest after
-    /// [`ACCOUNTS_WAIT`].
+    /// A number for a name, the same each time, that nobody else can know.
+    pub fn decoy(&self, user: &str) -> u64 {
+        self.decoys.hash_one(user)
+    }
+
+    /// Asks for the accounts to be read again in the name of `user`: the present table, and each new one within [`ACCOUNTS_WAIT`].
+    pub fn read_again(&self, user: &str) -> NewTables {
+        self.hints.unknown_account(user);
+        NewTables { lane_tables: self.door.watch(), until: Instant::now() + ACCOUNTS_WAIT, is_first: true }
+    }
+
+    /// For an account that a node has refused: the first answer of `look` that is not `same`, at the latest after [`ACCOUNTS_WAIT`].
     pub async fn account_changed<T: PartialEq>(
         &self,
         user: &str,
         same: T,
         mut look: impl FnMut(&Accounts) -> T,
     ) -> T {
-        self.hints.unknown_account(user);
-        let until = Instant::now() + ACCOUNTS_WAIT;
-        let mut lane_tables = self.door.watch();
-        loop {
-            let seen = look(&lane_tables.borrow_and_update().accounts);
-            if seen != same
-                || !matches!(tokio::time::timeout_at(until.into(), lane_tables.changed()).await, Ok(Ok(())))
-            {
-                return seen;
+        let mut tables = self.read_again(user);
+        let mut seen = same;
+        while let Some(accounts) = tables.next().await {
+            let now = look(&accounts);
+            let is_same = now == seen;
+            seen = now;
+            if !is_same {
+                break;
             }
         }
+        seen
+    }
+}
+
+/// See [`Shared::read_again`].
+pub struct NewTables {
+    lane_tables: watch::Receiver<Arc<LaneTable>>,
+    until: Instant,
+    is_first: bool,
+}
+
+impl NewTables {
+    /// The next table of accounts; `None` when the time is up.
+    pub async fn next(&mut self) -> Option<Arc<Accounts>> {
+        if !std::mem::take(&mut self.is_first) {
+            tokio::time::timeout_at(self.until.into(), self.lane_tables.changed()).await.ok()?.ok()?;
+        }
+        Some(self.lane_tables.borrow_and_update().accounts.clone())
     }
 }

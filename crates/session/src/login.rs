@@ -1,18 +1,20 @@
 //! Verifies a client's login with the account table that the manager read from the database.
 //!
 //! ```text
-//!   LoginRequest ──> check ──┬─> Accept (the client's SHA1(password) follows from its answer, and suffices to log in to a node)
-//!                            ├─> AskAgain (another plugin was used: ask for mysql_native_password) ──> check
-//!                            └─> Deny (with the server's own error)
+//!   name, address --plugin_for--> the plugin that the client is asked for
+//!   its answer    --check-------> Accept, with what suffices to log in to a node as this client
+//!                                 or why not
+//!   its password  --check_password, slow--> the same (caching_sha2_password, where the digest is not remembered: digests.rs)
 //! ```
 
+use std::fmt;
 use std::net::IpAddr;
 
-use protocol::auth::native::{self, Sha1};
-use topology::account::{Accounts, Proof};
-
-/// The only authentication plugin that this version supports.
-pub const NATIVE: &str = "mysql_native_password";
+use protocol::auth::native::Sha1;
+use protocol::auth::stored_sha2::Stored;
+use protocol::auth::{caching_sha2, ed25519, native};
+use topology::account::{Account, Accounts, Proof};
+use zeroize::Zeroizing;
 
 /// How the proxy logs in to a node in the client's name.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,16 +22,80 @@ pub enum Credential {
     /// The account has no password.
     Empty,
     /// SHA1(password), recovered from the client's own answer.
-    Stage1(Sha1),
+    Stage1(Zeroizing<Sha1>),
+    /// SHA256(password), likewise: for `caching_sha2_password`.
+    Sha256(Zeroizing<caching_sha2::Sha256>),
 }
 
-impl std::fmt::Debug for Credential {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Credential::Empty => "Empty",
             Credential::Stage1(_) => "Stage1(hidden)",
+            Credential::Sha256(_) => "Sha256(hidden)",
         })
     }
+}
+
+/// An authentication plugin that a client can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plugin {
+    /// `mysql_native_password`
+    Native,
+    /// `caching_sha2_password`
+    CachingSha2,
+    /// MariaDB's `client_ed25519`
+    Ed25519,
+}
+
+impl Plugin {
+    /// By its name on the wire.
+    pub fn of(name: &str) -> Option<Plugin> {
+        [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519]
+            .into_iter()
+            .find(|plugin| plugin.name() == name)
+    }
+
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Plugin::Native => native::PLUGIN,
+            Plugin::CachingSha2 => caching_sha2::PLUGIN,
+            Plugin::Ed25519 => ed25519::PLUGIN,
+        }
+    }
+
+    /// The one that servers greet with, of those that have a challenge of 20 bytes.
+    pub fn of_greeting(name: &str) -> Plugin {
+        if name == caching_sha2::PLUGIN { Plugin::CachingSha2 } else { Plugin::Native }
+    }
+}
+
+/// The plugin that a client is asked for: its own, if the account has that, else the account's first. A name that no account has is asked for what some
+/// account would be, always the same by `decoy`, so that the question does not tell which names exist.
+pub fn plugin_for(
+    accounts: &Accounts,
+    user: &str,
+    from: IpAddr,
+    own: Option<Plugin>,
+    default: Plugin,
+    decoy: u64,
+) -> Plugin {
+    let decoy = || {
+        let rows = accounts.rows();
+        rows.get((decoy % rows.len().max(1) as u64) as usize)
+    };
+    let Some(account) = accounts.find(user, from).or_else(decoy) else { return default };
+    let spoken = || {
+        account.proofs.iter().filter_map(|proof| match proof {
+            Proof::Native(_) => Some(Plugin::Native),
+            Proof::CachingSha2(_) => Some(Plugin::CachingSha2),
+            Proof::Ed25519(_) => Some(Plugin::Ed25519),
+            Proof::Empty => Some(default),
+            Proof::Other(_) => None,
+        })
+    };
+    spoken().find(|plugin| Some(*plugin) == own).or_else(|| spoken().next()).unwrap_or(default)
 }
 
 /// The result of checking the client's answer.
@@ -37,78 +103,103 @@ impl std::fmt::Debug for Credential {
 pub enum Check {
     /// The login is correct.
     Accept(Credential),
-    /// It answered for another plugin; ask for [`NATIVE`].
-    AskAgain,
+    /// The answer is right, and the client cannot be let in all the same: why, in words for it.
+    NotServed(&'static str),
     /// No such account from that address. It may be new, so the table is read again.
     Unknown,
-    /// The password is wrong, or the account is locked.
+    /// The password is wrong.
     Denied,
-    /// The account uses a plugin that this version does not support.
+    /// The account proves itself only by what is not supported.
     Unsupported {
-        /// The plugin's name.
-        plugin: String,
+        /// What that is.
+        what: String,
     },
 }
 
-/// Checks `answer`, which was given under `plugin` (`None`: an old client that names none) for `salt`.
+/// Why an account of ed25519 is not let in: the signature is right, and nothing that a node would take follows from it.
+const SIGNED: &str = "it authenticates with ed25519, by a signature for this connection only, from which no login to a database node follows: give it \
+                      caching_sha2_password or mysql_native_password as well (IDENTIFIED VIA ed25519 ... OR mysql_native_password ...)";
+const LOCKED: &str = "it is locked (ALTER USER ... ACCOUNT UNLOCK)";
+
+/// Checks `answer`, which was given under `plugin` for the challenge `salt`. One of [`Plugin::CachingSha2`] is right here only for an account without a
+/// password: see [`crate::digests`].
 pub fn check(
     accounts: &Accounts,
     user: &str,
     from: IpAddr,
-    salt: &[u8; 20],
-    plugin: Option<&str>,
+    plugin: Plugin,
+    salt: &[u8],
     answer: &[u8],
 ) -> Check {
-    if plugin.is_some_and(|plugin| plugin != NATIVE) {
-        return Check::AskAgain;
-    }
     let Some(account) = accounts.find(user, from) else { return Check::Unknown };
-    if account.locked {
-        return Check::Denied;
+    let mut checks = account.proofs.iter().map(|proof| match (plugin, proof) {
+        (_, Proof::Empty) if answer.is_empty() => Some(Check::Accept(Credential::Empty)),
+        (Plugin::Native, Proof::Native(stored)) => {
+            let stage1 = native::verify(stored, salt.try_into().ok()?, answer)?;
+            Some(Check::Accept(Credential::Stage1(Zeroizing::new(stage1))))
+        }
+        (Plugin::Ed25519, Proof::Ed25519(key)) => {
+            ed25519::verify(key, salt.try_into().ok()?, answer).then_some(Check::NotServed(SIGNED))
+        }
+        _ => None,
+    });
+    match checks.find_map(|check| check) {
+        Some(right) => unless_locked(account, right),
+        None => wrong(account),
     }
-    match &account.proof {
-        Proof::Empty if answer.is_empty() => Check::Accept(Credential::Empty),
-        Proof::Empty => Check::Denied,
-        Proof::Native(stored) => match native::verify(stored, salt, answer) {
-            Some(stage1) => Check::Accept(Credential::Stage1(stage1)),
-            None => Check::Denied,
-        },
-        Proof::Other(plugin) => Check::Unsupported { plugin: plugin.clone() },
+}
+
+/// What a password that a client has shown is compared with.
+pub fn stored(accounts: &Accounts, user: &str, from: IpAddr) -> Vec<Stored> {
+    accounts.find(user, from).into_iter().flat_map(stored_of).cloned().collect()
+}
+
+fn stored_of(account: &Account) -> impl Iterator<Item = &Stored> {
+    account.proofs.iter().filter_map(|proof| match proof {
+        Proof::CachingSha2(stored) => Some(stored),
+        _ => None,
+    })
+}
+
+/// Checks a password that a client has shown. Takes milliseconds: not for a thread that others wait for. A name that does not exist, or has no such
+/// password, takes as long as one that has.
+pub fn check_password(accounts: &Accounts, user: &str, from: IpAddr, password: &[u8]) -> Check {
+    let stored = stored(accounts, user, from);
+    if stored.is_empty() {
+        let other = accounts.rows().iter().flat_map(stored_of).next().cloned();
+        let _ = std::hint::black_box(other.unwrap_or_else(Stored::of_nobody).is_of(password));
+    }
+    let is_right = stored.iter().any(|stored| stored.is_of(password));
+    match accounts.find(user, from) {
+        None => Check::Unknown,
+        Some(account) if is_right => unless_locked(account, Check::Accept(sha256(password))),
+        Some(account) => wrong(account),
+    }
+}
+
+/// An answer that is right by a digest which is remembered.
+pub fn remembered(account: &Account, stage1: caching_sha2::Sha256) -> Check {
+    unless_locked(account, Check::Accept(Credential::Sha256(Zeroizing::new(stage1))))
+}
+
+fn sha256(password: &[u8]) -> Credential {
+    Credential::Sha256(Zeroizing::new(caching_sha2::stage1(password)))
+}
+
+fn unless_locked(account: &Account, right: Check) -> Check {
+    if account.locked { Check::NotServed(LOCKED) } else { right }
+}
+
+fn wrong(account: &Account) -> Check {
+    let mut others = account.proofs.iter().map(|proof| match proof {
+        Proof::Other(what) => Some(what.as_str()),
+        _ => None,
+    });
+    match others.by_ref().collect::<Option<Vec<_>>>() {
+        Some(all) => Check::Unsupported { what: all.join(", ") },
+        None => Check::Denied,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use topology::account::Account;
-
-    #[test]
-    fn the_clients_own_answer_gives_what_a_node_needs() {
-        let stage1 = native::stage1(b"secret");
-        let row = |user: &str, proof, locked| Account { user: user.into(), host: "%".into(), proof, locked };
-        let accounts = Accounts::new(vec![
-            row("app", Proof::Native(native::stage2(&stage1)), false),
-            row("open", Proof::Empty, false),
-            row("shut", Proof::Empty, true),
-            row("new", Proof::Other("caching_sha2_password".into()), false),
-        ]);
-        let salt = *b"abcdefghijklmnopqrst";
-        let from: IpAddr = "10.0.0.1".parse().unwrap();
-        let ask = |user, plugin, answer: &[u8]| check(&accounts, user, from, &salt, plugin, answer);
-        let good = native::reply(&stage1, &salt);
-        assert_eq!(ask("app", Some(NATIVE), &good), Check::Accept(Credential::Stage1(stage1)));
-        assert_eq!(ask("app", None, &good), Check::Accept(Credential::Stage1(stage1)));
-        assert_eq!(ask("app", Some("caching_sha2_password"), &[1; 32]), Check::AskAgain);
-        assert_eq!(ask("app", Some(NATIVE), &[7; 20]), Check::Denied);
-        assert_eq!(ask("app", Some(NATIVE), b""), Check::Denied);
-        assert_eq!(ask("open", Some(NATIVE), b""), Check::Accept(Credential::Empty));
-        assert_eq!(ask("open", Some(NATIVE), &good), Check::Denied);
-        assert_eq!(ask("shut", Some(NATIVE), b""), Check::Denied);
-        assert_eq!(ask("who", Some(NATIVE), b""), Check::Unknown);
-        assert_eq!(
-            ask("new", Some(NATIVE), b""),
-            Check::Unsupported { plugin: "caching_sha2_password".into() }
-        );
-        assert!(!format!("{:?}", Credential::Stage1(stage1)).contains("1,"), "secrets are not printed");
-    }
-}
+mod tests;

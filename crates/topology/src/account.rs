@@ -1,16 +1,23 @@
-//! The client accounts, as learned from the database: enough to verify a client's mysql_native_password answer and to log
-//! in to a node in its name, and never a password.
+//! The client accounts, as learned from the database: enough to verify a client's answer and to log in to a node in its name, and never a
+//! password.
 
 use std::net::IpAddr;
 
-/// How an account authenticates.
+use protocol::auth::ed25519::PublicKey;
+use protocol::auth::stored_sha2::Stored;
+
+/// One way in which an account may authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// mysql_native_password with this SHA1(SHA1(password)), as the server stores it (`*HEX`).
     Native([u8; 20]),
-    /// mysql_native_password with no password.
+    /// caching_sha2_password with this hash.
+    CachingSha2(Stored),
+    /// MariaDB's ed25519 with this public key.
+    Ed25519(PublicKey),
+    /// mysql_native_password or caching_sha2_password with no password.
     Empty,
-    /// A plugin that the proxy does not support; its name, for the error message.
+    /// What the proxy does not support; in words, for the log.
     Other(String),
 }
 
@@ -21,8 +28,8 @@ pub struct Account {
     pub user: String,
     /// Host pattern as the server keeps it: `%`, `10.0.0.%`, `localhost`, `10.0.0.0/255.255.255.0`.
     pub host: String,
-    /// How it authenticates.
-    pub proof: Proof,
+    /// How it may authenticate: MariaDB's accounts may have several plugins, MySQL's several passwords. Each of them is enough.
+    pub proofs: Vec<Proof>,
     /// `ACCOUNT LOCK`.
     pub locked: bool,
 }
@@ -51,6 +58,11 @@ impl Accounts {
     /// True before the first successful read of the account table.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// All of them, in the order in which they are looked through.
+    pub fn rows(&self) -> &[Account] {
+        &self.rows
     }
 
     /// The account that matches `user` connecting from `from`. `localhost` matches any loopback address, since nobody connects through a
@@ -100,7 +112,7 @@ mod tests {
     use super::*;
 
     fn account(user: &str, host: &str) -> Account {
-        Account { user: user.into(), host: host.into(), proof: Proof::Empty, locked: false }
+        Account { user: user.into(), host: host.into(), proofs: vec![Proof::Empty], locked: false }
     }
 
     #[test]

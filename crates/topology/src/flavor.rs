@@ -30,11 +30,15 @@ impl Flavor {
         }
     }
 
-    /// The account table. MariaDB: user, host and a JSON document; MySQL: user, host, plugin, hash, locked.
-    pub fn accounts(self) -> &'static str {
+    /// The account table; tried in this order, since MySQL 5.7 has no attributes. MariaDB: user, host and a JSON document; MySQL: user, host, plugin,
+    /// hash, locked, and a JSON document or NULL.
+    pub fn accounts(self) -> &'static [&'static str] {
         match self {
-            Self::MariaDb => "SELECT User, Host, Priv FROM mysql.global_priv",
-            Self::MySql => "SELECT user, host, plugin, authentication_string, account_locked FROM mysql.user",
+            Self::MariaDb => &["SELECT User, Host, Priv FROM mysql.global_priv"],
+            Self::MySql => &[
+                "SELECT user, host, plugin, authentication_string, account_locked, User_attributes FROM mysql.user",
+                "SELECT user, host, plugin, authentication_string, account_locked, NULL FROM mysql.user",
+            ],
         }
     }
 }

@@ -109,6 +109,8 @@ pub struct ServerGreeting {
     pub charset: u8,
     /// The status flags that a login begins with (autocommit, and what sql_mode shows there): `protocol::ok::status::OF_LOGIN`.
     pub status: u16,
+    /// The authentication plugin of accounts for which none was named.
+    pub plugin: String,
 }
 
 impl Lane {

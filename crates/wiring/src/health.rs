@@ -380,7 +380,13 @@ mod tests {
             ..GaleraStatus::default()
         };
         for node in [NodeId(0), NodeId(1)] {
-            let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45, status: 2 };
+            let greeting = ServerGreeting {
+                version: "x".into(),
+                capabilities: 0,
+                charset: 45,
+                status: 2,
+                plugin: "mysql_native_password".into(),
+            };
             brain.on(now, Fact::LinkUp { node, greeting });
             brain.on(now, Fact::Status { node, status: status.clone().into(), asked: now });
         }

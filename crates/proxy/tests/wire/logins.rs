@@ -35,7 +35,7 @@ fn with_accounts(routes: &Arc<Routes>, version: u64, accounts: Vec<Account>) -> 
 
 fn native(user: &str, password: &str) -> Account {
     let proof = Proof::Native(native::stage2(&native::stage1(password.as_bytes())));
-    Account { user: user.into(), host: "%".into(), proof, locked: false }
+    Account { user: user.into(), host: "%".into(), proofs: vec![proof], locked: false }
 }
 
 async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> (u8, Vec<u8>) {
@@ -89,8 +89,8 @@ async fn who_has_proved_nothing_learns_nothing() {
     let accounts = vec![
         native("app", "secret"),
         Account { locked: true, ..native("locked", "secret") },
-        Account { proof: Proof::Other("ed25519".into()), ..native("other", "") },
-        Account { proof: Proof::Empty, ..native("empty", "") },
+        Account { proofs: vec![Proof::Other("ed25519".into())], ..native("other", "") },
+        Account { proofs: vec![Proof::Empty], ..native("empty", "") },
     ];
     let first = with_accounts(&routes(1, &[(&server, LaneState::Open, 1)]), 1, accounts);
     let bench = Bench::new(settings(), first);

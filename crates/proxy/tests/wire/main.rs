@@ -9,6 +9,8 @@ mod early_flags;
 mod forged_refusals;
 mod kills;
 mod logins;
+mod mysql_accounts;
+mod plugins;
 mod repeats;
 
 mod tls;

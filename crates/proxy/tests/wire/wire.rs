@@ -472,7 +472,12 @@ async fn a_killed_idle_session_ends() {
 async fn a_kill_that_was_refused_marks_nobody() {
     let server = Server::start(&[]);
     let mut first = Routes::clone(&routes(1, &[(&server, LaneState::Open, 1)]));
-    let account = |user: &str, proof| Account { user: user.into(), host: "%".into(), proof, locked: false };
+    let account = |user: &str, proof| Account {
+        user: user.into(),
+        host: "%".into(),
+        proofs: vec![proof],
+        locked: false,
+    };
     let native = Proof::Native(native::stage2(&native::stage1(b"secret")));
     first.accounts = Arc::new(Accounts::new(vec![account("app", native), account("open", Proof::Empty)]));
     let bench = Bench::new(settings(), Arc::new(first));

@@ -157,5 +157,11 @@ impl World {
 
 fn greeting(is_mysql: bool) -> ServerGreeting {
     let version = if is_mysql { "8.4.3" } else { "5.5.5-10.11.19-MariaDB" };
-    ServerGreeting { version: version.into(), capabilities: u64::MAX, charset: 45, status: 2 }
+    ServerGreeting {
+        version: version.into(),
+        capabilities: u64::MAX,
+        charset: 45,
+        status: 2,
+        plugin: "mysql_native_password".into(),
+    }
 }

@@ -73,7 +73,7 @@ impl Brain {
         let is_same = |known: &ServerGreeting| {
             known.capabilities == capabilities
                 && (known.status, known.charset) == (first.status, first.charset)
-                && known.version == first.version
+                && (&known.version, &known.plugin) == (&first.version, &first.plugin)
         };
         if !self.greeting.as_deref().is_some_and(is_same) {
             self.greeting = Some(Arc::new(ServerGreeting { capabilities, ..first.clone() }));

@@ -202,8 +202,13 @@ impl World {
         let answers = alive && reached && (self.nodes[number].primary || self.linked[number]);
         if answers {
             if !std::mem::replace(&mut self.linked[number], true) {
-                let greeting =
-                    ServerGreeting { version: "x".into(), capabilities: 1, charset: 45, status: 2 };
+                let greeting = ServerGreeting {
+                    version: "x".into(),
+                    capabilities: 1,
+                    charset: 45,
+                    status: 2,
+                    plugin: "mysql_native_password".into(),
+                };
                 self.tell(Fact::LinkUp { node, greeting });
             }
             let status = self.status(number).into();

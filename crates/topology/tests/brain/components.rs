@@ -256,7 +256,13 @@ impl World {
             return self.tell(Fact::ConnectFailed { node, how: ConnectFailure::Refused });
         }
         if !std::mem::replace(&mut self.linked[number], true) {
-            let greeting = ServerGreeting { version: "x".into(), capabilities: 1, charset: 45, status: 2 };
+            let greeting = ServerGreeting {
+                version: "x".into(),
+                capabilities: 1,
+                charset: 45,
+                status: 2,
+                plugin: "mysql_native_password".into(),
+            };
             self.tell(Fact::LinkUp { node, greeting });
         }
         let last = self.reported[number].take().filter(|_| self.lags[number] > 0);

@@ -43,7 +43,13 @@ fn brain(writers: Writers) -> Brain {
 }
 
 fn up(node: u8) -> Fact {
-    let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45, status: 2 };
+    let greeting = ServerGreeting {
+        version: "x".into(),
+        capabilities: 4,
+        charset: 45,
+        status: 2,
+        plugin: "mysql_native_password".into(),
+    };
     Fact::LinkUp { node: NodeId(node), greeting }
 }
 

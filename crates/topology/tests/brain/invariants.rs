@@ -316,6 +316,7 @@ impl World {
                     capabilities: u64::from(node) | 4,
                     charset: 45,
                     status: 2,
+                    plugin: "mysql_native_password".into(),
                 };
                 Fact::LinkUp { node: NodeId(node), greeting }
             }

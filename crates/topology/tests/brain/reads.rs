@@ -55,7 +55,13 @@ impl Story {
             reached: None,
         };
         for node in NODES {
-            let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45, status: 2 };
+            let greeting = ServerGreeting {
+                version: "x".into(),
+                capabilities: 0,
+                charset: 45,
+                status: 2,
+                plugin: "mysql_native_password".into(),
+            };
             story.tell(Fact::LinkUp { node, greeting });
         }
         story.run(1000);

@@ -64,7 +64,13 @@ impl Story {
 
     fn is_well(&mut self, node: u8) {
         let node = NodeId(node);
-        let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45, status: 2 };
+        let greeting = ServerGreeting {
+            version: "x".into(),
+            capabilities: 4,
+            charset: 45,
+            status: 2,
+            plugin: "mysql_native_password".into(),
+        };
         self.tell(Fact::LinkUp { node, greeting });
         let status = GaleraStatus {
             local_state: Some(4),

@@ -64,6 +64,7 @@ impl Manager {
                                 capabilities: 0,
                                 charset: 45,
                                 status: 2,
+                                plugin: "mysql_native_password".into(),
                             };
                             self.hear(Fact::LinkUp { node: id, greeting });
                             if let Kept::Idle(link) | Kept::Asking { link, .. } = &kept {

@@ -66,8 +66,12 @@ pub struct Traffic {
 fn routes_now(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
     let routes = routes_of(version, lanes);
     let proof = Proof::Native(native::stage2(&native::stage1(b"secret")));
-    let account =
-        |user: &str| Account { user: user.into(), host: "%".into(), proof: proof.clone(), locked: false };
+    let account = |user: &str| Account {
+        user: user.into(),
+        host: "%".into(),
+        proofs: vec![proof.clone()],
+        locked: false,
+    };
     let accounts = Arc::new(Accounts::new(vec![account("app"), account("plain")]));
     Arc::new(Routes { accounts, ..(*routes).clone() })
 }

@@ -15,7 +15,13 @@ pub fn address(name: &str) -> String {
 }
 
 pub fn greeting() -> ServerGreeting {
-    ServerGreeting { version: "5.5.5-10.11.19-MariaDB".into(), capabilities: 1, charset: 45, status: 2 }
+    ServerGreeting {
+        version: "5.5.5-10.11.19-MariaDB".into(),
+        capabilities: 1,
+        charset: 45,
+        status: 2,
+        plugin: "mysql_native_password".into(),
+    }
 }
 
 pub fn seconds(text: &str) -> Result<Duration, String> {

@@ -119,8 +119,12 @@ fn settings() -> Settings {
 fn routes(address: SocketAddr) -> Arc<Routes> {
     let lane = Lane { state: LaneState::Open, epoch: 1, ..Lane::shut(NodeId(0), "db1", address.to_string()) };
     let proof = Proof::Native(native::stage2(&native::stage1(b"secret")));
-    let account =
-        |user: &str| Account { user: user.into(), host: "%".into(), proof: proof.clone(), locked: false };
+    let account = |user: &str| Account {
+        user: user.into(),
+        host: "%".into(),
+        proofs: vec![proof.clone()],
+        locked: false,
+    };
     Arc::new(Routes {
         version: 1,
         term: Term(1),
@@ -131,6 +135,7 @@ fn routes(address: SocketAddr) -> Arc<Routes> {
             capabilities: 0x25_81FF_F7FE,
             charset: 45,
             status: 2,
+            plugin: "mysql_native_password".into(),
         })),
         accounts: Arc::new(Accounts::new(vec![account("app"), account("second")])),
         catalogue: Some(Arc::default()),

@@ -1,0 +1,248 @@
+//! Asks a client for the proof of its account, and looks at it.
+//!
+//! ```text
+//!   its plugin, its answer ──> is it the account's plugin? ──no──> AuthSwitch ──> its answer
+//!   mysql_native_password, client_ed25519: the answer is checked
+//!   caching_sha2_password: 01 03 where its digest is remembered, else 01 04 ──> its password, under TLS
+//! ```
+//!
+//! Who cannot be let in waits the same time for the same words, whatever the reason, and is asked the same questions as others.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use protocol::auth::{caching_sha2, clear};
+use protocol::handshake::AuthSwitch;
+use protocol::packet::put_packet;
+use rand::Rng;
+use session::login::{self, Check, Credential, Plugin};
+use tokio::io::AsyncWriteExt;
+use topology::account::Accounts;
+use zeroize::Zeroizing;
+
+use super::{Client, Done};
+use crate::error_reply;
+use crate::priming;
+use crate::shared::Shared;
+
+/// What a client was asked, and what it answered.
+struct Answered {
+    plugin: Plugin,
+    salt: Vec<u8>,
+    answer: Zeroizing<Vec<u8>>,
+}
+
+impl Client {
+    /// See the head of this file. `plugin`: that of `answer`; `None`: an old client that names none.
+    pub(super) async fn verify(
+        &mut self,
+        user: &str,
+        plugin: Option<&str>,
+        answer: Vec<u8>,
+        shared: &Arc<Shared>,
+    ) -> Result<Credential, Done> {
+        let from = self.peer.ip();
+        let Some(accounts) = shared.accounts(self.since + shared.login_timeout()).await else {
+            return Err(Done::Refused(error_reply::NO_ACCOUNTS_YET, String::new()));
+        };
+        let own = plugin.map_or(Some(Plugin::Native), Plugin::of);
+        let decoy = shared.decoy(user);
+        let asked = login::plugin_for(&accounts, user, from, own, shared.default_plugin(), decoy);
+        let answered = if own == Some(asked) {
+            Answered { plugin: asked, salt: self.salt.to_vec(), answer: without_nul(Zeroizing::new(answer)) }
+        } else {
+            self.switch(asked).await?
+        };
+        let attempt = match shared.password_errors.attempt(user, from, Instant::now()) {
+            Ok(attempt) => attempt,
+            Err(pause) => {
+                if let Some(kept_back) = shared.refusal.now(Instant::now()) {
+                    tracing::warn!(
+                        "client {from} was refused as {user:?} before its password was looked at: too many were wrong, \
+                         proxy.password_errors_max ({kept_back} refusals more were not told)"
+                    );
+                }
+                // To be told in whole seconds.
+                let detail = format!("{} s", pause.as_secs() + 1);
+                return Err(Done::Refused(error_reply::TOO_MANY_PASSWORD_ERRORS, detail));
+            }
+        };
+        let has_answered = !answered.answer.is_empty();
+        let checked = if asked == Plugin::CachingSha2 && has_answered {
+            self.check_sha2(user, &answered, &accounts, shared).await?
+        } else {
+            check_again(user, &answered, &accounts, from, shared).await
+        };
+        if is_decided(&checked) {
+            shared.password_errors.was_right(attempt, Instant::now());
+        }
+        self.decided(user, checked, has_answered, shared)
+    }
+
+    /// Asks for another plugin's answer.
+    async fn switch(&mut self, plugin: Plugin) -> Result<Answered, Done> {
+        let (salt, data) = match plugin {
+            Plugin::Ed25519 => {
+                let salt: [u8; 32] = rand::rng().random();
+                (salt.to_vec(), salt.to_vec())
+            }
+            // MySQL and MariaDB end these challenges with a NUL.
+            Plugin::Native | Plugin::CachingSha2 => (self.salt.to_vec(), [&self.salt[..], &[0]].concat()),
+        };
+        self.say_in_login(&AuthSwitch { plugin: plugin.name().into(), data }.encode()).await?;
+        let answer = without_nul(self.read_login().await?);
+        Ok(Answered { plugin, salt, answer })
+    }
+
+    /// An answer under caching_sha2_password: by the digest, if one is remembered, or by the password that the client then shows.
+    async fn check_sha2(
+        &mut self,
+        user: &str,
+        answered: &Answered,
+        accounts: &Arc<Accounts>,
+        shared: &Arc<Shared>,
+    ) -> Result<Check, Done> {
+        let from = self.peer.ip();
+        if let Some(checked) = self.by_digest(user, &answered.answer, accounts, shared) {
+            self.say_in_login(&caching_sha2::FAST).await?;
+            return Ok(checked);
+        }
+        self.say_in_login(&caching_sha2::FULL).await?;
+        let shown = self.read_login().await?;
+        // It asks for an RSA key, or has encrypted its password with one that it takes for ours.
+        if !self.stream.is_private() {
+            return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
+        }
+        let Some(password) = clear::password_in(&shown) else {
+            return Err(Done::Refused(error_reply::MALFORMED, "a password without its end".into()));
+        };
+        let password = Arc::new(Zeroizing::new(password.to_vec()));
+        let checked = compare_again(user, from, &password, accounts, shared).await;
+        if let Check::Accept(Credential::Sha256(stage1)) = &checked {
+            priming::shown(shared, user, from, &password, stage1).await;
+        }
+        Ok(checked)
+    }
+
+    /// `None` where no digest is remembered, the answer is wrong, or the password itself is wanted.
+    fn by_digest(&self, user: &str, answer: &[u8], accounts: &Accounts, shared: &Shared) -> Option<Check> {
+        let account = accounts.find(user, self.peer.ip())?;
+        let mut digests = shared.digests();
+        let stage1 = digests.verify(account, &self.salt, answer)?;
+        let wants_password = self.stream.is_private() && digests.wants_password(account, Instant::now());
+        (!wants_password).then(|| login::remembered(account, stage1))
+    }
+
+    /// Lets the client in, or says why not.
+    fn decided(
+        &self,
+        user: &str,
+        checked: Check,
+        has_answered: bool,
+        shared: &Shared,
+    ) -> Result<Credential, Done> {
+        let from = self.peer.ip();
+        let (reply, detail, why) = match checked {
+            Check::Accept(credential) => return Ok(credential),
+            Check::NotServed(why) => (error_reply::NOT_SERVED, why.to_owned(), why.to_owned()),
+            other => {
+                let why = match other {
+                    Check::Unsupported { what } => format!("the account proves itself by {what:?}"),
+                    Check::Unknown => "no account of this name may come from there".into(),
+                    _ => "the password is wrong".into(),
+                };
+                (error_reply::ACCESS_DENIED, error_reply::denied(user, from, has_answered), why)
+            }
+        };
+        if let Some(kept_back) = shared.refusal.now(Instant::now()) {
+            tracing::warn!(
+                "client {from} was refused as {user:?}: {why} ({kept_back} refusals more were not told)"
+            );
+        }
+        Err(Done::Refused(reply, detail))
+    }
+
+    async fn say_in_login(&mut self, payload: &[u8]) -> Result<(), Done> {
+        let mut out = vec![];
+        put_packet(&mut out, &mut self.login_seq, payload);
+        Ok(self.stream.write_all(&out).await?)
+    }
+}
+
+/// An empty password may come as a single NUL.
+fn without_nul(mut answer: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
+    if **answer == [0] {
+        answer.clear();
+    }
+    answer
+}
+
+fn is_decided(checked: &Check) -> bool {
+    matches!(checked, Check::Accept(_) | Check::NotServed(_))
+}
+
+/// Checks an answer: at once, and, where it is wrong, as long as the account, or its password, may be new.
+async fn check_again(
+    user: &str,
+    answered: &Answered,
+    accounts: &Accounts,
+    from: IpAddr,
+    shared: &Shared,
+) -> Check {
+    let look = |accounts: &Accounts| {
+        login::check(accounts, user, from, answered.plugin, &answered.salt, &answered.answer)
+    };
+    let mut checked = look(accounts);
+    if is_decided(&checked) {
+        return checked;
+    }
+    let mut tables = shared.read_again(user);
+    while !is_decided(&checked)
+        && let Some(accounts) = tables.next().await
+    {
+        checked = look(&accounts);
+    }
+    checked
+}
+
+/// The same of a password, which is compared only with what it was not compared with yet.
+async fn compare_again(
+    user: &str,
+    from: IpAddr,
+    password: &Arc<Zeroizing<Vec<u8>>>,
+    accounts: &Arc<Accounts>,
+    shared: &Shared,
+) -> Check {
+    let mut checked = compare(user, from, password, accounts.clone(), shared).await;
+    let mut compared = login::stored(accounts, user, from);
+    if is_decided(&checked) {
+        return checked;
+    }
+    let mut tables = shared.read_again(user);
+    while !is_decided(&checked)
+        && let Some(accounts) = tables.next().await
+    {
+        let stored = login::stored(&accounts, user, from);
+        if stored != compared {
+            compared = stored;
+            checked = compare(user, from, password, accounts, shared).await;
+        }
+    }
+    checked
+}
+
+/// Compares a password with what is stored, on a thread that nobody waits for, and not many at once.
+async fn compare(
+    user: &str,
+    from: IpAddr,
+    password: &Arc<Zeroizing<Vec<u8>>>,
+    accounts: Arc<Accounts>,
+    shared: &Shared,
+) -> Check {
+    let Ok(_permit) = shared.password_checks.acquire().await else { return Check::Denied };
+    let (user, password) = (user.to_owned(), password.clone());
+    let comparing =
+        tokio::task::spawn_blocking(move || login::check_password(&accounts, &user, from, &password));
+    comparing.await.unwrap_or(Check::Denied)
+}

@@ -1,0 +1,207 @@
+//! Accounts of a real MySQL 9.7, whose default plugin is caching_sha2_password, through the proxy: with MySQL's own client as it comes, and from a
+//! client of ours. `scripts/servers.sh mysql-9.7` unpacks both.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use fixture::free_port;
+use fixture::tls::Certificate;
+use harness::{Bench, SECOND, lane, one, routes_of, settings};
+use link::{Endpoint, Link, LinkError, Login, Secret, ServerTls, Unanswered};
+use protocol::auth::caching_sha2;
+use protocol::auth::stored_sha2::Stored;
+use proxy::{ClientTls, Settings};
+use topology::account::{Account, Accounts, Proof};
+use topology::routes::{LaneState, Routes, ServerGreeting};
+
+const LONG: std::time::Duration = std::time::Duration::from_secs(60);
+
+fn home() -> PathBuf {
+    let given = |name| std::env::var_os(name).map(PathBuf::from);
+    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache"))).unwrap();
+    cache.join("understudy/servers/mysql-9.7/usr")
+}
+
+/// A server on a free port, with the account `app` of password "secret"; ended by its process id when it is dropped.
+struct MySql {
+    dir: tempfile::TempDir,
+    child: Child,
+    port: u16,
+}
+
+impl MySql {
+    fn start() -> Self {
+        let program = home().join("sbin/mysqld");
+        assert!(program.exists(), "{}: scripts/servers.sh mysql-9.7 unpacks it", program.display());
+        let dir = tempfile::Builder::new().prefix("understudy-test-").tempdir().unwrap();
+        let done = mysqld(&program, dir.path()).arg("--initialize-insecure").output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let port = free_port();
+        let child = mysqld(&program, dir.path())
+            .args([
+                "--bind-address=127.0.0.1",
+                "--mysqlx=OFF",
+                "--skip-log-bin",
+                "--innodb-buffer-pool-size=32M",
+            ])
+            .arg(format!("--port={port}"))
+            .arg(format!("--socket={}", dir.path().join("s").display()))
+            .spawn()
+            .unwrap();
+        Self { dir, child, port }
+    }
+
+    fn socket(&self) -> Endpoint {
+        Endpoint::Unix(self.dir.path().join("s"))
+    }
+
+    /// As root, through its socket.
+    async fn run(&self, statements: &[&str]) -> Link {
+        let login = Login::new("root", Secret::None);
+        let began = std::time::Instant::now();
+        let mut link = loop {
+            match Link::connect_to(&self.socket(), &login, LONG).await {
+                Ok(link) => break link,
+                Err(LinkError::NoSocket) if began.elapsed() < LONG => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        for statement in statements {
+            link.query(statement, LONG).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+        link
+    }
+}
+
+impl Drop for MySql {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn mysqld(program: &Path, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(["--no-defaults", "--user=root", "--secure-file-priv="])
+        .arg(format!("--basedir={}", home().display()))
+        .arg(format!("--datadir={}", dir.join("data").display()))
+        .arg(format!("--log-error={}", dir.join("log").display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// The account table, as the manager reads it.
+async fn accounts(link: &mut Link) -> Accounts {
+    let asked = "SELECT user, host, authentication_string FROM mysql.user WHERE user IN ('app', 'newer')";
+    let rows = link.query(asked, LONG).await.unwrap();
+    let row = |row| Account {
+        user: rows.text(row, 0).unwrap().into(),
+        host: rows.text(row, 1).unwrap().into(),
+        proofs: vec![Proof::CachingSha2(Stored::parse(rows.text(row, 2).unwrap()).unwrap())],
+        locked: false,
+    };
+    Accounts::new((0..rows.len()).map(row).collect())
+}
+
+/// MySQL's own client, through the proxy.
+fn mysql(bench: &Bench, user: &str, arguments: &[&str], statement: &str) -> (bool, String) {
+    let done = Command::new(home().join("bin/mysql"))
+        .args(["--no-defaults", &format!("-u{user}"), "-psecret", "-h127.0.0.1", "-N", "-B"])
+        .arg(format!("-P{}", bench.proxy.local_addresses()[0].port()))
+        .args(arguments)
+        .args(["-e", statement])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    (done.status.success(), said)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mysqls_default_accounts_work_with_mysqls_own_client() {
+    let server = MySql::start();
+    let mut root = server
+        .run(&[
+            "CREATE DATABASE shop",
+            "CREATE USER app@'%' IDENTIFIED BY 'secret'",
+            "GRANT ALL ON *.* TO app@'%'",
+            "SET GLOBAL caching_sha2_password_storage_format = 'PBKDF2_SHA512'",
+            "CREATE USER newer@'%' IDENTIFIED BY 'secret'",
+        ])
+        .await;
+    let node = lane(0, ([127, 0, 0, 1], server.port).into(), LaneState::Open, 1);
+    let mut routes = Routes::clone(&routes_of(1, vec![node]));
+    routes.accounts = Arc::new(accounts(&mut root).await);
+    let greeting = ServerGreeting {
+        version: root.greeting.version.clone(),
+        capabilities: root.greeting.caps.0,
+        charset: root.greeting.charset,
+        status: 2,
+        plugin: root.greeting.plugin.clone(),
+    };
+    assert_eq!(greeting.plugin, caching_sha2::PLUGIN);
+    routes.greeting = Some(Arc::new(greeting));
+    let config = Certificate::of("127.0.0.1").server(rustls::ALL_VERSIONS);
+    let tls = Some(ClientTls { config, is_required: false });
+    let node_tls = Some(ServerTls::with_any_certificate().unwrap());
+    let bench = Bench::new(Settings { tls, node_tls, ..settings() }, Arc::new(routes));
+
+    // Nobody remembers the account: a plain client must not show its password, one with the defaults uses TLS.
+    let (is_well, said) =
+        mysql(&bench, "app", &["--ssl-mode=DISABLED", "--get-server-public-key"], "SELECT 6 * 7");
+    assert!(!is_well && said.contains("ERROR 9121"), "{said}");
+    let whoami = "SELECT 6 * 7, CURRENT_USER()";
+    let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=REQUIRED"], whoami);
+    assert!(is_well && said.contains("42\tapp@%"), "{said}");
+    let (is_well, said) = mysql(&bench, "newer", &[], whoami);
+    assert!(is_well && said.contains("42\tnewer@%"), "{said}");
+    let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=DISABLED"], whoami);
+    assert!(is_well && said.contains("42\tapp@%"), "remembered: {said}");
+
+    // The server forgets: a session by the digest is told so, and the next one that shows its password makes it known again.
+    root.query("FLUSH PRIVILEGES", LONG).await.unwrap();
+    let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=DISABLED"], whoami);
+    assert!(!is_well && said.contains("ERROR 9111") && said.contains("makes it known again"), "{said}");
+    let (is_well, said) = mysql(&bench, "app", &[], whoami);
+    assert!(is_well && said.contains("42\tapp@%"), "{said}");
+    let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=DISABLED"], whoami);
+    assert!(is_well && said.contains("42\tapp@%"), "{said}");
+
+    let (is_well, said) = mysql(&bench, "nobody", &[], whoami);
+    assert!(!is_well && said.contains("ERROR 1045"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_own_login_to_mysql() {
+    let server = MySql::start();
+    let mut root = server.run(&["CREATE USER app@'%' IDENTIFIED BY 'secret'"]).await;
+    let address = format!("127.0.0.1:{}", server.port);
+    let password = || Login::new("app", Secret::Password("secret".into()));
+    let plain = Link::connect(&address, &password(), LONG).await.unwrap_err();
+    let plugin = caching_sha2::PLUGIN.to_owned();
+    assert_eq!(plain, LinkError::Unanswered(Unanswered::Withheld { plugin }));
+    let digest = Login::new("app", Secret::Sha256(caching_sha2::stage1(b"secret")));
+    let forgotten = Link::connect(&address, &digest, LONG).await.unwrap_err();
+    assert_eq!(forgotten, LinkError::Unanswered(Unanswered::Forgotten));
+    let tls = Some(ServerTls::with_any_certificate().unwrap());
+    let mut link = Link::connect(&address, &Login { tls: tls.clone(), ..password() }, LONG).await.unwrap();
+    assert_eq!(one(&mut link, "SELECT 6 * 7").await, "42");
+    // It remembers the account now: over a plain way, and by the digest.
+    Link::connect(&address, &password(), LONG).await.unwrap();
+    Link::connect(&address, &digest, LONG).await.unwrap();
+    root.query("FLUSH PRIVILEGES", LONG).await.unwrap();
+    Link::connect_to(&server.socket(), &password(), LONG).await.unwrap();
+    Link::connect(&address, &digest, LONG).await.unwrap();
+    let wrong = Login { tls, ..Login::new("app", Secret::Password("Secret".into())) };
+    let wrong = Link::connect(&address, &wrong, LONG).await;
+    assert!(matches!(wrong, Err(LinkError::Rejected { errno: 1045, .. })), "{wrong:?}");
+    // Logins that were not answered have not blocked the host (max_connect_errors).
+    for _ in 0..120 {
+        root.query("FLUSH PRIVILEGES", LONG).await.unwrap();
+        assert!(Link::connect(&address, &digest, 5 * SECOND).await.is_err());
+    }
+    let found = Link::connect(&address, &digest, LONG).await.unwrap_err();
+    assert_eq!(found, LinkError::Unanswered(Unanswered::Forgotten));
+}

@@ -1,0 +1,180 @@
+//! What is remembered of accounts of `caching_sha2_password`: the digest by which an answer is checked without the password, as MySQL remembers it
+//! itself, and which nodes may not remember it.
+//!
+//! ```text
+//!   a client has shown its password ---shown---> the digest is kept; these nodes are to be logged in to with the password
+//!   a node was logged in to, or not ---told----> it remembers the account, or it may not
+//!   a client answers ------------------verify--> its SHA256(password), if the digest is kept and the answer is right
+//!                    ------------wants_password> whether it should show its password all the same, for a node that may not remember it
+//! ```
+//!
+//! In memory only, and for accounts of the account table only. A digest goes with the stored hash that it was checked against: a changed password
+//! forgets it. It is SHA256(SHA256(password)), which is not enough to log in.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use protocol::auth::caching_sha2::{self, Sha256};
+use topology::NodeId;
+use topology::account::{Account, Accounts, Proof};
+use zeroize::Zeroizing;
+
+/// A client that could be let in by its digest is asked for its password at most once in this time, for an account that some node may not
+/// remember: the node may be down for long.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Digests {
+    kept: HashMap<(String, String), Kept>,
+}
+
+struct Kept {
+    /// The account's proofs when it was kept.
+    proofs: Vec<Proof>,
+    digest: Zeroizing<Sha256>,
+    /// The nodes that may not remember it.
+    forgotten_by: BTreeSet<NodeId>,
+    /// When a client was last asked for the password for their sake.
+    asked: Option<Instant>,
+}
+
+/// What logging in to a node with the password has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It remembers the account now; or it cannot be made to, and asking clients again is of no use.
+    Settled,
+    /// It does not: it has forgotten it, or it could not be reached.
+    Forgotten,
+}
+
+fn key(account: &Account) -> (String, String) {
+    (account.user.clone(), account.host.clone())
+}
+
+impl Digests {
+    /// A client of `account` has shown its password, and it was right: keeps the digest, and gives the nodes to log in to.
+    pub fn shown(
+        &mut self,
+        accounts: &Accounts,
+        account: &Account,
+        stage1: &Sha256,
+        nodes: BTreeSet<NodeId>,
+    ) {
+        let there = |key: &(String, String)| {
+            accounts.rows().iter().any(|row| (&row.user, &row.host) == (&key.0, &key.1))
+        };
+        if self.kept.len() >= accounts.len() {
+            self.kept.retain(|key, _| there(key));
+        }
+        let asked = self.kept.get(&key(account)).and_then(|kept| kept.asked);
+        let kept = Kept {
+            proofs: account.proofs.clone(),
+            digest: Zeroizing::new(caching_sha2::stage2(stage1)),
+            forgotten_by: nodes,
+            asked,
+        };
+        self.kept.insert(key(account), kept);
+    }
+
+    /// What a login to `node` as `account` has shown.
+    pub fn told(&mut self, account: &Account, node: NodeId, told: Told) {
+        let Some(kept) = self.kept.get_mut(&key(account)) else { return };
+        match told {
+            Told::Settled => kept.forgotten_by.remove(&node),
+            Told::Forgotten => kept.forgotten_by.insert(node),
+        };
+    }
+
+    /// The client's SHA256(password), if the digest of `account` is kept and `answer` is right.
+    pub fn verify(&self, account: &Account, salt: &[u8; 20], answer: &[u8]) -> Option<Sha256> {
+        let kept = self.kept.get(&key(account)).filter(|kept| kept.proofs == account.proofs)?;
+        caching_sha2::verify(&kept.digest, salt, answer)
+    }
+
+    /// Whether `stage1` is still that of the account's password.
+    pub fn is_of(&self, account: &Account, stage1: &Sha256) -> bool {
+        let kept = self.kept.get(&key(account)).filter(|kept| kept.proofs == account.proofs);
+        kept.is_some_and(|kept| *kept.digest == caching_sha2::stage2(stage1))
+    }
+
+    /// Whether a client of `account` that is right by its digest should show its password, so that all nodes remember the account.
+    pub fn wants_password(&mut self, account: &Account, now: Instant) -> bool {
+        let Some(kept) = self.kept.get_mut(&key(account)) else { return false };
+        let was_asked = kept.asked.is_some_and(|asked| now.saturating_duration_since(asked) < ASK_AGAIN);
+        if kept.forgotten_by.is_empty() || was_asked {
+            return false;
+        }
+        kept.asked = Some(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::auth::stored_sha2::Stored;
+
+    const SALT: [u8; 20] = [7; 20];
+
+    fn account(user: &str) -> Account {
+        let proofs = vec![Proof::CachingSha2(Stored::of_nobody())];
+        Account { user: user.into(), host: "%".into(), proofs, locked: false }
+    }
+
+    fn nodes(numbers: &[u8]) -> BTreeSet<NodeId> {
+        numbers.iter().map(|number| NodeId(*number)).collect()
+    }
+
+    #[test]
+    fn a_right_answer_is_known_until_the_password_changes() {
+        let (app, other) = (account("app"), account("other"));
+        let accounts = Accounts::new(vec![app.clone(), other.clone()]);
+        let stage1 = caching_sha2::stage1(b"secret");
+        let reply = caching_sha2::reply(&stage1, &SALT);
+        let mut digests = Digests::default();
+        assert_eq!(digests.verify(&app, &SALT, &reply), None);
+        digests.shown(&accounts, &app, &stage1, nodes(&[]));
+        assert_eq!(digests.verify(&app, &SALT, &reply), Some(stage1));
+        assert_eq!(digests.verify(&app, &[8; 20], &reply), None);
+        assert_eq!(digests.verify(&other, &SALT, &reply), None);
+        assert!(digests.is_of(&app, &stage1) && !digests.is_of(&app, &caching_sha2::stage1(b"Secret")));
+        let changed = Account { proofs: vec![Proof::Empty], ..app };
+        assert_eq!(digests.verify(&changed, &SALT, &reply), None);
+        assert!(!digests.is_of(&changed, &stage1));
+    }
+
+    #[test]
+    fn a_password_is_wanted_for_nodes_that_have_forgotten_it() {
+        let app = account("app");
+        let accounts = Accounts::new(vec![app.clone()]);
+        let stage1 = caching_sha2::stage1(b"secret");
+        let mut digests = Digests::default();
+        let start = Instant::now();
+        assert!(!digests.wants_password(&app, start), "it is asked for it as long as no digest is kept");
+        digests.shown(&accounts, &app, &stage1, nodes(&[0, 1]));
+        digests.told(&app, NodeId(0), Told::Settled);
+        assert!(digests.wants_password(&app, start), "1 was not logged in to");
+        assert!(!digests.wants_password(&app, start + ASK_AGAIN / 2), "one client is enough");
+        digests.shown(&accounts, &app, &stage1, nodes(&[0, 1]));
+        digests.told(&app, NodeId(0), Told::Settled);
+        digests.told(&app, NodeId(1), Told::Forgotten);
+        assert!(!digests.wants_password(&app, start + ASK_AGAIN / 2));
+        assert!(digests.wants_password(&app, start + ASK_AGAIN));
+        digests.told(&app, NodeId(1), Told::Settled);
+        assert!(!digests.wants_password(&app, start + 3 * ASK_AGAIN));
+        digests.told(&app, NodeId(0), Told::Forgotten);
+        assert!(digests.wants_password(&app, start + 3 * ASK_AGAIN));
+    }
+
+    #[test]
+    fn no_more_accounts_are_kept_than_there_are() {
+        let mut digests = Digests::default();
+        for number in 0..100 {
+            let only = account(&number.to_string());
+            let accounts = Accounts::new(vec![only.clone()]);
+            digests.shown(&accounts, &only, &caching_sha2::stage1(b"secret"), nodes(&[]));
+            assert_eq!(digests.kept.len(), 1);
+        }
+    }
+}
