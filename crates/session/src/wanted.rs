@@ -595,6 +595,11 @@ impl Wanted {
         }
     }
 
+    /// A variable's value was read from the node, which does not report it.
+    pub fn has_read(&mut self, name: &str, value: &[u8], link: &mut Standing) {
+        self.put(name, value, link);
+    }
+
     fn put(&mut self, name: &str, value: &[u8], link: &mut Standing) {
         if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;

@@ -9,6 +9,7 @@ use protocol::ok::{OkPacket, TransactionState, status};
 use protocol::response::End;
 use protocol::statement::{Pins, Recalls, Sets};
 use session::finish::NodeError;
+use session::saving::LOSES;
 use session::session::Session;
 use session::wanted::{TRACK, Unnamed};
 use topology::fact::ConnectFailure;
@@ -33,6 +34,14 @@ impl Backend {
             self.standing.forget(Recalls::ROW_COUNT);
         }
         let are_told = self.reports(&format!("SET {}", list.join(",")), session, Unnamed::Expected).await?;
+        // MariaDB 11.8 reports the character set alone when the collation is set, and would do so again: the value is read, which costs what
+        // only the node remembers of the client's statement.
+        for name in self.standing.take_must_ask() {
+            self.standing.forget(LOSES);
+            // An answer in a character set of two or four bytes.
+            let value = self.one(&format!("SELECT @@SESSION.`{name}` LIMIT 1")).await?.replace('\0', "");
+            session.wanted.has_read(&name, value.as_bytes(), &mut self.standing);
+        }
         self.standing.has_answered();
         if !are_told {
             // One of them has a value that cannot be set, so it cannot be set on another node.

@@ -22,15 +22,18 @@ async fn a_switchover_on_mariadb_11_8() {
 
     let mut session = connect(scene.through()).await.unwrap();
     session.query_drop("SET @remembered = 7, SESSION sql_mode = 'ANSI_QUOTES'").await.unwrap();
-    let state = "SELECT @remembered, @@sql_mode, @@server_id";
-    let before: Option<(u32, String, u32)> = session.query_first(state).await.unwrap();
-    assert_eq!(before, Some((7, "ANSI_QUOTES".to_owned(), 1)));
+    // This version does not report the collation.
+    let collation = "utf8mb4_unicode_520_ci".to_owned();
+    session.query_drop(format!("SET collation_connection = {collation}")).await.unwrap();
+    let state = "SELECT @remembered, @@sql_mode, @@collation_connection, @@server_id";
+    let before: Option<(u32, String, String, u32)> = session.query_first(state).await.unwrap();
+    assert_eq!(before, Some((7, "ANSI_QUOTES".to_owned(), collation.clone(), 1)));
     let writers = Writers::at(scene.through());
     writers.more(20).await;
     serving.ask(&["switchover", "--to", "db2"]).with(0);
     writers.more(20).await;
-    let after: Option<(u32, String, u32)> = session.query_first(state).await.unwrap();
-    assert_eq!(after, Some((7, "ANSI_QUOTES".to_owned(), 2)));
+    let after: Option<(u32, String, String, u32)> = session.query_first(state).await.unwrap();
+    assert_eq!(after, Some((7, "ANSI_QUOTES".to_owned(), collation, 2)));
     let told = writers.stop().await;
     assert_eq!(told.errors, Vec::<String>::new());
     scene.has_exactly(&told, &["db1", "db2", "db3"]).await;
