@@ -27,6 +27,7 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             "kind": stage.kind(),
             "server": stage.server(),
             "settings": stage.settings(),
+            "authority": stage.authority(),
             "nodes": nodes,
         });
         println!("{report:#}");

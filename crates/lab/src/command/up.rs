@@ -48,6 +48,9 @@ pub struct UpArgs {
     /// One line for the nodes' my.cnf, such as max_connections=500; may be repeated
     #[arg(long = "server-option", value_name = "NAME=VALUE")]
     pub server_options: Vec<String>,
+    /// Each node shows a certificate for its address; `lab status --json` says where that of its authority is
+    #[arg(long)]
+    pub tls: bool,
     /// Put each node's data on its own file system in memory, with this many megabytes, which `lab fault NODE disk-full` fills
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(100..=65536))]
     pub disk_mb: Option<u32>,
@@ -106,6 +109,7 @@ impl UpArgs {
                 .collect::<Vec<_>>()
                 .join("; "),
             server_options: self.server_options.clone(),
+            tls: self.tls,
             disk_mb: self.disk_mb,
             keep: true,
             form: if self.loopback { Form::Loopback } else { Form::Automatic },

@@ -12,6 +12,7 @@
 
 pub mod account;
 mod by_kind;
+mod certificates;
 mod config;
 mod disk;
 mod galera;

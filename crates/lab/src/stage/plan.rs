@@ -27,6 +27,8 @@ pub struct StagePlan {
     pub galera_options: String,
     /// Additional lines of the server's section in my.cnf.
     pub server_options: Vec<String>,
+    /// Each node shows a certificate for its address, of an authority of the stage's own.
+    pub tls: bool,
     /// If set, each node's data is on its own file system in memory of this many megabytes, at least 100; needs root.
     pub disk_mb: Option<u32>,
     /// Whether the nodes survive this process, until `lab down`.
@@ -44,6 +46,7 @@ impl Default for StagePlan {
             nodes: 3,
             galera_options: String::new(),
             server_options: Vec::new(),
+            tls: false,
             disk_mb: None,
             keep: false,
             form: Form::Automatic,

@@ -1,7 +1,7 @@
 //! What a running cluster is asked, and its end.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::kind::ClusterKind;
 use super::report::NodeReport;
 use super::stage_dir::{self, NodeRecord};
 use super::state::{Stage, StageNode};
-use super::{sql, sweep};
+use super::{certificates, sql, sweep};
 
 /// Time limit for the response of a healthy node.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -91,6 +91,11 @@ impl Stage {
     /// Its directory, which is removed with the stage.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// The certificate of the authority that has signed those of the nodes, where they have any ([`super::StagePlan::tls`]).
+    pub fn authority(&self) -> Option<PathBuf> {
+        Some(self.directory.join(certificates::AUTHORITY)).filter(|file| file.exists())
     }
 
     /// Runs SQL on a node as root over its unix socket, which also works on a vanished node.

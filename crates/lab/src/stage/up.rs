@@ -13,7 +13,7 @@ use super::process::{Identity, ProcessParent};
 use super::stage_dir::{self, NodeRecord, Record};
 use super::tools::Tools;
 use super::watchdog::Watchdog;
-use super::{Form, Stage, StageNode, StagePlan, config, disk, sweep, template};
+use super::{Form, Stage, StageNode, StagePlan, certificates, config, disk, sweep, template};
 
 impl Stage {
     /// Starts a cluster. All nodes are reachable when it returns; Galera nodes are Synced, replicas have applied what the primary has.
@@ -162,15 +162,22 @@ impl Stage {
                 disk::mount(&node.datadir, size_mb)?;
             }
             template::copy(template, &node.datadir)?;
+            let mut kind_lines = self.kind_lines(node, &plan.galera_options)?;
+            if plan.tls {
+                kind_lines.extend(certificates::lines(&node.directory));
+            }
             let text = config::Node {
                 address: node.address.ip(),
                 directory: &node.directory,
                 tools: &self.tools,
-                kind_lines: self.kind_lines(node, &plan.galera_options)?,
+                kind_lines,
                 server_options: &plan.server_options,
             }
             .text();
             fs::write(node.directory.join("my.cnf"), text)?;
+        }
+        if plan.tls {
+            certificates::write(self)?;
         }
         Ok(())
     }

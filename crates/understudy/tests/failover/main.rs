@@ -8,6 +8,7 @@ mod grey;
 mod lost_member;
 mod replication;
 mod replication_faults;
+mod tls;
 mod unread_result;
 mod versions;
 mod whole_path;
