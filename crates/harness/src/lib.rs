@@ -9,17 +9,19 @@ pub mod fact_answerer;
 pub mod twin;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fixture::Server;
+use fixture::tls::Certificate;
 use fixture::wait::until_async;
 use link::{Link, LinkError, Login, Secret, ServerTls};
 use protocol::auth::native;
 use protocol::capability::Caps;
 
-use proxy::{Handle, Inputs, Settings, Split, Stats};
+use proxy::{ClientTls, Handle, Inputs, Settings, Split, Stats};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::ProxyFact;
@@ -27,6 +29,21 @@ use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 
 pub const SECOND: Duration = Duration::from_secs(1);
+
+/// A proxy that shows this certificate to clients.
+pub fn shows(certificate: &Certificate, is_required: bool) -> Option<ClientTls> {
+    let (config, fingerprint) = (certificate.server(rustls::ALL_VERSIONS), certificate.fingerprint());
+    Some(ClientTls { config, fingerprint, is_required })
+}
+
+/// Where `scripts/servers.sh` has unpacked another server and its clients.
+pub fn unpacked(name: &str) -> PathBuf {
+    let given = |name| std::env::var_os(name).map(PathBuf::from);
+    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache"))).unwrap();
+    let home = cache.join("understudy/servers").join(name).join("usr");
+    assert!(home.exists(), "{}: scripts/servers.sh {name} unpacks it", home.display());
+    home
+}
 
 pub struct Bench {
     pub routes: Arc<watch::Sender<Arc<Routes>>>,

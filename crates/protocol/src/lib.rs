@@ -6,6 +6,7 @@
 pub mod auth;
 pub mod binlog;
 pub mod capability;
+pub mod certificate_proof;
 pub mod command;
 pub mod errno;
 pub mod gtid;

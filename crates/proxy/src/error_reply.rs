@@ -125,13 +125,13 @@ pub const TOO_MANY_PASSWORD_ERRORS: ErrorReply = ErrorReply {
                after",
     closes: true,
 };
-/// The password itself is needed, and the client has no TLS.
+/// The password itself is needed, and the client shows it neither under TLS nor encrypted.
 pub const PASSWORD_NEEDS_TLS: ErrorReply = ErrorReply {
     code: 9121,
     state: "28000",
     name: "password_needs_tls",
-    sentence: "the proxy does not remember this password (caching_sha2_password), so that it needs the password itself once, which is taken \
-               only under TLS: connect with TLS (--ssl-mode=REQUIRED)",
+    sentence: "the proxy does not remember this password (caching_sha2_password), so that it needs the password itself once: connect with \
+               TLS (--ssl-mode=REQUIRED), or let the client ask for the RSA key (--get-server-public-key)",
     closes: true,
 };
 /// The client has proved who it is, and cannot be let in all the same.

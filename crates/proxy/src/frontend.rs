@@ -1,6 +1,7 @@
 //! The client's side of the wire: its login, its commands, and what the proxy says to it by itself.
 
 mod proof;
+pub mod rsa_key;
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,12 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::{Buffer, ServerConfig, Transport};
+use protocol::auth::native;
 use protocol::capability::Caps;
+use protocol::certificate_proof::{self, Fingerprint};
 use protocol::command::Command;
 use protocol::handshake::{ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, TransactionState, put_ok};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use rand::Rng;
+use session::login::Credential;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{timeout, timeout_at};
@@ -100,6 +104,10 @@ pub struct Client {
     /// It is one of very many that have not logged in yet.
     is_hurried: bool,
     salt: [u8; 20],
+    /// What it was shown under TLS.
+    certificate: Option<Fingerprint>,
+    /// The text of the OK packet that ends its login.
+    proof: Vec<u8>,
 }
 
 /// The first packet of an answer, for [`Client::say`] and its like: they count on from the last packet of the command.
@@ -157,6 +165,8 @@ impl Client {
             since: Instant::now(),
             is_hurried,
             salt: new_salt(),
+            certificate: None,
+            proof: vec![],
         }
     }
 
@@ -185,6 +195,7 @@ impl Client {
         let mut payload = self.read_login().await?;
         match tls {
             Some(tls) if is_ssl_request(&payload) => {
+                self.certificate = Some(tls.fingerprint);
                 self.accept_tls(tls.config, shared).await?;
                 payload = self.read_login().await?;
             }
@@ -413,11 +424,18 @@ impl Client {
         Ok(())
     }
 
+    /// The next OK ends a login with this credential, and proves the certificate by it to a client that asks no authority.
+    pub fn prove_certificate(&mut self, credential: &Credential) {
+        if let (Some(certificate), Credential::Stage1(stage1)) = (&self.certificate, credential) {
+            self.proof = certificate_proof::proof(&native::stage2(stage1), &self.salt, certificate).into();
+        }
+    }
+
     /// An OK of the proxy's own.
     pub async fn say_ok(&mut self, seq: u8, status: u16) -> Result<(), Done> {
         let mut seq = self.seq(seq);
         let mut payload = vec![];
-        put_ok(&mut payload, ok::OK, 0, 0, status, 0, b"");
+        put_ok(&mut payload, ok::OK, 0, 0, status, 0, &std::mem::take(&mut self.proof));
         if !self.untold.is_empty()
             && let Ok(told) = ok::with_track(&payload, self.caps, &self.untold)
         {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{ServerConfig, ServerTls};
+use protocol::certificate_proof::Fingerprint;
 
 /// All of them come from the program's table of settings.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Settings {
 pub struct ClientTls {
     /// Versions, ciphers, and the certificate that clients are shown.
     pub config: Arc<ServerConfig>,
+    /// The certificate's.
+    pub fingerprint: Fingerprint,
     /// Who does not use it is not let in.
     pub is_required: bool,
 }

@@ -16,7 +16,7 @@ use session::digests::Digests;
 use session::exchange::RetryLimits;
 use session::login::Plugin;
 use session::suspects::Suspects;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
 use topology::account::Accounts;
 use topology::fact::ProxyFact;
 use topology::routes::ServerGreeting;
@@ -24,6 +24,7 @@ use topology::routes::ServerGreeting;
 use crate::activity::Card;
 use crate::backend::{AttachError, Terms};
 use crate::door::{Door, LaneTable};
+use crate::frontend::rsa_key::RsaKey;
 use crate::hints::Hints;
 use crate::lane::Lane;
 use crate::password_errors::PasswordErrors;
@@ -79,6 +80,7 @@ pub struct Shared {
     pub digests: Mutex<Digests>,
     /// Passwords that are compared with what is stored, at once: each takes a processor for milliseconds.
     pub password_checks: Semaphore,
+    rsa_key: OnceCell<Arc<RsaKey>>,
     /// Makes of a name that no account has the same number each time; see [`session::login::plugin_for`].
     decoys: RandomState,
     emptied: Notify,
@@ -168,6 +170,7 @@ impl Shared {
             password_errors,
             digests: Mutex::default(),
             password_checks: Semaphore::new(PASSWORD_CHECKS_MAX),
+            rsa_key: OnceCell::new(),
             decoys: RandomState::new(),
             emptied: Notify::new(),
             registry: Registry::default(),
@@ -206,6 +209,15 @@ impl Shared {
     /// See [`Settings::node_tls`].
     pub fn node_tls(&self) -> Option<ServerTls> {
         self.settings.load().node_tls.clone()
+    }
+
+    /// The key that clients without TLS encrypt passwords for; made when the first one asks for it.
+    pub async fn rsa_key(&self) -> Result<Arc<RsaKey>, String> {
+        let make = || async {
+            let made = tokio::task::spawn_blocking(RsaKey::generate).await;
+            made.map_err(|error| error.to_string())?.map(Arc::new)
+        };
+        self.rsa_key.get_or_try_init(make).await.cloned()
     }
 
     /// See [`Settings::tls`].

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use protocol::certificate_proof::{Fingerprint, fingerprint};
 pub use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,6 +20,15 @@ pub const HTTP: &[&str] = &["http/1.1"];
 pub const CERTIFICATE_NAME: &str = "https.crt";
 /// Name of its private key there.
 pub const KEY_NAME: &str = "https.key";
+
+/// What a TLS listener shows.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Versions, ciphers, and the certificate.
+    pub config: Arc<ServerConfig>,
+    /// The certificate's.
+    pub fingerprint: Fingerprint,
+}
 
 /// The files of a certificate and its private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +108,7 @@ pub fn self_signed(directory: &Path, names: &[String]) -> Result<Pair, Certifica
 }
 
 /// The TLS configuration of a listener, read from the pair's files. `spoken`: what is spoken under TLS (ALPN, RFC 7301); empty: nothing is said of it.
-pub fn server_config(pair: &Pair, spoken: &[&str]) -> Result<Arc<ServerConfig>, CertificateError> {
+pub fn shown(pair: &Pair, spoken: &[&str]) -> Result<Shown, CertificateError> {
     let unreadable = |what, path: &Path, why: &dyn ToString| CertificateError::Read {
         what,
         path: path.to_owned(),
@@ -108,9 +118,10 @@ pub fn server_config(pair: &Pair, spoken: &[&str]) -> Result<Arc<ServerConfig>, 
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&read("certificate", &pair.certificate)?)
         .collect::<Result<_, _>>()
         .map_err(|e| unreadable("certificate", &pair.certificate, &e))?;
-    if chain.is_empty() {
+    let Some(own) = chain.first() else {
         return Err(unreadable("certificate", &pair.certificate, &"it holds no certificate"));
-    }
+    };
+    let fingerprint = fingerprint(own);
     let key = PrivateKeyDer::from_pem_slice(&read("private key", &pair.key)?)
         .map_err(|e| unreadable("private key", &pair.key, &e))?;
     let unusable = |source| CertificateError::Unusable {
@@ -126,7 +137,7 @@ pub fn server_config(pair: &Pair, spoken: &[&str]) -> Result<Arc<ServerConfig>, 
             .with_single_cert(chain, key)
             .map_err(unusable)?;
     config.alpn_protocols = spoken.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Ok(Arc::new(config))
+    Ok(Shown { config: Arc::new(config), fingerprint })
 }
 
 #[cfg(test)]
@@ -144,7 +155,7 @@ mod tests {
         for path in [&pair.certificate, &pair.key] {
             assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert!(server_config(&pair, HTTP).is_ok());
+        assert!(shown(&pair, HTTP).is_ok());
         assert_eq!(self_signed(dir.path(), &names).unwrap(), pair);
         assert_eq!(std::fs::read(&pair.certificate).unwrap(), pem);
     }
@@ -156,7 +167,7 @@ mod tests {
         let said = self_signed(dir.path(), &["localhost".to_owned()]).unwrap_err().to_string();
         assert!(said.contains("https.key is there but") && said.contains("https.crt is not"), "{said}");
         let pair = Pair { certificate: dir.path().join(KEY_NAME), key: dir.path().join(KEY_NAME) };
-        let said = server_config(&pair, HTTP).unwrap_err().to_string();
+        let said = shown(&pair, HTTP).unwrap_err().to_string();
         assert!(said.contains("https.key") && said.contains("no certificate"), "{said}");
     }
 }

@@ -8,6 +8,7 @@ use proxy::ClientTls;
 use settings::descriptors::Shares;
 use settings::{Settings, table as t};
 use topology::settings::NodeSettings;
+use web::certificate::Shown;
 
 use super::warm;
 
@@ -32,7 +33,7 @@ pub struct Credentials {
     /// What HTTPS shows; `None` without HTTPS listeners.
     pub https: Option<Arc<ServerConfig>>,
     /// What clients of the database are shown; `None` where they may not use TLS.
-    pub clients: Option<Arc<ServerConfig>>,
+    pub clients: Option<Shown>,
 }
 
 pub(crate) fn catch_up_max(settings: &Settings) -> Duration {
@@ -75,13 +76,14 @@ pub fn manager_settings(settings: &Settings, accounts: &Accounts) -> manager::Se
 pub(crate) fn proxy_settings(
     settings: &Settings,
     shares: Shares,
-    certificate: Option<&Arc<ServerConfig>>,
+    certificate: Option<&Shown>,
     accounts: &Accounts,
 ) -> proxy::Settings {
     proxy::Settings {
         listen: settings.get(&t::LISTEN_MYSQL),
         tls: certificate.map(|certificate| ClientTls {
-            config: certificate.clone(),
+            config: certificate.config.clone(),
+            fingerprint: certificate.fingerprint,
             is_required: settings.get(&t::LISTEN_TLS) == "required",
         }),
         node_tls: accounts.monitor.tls.clone(),

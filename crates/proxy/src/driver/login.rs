@@ -107,7 +107,10 @@ impl Driver {
     /// Ends the login.
     pub(super) async fn finish_login(&mut self) -> Flow {
         match self.begin_session().await {
-            Ok(()) => self.say_ok(self.seq).await,
+            Ok(()) => {
+                self.client.prove_certificate(&self.who.credential);
+                self.say_ok(self.seq).await
+            }
             Err(refusal) => {
                 let _ = self.say_refusal(&refusal).await;
                 END
@@ -212,6 +215,7 @@ impl Driver {
                         {
                             self.client.untold = schema_change(schema);
                         }
+                        self.client.prove_certificate(&self.who.credential);
                         self.say_ok(self.seq).await
                     }
                     Err(refusal @ Refusal::NotRebuilt(_)) => {

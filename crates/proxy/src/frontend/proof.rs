@@ -21,6 +21,7 @@ use tokio::io::AsyncWriteExt;
 use topology::account::Accounts;
 use zeroize::Zeroizing;
 
+use super::rsa_key::KEY_WANTED;
 use super::{Client, Done};
 use crate::error_reply;
 use crate::priming;
@@ -110,10 +111,8 @@ impl Client {
         }
         self.say_in_login(&caching_sha2::FULL).await?;
         let shown = self.read_login().await?;
-        // It asks for an RSA key, or has encrypted its password with one that it takes for ours.
-        if !self.stream.is_private() {
-            return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
-        }
+        let shown =
+            if self.stream.is_private() { shown } else { self.encrypted_password(&shown, shared).await? };
         let Some(password) = clear::password_in(&shown) else {
             return Err(Done::Refused(error_reply::MALFORMED, "a password without its end".into()));
         };
@@ -123,6 +122,30 @@ impl Client {
             priming::shown(shared, user, from, &password, stage1).await;
         }
         Ok(checked)
+    }
+
+    /// The password, with its NUL, of a client without TLS: it asks for our key (`asked`), and encrypts with it.
+    async fn encrypted_password(
+        &mut self,
+        asked: &[u8],
+        shared: &Shared,
+    ) -> Result<Zeroizing<Vec<u8>>, Done> {
+        if asked != KEY_WANTED {
+            return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
+        }
+        let key =
+            shared.rsa_key().await.map_err(|why| Done::Refused(error_reply::PASSWORD_NEEDS_TLS, why))?;
+        self.say_in_login(&key.shown()).await?;
+        let (encrypted, salt) = (self.read_login().await?, self.salt);
+        let Ok(_permit) = shared.password_checks.acquire().await else { return Err(Done::Gone) };
+        let decrypted = tokio::task::spawn_blocking(move || key.password(&encrypted, &salt)).await;
+        let Ok(Some(password)) = decrypted else {
+            return Err(Done::Refused(
+                error_reply::MALFORMED,
+                "a password that is not under the key shown".into(),
+            ));
+        };
+        Ok(password)
     }
 
     /// `None` where no digest is remembered, the answer is wrong, or the password itself is wanted.

@@ -7,20 +7,18 @@ use std::sync::Arc;
 
 use fixture::free_port;
 use fixture::tls::Certificate;
-use harness::{Bench, SECOND, lane, one, routes_of, settings};
+use harness::{Bench, SECOND, lane, one, routes_of, settings, shows, unpacked};
 use link::{Endpoint, Link, LinkError, Login, Secret, ServerTls, Unanswered};
 use protocol::auth::caching_sha2;
 use protocol::auth::stored_sha2::Stored;
-use proxy::{ClientTls, Settings};
+use proxy::Settings;
 use topology::account::{Account, Accounts, Proof};
 use topology::routes::{LaneState, Routes, ServerGreeting};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(60);
 
 fn home() -> PathBuf {
-    let given = |name| std::env::var_os(name).map(PathBuf::from);
-    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache"))).unwrap();
-    cache.join("understudy/servers/mysql-9.7/usr")
+    unpacked("mysql-9.7")
 }
 
 /// A server on a free port, with the account `app` of password "secret"; ended by its process id when it is dropped.
@@ -33,7 +31,6 @@ struct MySql {
 impl MySql {
     fn start() -> Self {
         let program = home().join("sbin/mysqld");
-        assert!(program.exists(), "{}: scripts/servers.sh mysql-9.7 unpacks it", program.display());
         let dir = tempfile::Builder::new().prefix("understudy-test-").tempdir().unwrap();
         let done = mysqld(&program, dir.path()).arg("--initialize-insecure").output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -143,16 +140,17 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
     };
     assert_eq!(greeting.plugin, caching_sha2::PLUGIN);
     routes.greeting = Some(Arc::new(greeting));
-    let config = Certificate::of("127.0.0.1").server(rustls::ALL_VERSIONS);
-    let tls = Some(ClientTls { config, is_required: false });
+    let tls = shows(&Certificate::of("127.0.0.1"), false);
     let node_tls = Some(ServerTls::with_any_certificate().unwrap());
     let bench = Bench::new(Settings { tls, node_tls, ..settings() }, Arc::new(routes));
 
-    // Nobody remembers the account: a plain client must not show its password, one with the defaults uses TLS.
-    let (is_well, said) =
-        mysql(&bench, "app", &["--ssl-mode=DISABLED", "--get-server-public-key"], "SELECT 6 * 7");
-    assert!(!is_well && said.contains("ERROR 9121"), "{said}");
+    // Nobody remembers the account: a plain client encrypts its password with the proxy's key, if it may ask for one; that with the defaults uses TLS.
     let whoami = "SELECT 6 * 7, CURRENT_USER()";
+    let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=DISABLED"], whoami);
+    assert!(!is_well && said.contains("requires secure connection"), "the client's own word: {said}");
+    let with_key = ["--ssl-mode=DISABLED", "--get-server-public-key"];
+    let (is_well, said) = mysql(&bench, "newer", &with_key, whoami);
+    assert!(is_well && said.contains("42\tnewer@%"), "{said}");
     let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=REQUIRED"], whoami);
     assert!(is_well && said.contains("42\tapp@%"), "{said}");
     let (is_well, said) = mysql(&bench, "newer", &[], whoami);

@@ -9,7 +9,7 @@ use fixture::answers;
 use fixture::packet::{read_packet, write_packet};
 use fixture::scripted::{Act, ScriptedNode, Setup};
 use fixture::tls::Certificate;
-use harness::{Bench, SECOND, connect, connect_under, one, routes_of, settings};
+use harness::{Bench, SECOND, connect, connect_under, one, routes_of, settings, shows};
 use link::{Link, LinkError, Login, Secret, ServerTls};
 use protocol::auth::stored_sha2::Stored;
 use protocol::auth::{caching_sha2, ed25519, native};
@@ -17,7 +17,7 @@ use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
 use protocol::ok::ErrPacket;
-use proxy::{ClientTls, Settings};
+use proxy::Settings;
 use tokio::net::TcpStream;
 use topology::account::{Account, Accounts, Proof};
 use topology::routes::{LaneState, Routes, ServerGreeting};
@@ -62,8 +62,7 @@ impl Scene {
         let plugin = caching_sha2::PLUGIN.to_owned();
         routes.greeting = Some(Arc::new(ServerGreeting { plugin, ..ServerGreeting::clone(greeting) }));
         let certificate = Certificate::of("127.0.0.1");
-        let config = certificate.server(rustls::ALL_VERSIONS);
-        let tls = Some(ClientTls { config, is_required: false });
+        let tls = shows(&certificate, false);
         let bench = Bench::new(Settings { tls, ..settings() }, Arc::new(routes));
         Self { bench, certificate, forgets, _node: node }
     }
@@ -107,7 +106,7 @@ async fn a_password_is_shown_once_under_tls_and_its_digest_is_enough_from_then_o
         scene.address(),
         "app",
         |salt| caching_sha2::reply(&caching_sha2::stage1(b"secret"), salt).to_vec(),
-        &[2],
+        b"secret\0",
     )
     .await;
     assert_eq!(refused.0, 9121, "{refused:?}");

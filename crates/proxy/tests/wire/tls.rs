@@ -7,11 +7,11 @@ use std::time::Duration;
 use fixture::Server;
 use fixture::packet::{read_packet, write_packet};
 use fixture::tls::Certificate;
-use harness::{Bench, SECOND, cli, connect_under, one, routes, settings};
+use harness::{Bench, SECOND, cli, connect_under, one, routes, settings, shows, unpacked};
 use link::{LinkError, ServerTls};
 use protocol::capability::Caps;
 use protocol::handshake::{Greeting, LoginRequest, SSL_REQUEST_LEN};
-use proxy::{ClientTls, Settings, Stats};
+use proxy::{Settings, Stats};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -24,8 +24,7 @@ fn certificate() -> Certificate {
 }
 
 fn with(certificate: &Certificate, is_required: bool) -> Settings {
-    let config = certificate.server(rustls::ALL_VERSIONS);
-    Settings { tls: Some(ClientTls { config, is_required }), ..settings() }
+    Settings { tls: shows(certificate, is_required), ..settings() }
 }
 
 /// What a client needs that trusts it alone.
@@ -63,6 +62,31 @@ async fn the_packages_client_has_tls_and_knows_whom_it_talks_to() {
     assert!(!is_well && said.contains("certificate"), "another authority: {said}");
     let (is_well, said) = cli(&bench, &["--skip-ssl"], "\\s\nSELECT 6 * 7;\n");
     assert!(is_well && said.contains("Not in use") && said.contains("\n42\n"), "{said}");
+}
+
+/// The client of MariaDB 11.8 with its defaults, which trusts no authority for a self-signed certificate: the account's password proves it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_looks_at_certificates_is_convinced_by_the_password() {
+    let server = Server::start(&[]);
+    // The client looks at no certificate of 127.0.0.1.
+    let there = |tls| Settings { listen: vec!["127.0.0.2:0".into()], tls, ..settings() };
+    let bench = bench(&server, there(shows(&certificate(), false)));
+    let client = |bench: &Bench| {
+        let done = std::process::Command::new(unpacked("mariadb-11.8").join("bin/mariadb"))
+            .args(["--no-defaults", "-uapp", "-psecret", "-h127.0.0.2", "-e", "\\s"])
+            .arg(format!("-P{}", bench.proxy.local_addresses()[0].port()))
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
+    };
+    let said = client(&bench);
+    assert!(said.contains("Cipher in use is TLS_AES") && said.contains("cert is OK"), "{said}");
+    // Somebody who stands between has a certificate of his own, and can pass on no other proof than that of ours.
+    let mut strange = shows(&certificate(), false).unwrap();
+    strange.fingerprint = certificate().fingerprint();
+    bench.proxy.apply(there(Some(strange)), SECOND);
+    let said = client(&bench);
+    assert!(said.contains("ERROR 2026") && !said.contains("Cipher in use"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,10 +4,9 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context;
-use web::certificate::{self, Pair, ServerConfig};
+use web::certificate::{self, Pair, Shown};
 use web::key::ApiKey;
 
 use cli::exit::Failure;
@@ -50,7 +49,7 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
         if settings.api.key_is_ours { our_key(settings)? } else { key(settings).map_err(Failure::usage)? };
     let https = match settings.get(&t::LISTEN_HTTPS).is_empty() {
         true => None,
-        false => Some(listener(settings, &API)?),
+        false => Some(listener(settings, &API)?.config),
     };
     let clients = match settings.get(&t::LISTEN_TLS).as_str() {
         "off" => None,
@@ -102,14 +101,14 @@ pub const CLIENTS: Listener = Listener {
 
 impl Listener {
     /// Its configuration with the given certificate; an error carries the line of its setting.
-    pub fn with(&self, settings: &Settings, pair: &Pair) -> Result<Arc<ServerConfig>, Problem> {
-        certificate::server_config(pair, self.spoken)
+    pub fn with(&self, settings: &Settings, pair: &Pair) -> Result<Shown, Problem> {
+        certificate::shown(pair, self.spoken)
             .map_err(|e| settings.problem(self.row, format!("{}: {e}", self.row.path)))
     }
 }
 
 /// With the given certificate, or with the one that is made at first start.
-fn listener(settings: &Settings, listener: &Listener) -> Result<Arc<ServerConfig>, Failure> {
+fn listener(settings: &Settings, listener: &Listener) -> Result<Shown, Failure> {
     if let Some(pair) = (listener.given)(settings) {
         return listener.with(settings, pair).map_err(Failure::usage);
     }
@@ -117,8 +116,8 @@ fn listener(settings: &Settings, listener: &Listener) -> Result<Arc<ServerConfig
 }
 
 /// With the certificate that is made at first start.
-fn own(settings: &Settings, listener: &Listener) -> anyhow::Result<Arc<ServerConfig>> {
-    Ok(certificate::server_config(&our_pair(settings)?, listener.spoken)?)
+fn own(settings: &Settings, listener: &Listener) -> anyhow::Result<Shown> {
+    Ok(certificate::shown(&our_pair(settings)?, listener.spoken)?)
 }
 
 fn our_key(settings: &Settings) -> Result<ApiKey, Failure> {
