@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::gtid::Position;
+use topology::flavor::Dialect;
 use topology::replication::{events::RUNNING, sql};
 
 use super::events;
@@ -29,6 +30,10 @@ pub(super) async fn demote(
     for_good: bool,
 ) -> Result<(Position, Option<String>), Failed> {
     read_only(server, for_good).await?;
+    // MySQL takes up to a second for it (seen of 9.7), in which it answers no probe either. The order to follow another server does it there.
+    if server.dialect == Dialect::MariaDb {
+        stop_waiting(server).await?;
+    }
     let events_left = if for_good {
         events::stop_within(server, events, true, EVENTS_MAX).await
     } else {
@@ -41,7 +46,13 @@ pub(super) async fn demote(
     Ok((standing.position, events_left))
 }
 
-/// Makes it read only, and turns off waiting for acknowledgements, as on a replica.
+/// Its commits wait for no replica any more, as on a replica.
+pub(super) async fn stop_waiting(server: &mut Server) -> Result<(), Failed> {
+    let semi_sync = server.semi_sync().await?;
+    server.wait_for_replicas(&semi_sync, false).await
+}
+
+/// Makes it read only.
 pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(), Failed> {
     // A session that waits for space would delay that by a minute, and so would the next one behind it.
     let is_full = for_good && end(server, WITHOUT_SPACE).await? > 0;
@@ -57,11 +68,9 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
                 }
                 limit = PIECE.min(server.left());
             }
-            done => break done.map_err(|failed| too_late(server, failed))?,
+            done => return done.map_err(|failed| too_late(server, failed)),
         }
     }
-    let semi_sync = server.semi_sync().await?;
-    server.wait_for_replicas(&semi_sync, false).await
 }
 
 fn too_late(server: &Server, failed: Failed) -> Failed {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use topology::replication::{Channel, ended_first, sql};
 
-use super::demote::read_only;
+use super::demote::{read_only, stop_waiting};
 use super::events;
 use super::server::{Server, end, end_by};
 use super::sql::{WAITING_FOR_A_POSITION, WITH_LOCKS, kill_query};
@@ -31,6 +31,7 @@ pub(super) async fn follow(
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
     read_only(server, false).await?;
+    stop_waiting(server).await?;
     // Of a primary that was lost, and has come back.
     let events_left = events::stop_within(server, events, false, EVENTS_MAX).await;
     let channels = server.channels().await?;

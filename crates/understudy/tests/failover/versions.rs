@@ -1,5 +1,6 @@
 //! `understudy serve` before servers of other versions than the machine's, which `scripts/servers.sh` unpacks.
 
+use lab::fault::Fault;
 use lab::stage::{ClusterKind, StagePlan};
 use mysql_async::prelude::Queryable;
 use testbed::program::Serving;
@@ -41,6 +42,40 @@ async fn a_switchover_on_mariadb_11_8() {
     let follows = |status: &_| is_well(status) && scene.follows(status, "db1") == scene.address("db2");
     assert_eq!(writer(&status_when(&serving, "db1 follows db2", follows)), "db2");
     session.disconnect().await.unwrap();
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
+
+/// A primary with replicas of MySQL, whose accounts are of caching_sha2_password: a switchover and a kill while plain clients write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switchover_and_a_kill_on_mysql_9_7() {
+    let scene = Scene::on(StagePlan {
+        server: Some("mysql-9.7".to_owned()),
+        kind: ClusterKind::Replication { semi_sync: true },
+        name: format!("t{}-mysql", std::process::id()),
+        ..StagePlan::default()
+    })
+    .await;
+    let directory = scene.directory("failover_gap_ms = 0");
+    let file = directory.path().join("understudy.toml");
+    let text = std::fs::read_to_string(&file).unwrap().replacen("[[", "tls = \"required\"\n[[", 1);
+    std::fs::write(&file, text).unwrap();
+    let serving = Serving::start(directory.path());
+    assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
+    let writers = Writers::at(scene.through());
+    writers.more(20).await;
+    serving.ask(&["switchover", "--to", "db2"]).with(0);
+    writers.more(20).await;
+    status_when(&serving, "all are well", |status| is_well(status) && writer(status) == "db2");
+    scene.stage.fault("db2", Fault::Kill).await.unwrap();
+    writers.more(20).await;
+    let told = writers.stop().await;
+    let moved = |status: &_| !writer(status).is_empty() && writer(status) != "db2";
+    let primary = writer(&status_when(&serving, "another is the primary", moved));
+    scene.stage.start("db2").await.unwrap();
+    let follows = |status: &_| is_well(status) && scene.follows(status, "db2") == scene.address(&primary);
+    status_when(&serving, "the old primary follows the new one", follows);
+    scene.has_all(&told, &["db1", "db2", "db3"]).await;
     drop(serving);
     scene.stage.down().await.unwrap();
 }
