@@ -8,7 +8,7 @@
 //!                       error
 //! ```
 //!
-//! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for. What cannot be answered is
+//! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for ([`Way`]). What cannot be answered is
 //! answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for one after
 //! the other; and servers count logins that were broken off, and block the host after some (max_connect_errors).
 
@@ -25,12 +25,22 @@ const SWITCHES_MAX: u8 = 8;
 /// See the head of this file.
 pub(crate) struct Authentication<'a> {
     secret: &'a Secret,
-    /// Nobody can listen.
-    is_private: bool,
+    way: Way,
     plugin: Plugin,
     switches: u8,
     /// Why the last question could not be answered.
     unanswered: Option<Unanswered>,
+}
+
+/// Who may be at the other end, and between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Anybody can listen.
+    Plain,
+    /// TLS with any certificate: nobody can listen, somebody may stand between.
+    Encrypted,
+    /// TLS with a certificate that was looked at, or a unix socket.
+    Proved,
 }
 
 /// What follows a payload of the server.
@@ -70,7 +80,7 @@ impl<'a> Authentication<'a> {
     pub(crate) fn begin(
         secret: &'a Secret,
         greeting: &Greeting,
-        is_private: bool,
+        way: Way,
     ) -> (Authentication<'a>, &'static str, Vec<u8>) {
         let (plugin, name) = match (secret, Plugin::of(&greeting.plugin)) {
             (Secret::Sha256(_), _) | (Secret::Password(_) | Secret::None, Plugin::CachingSha2) => {
@@ -78,7 +88,7 @@ impl<'a> Authentication<'a> {
             }
             _ => (Plugin::Native, native::PLUGIN),
         };
-        let this = Authentication { secret, is_private, plugin, switches: 0, unanswered: None };
+        let this = Authentication { secret, way, plugin, switches: 0, unanswered: None };
         let answer = this.challenged(name, &greeting.salt).map(|answer| answer.to_vec()).unwrap_or_default();
         (this, name, answer)
     }
@@ -154,11 +164,21 @@ impl<'a> Authentication<'a> {
         Ok(Zeroizing::new(answer))
     }
 
+    /// Whether the password itself may go to the server. Whoever stands between could ask for it by mysql_clear_password, where the certificate
+    /// was not looked at; caching_sha2_password asks for it under such a way on every MySQL, whose accounts could not be used otherwise.
+    fn may_show(&self, plugin: &str) -> bool {
+        match self.way {
+            Way::Plain => false,
+            Way::Encrypted => plugin == caching_sha2::PLUGIN,
+            Way::Proved => true,
+        }
+    }
+
     /// The password itself, for `plugin`.
     fn password(&self, plugin: &str) -> Result<Zeroizing<Vec<u8>>, LinkError> {
         match self.secret {
             Secret::None => Ok(clear::reply(b"")),
-            Secret::Password(password) if self.is_private => Ok(clear::reply(password.as_bytes())),
+            Secret::Password(password) if self.may_show(plugin) => Ok(clear::reply(password.as_bytes())),
             Secret::Password(_) => {
                 Err(LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.to_owned() }))
             }

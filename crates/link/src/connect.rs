@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::authentication::{Authentication, Step};
+use crate::authentication::{Authentication, Step, Way};
 use crate::error::local_resource_error;
 use crate::wire::{packet, send};
 use crate::{Buffer, LinkError, Login, ServerTls, Transport};
@@ -214,8 +214,13 @@ async fn log_in(
         return Err(LinkError::of_err_packet(&first));
     }
     let greeting = Greeting::parse(&first)?;
-    let is_private = secured.is_some() || stream.is_private();
-    let (authentication, plugin, proof) = Authentication::begin(&login.secret, &greeting, is_private);
+    let way = match &secured {
+        Some((tls, _)) if tls.is_verified() => Way::Proved,
+        Some(_) => Way::Encrypted,
+        None if stream.is_private() => Way::Proved,
+        None => Way::Plain,
+    };
+    let (authentication, plugin, proof) = Authentication::begin(&login.secret, &greeting, way);
     let mut request = answer(&greeting, login, plugin, proof);
     let caps = request.sent_caps();
     let mut seq = seq;

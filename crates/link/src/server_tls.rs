@@ -58,6 +58,11 @@ impl ServerTls {
         Ok(Self { trusted: Some(trusted), config: Arc::new(config) })
     }
 
+    /// Whether the server's certificate is looked at.
+    pub fn is_verified(&self) -> bool {
+        self.trusted.is_some()
+    }
+
     /// For rustls.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.config

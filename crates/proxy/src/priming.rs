@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use link::{Link, LinkError, Login, Secret, Unanswered};
 use protocol::auth::caching_sha2::Sha256;
+use protocol::auth::stored_sha2::Stored;
 use protocol::errno;
 use session::digests::{Digests, Told};
-use session::login::Credential;
-use tokio::task::JoinSet;
+use session::login::{self, Credential};
 use topology::NodeId;
 use topology::account::{Account, Proof};
 use zeroize::Zeroizing;
@@ -19,33 +19,40 @@ use crate::lane::Lane;
 use crate::shared::Shared;
 
 /// A client of `user` has shown its password: it is remembered, and each node is logged in to with it. Returns when those that are open have answered, at
-/// the latest after the time for a connection.
+/// the latest after the time for a connection. `compared`: the stored hashes that it was right by.
 pub async fn shown(
     shared: &Arc<Shared>,
-    user: &str,
-    from: IpAddr,
+    (user, from): (&str, IpAddr),
     password: &Zeroizing<Vec<u8>>,
     stage1: &Sha256,
+    compared: &[Stored],
+    under_rsa: bool,
 ) {
     let lane_table = shared.door.lane_table();
+    // The table may have been read again meanwhile, with another password.
+    if login::stored(&lane_table.accounts, user, from) != compared {
+        return;
+    }
     let Some(account) = lane_table.accounts.find(user, from) else { return };
     let lanes = || lane_table.lanes.iter().filter(|lane| !lane.is_removed);
     let nodes = lanes().map(|lane| lane.node).collect();
-    shared.digests().shown(&lane_table.accounts, account, stage1, nodes);
+    let nodes = shared.digests().shown(&lane_table.accounts, account, stage1, nodes, under_rsa);
     // The server takes a password as bytes, a login here as text: MySQL's clients send UTF-8.
     let Ok(password) = std::str::from_utf8(password) else { return };
-    let mut open = JoinSet::new();
-    for lane in lanes() {
+    let mut open = vec![];
+    for lane in lanes().filter(|lane| nodes.contains(&lane.node)) {
         let login =
             Login { tls: shared.node_tls(), ..Login::new(user, Secret::Password(password.to_owned())) };
         let logging_in = log_in(shared.clone(), lane.clone(), account.clone(), login);
+        // They end, whatever becomes of the client.
+        let logging_in = tokio::spawn(logging_in);
         if lane.is_open() {
-            open.spawn(logging_in);
-        } else {
-            tokio::spawn(logging_in);
+            open.push(logging_in);
         }
     }
-    open.join_all().await;
+    for logging_in in open {
+        let _ = logging_in.await;
+    }
 }
 
 async fn log_in(shared: Arc<Shared>, lane: Arc<Lane>, account: Account, login: Login) {

@@ -33,8 +33,13 @@ struct Kept {
     /// The account's proofs when it was kept.
     proofs: Vec<Proof>,
     digest: Zeroizing<Sha256>,
-    /// The nodes that may not remember it.
+    /// The nodes that may not remember it, and those that do.
     forgotten_by: BTreeSet<NodeId>,
+    remembered_by: BTreeSet<NodeId>,
+    /// Those of them that are being logged in to.
+    telling: BTreeSet<NodeId>,
+    /// The password was last shown encrypted, by a client without TLS.
+    under_rsa: bool,
     /// When a client was last asked for the password for their sake.
     asked: Option<Instant>,
 }
@@ -53,14 +58,27 @@ fn key(account: &Account) -> (String, String) {
 }
 
 impl Digests {
-    /// A client of `account` has shown its password, and it was right: keeps the digest, and gives the nodes to log in to.
+    /// A client of `account` has shown its password, and it was right: keeps the digest, and gives those of `nodes` that are to be logged in to.
+    /// `under_rsa`: by a client without TLS.
     pub fn shown(
         &mut self,
         accounts: &Accounts,
         account: &Account,
         stage1: &Sha256,
         nodes: BTreeSet<NodeId>,
-    ) {
+        under_rsa: bool,
+    ) -> BTreeSet<NodeId> {
+        if let Some(kept) = self
+            .kept
+            .get_mut(&key(account))
+            .filter(|kept| kept.proofs == account.proofs && *kept.digest == caching_sha2::stage2(stage1))
+        {
+            kept.under_rsa = under_rsa;
+            kept.forgotten_by = &nodes - &kept.remembered_by;
+            let news = &kept.forgotten_by - &kept.telling;
+            kept.telling.extend(&news);
+            return news;
+        }
         let there = |key: &(String, String)| {
             accounts.rows().iter().any(|row| (&row.user, &row.host) == (&key.0, &key.1))
         };
@@ -71,25 +89,37 @@ impl Digests {
         let kept = Kept {
             proofs: account.proofs.clone(),
             digest: Zeroizing::new(caching_sha2::stage2(stage1)),
-            forgotten_by: nodes,
+            forgotten_by: nodes.clone(),
+            remembered_by: BTreeSet::new(),
+            telling: nodes.clone(),
+            under_rsa,
             asked,
         };
         self.kept.insert(key(account), kept);
+        nodes
     }
 
     /// What a login to `node` as `account` has shown.
     pub fn told(&mut self, account: &Account, node: NodeId, told: Told) {
         let Some(kept) = self.kept.get_mut(&key(account)) else { return };
-        match told {
-            Told::Settled => kept.forgotten_by.remove(&node),
-            Told::Forgotten => kept.forgotten_by.insert(node),
+        kept.telling.remove(&node);
+        let (from, to) = match told {
+            Told::Settled => (&mut kept.forgotten_by, &mut kept.remembered_by),
+            Told::Forgotten => (&mut kept.remembered_by, &mut kept.forgotten_by),
         };
+        from.remove(&node);
+        to.insert(node);
     }
 
     /// The client's SHA256(password), if the digest of `account` is kept and `answer` is right.
     pub fn verify(&self, account: &Account, salt: &[u8; 20], answer: &[u8]) -> Option<Sha256> {
         let kept = self.kept.get(&key(account)).filter(|kept| kept.proofs == account.proofs)?;
         caching_sha2::verify(&kept.digest, salt, answer)
+    }
+
+    /// Whether a digest of `account` is kept.
+    pub fn is_kept(&self, account: &Account) -> bool {
+        self.kept.get(&key(account)).is_some_and(|kept| kept.proofs == account.proofs)
     }
 
     /// Whether `stage1` is still that of the account's password.
@@ -99,8 +129,12 @@ impl Digests {
     }
 
     /// Whether a client of `account` that is right by its digest should show its password, so that all nodes remember the account.
-    pub fn wants_password(&mut self, account: &Account, now: Instant) -> bool {
+    pub fn wants_password(&mut self, account: &Account, is_private: bool, now: Instant) -> bool {
         let Some(kept) = self.kept.get_mut(&key(account)) else { return false };
+        // Those of this account may not be able to encrypt it.
+        if !is_private && !kept.under_rsa {
+            return false;
+        }
         let was_asked = kept.asked.is_some_and(|asked| now.saturating_duration_since(asked) < ASK_AGAIN);
         if kept.forgotten_by.is_empty() || was_asked {
             return false;
@@ -134,7 +168,7 @@ mod tests {
         let reply = caching_sha2::reply(&stage1, &SALT);
         let mut digests = Digests::default();
         assert_eq!(digests.verify(&app, &SALT, &reply), None);
-        digests.shown(&accounts, &app, &stage1, nodes(&[]));
+        digests.shown(&accounts, &app, &stage1, nodes(&[]), false);
         assert_eq!(digests.verify(&app, &SALT, &reply), Some(stage1));
         assert_eq!(digests.verify(&app, &[8; 20], &reply), None);
         assert_eq!(digests.verify(&other, &SALT, &reply), None);
@@ -151,20 +185,23 @@ mod tests {
         let stage1 = caching_sha2::stage1(b"secret");
         let mut digests = Digests::default();
         let start = Instant::now();
-        assert!(!digests.wants_password(&app, start), "it is asked for it as long as no digest is kept");
-        digests.shown(&accounts, &app, &stage1, nodes(&[0, 1]));
+        assert!(
+            !digests.wants_password(&app, true, start),
+            "it is asked for it as long as no digest is kept"
+        );
+        digests.shown(&accounts, &app, &stage1, nodes(&[0, 1]), false);
         digests.told(&app, NodeId(0), Told::Settled);
-        assert!(digests.wants_password(&app, start), "1 was not logged in to");
-        assert!(!digests.wants_password(&app, start + ASK_AGAIN / 2), "one client is enough");
-        digests.shown(&accounts, &app, &stage1, nodes(&[0, 1]));
+        assert!(digests.wants_password(&app, true, start), "1 was not logged in to");
+        assert!(!digests.wants_password(&app, true, start + ASK_AGAIN / 2), "one client is enough");
+        digests.shown(&accounts, &app, &stage1, nodes(&[0, 1]), false);
         digests.told(&app, NodeId(0), Told::Settled);
         digests.told(&app, NodeId(1), Told::Forgotten);
-        assert!(!digests.wants_password(&app, start + ASK_AGAIN / 2));
-        assert!(digests.wants_password(&app, start + ASK_AGAIN));
+        assert!(!digests.wants_password(&app, true, start + ASK_AGAIN / 2));
+        assert!(digests.wants_password(&app, true, start + ASK_AGAIN));
         digests.told(&app, NodeId(1), Told::Settled);
-        assert!(!digests.wants_password(&app, start + 3 * ASK_AGAIN));
+        assert!(!digests.wants_password(&app, true, start + 3 * ASK_AGAIN));
         digests.told(&app, NodeId(0), Told::Forgotten);
-        assert!(digests.wants_password(&app, start + 3 * ASK_AGAIN));
+        assert!(digests.wants_password(&app, true, start + 3 * ASK_AGAIN));
     }
 
     #[test]
@@ -173,7 +210,7 @@ mod tests {
         for number in 0..100 {
             let only = account(&number.to_string());
             let accounts = Accounts::new(vec![only.clone()]);
-            digests.shown(&accounts, &only, &caching_sha2::stage1(b"secret"), nodes(&[]));
+            digests.shown(&accounts, &only, &caching_sha2::stage1(b"secret"), nodes(&[]), false);
             assert_eq!(digests.kept.len(), 1);
         }
     }

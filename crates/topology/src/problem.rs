@@ -41,7 +41,8 @@ const GONE: &[Rule] = &[
     },
     Rule {
         problem: Problem::Rejected,
-        matches: |s| s.node.rejected.is_some(),
+        // One that was refused and does not answer since is silent: it may have died meanwhile.
+        matches: |s| s.node.rejected.is_some() && s.node.counts.misses < s.settings.misses_max,
         sentence: |s| match &s.node.rejected {
             Some((0, what)) => format!("does not speak the MySQL protocol: {what}"),
             Some((errno, message)) => format!("does not let the monitor account in: {errno} {message}"),

@@ -25,6 +25,7 @@ use protocol::packet::HEADER_LEN;
 use protocol::response::End;
 use protocol::statement::{Recalls, names_made};
 use session::command::InFlight;
+use session::digests::Told;
 use session::finish::{Delivered, Failure, Finish, NodeError};
 use session::split::{Gtid, LEFT, Need, RunsOn as Runs, is_position, runs_on};
 use tokio::time::timeout;
@@ -382,6 +383,15 @@ impl Driver {
                     }
                     // Its schema may not exist there yet, which does not concern other sessions.
                     AttachError::Refused(_) | AttachError::NotRebuilt(_) => {
+                        self.avoid(lane.node, REFUSED_WAITS);
+                    }
+                    AttachError::Forgotten(_) => {
+                        self.shared.node_told(
+                            &self.who.user,
+                            self.client.peer.ip(),
+                            lane.node,
+                            Told::Forgotten,
+                        );
                         self.avoid(lane.node, REFUSED_WAITS);
                     }
                     _ => self.side_not_before = Some(Instant::now() + SESSION_WAITS),

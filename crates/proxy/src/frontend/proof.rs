@@ -3,7 +3,7 @@
 //! ```text
 //!   its plugin, its answer ──> is it the account's plugin? ──no──> AuthSwitch ──> its answer
 //!   mysql_native_password, client_ed25519: the answer is checked
-//!   caching_sha2_password: 01 03 where its digest is remembered, else 01 04 ──> its password, under TLS
+//!   caching_sha2_password: 01 03 where its digest is remembered, else 01 04 ──> its password, under TLS or our RSA key
 //! ```
 //!
 //! Who cannot be let in waits the same time for the same words, whatever the reason, and is asked the same questions as others.
@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use protocol::auth::stored_sha2::Stored;
 use protocol::auth::{caching_sha2, clear};
 use protocol::handshake::AuthSwitch;
 use protocol::packet::put_packet;
@@ -24,6 +25,7 @@ use zeroize::Zeroizing;
 use super::rsa_key::KEY_WANTED;
 use super::{Client, Done};
 use crate::error_reply;
+use crate::password_errors::Attempt;
 use crate::priming;
 use crate::shared::Shared;
 
@@ -55,30 +57,34 @@ impl Client {
         } else {
             self.switch(asked).await?
         };
-        let attempt = match shared.password_errors.attempt(user, from, Instant::now()) {
-            Ok(attempt) => attempt,
-            Err(pause) => {
-                if let Some(kept_back) = shared.refusal.now(Instant::now()) {
-                    tracing::warn!(
-                        "client {from} was refused as {user:?} before its password was looked at: too many were wrong, \
-                         proxy.password_errors_max ({kept_back} refusals more were not told)"
-                    );
-                }
-                // To be told in whole seconds.
-                let detail = format!("{} s", pause.as_secs() + 1);
-                return Err(Done::Refused(error_reply::TOO_MANY_PASSWORD_ERRORS, detail));
-            }
-        };
+        let attempt = self.attempt(user, shared)?;
         let has_answered = !answered.answer.is_empty();
         let checked = if asked == Plugin::CachingSha2 && has_answered {
-            self.check_sha2(user, &answered, &accounts, shared).await?
+            self.check_sha2(user, &answered, &accounts, attempt, shared).await?
         } else {
-            check_again(user, &answered, &accounts, from, shared).await
+            let checked = check_again(user, &answered, &accounts, from, shared).await;
+            if is_decided(&checked) {
+                shared.password_errors.was_right(attempt, Instant::now());
+            }
+            checked
         };
-        if is_decided(&checked) {
-            shared.password_errors.was_right(attempt, Instant::now());
-        }
         self.decided(user, checked, has_answered, shared)
+    }
+
+    /// Before an answer is looked at; refused where too many were wrong.
+    fn attempt(&self, user: &str, shared: &Shared) -> Result<Attempt, Done> {
+        let from = self.peer.ip();
+        shared.password_errors.attempt(user, from, Instant::now()).map_err(|pause| {
+            if let Some(kept_back) = shared.refusal.now(Instant::now()) {
+                tracing::warn!(
+                    "client {from} was refused as {user:?} before its password was looked at: too many were wrong, \
+                     proxy.password_errors_max ({kept_back} refusals more were not told)"
+                );
+            }
+            // To be told in whole seconds.
+            let detail = format!("{} s", pause.as_secs() + 1);
+            Done::Refused(error_reply::TOO_MANY_PASSWORD_ERRORS, detail)
+        })
     }
 
     /// Asks for another plugin's answer.
@@ -96,16 +102,23 @@ impl Client {
         Ok(Answered { plugin, salt, answer })
     }
 
-    /// An answer under caching_sha2_password: by the digest, if one is remembered, or by the password that the client then shows.
+    /// An answer under caching_sha2_password: by the digest, if one is remembered, or by the password that the client then shows. `attempt` is given
+    /// back where nothing wrong was looked at: a pool whose account is not remembered yet must not run out of them while it shows its password.
     async fn check_sha2(
         &mut self,
         user: &str,
         answered: &Answered,
         accounts: &Arc<Accounts>,
+        attempt: Attempt,
         shared: &Arc<Shared>,
     ) -> Result<Check, Done> {
         let from = self.peer.ip();
-        if let Some(checked) = self.by_digest(user, &answered.answer, accounts, shared) {
+        let by_digest = self.by_digest(user, &answered.answer, accounts, shared);
+        let mut attempt = Some(attempt);
+        if !matches!(by_digest, ByDigest::Wrong) {
+            give_back(&mut attempt, shared);
+        }
+        if let ByDigest::Right(checked) = by_digest {
             self.say_in_login(&caching_sha2::FAST).await?;
             return Ok(checked);
         }
@@ -117,9 +130,13 @@ impl Client {
             return Err(Done::Refused(error_reply::MALFORMED, "a password without its end".into()));
         };
         let password = Arc::new(Zeroizing::new(password.to_vec()));
-        let checked = compare_again(user, from, &password, accounts, shared).await;
+        let (checked, compared) = self.compare_again(user, &password, accounts, &mut attempt, shared).await?;
+        if is_decided(&checked) {
+            give_back(&mut attempt, shared);
+        }
         if let Check::Accept(Credential::Sha256(stage1)) = &checked {
-            priming::shown(shared, user, from, &password, stage1).await;
+            let under_rsa = !self.stream.is_private();
+            priming::shown(shared, (user, from), &password, stage1, &compared, under_rsa).await;
         }
         Ok(checked)
     }
@@ -148,13 +165,72 @@ impl Client {
         Ok(password)
     }
 
-    /// `None` where no digest is remembered, the answer is wrong, or the password itself is wanted.
-    fn by_digest(&self, user: &str, answer: &[u8], accounts: &Accounts, shared: &Shared) -> Option<Check> {
-        let account = accounts.find(user, self.peer.ip())?;
+    fn by_digest(&self, user: &str, answer: &[u8], accounts: &Accounts, shared: &Shared) -> ByDigest {
+        let Some(account) = accounts.find(user, self.peer.ip()) else { return ByDigest::Unknown };
         let mut digests = shared.digests();
-        let stage1 = digests.verify(account, &self.salt, answer)?;
-        let wants_password = self.stream.is_private() && digests.wants_password(account, Instant::now());
-        (!wants_password).then(|| login::remembered(account, stage1))
+        if !digests.is_kept(account) {
+            return ByDigest::Unknown;
+        }
+        let Some(stage1) = digests.verify(account, &self.salt, answer) else { return ByDigest::Wrong };
+        match digests.wants_password(account, self.stream.is_private(), Instant::now()) {
+            true => ByDigest::Unknown,
+            false => ByDigest::Right(login::remembered(account, stage1)),
+        }
+    }
+
+    /// As [`check_again`], of a password, which is compared only with what it was not compared with yet. Returns with what it was compared last.
+    async fn compare_again(
+        &self,
+        user: &str,
+        password: &Arc<Zeroizing<Vec<u8>>>,
+        accounts: &Arc<Accounts>,
+        attempt: &mut Option<Attempt>,
+        shared: &Shared,
+    ) -> Result<(Check, Vec<Stored>), Done> {
+        let from = self.peer.ip();
+        let mut checked = self.compare(user, password, accounts.clone(), attempt, shared).await?;
+        let mut compared = login::stored(accounts, user, from);
+        if is_decided(&checked) {
+            return Ok((checked, compared));
+        }
+        let mut tables = shared.read_again(user);
+        while !is_decided(&checked)
+            && let Some(accounts) = tables.next().await
+        {
+            let stored = login::stored(&accounts, user, from);
+            if stored != compared {
+                compared = stored;
+                checked = self.compare(user, password, accounts, attempt, shared).await?;
+            }
+        }
+        Ok((checked, compared))
+    }
+
+    /// Compares a password with what is stored, on a thread that nobody waits for, and not many at once: only then it is an attempt.
+    async fn compare(
+        &self,
+        user: &str,
+        password: &Arc<Zeroizing<Vec<u8>>>,
+        accounts: Arc<Accounts>,
+        attempt: &mut Option<Attempt>,
+        shared: &Shared,
+    ) -> Result<Check, Done> {
+        let from = self.peer.ip();
+        let Ok(_permit) = shared.password_checks.acquire().await else { return Ok(Check::Denied) };
+        if attempt.is_none() {
+            *attempt = Some(self.attempt(user, shared)?);
+        }
+        // Another client may have shown it while this one waited.
+        if let Some(account) = accounts.find(user, from) {
+            let stage1 = Zeroizing::new(caching_sha2::stage1(password));
+            if shared.digests().is_of(account, &stage1) {
+                return Ok(login::remembered(account, *stage1));
+            }
+        }
+        let (user, password) = (user.to_owned(), password.clone());
+        let comparing =
+            tokio::task::spawn_blocking(move || login::check_password(&accounts, &user, from, &password));
+        Ok(comparing.await.unwrap_or(Check::Denied))
     }
 
     /// Lets the client in, or says why not.
@@ -193,6 +269,22 @@ impl Client {
     }
 }
 
+/// What an answer is worth without the password.
+enum ByDigest {
+    /// The digest says so.
+    Right(Check),
+    /// The digest says that it is wrong: the account's password may be another one by now.
+    Wrong,
+    /// No digest is remembered, or the password itself is wanted.
+    Unknown,
+}
+
+fn give_back(attempt: &mut Option<Attempt>, shared: &Shared) {
+    if let Some(attempt) = attempt.take() {
+        shared.password_errors.was_right(attempt, Instant::now());
+    }
+}
+
 /// An empty password may come as a single NUL.
 fn without_nul(mut answer: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
     if **answer == [0] {
@@ -227,45 +319,4 @@ async fn check_again(
         checked = look(&accounts);
     }
     checked
-}
-
-/// The same of a password, which is compared only with what it was not compared with yet.
-async fn compare_again(
-    user: &str,
-    from: IpAddr,
-    password: &Arc<Zeroizing<Vec<u8>>>,
-    accounts: &Arc<Accounts>,
-    shared: &Shared,
-) -> Check {
-    let mut checked = compare(user, from, password, accounts.clone(), shared).await;
-    let mut compared = login::stored(accounts, user, from);
-    if is_decided(&checked) {
-        return checked;
-    }
-    let mut tables = shared.read_again(user);
-    while !is_decided(&checked)
-        && let Some(accounts) = tables.next().await
-    {
-        let stored = login::stored(&accounts, user, from);
-        if stored != compared {
-            compared = stored;
-            checked = compare(user, from, password, accounts, shared).await;
-        }
-    }
-    checked
-}
-
-/// Compares a password with what is stored, on a thread that nobody waits for, and not many at once.
-async fn compare(
-    user: &str,
-    from: IpAddr,
-    password: &Arc<Zeroizing<Vec<u8>>>,
-    accounts: Arc<Accounts>,
-    shared: &Shared,
-) -> Check {
-    let Ok(_permit) = shared.password_checks.acquire().await else { return Check::Denied };
-    let (user, password) = (user.to_owned(), password.clone());
-    let comparing =
-        tokio::task::spawn_blocking(move || login::check_password(&accounts, &user, from, &password));
-    comparing.await.unwrap_or(Check::Denied)
 }

@@ -124,6 +124,30 @@ async fn a_password_is_shown_once_under_tls_and_its_digest_is_enough_from_then_o
     assert_eq!(errno(&scene.login("nobody", Secret::Password("secret".into())).await), 1045);
 }
 
+/// More at once than may be wrong: none of them is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_may_show_its_password_at_once() {
+    let scene = Arc::new(Scene::set(vec![sha2("app")]).await);
+    let mut pool = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let scene = scene.clone();
+        pool.spawn(async move { scene.under_tls().await.map(drop) });
+    }
+    while let Some(found) = pool.join_next().await {
+        found.unwrap().unwrap();
+    }
+    // Who is wrong is counted all the same, also where the digest alone says it.
+    let wrong = async || errno(&scene.login("app", Secret::Password("Secret".into())).await);
+    let mut guesses = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let scene = scene.clone();
+        guesses.spawn(async move { errno(&scene.login("app", Secret::Password("Secret".into())).await) });
+    }
+    let told: Vec<u16> = guesses.join_all().await;
+    assert!(told.iter().filter(|code| **code == 1045).count() <= 20, "{told:?}");
+    assert_eq!(wrong().await, 9120);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_has_forgotten_is_told_and_the_next_client_shows_its_password() {
     let scene = Scene::set(vec![sha2("app")]).await;
