@@ -104,7 +104,10 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     if Flavor::of(&version) != Flavor::MariaDb {
         let wrong = vec![match Dialect::admit(&version) {
             Err(why) => why,
-            Ok(_) => "cluster.kind = \"replication\" has hardly been tried on MySQL yet: see docs/replication.md".to_owned(),
+            Ok(_) => {
+                "cluster.kind = \"replication\" has hardly been tried on MySQL yet: see docs/replication.md"
+                    .to_owned()
+            }
         }];
         return Ok(Server { version, role: "not asked further".into(), wrong, standing: None });
     }
