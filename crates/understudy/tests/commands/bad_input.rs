@@ -112,7 +112,8 @@ fn a_port_in_use_says_which_key_and_what_to_do() {
     for (key, from, to) in [
         ("11: listen.mysql", "mysql = \"127.0.0.1:0\"", format!("mysql = \"{address}\"")),
         ("12: listen.http", "http = \"127.0.0.1:0\"", format!("http = \"{address}\"")),
-        ("12: listen.https", "http = \"127.0.0.1:0\"", format!("https = \"{address}\"")),
+        // Without plain HTTP, whose usual port may be another program's here.
+        ("12: listen.https", "http = \"127.0.0.1:0\"", format!("https = \"{address}\"\nhttp = []")),
     ] {
         let dir = directory(&GOOD.replace(from, &to).replace("NODE", "127.0.0.1:1"));
         for command in [&["serve"][..], &["serve", "--check"]] {
