@@ -14,3 +14,8 @@ pub mod ed25519;
 pub mod native;
 pub mod sha_crypt;
 pub mod stored_sha2;
+
+/// What a challenge hides, and what it hid.
+fn xor<const N: usize>(value: &[u8; N], mask: &[u8; N]) -> [u8; N] {
+    std::array::from_fn(|at| value[at] ^ mask[at])
+}

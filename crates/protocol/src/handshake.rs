@@ -221,11 +221,9 @@ pub struct AuthSwitch {
 }
 
 impl AuthSwitch {
-    /// A switch to `mysql_native_password`.
-    pub fn native(salt: &[u8; 20]) -> AuthSwitch {
-        let mut data = salt.to_vec();
-        data.push(0);
-        AuthSwitch { plugin: native::PLUGIN.into(), data }
+    /// A switch to a plugin whose challenge has 20 bytes: MySQL and MariaDB end it with a NUL.
+    pub fn to(plugin: &str, salt: &[u8; 20]) -> AuthSwitch {
+        AuthSwitch { plugin: plugin.into(), data: [&salt[..], &[0]].concat() }
     }
 
     /// The 20-byte challenge, when there is one.

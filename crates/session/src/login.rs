@@ -191,11 +191,11 @@ fn unless_locked(account: &Account, right: Check) -> Check {
 }
 
 fn wrong(account: &Account) -> Check {
-    let mut others = account.proofs.iter().map(|proof| match proof {
+    let others = account.proofs.iter().map(|proof| match proof {
         Proof::Other(what) => Some(what.as_str()),
         _ => None,
     });
-    match others.by_ref().collect::<Option<Vec<_>>>() {
+    match others.collect::<Option<Vec<_>>>() {
         Some(all) => Check::Unsupported { what: all.join(", ") },
         None => Check::Denied,
     }

@@ -153,7 +153,7 @@ fn greeting(plugin: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_switch_of_plugins_is_followed_to_the_native_one() {
     let ok = vec![0, 0, 0, 2, 0, 0, 0];
-    let switch = AuthSwitch::native(b"tsrqponmlkjihgfedcba").encode();
+    let switch = AuthSwitch::to(native::PLUGIN, b"tsrqponmlkjihgfedcba").encode();
     let (_peer, address) = talker(vec![greeting("caching_sha2_password"), switch, ok]).await;
     let link = Link::connect(&address, &app(), LONG).await.unwrap();
     assert_eq!((link.greeting.connection_id, link.status), (7, 2));

@@ -59,11 +59,7 @@ pub fn verify(remembered: &Sha256, salt: &[u8; 20], reply: &[u8]) -> Option<Sha2
 
 fn masked(value: &Sha256, stage2: &Sha256, salt: &[u8; 20]) -> Sha256 {
     let mask: Sha256 = Hasher::new().chain_update(stage2).chain_update(salt).finalize().into();
-    let mut out = *value;
-    for (byte, mask) in out.iter_mut().zip(mask) {
-        *byte ^= mask;
-    }
-    out
+    super::xor(value, &mask)
 }
 
 #[cfg(test)]

@@ -62,11 +62,7 @@ pub fn verify(stored: &Sha1, salt: &[u8; 20], reply: &[u8]) -> Option<Sha1> {
 
 fn masked(value: &Sha1, stage2: &Sha1, salt: &[u8; 20]) -> Sha1 {
     let mask: Sha1 = Hasher::new().chain_update(salt).chain_update(stage2).finalize().into();
-    let mut out = *value;
-    for (byte, mask) in out.iter_mut().zip(mask) {
-        *byte ^= mask;
-    }
-    out
+    super::xor(value, &mask)
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ fn old_protocols_are_refused() {
 
 #[test]
 fn switches() {
-    let switch = AuthSwitch::native(b"abcdefghijklmnopqrst");
+    let switch = AuthSwitch::to(native::PLUGIN, b"abcdefghijklmnopqrst");
     assert_eq!(switch.encode(), b"\xfemysql_native_password\0abcdefghijklmnopqrst\0");
     assert_eq!(switch.salt().as_ref(), Some(b"abcdefghijklmnopqrst"));
     assert_eq!(AuthSwitch::parse(b"\xfe").unwrap().plugin, "mysql_old_password");

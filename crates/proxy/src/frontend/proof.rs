@@ -22,7 +22,6 @@ use tokio::io::AsyncWriteExt;
 use topology::account::Accounts;
 use zeroize::Zeroizing;
 
-use super::rsa_key::KEY_WANTED;
 use super::{Client, Done};
 use crate::error_reply;
 use crate::password_errors::Attempt;
@@ -89,15 +88,16 @@ impl Client {
 
     /// Asks for another plugin's answer.
     async fn switch(&mut self, plugin: Plugin) -> Result<Answered, Done> {
-        let (salt, data) = match plugin {
+        let (salt, switch) = match plugin {
             Plugin::Ed25519 => {
                 let salt: [u8; 32] = rand::rng().random();
-                (salt.to_vec(), salt.to_vec())
+                (salt.to_vec(), AuthSwitch { plugin: plugin.name().into(), data: salt.to_vec() })
             }
-            // MySQL and MariaDB end these challenges with a NUL.
-            Plugin::Native | Plugin::CachingSha2 => (self.salt.to_vec(), [&self.salt[..], &[0]].concat()),
+            Plugin::Native | Plugin::CachingSha2 => {
+                (self.salt.to_vec(), AuthSwitch::to(plugin.name(), &self.salt))
+            }
         };
-        self.say_in_login(&AuthSwitch { plugin: plugin.name().into(), data }.encode()).await?;
+        self.say_in_login(&switch.encode()).await?;
         let answer = without_nul(self.read_login().await?);
         Ok(Answered { plugin, salt, answer })
     }
@@ -147,7 +147,7 @@ impl Client {
         asked: &[u8],
         shared: &Shared,
     ) -> Result<Zeroizing<Vec<u8>>, Done> {
-        if asked != KEY_WANTED {
+        if asked != caching_sha2::KEY_WANTED {
             return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
         }
         let key =

@@ -11,8 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use zeroize::Zeroizing;
 
-/// What a client sends that asks for the public key.
-pub const KEY_WANTED: [u8; 1] = [2];
 /// What stands before the key in the answer (AuthMoreData).
 const KEY_SHOWN: u8 = 1;
 
