@@ -13,6 +13,10 @@ use crate::settings::NodeSettings;
 use crate::status::Status;
 use crate::time::Now;
 
+/// Errors by which a server refuses a login because of what it is about to do or to be: WSREP has not yet prepared node, shutdown in
+/// progress, an option prevents it, read only, connection killed.
+pub(crate) const REFUSES_ALL: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
+
 /// Something happened that may mean that the node is lost (its connection ended, traffic failed there). The node is asked, and gets no new
 /// transactions until it has answered.
 #[derive(Clone, Debug)]
@@ -162,6 +166,11 @@ impl Belief {
             self.sessions_max_before = self.sessions_max;
         }
         self.sessions_max = sessions_max;
+    }
+
+    /// It answers new connections with an error that is about the monitor's login, and not about the server itself.
+    pub fn is_only_unseen(&self) -> bool {
+        self.rejected.as_ref().is_some_and(|(errno, _)| *errno != 0 && !REFUSES_ALL.contains(errno))
     }
 
     pub fn drained(&self) -> bool {

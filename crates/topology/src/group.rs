@@ -99,6 +99,12 @@ pub(crate) trait Judge {
         false
     }
 
+    /// Whether a node that does not let the monitor in any more goes on serving its clients, as far as the other nodes' word can show it: it is
+    /// then left in good order, and not given up.
+    fn serves_unseen(&self, _core: &Core, _id: NodeId) -> bool {
+        false
+    }
+
     /// Called after the nodes were judged.
     fn judged(&mut self, _core: &mut Core) {}
 

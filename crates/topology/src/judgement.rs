@@ -10,8 +10,9 @@ use crate::problem::judge;
 pub(crate) fn judge_all(core: &mut Core, group: &mut dyn Group) {
     group.look_around(core);
     for id in core.nodes.ids() {
+        let (against, serves_unseen) = (group.against(core, id), group.serves_unseen(core, id));
         let (finding, others) =
-            judge(core.node(id), &core.settings, core.now, group.against(core, id), || group.well(core, id));
+            judge(core.node(id), &core.settings, core.now, against, serves_unseen, || group.well(core, id));
         let gone = matches!(finding.state, NodeState::Dead | NodeState::Silent)
             || finding.serves == Serves::No && group.is_out(core, id);
         let now = core.now;

@@ -19,12 +19,27 @@ struct Sight<'a> {
     node: &'a Belief,
     settings: &'a Settings,
     now: Now,
+    /// It serves its clients, though it does not let the monitor in.
+    serves_unseen: bool,
 }
 
 struct Rule {
     problem: Problem,
     matches: fn(&Sight) -> bool,
     sentence: fn(&Sight) -> String,
+}
+
+/// One that was refused and does not answer since is silent: it may have died meanwhile.
+fn is_rejected(s: &Sight) -> bool {
+    s.node.rejected.is_some() && s.node.counts.misses < s.settings.misses_max
+}
+
+fn rejection(node: &Belief) -> String {
+    match &node.rejected {
+        Some((0, what)) => format!("does not speak the MySQL protocol: {what}"),
+        Some((errno, message)) => format!("does not let the monitor account in: {errno} {message}"),
+        None => String::new(),
+    }
 }
 
 /// What makes a node unusable, whatever its last status.
@@ -41,13 +56,8 @@ const GONE: &[Rule] = &[
     },
     Rule {
         problem: Problem::Rejected,
-        // One that was refused and does not answer since is silent: it may have died meanwhile.
-        matches: |s| s.node.rejected.is_some() && s.node.counts.misses < s.settings.misses_max,
-        sentence: |s| match &s.node.rejected {
-            Some((0, what)) => format!("does not speak the MySQL protocol: {what}"),
-            Some((errno, message)) => format!("does not let the monitor account in: {errno} {message}"),
-            None => String::new(),
-        },
+        matches: |s| is_rejected(s) && !s.serves_unseen,
+        sentence: |s| rejection(s.node),
     },
     Rule {
         problem: Problem::Silent,
@@ -73,6 +83,11 @@ const WANING: &[Rule] = &[
     },
     Rule {
         problem: Problem::ShutOut,
+        matches: |s| is_rejected(s) && s.serves_unseen,
+        sentence: |s| rejection(s.node),
+    },
+    Rule {
+        problem: Problem::ShutOut,
         matches: |s| s.node.shut_out >= s.settings.refusals_max,
         sentence: |s| format!("answers, but takes no new connections: {}", s.node.shut_out_why),
     },
@@ -90,16 +105,17 @@ const LATE: Rule = Rule {
     sentence: |s| s.node.pulse.sentence(s.now),
 };
 
-/// What `node` is held to be, and what is found other than by its own status. `cluster`: the finding of the other nodes; `well`: the sentence
-/// when there is none.
+/// What `node` is held to be, and what is found other than by its own status. `cluster`: the finding of the other nodes; `serves_unseen`: it
+/// serves its clients, though it does not let the monitor in; `well`: the sentence when there is none.
 pub(crate) fn judge(
     node: &Belief,
     settings: &Settings,
     now: Now,
     cluster: Option<Finding>,
+    serves_unseen: bool,
     well: impl FnOnce() -> String,
 ) -> (Finding, Option<Finding>) {
-    let sight = Sight { node, settings, now };
+    let sight = Sight { node, settings, now, serves_unseen };
     let first = |table: &[Rule]| {
         let rule = table.iter().find(|rule| (rule.matches)(&sight))?;
         Some(rule.problem.found((rule.sentence)(&sight)))
@@ -142,7 +158,7 @@ mod tests {
         change(&mut belief, &mut status);
         belief.status = Some(status.into());
         let cluster = cluster.map(|problem| problem.found("left the group"));
-        let (found, _) = judge(&belief, &settings, Duration::ZERO, cluster, String::new);
+        let (found, _) = judge(&belief, &settings, Duration::ZERO, cluster, false, String::new);
         (found.problem, found.state, found.serves)
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{Brain, Plan};
 use crate::NodeId;
-use crate::belief::Doubt;
+use crate::belief::{Doubt, REFUSES_ALL};
 use crate::fact::{ConnectFailure, LinkEnd};
-use crate::finding::Serves;
+use crate::finding::{Problem, Serves};
 use crate::routes::{LaneState, ServerGreeting};
 use crate::status::Status;
 use crate::time::Now;
@@ -22,10 +22,6 @@ const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
 /// After this many missed probes in a row a node gets no new transactions, though it is not silent yet: statements sent to a frozen node
 /// hang.
 const MISSES_HELD: u32 = 2;
-
-/// Errors by which a server refuses a login because of what it is about to do or to be: WSREP has not yet prepared node, shutdown in
-/// progress, an option prevents it, read only, connection killed.
-const OF_ITSELF: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
 
 impl Brain {
     // ---- signs of life and death
@@ -113,7 +109,7 @@ impl Brain {
     pub(super) fn connect_failed(&mut self, id: NodeId, how: ConnectFailure) {
         let (now, enough) = (self.core.now, self.core.settings.refusals_max);
         let node = self.core.node_mut(id);
-        node.confirm_asked = None;
+        let asked = node.confirm_asked.take();
         if node.linked {
             self.shut_out(id, &how);
             return;
@@ -135,8 +131,13 @@ impl Brain {
                 }
             }
             ConnectFailure::Rejected { errno, message } => {
+                if node.finding.serves == Serves::No && node.finding.problem != Problem::Rejected {
+                    // It may have been restarted: its status of before says nothing about it now.
+                    node.status = None;
+                }
                 node.counts.answered(now);
                 node.rejected = Some((errno, message));
+                self.unseen(id, asked);
             }
             ConnectFailure::Protocol { what } => {
                 node.counts.answered(now);
@@ -146,6 +147,22 @@ impl Brain {
                 // The connect had at least a probe's deadline: the query counts as sent that long ago.
                 self.miss(id, now.saturating_sub(self.core.settings.probe_interval));
             }
+        }
+    }
+
+    /// The node has refused the monitor, which had a connection `asked` for then. If it serves all the same, that error is the answer to whatever made
+    /// it be asked.
+    fn unseen(&mut self, id: NodeId, asked: Option<Now>) {
+        if !self.group.serves_unseen(&self.core, id) {
+            return;
+        }
+        let now = self.core.now;
+        let node = self.core.node_mut(id);
+        if let Some(asked) = asked {
+            node.alarms.answered(asked, true);
+        }
+        if node.doubt.take().is_some() {
+            node.doubt_cleared = Some(now);
         }
     }
 
@@ -233,7 +250,7 @@ impl Brain {
         let why = format!("traffic lost its connection, {}", failure(how));
         match how {
             // An error packet shows that the server lives. Most of them only say that this client, or no further one, is let in.
-            ConnectFailure::Rejected { errno, .. } if !OF_ITSELF.contains(errno) => self.core.ask_probe(id),
+            ConnectFailure::Rejected { errno, .. } if !REFUSES_ALL.contains(errno) => self.core.ask_probe(id),
             ConnectFailure::Rejected { .. } => self.alarm(id, is_of_now, why, false),
             _ => self.alarm(id, is_of_now, why, true),
         }

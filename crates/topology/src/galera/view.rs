@@ -104,6 +104,13 @@ impl Judge for Galera {
         was_evicted || ((says_so || said_so) && self.unlisted(core, id))
     }
 
+    /// An error about the monitor's login (its account, its certificate, a full server) says nothing about a member that was whole when it was last
+    /// heard and has not announced that it leaves. If it has left the group since, the others' view says so ([`Self::against`]).
+    fn serves_unseen(&self, core: &Core, id: NodeId) -> bool {
+        let node = core.node(id);
+        node.is_only_unseen() && node.leaving_since.is_none() && node.status.as_ref().is_some_and(Status::is_whole)
+    }
+
     fn judged(&mut self, core: &mut Core) {
         self.note_departures(core);
     }
