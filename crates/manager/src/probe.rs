@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Ended, Link, LinkError};
-use protocol::ok;
+use protocol::{errno, ok};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
@@ -468,8 +468,10 @@ pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
         LinkError::Rejected { errno, message, .. } => ConnectFailure::Rejected { errno, message },
         // Its process is there and answers: what is wrong is the account, or the way. 1251 is the server's number for it.
         LinkError::Unanswered(why) => ConnectFailure::Rejected { errno: 1251, message: why.to_string() },
-        // Its process is there and answers: what is wrong is a certificate, or a setting. 2026 is the client library's number for it.
-        LinkError::Tls(_) => ConnectFailure::Rejected { errno: 2026, message: error.to_string() },
+        // Its process is there and answers: what is wrong is a certificate, or a setting.
+        LinkError::Tls(_) => {
+            ConnectFailure::Rejected { errno: errno::SSL_CONNECTION_ERROR, message: error.to_string() }
+        }
         LinkError::Protocol(what) => ConnectFailure::Protocol { what },
     })
 }

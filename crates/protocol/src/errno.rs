@@ -131,6 +131,9 @@ errors! {
     CLIENT_INTERACTION_TIMEOUT = 4031;
 }
 
+/// A client library's own number for "no TLS with this server" (`CR_SSL_CONNECTION_ERROR`); no server sends it.
+pub const SSL_CONNECTION_ERROR: u16 = 2026;
+
 /// Whether the error means "this node accepts no writes". 1290 is also what other options than `--read-only` answer with
 /// (`--secure-file-priv`, `--skip-grant-tables`), so its message is looked at.
 pub fn is_read_only(code: u16, message: &[u8]) -> bool {

@@ -19,7 +19,7 @@ use topology::account::Accounts;
 use topology::fact::{ConnectFailure, ProxyFact};
 
 use crate::activity::{Card, Doing};
-use crate::backend::{AttachError, Backend, Stirred};
+use crate::backend::{AttachError, Backend, Stirred, insecure};
 use crate::door::{NoLane, Slot};
 use crate::error_reply::{self, AccountNow};
 use crate::frontend::Client;
@@ -245,6 +245,7 @@ impl Attachment {
                     AttachError::Full(NodeError { code, message, .. }) => {
                         Some(ConnectFailure::Rejected { errno: *code, message: message.clone() })
                     }
+                    AttachError::Insecure(why) => Some(insecure(why)),
                     AttachError::Forgotten(_) => {
                         self.shared.node_told(&who.user, self.card.peer.ip(), lane.node, Told::Forgotten);
                         None
@@ -300,7 +301,9 @@ impl Attachment {
     pub fn no_link(error: AttachError) -> NoLink {
         match error {
             AttachError::Refused(error) => NoLink::Refused(error),
-            AttachError::NotRebuilt(why) | AttachError::Forgotten(why) => NoLink::NotRebuilt(why),
+            AttachError::NotRebuilt(why) | AttachError::Forgotten(why) | AttachError::Insecure(why) => {
+                NoLink::NotRebuilt(why)
+            }
             AttachError::Full(error) => NoLink::Full(error_reply::full_node(Some(error))),
             AttachError::StillFull => NoLink::Full(error_reply::full_node(None)),
             AttachError::Shut | AttachError::Behind | AttachError::Local(_) | AttachError::Lost(_) => {

@@ -117,6 +117,8 @@ pub enum AttachError {
     NotRebuilt(String),
     /// The node wants the client's password itself, and only its digest is known; in words.
     Forgotten(String),
+    /// There is no TLS with the node as the configuration asks for it; in words.
+    Insecure(String),
     /// The lane was shut meanwhile.
     Shut,
     /// The node is well, but did not apply in time what the session may have seen on another.
@@ -142,7 +144,9 @@ impl fmt::Display for AttachError {
                 write!(f, "its node says {}: {}", error.code, error.message)
             }
             AttachError::StillFull => f.write_str("its node has no connection left"),
-            AttachError::NotRebuilt(why) | AttachError::Forgotten(why) => f.write_str(why),
+            AttachError::NotRebuilt(why) | AttachError::Forgotten(why) | AttachError::Insecure(why) => {
+                f.write_str(why)
+            }
             AttachError::Shut => f.write_str("its node takes no statements any more"),
             AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
             AttachError::Local(local_error) => f.write_str(local_error),
@@ -596,10 +600,15 @@ fn of_connect(error: LinkError) -> AttachError {
             }
         },
         LinkError::Local(local_error) => AttachError::Local(local_error),
-        LinkError::Tls(_) => AttachError::NotRebuilt(error.to_string()),
+        LinkError::Tls(_) => AttachError::Insecure(error.to_string()),
         LinkError::Unanswered(Unanswered::Forgotten) => AttachError::Forgotten(error.to_string()),
         LinkError::Unanswered(why) => AttachError::NotRebuilt(why.to_string()),
     }
+}
+
+/// What is told of a node with which there is no TLS: its process is there and answers, and lets no new connection in.
+pub fn insecure(why: &str) -> ConnectFailure {
+    ConnectFailure::Rejected { errno: errno::SSL_CONNECTION_ERROR, message: why.to_owned() }
 }
 
 /// The status bits in the answer to a ping. An error, or an answer without them, must not be taken for "no transaction".

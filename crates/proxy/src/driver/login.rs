@@ -130,7 +130,9 @@ impl Driver {
             Err(AttachError::Full(error)) => Err(Refusal::Node(error_reply::full_node(Some(error)))),
             Err(AttachError::StillFull) => Err(Refusal::Node(error_reply::full_node(None))),
             Err(AttachError::Refused(error)) => Err(Refusal::Node(error)),
-            Err(AttachError::NotRebuilt(why) | AttachError::Forgotten(why)) => Err(Refusal::NotRebuilt(why)),
+            Err(AttachError::NotRebuilt(why) | AttachError::Forgotten(why) | AttachError::Insecure(why)) => {
+                Err(Refusal::NotRebuilt(why))
+            }
             Ok(())
             | Err(AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_)) => {
                 Ok(())

@@ -35,7 +35,7 @@ use topology::fact::ConnectFailure;
 use self::settings::{INDISPENSABLE, SETTINGS, Unsettled, settings_hash, settle};
 use super::{Driver, END, Flow, OF_LOGIN};
 use crate::activity::Doing;
-use crate::backend::{AttachError, Backend, of_io};
+use crate::backend::{AttachError, Backend, insecure, of_io};
 use crate::ending;
 use crate::frontend::BufferedCommand;
 use crate::lane::{Lane, Lease};
@@ -373,6 +373,10 @@ impl Driver {
             Ok(backend) => backend,
             Err(AttachError::Lost(how)) => {
                 replicas.lost(lane, how);
+                return Err(Unfit::Failed);
+            }
+            Err(AttachError::Insecure(why)) => {
+                replicas.lost(lane, insecure(&why));
                 return Err(Unfit::Failed);
             }
             Err(error) => {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::errno;
+
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::belief::{Doubt, REFUSES_ALL};
@@ -172,7 +174,9 @@ impl Brain {
         let (now, enough) = (self.core.now, self.core.settings.refusals_max);
         let node = self.core.node_mut(id);
         node.confirm_after = now + SHUT_OUT_GAP;
-        if let ConnectFailure::Rejected { .. } = how {
+        if let ConnectFailure::Rejected { errno, .. } = how
+            && *errno != errno::SSL_CONNECTION_ERROR
+        {
             // An error packet: the server lives, and is full or does not accept our account.
             if let Some(doubt) = &mut node.doubt {
                 doubt.wants_link = false;
@@ -249,6 +253,8 @@ impl Brain {
     pub(super) fn traffic_lost(&mut self, id: NodeId, is_of_now: bool, how: &ConnectFailure) {
         let why = format!("traffic lost its connection, {}", failure(how));
         match how {
+            // Nobody gets in by TLS: the manager's own new connection shows whether that is so.
+            ConnectFailure::Rejected { errno: errno::SSL_CONNECTION_ERROR, .. } => self.core.ask_confirm(id),
             // An error packet shows that the server lives. Most of them only say that this client, or no further one, is let in.
             ConnectFailure::Rejected { errno, .. } if !REFUSES_ALL.contains(errno) => self.core.ask_probe(id),
             ConnectFailure::Rejected { .. } => self.alarm(id, is_of_now, why, false),
@@ -301,6 +307,7 @@ fn failure(how: &ConnectFailure) -> String {
         ConnectFailure::Closed => "closed".into(),
         ConnectFailure::TimedOut => "timed out".into(),
         ConnectFailure::Unreachable => "unreachable".into(),
+        ConnectFailure::Rejected { errno: errno::SSL_CONNECTION_ERROR, message } => message.clone(),
         ConnectFailure::Rejected { errno, .. } => format!("rejected with error {errno}"),
         ConnectFailure::Protocol { what } => format!("not the protocol: {what}"),
     }

@@ -108,7 +108,9 @@ impl Judge for Galera {
     /// heard and has not announced that it leaves. If it has left the group since, the others' view says so ([`Self::against`]).
     fn serves_unseen(&self, core: &Core, id: NodeId) -> bool {
         let node = core.node(id);
-        node.is_only_unseen() && node.leaving_since.is_none() && node.status.as_ref().is_some_and(Status::is_whole)
+        node.is_only_unseen()
+            && node.leaving_since.is_none()
+            && node.status.as_ref().is_some_and(Status::is_whole)
     }
 
     fn judged(&mut self, core: &mut Core) {

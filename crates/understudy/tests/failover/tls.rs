@@ -1,14 +1,20 @@
 //! `understudy serve` with `cluster.tls = "verified"`, before servers whose accounts must all use TLS.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use lab::fault::Fault;
 use lab::stage::account::{APP_USER, MONITOR_USER};
 use lab::stage::replication::REPLICATION_USER;
-use lab::stage::{ClusterKind, StagePlan};
+use lab::stage::{ClusterKind, Stage, StagePlan};
 use testbed::program::{Serving, with_config};
-use testbed::scene::{Scene, is_well, status_when, writer};
-use testbed::writers::Writers;
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
+use testbed::writers::{self, Writers};
+
+use crate::lost_member::scene::{Scene as Galera, two_writers};
+
+/// What a node of the stage shows.
+const FILES: [&str; 2] = ["server.crt", "server.key"];
 
 /// Puts these lines into `[cluster]`.
 fn secure(dir: &Path, lines: &str) {
@@ -65,4 +71,65 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     scene.has_all(&told, &["db1", "db2", "db3"]).await;
     drop(serving);
     scene.stage.down().await.unwrap();
+}
+
+/// A member whose new certificate nobody can trust, and one that has locked the monitor's account: both live, and their sessions go on elsewhere
+/// without an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_refuses_new_logins_is_left_in_good_order() {
+    let scene = Galera::of(StagePlan { tls: true, ..Galera::plan("tlsg") }).await;
+    let (stage, through) = (&scene.stage, SocketAddr::from((scene.stage.host_address(), 6033)));
+    let directory = scene.directory("", None);
+    let authority = stage.authority().unwrap();
+    secure(directory.path(), &format!("tls = \"verified\"\ntls_ca_file = \"{}\"", authority.display()));
+    let serving = Serving::start(directory.path());
+    assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
+    let clients = two_writers(through);
+    clients.more(20).await;
+
+    // Nobody is cut by that: the connections that stand go on, and new ones find a certificate of another address.
+    let own = certificate(stage, "db1");
+    show(stage, "db1", &certificate(stage, "db2")).await;
+    let refused = writers::connect(through).await.err().map(|error| error.to_string());
+    assert!(refused.as_ref().is_some_and(|error| error.contains("certificate")), "{refused:?}");
+    let status = status_when(&serving, "another writes", |status| !["", "db1"].contains(&&*writer(status)));
+    assert!(status["nodes"][0]["reason"].to_string().contains("certificate"), "{status:#}");
+    writers::connect(through).await.unwrap().disconnect().await.unwrap();
+    show(stage, "db1", &own).await;
+    let locked = writer(&status_when(&serving, "all are well again", is_well));
+    clients.more(20).await;
+
+    // Of this member alone: a statement about accounts would be replicated.
+    let lock = |is: bool| {
+        format!(
+            "UPDATE mysql.global_priv SET Priv = JSON_SET(Priv, '$.account_locked', {is}) WHERE User = '{MONITOR_USER}'"
+        )
+    };
+    for statement in [&lock(true), "FLUSH LOCAL PRIVILEGES", &format!("KILL USER {MONITOR_USER}")] {
+        stage.run_in(&locked, statement).await.unwrap();
+    }
+    status_when(&serving, "another writes", |status| !["", &*locked].contains(&&*writer(status)));
+    clients.more(20).await;
+    for statement in [&lock(false), "FLUSH LOCAL PRIVILEGES"] {
+        stage.run_in(&locked, statement).await.unwrap();
+    }
+    status_when(&serving, "all are well again", is_well);
+    clients.more(20).await;
+    let told = clients.stop().await;
+    assert!(told.errors.is_empty(), "{:?}\n{}", told.errors, journal(&serving));
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
+
+/// A node's certificate with its key.
+fn certificate(stage: &Stage, node: &str) -> [Vec<u8>; 2] {
+    FILES.map(|file| std::fs::read(stage.directory().join(node).join(file)).unwrap())
+}
+
+/// Has the node show that one to whoever connects from now on.
+async fn show(stage: &Stage, node: &str, certificate: &[Vec<u8>; 2]) {
+    for (file, bytes) in FILES.iter().zip(certificate) {
+        std::fs::write(stage.directory().join(node).join(file), bytes).unwrap();
+    }
+    stage.run_in(node, "FLUSH SSL").await.unwrap();
 }

@@ -208,10 +208,13 @@ impl Stage {
                         asked: option(words, "asked=").map_or(Ok(self.now), seconds)?,
                     },
                     "missed" => self.missed(node),
-                    "lost" | "full" => {
+                    "lost" | "full" | "insecure" => {
                         let (epoch, alarm) = self.alarm(node, words)?;
-                        let how =
-                            if what == "lost" { ConnectFailure::Reset } else { failed("rejected 1040")? };
+                        let how = match what {
+                            "full" => failed("rejected 1040")?,
+                            "insecure" => failed("rejected 2026")?,
+                            _ => ConnectFailure::Reset,
+                        };
                         ProxyFact::TrafficLost { node, epoch, how, alarm }.by(origin)
                     }
                     "statement" => ProxyFact::StatementLost {
