@@ -76,6 +76,15 @@ impl Buffer {
         }
     }
 
+    /// Puts bytes behind the content.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.reserve(self.len() + bytes.len());
+            self.data[self.end..][..bytes.len()].copy_from_slice(bytes);
+            self.end += bytes.len();
+        }
+    }
+
     /// Drops `n` bytes in the middle, `at` bytes behind the first.
     pub fn remove(&mut self, at: usize, n: usize) {
         let from = self.start + at;
@@ -118,20 +127,24 @@ impl Buffer {
     /// Reads once; 0 is the end of the stream. Cancel safe. Grows by itself up to the size used for streaming. While there is nothing to read,
     /// an empty buffer of the usual size holds no memory; a larger one belongs to a large packet in progress, and keeps its memory.
     pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<usize> {
-        poll_fn(|context| self.poll_fill(stream, context)).await
+        poll_fn(|context| {
+            self.poll_fill(context, |context, room| Pin::new(&mut *stream).poll_read(context, room))
+        })
+        .await
     }
 
-    fn poll_fill(
+    /// [`Buffer::fill`] from wherever `read` reads.
+    pub(crate) fn poll_fill(
         &mut self,
-        stream: &mut (impl AsyncRead + Unpin),
         context: &mut Context<'_>,
+        read: impl FnOnce(&mut Context<'_>, &mut ReadBuf<'_>) -> Poll<std::io::Result<()>>,
     ) -> Poll<std::io::Result<usize>> {
         if self.end == self.data.len() {
             let wanted = (self.len() * 2).clamp(SMALL, LARGE.max(self.len() + SMALL));
             self.reserve(wanted);
         }
         let mut room = ReadBuf::new(&mut self.data[self.end..]);
-        let read = Pin::new(stream).poll_read(context, &mut room);
+        let read = read(context, &mut room);
         let n = room.filled().len();
         if read.is_pending() && self.data.len() == SMALL {
             self.rest();

@@ -259,6 +259,7 @@ fn answer(greeting: &Greeting, login: &Login, plugin: &str, proof: Vec<u8>) -> L
         database: login.database.clone(),
         plugin: caps.has(Caps::PLUGIN_AUTH).then(|| plugin.to_owned()),
         attrs: if caps.has(Caps::CONNECT_ATTRS) { login.attrs.clone() } else { Vec::new() },
+        zstd_level: 0,
     }
 }
 

@@ -37,4 +37,4 @@ pub use login::{Login, Secret, attributes};
 pub use query::Rows;
 pub use rustls::ServerConfig;
 pub use server_tls::ServerTls;
-pub use transport::{Cutter, Transport};
+pub use transport::{Codec, Cutter, Transport};

@@ -6,9 +6,12 @@
 //!
 //! ```text
 //!   Transport ──┬─ Socket (socket.rs)   what the kernel does
-//!               └─ Tls (tls.rs)         between the socket and whoever reads and writes; none while the connection is plain
+//!               ├─ Tls (tls.rs)         between the socket and what is above; none while the connection is plain
+//!               └─ Compression          (compression.rs) between those and whoever reads and writes; none of most connections
 //! ```
 
+mod codec;
+mod compression;
 mod socket;
 mod tls;
 
@@ -26,8 +29,10 @@ use socket2::Socket as Descriptor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+pub use self::codec::Codec;
+use self::compression::{Below, Compression};
 use self::socket::Socket;
-use self::tls::Tls;
+use self::tls::{SendPieces, Tls};
 use crate::Buffer;
 
 /// How often the end of the connection is looked for while unread bytes hide it.
@@ -38,6 +43,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub struct Transport {
     socket: Socket,
     tls: Option<Box<Tls>>,
+    compression: Option<Box<Compression>>,
 }
 
 impl Transport {
@@ -59,6 +65,22 @@ impl Transport {
         poll_fn(|context| tls.poll_handshake(&self.socket, context)).await
     }
 
+    /// Goes on with compressed packets, which begin behind a login. `received`: what the peer has sent already.
+    pub fn compress(&mut self, codec: Codec, received: &mut Buffer) {
+        self.compression = Some(Box::new(Compression::new(codec, received)));
+    }
+
+    /// To be called before each command that is sent to a server: compressed packets are numbered from there.
+    pub fn begin_command(&mut self) {
+        if let Some(compression) = &mut self.compression {
+            compression.begin_command();
+        }
+    }
+
+    fn below(&self) -> Below<'_> {
+        Below { socket: &self.socket, tls: self.tls.as_deref() }
+    }
+
     /// The version of TLS and the cipher suite, as `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` of a plain connection.
     pub fn tls_in_use(&self) -> Option<String> {
         self.tls.as_ref()?.in_use()
@@ -67,15 +89,32 @@ impl Transport {
     /// Waits until there is something to read, or the end. Consumes no bytes, holds no buffer meanwhile, and takes no place in a list of
     /// those who wait: for the one task that reads. Cancel safe.
     pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|context| match &self.tls {
-            None => self.socket.poll_read_ready(context),
-            Some(tls) => tls.poll_waiting_bytes(&self.socket, context).map_ok(|_| ()),
+        poll_fn(|context| {
+            if self.poll_has_unpacked(context) {
+                return Poll::Ready(Ok(()));
+            }
+            match &self.tls {
+                None => self.socket.poll_read_ready(context),
+                Some(tls) => tls.poll_waiting_bytes(&self.socket, context).map_ok(|_| ()),
+            }
         })
         .await
     }
 
+    /// Whether something was received that is still to be read as plain bytes. What waits to be sent is sent meanwhile.
+    fn poll_has_unpacked(&self, context: &mut Context<'_>) -> bool {
+        self.compression.as_ref().is_some_and(|compression| {
+            // Where that fails, what the peer has said before can still be read.
+            let _ = compression.poll_send(self.below(), context);
+            compression.has_received()
+        })
+    }
+
     /// Waits until something can be written. Cancel safe.
     pub async fn writable(&self) -> io::Result<()> {
+        if let Some(compression) = &self.compression {
+            return poll_fn(|context| compression.poll_send_some(self.below(), context)).await;
+        }
         if let Some(tls) = &self.tls {
             return poll_fn(|context| tls.poll_send_some(&self.socket, context)).await;
         }
@@ -83,30 +122,38 @@ impl Transport {
     }
 
     /// Writes what the kernel takes at once; [`io::ErrorKind::WouldBlock`] when that is nothing. Under TLS the last 16 KiB may wait to be
-    /// sent: they are, whenever something is waited for on this connection; 0 means that some of those have gone, and none of these.
+    /// sent, and the last 64 KiB of a compressed connection: they are, whenever something is waited for on it; 0 means that some of those have
+    /// gone, and none of these.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.tls {
-            None => self.socket.try_write(bytes),
-            Some(tls) => tls.write(&self.socket, &mut [IoSlice::new(bytes)], Socket::try_write_vectored),
+        if self.is_bare() {
+            self.socket.try_write(bytes)
+        } else {
+            self.write_pieces(&mut [IoSlice::new(bytes)], Socket::try_write_vectored)
+        }
+    }
+
+    /// Whether nothing is between the socket and whoever writes.
+    fn is_bare(&self) -> bool {
+        self.tls.is_none() && self.compression.is_none()
+    }
+
+    fn write_pieces(&self, pieces: &mut [IoSlice<'_>], send: SendPieces) -> io::Result<usize> {
+        match (&self.compression, &self.tls) {
+            (Some(compression), _) => compression.write(self.below(), pieces, send),
+            (None, Some(tls)) => tls.write(&self.socket, pieces, send),
+            (None, None) => send(&self.socket, pieces),
         }
     }
 
     /// [`Transport::try_write`] of two pieces, one behind the other.
     pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        let mut pieces = [IoSlice::new(first), IoSlice::new(second)];
-        match &self.tls {
-            None => self.socket.try_write_vectored(&pieces),
-            Some(tls) => tls.write(&self.socket, &mut pieces, Socket::try_write_vectored),
-        }
+        self.write_pieces(&mut [IoSlice::new(first), IoSlice::new(second)], Socket::try_write_vectored)
     }
 
     /// Like [`Transport::try_write`], but asks the kernel itself. It calls a socket writable only when a third of its buffer is free, and a
     /// peer that reads slowly needs seconds for that; this takes whatever fits as soon as anything does.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.tls {
-            None => self.socket.write_now(bytes),
-            Some(tls) => tls.write(&self.socket, &mut [IoSlice::new(bytes)], Socket::write_first_now),
-        }
+        self.write_pieces(&mut [IoSlice::new(bytes)], Socket::write_first_now)
     }
 
     /// Whether the peer has closed the connection (or only its own direction of it) or reset it, though bytes of it may wait to be
@@ -132,15 +179,24 @@ impl Transport {
 
     /// Sends what waits to be sent; never ends.
     async fn send_on(&self) {
-        if let Some(tls) = &self.tls {
-            let _ = poll_fn(|context| tls.poll_send(&self.socket, context)).await;
-        }
+        let _ = poll_fn(|context| self.poll_send_all(context)).await;
         std::future::pending().await
     }
 
-    /// Whether something that was written waits to be sent: only under TLS, as a kernel sends what it has taken.
+    fn poll_send_all(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(compression) = &self.compression {
+            ready!(compression.poll_send(self.below(), context))?;
+        }
+        match &self.tls {
+            None => Poll::Ready(Ok(())), // a socket holds nothing back
+            Some(tls) => tls.poll_send(&self.socket, context),
+        }
+    }
+
+    /// Whether something that was written waits to be sent: never of a bare socket, as a kernel sends what it has taken.
     pub fn has_unsent(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
+        self.compression.as_ref().is_some_and(|compression| compression.has_unsent())
+            || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
     /// Whether the connection should be ended, and made anew, when that disturbs nobody: the key of TLS 1.2 has been used for long.
@@ -150,14 +206,22 @@ impl Transport {
 
     /// Sends what waits to be sent, and the end of TLS. Nothing of a plain connection waits.
     pub async fn finish(&mut self) -> io::Result<()> {
+        poll_fn(|context| self.poll_finish(context)).await
+    }
+
+    fn poll_finish(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_send_all(context))?;
         match &self.tls {
-            None => Ok(()),
-            Some(tls) => poll_fn(|context| tls.poll_say_end(&self.socket, context)).await,
+            None => Poll::Ready(Ok(())),
+            Some(tls) => tls.poll_say_end(&self.socket, context),
         }
     }
 
     /// Ready when bytes wait to be read, which stay where they are (`true`), or none will come any more (`false`).
     fn poll_has_bytes(&self, context: &mut Context<'_>) -> Poll<bool> {
+        if self.poll_has_unpacked(context) {
+            return Poll::Ready(true);
+        }
         match &self.tls {
             None => self.socket.poll_has_bytes(context),
             Some(tls) => {
@@ -192,34 +256,40 @@ impl Transport {
 
 impl From<TcpStream> for Transport {
     fn from(stream: TcpStream) -> Self {
-        Transport { socket: Socket::Tcp(stream), tls: None }
+        Transport { socket: Socket::Tcp(stream), tls: None, compression: None }
     }
 }
 
 impl From<UnixStream> for Transport {
     fn from(stream: UnixStream) -> Self {
-        Transport { socket: Socket::Unix(stream), tls: None }
+        Transport { socket: Socket::Unix(stream), tls: None, compression: None }
     }
 }
 
 impl AsyncRead for Transport {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Transport { socket, tls } = self.get_mut();
-        match tls {
-            None => socket.poll_read(cx, room),
-            Some(tls) => tls.poll_read(socket, cx, room),
+        let Transport { socket, tls, compression } = self.get_mut();
+        if let Some(compression) = compression {
+            let below = Below { socket, tls: tls.as_deref() };
+            let _ = compression.poll_send(below, cx);
+            return compression
+                .poll_read(cx, room, |cx, room| poll_read_below(socket, tls.as_deref(), cx, room));
         }
+        poll_read_below(socket, tls.as_deref(), cx, room)
     }
 }
 
 impl AsyncWrite for Transport {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Transport { socket, tls } = self.get_mut();
-        match tls {
-            None => socket.poll_write(cx, bytes),
-            Some(tls) => tls.poll_write(socket, cx, &[IoSlice::new(bytes)]),
+        let Transport { socket, tls, compression } = self.get_mut();
+        match (compression, tls) {
+            (None, None) => socket.poll_write(cx, bytes),
+            (None, Some(tls)) => tls.poll_write(socket, cx, &[IoSlice::new(bytes)]),
+            (Some(compression), tls) => {
+                compression.poll_write(Below { socket, tls: tls.as_deref() }, cx, &[IoSlice::new(bytes)])
+            }
         }
     }
 
@@ -229,10 +299,13 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Transport { socket, tls } = self.get_mut();
-        match tls {
-            None => socket.poll_write_vectored(cx, pieces),
-            Some(tls) => tls.poll_write(socket, cx, pieces),
+        let Transport { socket, tls, compression } = self.get_mut();
+        match (compression, tls) {
+            (None, None) => socket.poll_write_vectored(cx, pieces),
+            (None, Some(tls)) => tls.poll_write(socket, cx, pieces),
+            (Some(compression), tls) => {
+                compression.poll_write(Below { socket, tls: tls.as_deref() }, cx, pieces)
+            }
         }
     }
 
@@ -241,18 +314,25 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &self.tls {
-            None => Poll::Ready(Ok(())), // a socket holds nothing back
-            Some(tls) => tls.poll_send(&self.socket, cx),
-        }
+        self.poll_send_all(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Transport { socket, tls } = self.get_mut();
-        if let Some(tls) = tls {
-            ready!(tls.poll_say_end(socket, cx))?;
-        }
-        socket.poll_shutdown(cx)
+        ready!(self.poll_finish(cx))?;
+        self.get_mut().socket.poll_shutdown(cx)
+    }
+}
+
+#[inline]
+fn poll_read_below(
+    socket: &mut Socket,
+    tls: Option<&Tls>,
+    context: &mut Context<'_>,
+    room: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    match tls {
+        None => socket.poll_read(context, room),
+        Some(tls) => tls.poll_read(socket, context, room),
     }
 }
 

@@ -127,6 +127,8 @@ pub struct LoginRequest {
     pub plugin: Option<String>,
     /// The connection attributes: length-encoded names and values, as they came; empty for none.
     pub attrs: Vec<u8>,
+    /// The level of zstd that it wants its packets compressed with; 0 where [`Caps::ZSTD`] is not among its capabilities.
+    pub zstd_level: u8,
 }
 
 impl LoginRequest {
@@ -153,7 +155,8 @@ impl LoginRequest {
             database = Some(nul_or_rest(&mut fields).to_vec());
         }
         let (plugin, attrs) = plugin_and_attrs(&mut fields, caps)?;
-        Ok(LoginRequest { caps, max_packet, charset, user, auth, database, plugin, attrs })
+        let zstd_level = if caps.has(Caps::ZSTD) { fields.u8()? } else { 0 };
+        Ok(LoginRequest { caps, max_packet, charset, user, auth, database, plugin, attrs, zstd_level })
     }
 
     /// The capabilities as they go out: those bits that say which fields are there follow the fields, and
@@ -194,6 +197,9 @@ impl LoginRequest {
         }
         if !self.attrs.is_empty() {
             put::lenenc_bytes(&mut out, &self.attrs);
+        }
+        if caps.has(Caps::ZSTD) {
+            out.push(self.zstd_level);
         }
         out
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::{Buffer, ServerConfig, Transport};
+use link::{Buffer, Codec, ServerConfig, Transport};
 use protocol::auth::native;
 use protocol::capability::Caps;
 use protocol::certificate_proof::{self, Fingerprint};
@@ -29,8 +29,7 @@ use crate::identity::{Identity, known_name};
 use crate::shared::Shared;
 use crate::unread::Unread;
 
-/// What the proxy can pass on, and TLS where it is set. Not offered: compression (the proxy must see the packets), query attributes, optional
-/// metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
+/// What the proxy can pass on; to that come compression, and TLS where it is set. Not offered: query attributes, optional metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
 const OFFERED: Caps = Caps(
     Caps::LONG_PASSWORD.0
         | Caps::FOUND_ROWS.0
@@ -58,6 +57,8 @@ const OFFERED: Caps = Caps(
         | Caps::STMT_BULK_OPERATIONS.0
         | Caps::EXTENDED_METADATA.0,
 );
+/// What the proxy can do whatever its nodes can. A client that wants either gets zlib, as of a server.
+const COMPRESSION: Caps = Caps(Caps::COMPRESS.0 | Caps::ZSTD.0);
 /// A login packet is some hundred bytes; its connection attributes may be some kilobytes. More than this is no login: a thousand clients
 /// may be in the middle of theirs.
 const LOGIN_BYTES_MAX: usize = 16 * 1024;
@@ -108,6 +109,8 @@ pub struct Client {
     certificate: Option<Fingerprint>,
     /// The text of the OK packet that ends its login.
     proof: Vec<u8>,
+    /// How its packets are to be compressed behind its login.
+    codec: Option<Codec>,
 }
 
 /// The first packet of an answer, for [`Client::say`] and its like: they count on from the last packet of the command.
@@ -167,6 +170,7 @@ impl Client {
             salt: new_salt(),
             certificate: None,
             proof: vec![],
+            codec: None,
         }
     }
 
@@ -178,7 +182,8 @@ impl Client {
     ) -> Result<Identity, Done> {
         let tls = shared.tls();
         let can_be_used = OFFERED & Caps(server.capabilities);
-        let offered = if tls.is_some() { can_be_used | Caps::SSL } else { can_be_used };
+        let tls_offered = if tls.is_some() { Caps::SSL } else { Caps::NONE };
+        let offered = can_be_used | COMPRESSION | tls_offered;
         let greeting = Greeting {
             version: server.version.clone(),
             connection_id: self.id,
@@ -217,6 +222,11 @@ impl Client {
             ));
         }
         self.caps = request.caps & can_be_used;
+        self.codec = match request.caps {
+            caps if caps.has(Caps::COMPRESS) => Some(Codec::Zlib),
+            caps if caps.has(Caps::ZSTD) => Some(Codec::Zstd { level: request.zstd_level }),
+            _ => None,
+        };
         let (user, user_sent) = known_name(request.user, request.charset);
         let user = String::from_utf8_lossy(&user).into_owned();
         let credential = self.verify(&user, request.plugin.as_deref(), request.auth, shared).await?;
@@ -255,6 +265,13 @@ impl Client {
             }
             Done::Gone
         })
+    }
+
+    /// Its login is over: its packets are compressed from here on, if that was agreed on.
+    pub fn begin_compression(&mut self) {
+        if let Some(codec) = self.codec.take() {
+            self.stream.compress(codec, &mut self.buffer);
+        }
     }
 
     /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command; `charset` is the character set that it has, if it

@@ -1,4 +1,4 @@
-//! All kinds do the same, as far as their kernels do: TCP, unix sockets, and TCP under each version of TLS.
+//! All kinds do the same, as far as their kernels do: TCP, unix sockets, TCP under each version of TLS, and each of them with compressed packets.
 
 use std::time::Instant;
 
@@ -45,7 +45,23 @@ async fn tls_pair(version: &'static SupportedProtocolVersion) -> (Transport, Tra
 /// Two ends of a connection of each kind.
 async fn pairs() -> Vec<(Transport, Transport)> {
     let (left, right) = UnixStream::pair().unwrap();
-    vec![tcp_pair().await, (left.into(), right.into()), tls_pair(&TLS12).await, tls_pair(&TLS13).await]
+    vec![
+        tcp_pair().await,
+        (left.into(), right.into()),
+        tls_pair(&TLS12).await,
+        tls_pair(&TLS13).await,
+        compressed(tcp_pair().await, Codec::Zlib),
+        compressed(tcp_pair().await, ZSTD),
+        compressed(tls_pair(&TLS13).await, ZSTD),
+    ]
+}
+
+const ZSTD: Codec = Codec::Zstd { level: 3 };
+
+fn compressed((mut near, mut far): (Transport, Transport), codec: Codec) -> (Transport, Transport) {
+    near.compress(codec, &mut Buffer::default());
+    far.compress(codec, &mut Buffer::default());
+    (near, far)
 }
 
 fn is_tcp(transport: &Transport) -> bool {
@@ -134,7 +150,7 @@ async fn a_connection_is_cut_from_elsewhere() {
 async fn what_was_not_sent_is_thrown_away_with_a_discarded_connection() {
     for (mut near, mut far) in pairs().await {
         let is_tcp = is_tcp(&near);
-        let block = vec![7; 1 << 20];
+        let block = noise(1 << 20);
         let mut taken = 0;
         while let Ok(n) = near.try_write(&block) {
             taken += n;
@@ -173,7 +189,7 @@ async fn a_reset_is_one_where_the_kernel_has_such() {
 #[tokio::test]
 async fn a_full_connection_takes_nothing_at_once() {
     for (near, mut far) in pairs().await {
-        let block = vec![7; 1 << 20];
+        let block = noise(1 << 20);
         let mut sent = 0;
         let full = loop {
             match near.try_write(&block) {
@@ -254,7 +270,7 @@ async fn what_came_with_the_request_for_tls_is_part_of_it() {
 async fn what_was_taken_is_sent_before_the_end() {
     // The server's end writes: a client that closes with unread session tickets makes that a reset.
     for (mut far, mut near) in [tls_pair(&TLS12).await, tls_pair(&TLS13).await] {
-        let block = vec![7; 1 << 20];
+        let block = noise(1 << 20);
         let mut taken = 0;
         while let Ok(n) = near.try_write(&block) {
             taken += n;
@@ -317,4 +333,160 @@ async fn a_key_that_was_used_for_long_is_not_used_on() {
     let (near, _far) = tls_pair(&TLS13).await;
     near.tls.as_ref().unwrap().set_records(tls::RECORDS_MAX);
     assert!(near.try_write(b"x").is_ok(), "this version takes another key by itself");
+}
+
+/// Bytes that cannot be compressed.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Bytes that cannot be compressed, and as many that can.
+fn mixed(len: usize) -> Vec<u8> {
+    let mut bytes = noise(len / 2);
+    bytes.extend((0..len - len / 2).map(|n| (n / 100) as u8));
+    bytes
+}
+
+#[tokio::test]
+async fn packets_of_any_size_come_as_they_went() {
+    for (mut near, mut far) in pairs().await {
+        for len in [1, 49, 50, 51, 65_535, 65_536, 65_537, 3 << 20] {
+            let sent = mixed(len);
+            let expected = sent.clone();
+            let writing = tokio::spawn(async move {
+                near.write_all(&sent).await.unwrap();
+                near.finish_writing().await;
+                near
+            });
+            let mut read = vec![0; len];
+            timeout(LONG, far.read_exact(&mut read)).await.expect("all of it comes").unwrap();
+            assert!(read == expected, "{len} bytes");
+            near = writing.await.unwrap();
+        }
+    }
+}
+
+impl Transport {
+    async fn finish_writing(&self) {
+        poll_fn(|context| self.poll_send_all(context)).await.unwrap();
+    }
+}
+
+/// A frame with this head.
+fn frame(number: u8, plain: usize, bytes: &[u8]) -> Vec<u8> {
+    [&compression::head(bytes.len(), number, plain)[..], bytes].concat()
+}
+
+fn packed(codec: Codec, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![];
+    assert!(codec.pack(bytes, &mut out).unwrap());
+    out
+}
+
+#[tokio::test]
+async fn frames_are_numbered_across_both_directions() {
+    let (mut near, mut far) = compressed(tcp_pair().await, Codec::Zlib);
+    far.compression = None;
+    let word = [b'x'; 60];
+    let mut said = vec![];
+    for number in [0, 1] {
+        near.begin_command();
+        near.write_all(b"begins").await.unwrap();
+        let answer = [frame(1, 0, b"an "), frame(2, 60, &packed(Codec::Zlib, &word))].concat();
+        far.write_all(&answer).await.unwrap();
+        let mut read = [0; 63];
+        near.read_exact(&mut read).await.unwrap();
+        assert_eq!((&read[..3], &read[3..]), (&b"an "[..], &word[..]));
+        near.write_all(b"goes on").await.unwrap();
+        said.extend([frame(0, 0, b"begins"), frame(3, 0, b"goes on")].concat());
+        let mut sent = vec![0; said.len() / (number + 1)];
+        far.read_exact(&mut sent).await.unwrap();
+        assert_eq!(sent, said[..sent.len()]);
+    }
+}
+
+#[tokio::test]
+async fn frames_that_lie_about_their_lengths_are_refused() {
+    for codec in [Codec::Zlib, ZSTD] {
+        let packed = packed(codec, &[b'x'; 1000]);
+        let longer = frame(0, 1000, &[&packed[..], b"more"].concat());
+        for (lie, words) in [
+            (frame(0, 999, &packed), "more than its head says"),
+            (frame(0, 1, &packed), "more than its head says"),
+            (frame(0, 1001, &packed), "less than its head says"),
+            (frame(0, 0xFF_FFFF, &packed), "less than its head says"),
+            (longer, "more than its head says"),
+            (frame(0, 1000, &packed[..packed.len() - 5]), "less than its head says"),
+            (frame(0, 5, b""), "less than its head says"),
+            (frame(0, 1000, &[0xAB; 40]), ""),
+        ] {
+            let (mut near, mut far) = compressed(tcp_pair().await, codec);
+            far.compression = None;
+            far.write_all(&lie).await.unwrap();
+            drop(far);
+            let mut read = vec![];
+            let error = near.read_to_end(&mut read).await.unwrap_err();
+            assert!(error.kind() == io::ErrorKind::InvalidData, "{error}");
+            assert!(error.to_string().contains(words), "{error}, not {words}");
+            assert!(read.len() <= 1000);
+        }
+        let (mut near, mut far) = compressed(tcp_pair().await, codec);
+        far.compression = None;
+        far.write_all(&frame(0, 1000, &packed)[..20]).await.unwrap();
+        drop(far);
+        let cut = near.read_to_end(&mut vec![]).await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
+
+/// All plain bytes of `frames`, or the error behind them; nothing more comes.
+fn unpacked(codec: Codec, frames: &[u8]) -> io::Result<Vec<u8>> {
+    let mut received = Buffer::default();
+    received.put(frames);
+    let mut compression = Compression::new(codec, &mut received);
+    let mut plain = vec![];
+    loop {
+        let mut room = [0; 1000];
+        let mut room = ReadBuf::new(&mut room);
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(read) = compression.poll_read(&mut context, &mut room, |_, _| Poll::Ready(Ok(())))
+        else {
+            panic!("it waits for nothing");
+        };
+        read?;
+        if room.filled().is_empty() {
+            return Ok(plain);
+        }
+        plain.extend_from_slice(room.filled());
+    }
+}
+
+#[test]
+fn no_frame_gives_more_than_its_head_says_however_it_was_changed() {
+    for codec in [Codec::Zlib, ZSTD] {
+        let plain = mixed(3000);
+        let first = frame(0, 3000, &packed(codec, &plain));
+        let frames = [&first[..], &frame(1, 0, &plain[..70])].concat();
+        assert!(unpacked(codec, &frames).unwrap() == [&plain[..], &plain[..70]].concat());
+        let chance = noise(20_000);
+        for change in chance.chunks_exact(4) {
+            let mut frames = frames.clone();
+            let at = usize::from(change[0]) << 8 | usize::from(change[1]);
+            let at = if change[3] < 128 { at % 40 } else { at % frames.len() };
+            frames[at] ^= change[2];
+            frames.truncate(frames.len() - usize::from(change[3]) % 3);
+            // Where both heads are as they were, all of both comes, or an error.
+            let is_inside = (7..first.len()).contains(&at) && frames.len() == first.len() + 7 + 70;
+            if let Ok(plain) = unpacked(codec, &frames)
+                && is_inside
+            {
+                assert_eq!(plain.len(), 3070);
+            }
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub(super) const RECORDS_WORN: u64 = 1 << 23;
 pub(super) const RECORDS_MAX: u64 = (1 << 24) - 16;
 
 /// How the ciphertext is written.
-type SendPieces = fn(&Socket, &[IoSlice<'_>]) -> io::Result<usize>;
+pub(super) type SendPieces = fn(&Socket, &[IoSlice<'_>]) -> io::Result<usize>;
 
 /// The state of TLS on one connection. A lock, as some questions are asked through a shared reference; it is never waited for, since one
 /// task uses a connection.

@@ -341,6 +341,7 @@ async fn a_client_that_logs_in_is_no_event() {
         database: None,
         plugin: Some("another".into()),
         attrs: vec![],
+        zstd_level: 0,
     };
     write_packet(&mut stream, 1, &request.encode()).await.unwrap();
     let switch = AuthSwitch::parse(&read_packet(&mut stream).await.unwrap().1).unwrap();

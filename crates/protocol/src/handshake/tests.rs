@@ -140,8 +140,10 @@ proptest! {
     #[test]
     fn login_round_trip(caps in any::<u64>(), max_packet in any::<u32>(), charset in any::<u16>(), user in name(),
                         auth in proptest::collection::vec(any::<u8>(), 0..300), database in proptest::option::of(name()),
-                        plugin in plugin(), attrs in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let login = LoginRequest { caps: Caps(caps), max_packet, charset, user, auth, database, plugin, attrs };
+                        plugin in plugin(), attrs in proptest::collection::vec(any::<u8>(), 0..300), zstd_level in any::<u8>()) {
+        let zstd_level = if Caps(caps).has(Caps::ZSTD) { zstd_level } else { 0 };
+        let login =
+            LoginRequest { caps: Caps(caps), max_packet, charset, user, auth, database, plugin, attrs, zstd_level };
         let read = LoginRequest::parse(&login.encode()).unwrap();
         prop_assert_eq!(&read, &LoginRequest { caps: login.sent_caps(), ..login });
         prop_assert_eq!(read.sent_caps(), read.caps);

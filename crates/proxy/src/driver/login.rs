@@ -109,7 +109,9 @@ impl Driver {
         match self.begin_session().await {
             Ok(()) => {
                 self.client.prove_certificate(&self.who.credential);
-                self.say_ok(self.seq).await
+                let said = self.say_ok(self.seq).await;
+                self.client.begin_compression();
+                said
             }
             Err(refusal) => {
                 let _ = self.say_refusal(&refusal).await;

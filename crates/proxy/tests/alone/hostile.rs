@@ -241,6 +241,7 @@ fn login(greeting: &Greeting, plugin: &str) -> Vec<u8> {
         database: Some(b"shop".to_vec()),
         plugin: Some(plugin.into()),
         attrs: vec![],
+        zstd_level: 0,
     };
     packed(1, &request.encode())
 }

@@ -63,6 +63,7 @@ fn request(user: &str, password: &str, salt: &[u8; 20], plugin: &str) -> Vec<u8>
         database: Some(b"shop".to_vec()),
         plugin: Some(plugin.into()),
         attrs: vec![],
+        zstd_level: 0,
     }
     .encode()
 }

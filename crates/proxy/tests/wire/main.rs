@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod client_gone;
+mod compression;
 mod costly_statements;
 mod cursor_results;
 mod early_flags;

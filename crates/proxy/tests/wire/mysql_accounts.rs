@@ -167,6 +167,18 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
     let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=DISABLED"], whoami);
     assert!(is_well && said.contains("42\tapp@%"), "{said}");
 
+    // Its client ends where none of the algorithms that it names is agreed on.
+    for options in [
+        vec!["--compression-algorithms=zlib"],
+        vec!["--compression-algorithms=zstd", "--zstd-compression-level=7"],
+        vec!["--compression-algorithms=zstd", "--ssl-mode=DISABLED"],
+    ] {
+        let (is_well, said) =
+            mysql(&bench, "app", &options, "SELECT REPEAT('x', 3000000), RANDOM_BYTES(1) > ''");
+        let is_whole = said.contains(&"x".repeat(3_000_000));
+        assert!(is_well && is_whole, "{options:?}: {} bytes: {}", said.len(), &said[..said.len().min(500)]);
+    }
+
     let (is_well, said) = mysql(&bench, "nobody", &[], whoami);
     assert!(!is_well && said.contains("ERROR 1045"), "{said}");
 }

@@ -63,7 +63,9 @@ impl Scene {
         routes.greeting = Some(Arc::new(ServerGreeting { plugin, ..ServerGreeting::clone(greeting) }));
         let certificate = Certificate::of("127.0.0.1");
         let tls = shows(&certificate, false);
-        let bench = Bench::new(Settings { tls, ..settings() }, Arc::new(routes));
+        // Hash checks are slow in an unoptimised build.
+        let settings = Settings { tls, login_timeout: 30 * SECOND, ..settings() };
+        let bench = Bench::new(settings, Arc::new(routes));
         Self { bench, certificate, forgets, _node: node }
     }
 
@@ -241,6 +243,7 @@ async fn raw(
         database: None,
         plugin: Some(caching_sha2::PLUGIN.into()),
         attrs: vec![],
+        zstd_level: 0,
     };
     write_packet(&mut stream, 1, &request.encode()).await.unwrap();
     let (head, payload) = read_packet(&mut stream).await.unwrap();

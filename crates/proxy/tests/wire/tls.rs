@@ -233,6 +233,7 @@ async fn what_is_no_tls_ends_for_that_client_alone() {
         database: None,
         plugin: None,
         attrs: vec![],
+        zstd_level: 0,
     }
     .encode();
     let noise: Vec<u8> = (0..5000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
