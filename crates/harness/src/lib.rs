@@ -61,6 +61,8 @@ pub fn settings() -> Settings {
         connect_timeout: SECOND,
         tls: None,
         node_tls: None,
+        proxy_header_from: [].into(),
+        node_proxy_header: None,
         login_timeout: 2 * SECOND,
         client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
@@ -175,6 +177,7 @@ pub async fn connect_under(address: &str, tls: Option<ServerTls>) -> Result<Link
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,
+        proxied: None,
     };
     Link::connect(address, &login, 5 * SECOND).await
 }

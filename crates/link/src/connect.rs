@@ -82,7 +82,15 @@ impl Link {
     pub async fn connect(address: &str, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
         let until = Instant::now() + deadline;
         let opened = async {
-            let stream = open(address, until, deadline).await?;
+            let mut stream = open(address, until, deadline).await?;
+            if let Some((header, client)) = login.proxied {
+                let header = stream.peer_addr().and_then(|server| header.of(client, server));
+                let sent = match header {
+                    Ok(header) => stream.write_all(&header).await,
+                    Err(error) => Err(error),
+                };
+                sent.map_err(|error| LinkError::of_io(&error, deadline))?;
+            }
             log_in(stream.into(), login, secured(login, address)?, deadline).await
         };
         timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))

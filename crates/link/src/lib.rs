@@ -33,7 +33,7 @@ pub use buffer::Buffer;
 pub use connect::{Endpoint, Link};
 pub use ended::Ended;
 pub use error::{LinkError, Unanswered, local_resource_error, unless_rejected};
-pub use login::{Login, Secret, attributes};
+pub use login::{Login, ProxyHeader, Secret, attributes};
 pub use query::Rows;
 pub use rustls::ServerConfig;
 pub use server_tls::ServerTls;

@@ -1,7 +1,10 @@
 //! The parameters of a login: an account, its secret, and the requested capabilities.
 
 use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ppp::{v1, v2};
 use protocol::auth::caching_sha2::Sha256;
 use protocol::auth::native::Sha1;
 use protocol::capability::Caps;
@@ -66,6 +69,41 @@ pub struct Login {
     pub attrs: Vec<u8>,
     /// The longest packet we want to see, in bytes.
     pub max_packet: u32,
+    /// The client for whom the connection is made, and how the server is told of it (over TCP only).
+    pub proxied: Option<(ProxyHeader, SocketAddr)>,
+}
+
+/// The version of the header by which a server is told of the client for whom a connection is made (HAProxy's `doc/proxy-protocol.txt`). A
+/// server that was not told to take it from us refuses the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyHeader {
+    /// A line of text.
+    V1,
+    /// Bytes.
+    V2,
+}
+
+impl ProxyHeader {
+    /// The header of a connection to `server`.
+    pub(crate) fn of(self, client: SocketAddr, server: SocketAddr) -> io::Result<Vec<u8>> {
+        // Both addresses are of one kind.
+        let server = match (client, server) {
+            (SocketAddr::V4(_), SocketAddr::V6(_)) => {
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, server.port()))
+            }
+            (SocketAddr::V6(_), SocketAddr::V4(_)) => {
+                SocketAddr::from((Ipv6Addr::UNSPECIFIED, server.port()))
+            }
+            _ => server,
+        };
+        match self {
+            ProxyHeader::V1 => Ok(v1::Addresses::from((client, server)).to_string().into_bytes()),
+            ProxyHeader::V2 => {
+                let (version, protocol) = (v2::Version::Two | v2::Command::Proxy, v2::Protocol::Stream);
+                v2::Builder::with_addresses(version, protocol, (client, server)).build()
+            }
+        }
+    }
 }
 
 impl Login {
@@ -100,6 +138,7 @@ impl Login {
             charset: 45, // utf8mb4_general_ci, known to every server since 5.5
             attrs: attributes(&[("program_name", "understudy")]),
             max_packet: 16 << 20,
+            proxied: None,
         }
     }
 }

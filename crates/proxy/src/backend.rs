@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use link::abandoned::{self, Abandoned};
 use link::{
-    Link, LinkError, Login, Rows, Secret, ServerTls, Unanswered, local_resource_error, unless_rejected,
+    Link, LinkError, Login, ProxyHeader, Rows, Secret, ServerTls, Unanswered, local_resource_error,
+    unless_rejected,
 };
 use protocol::capability::Caps;
 use protocol::command::Command;
@@ -89,6 +90,8 @@ pub struct Terms {
     pub only_reads: bool,
     /// How the node is connected to; `None`: plain.
     pub tls: Option<ServerTls>,
+    /// How it is told of the client's address.
+    pub proxy_header: Option<ProxyHeader>,
     /// The longest that the connection, login included, may take.
     pub within: Duration,
 }
@@ -182,6 +185,7 @@ impl Backend {
                 caps: caps | OF_OUR_OWN,
                 charset: who.charset,
                 attrs: who.attrs.clone(),
+                proxied: terms.proxy_header.map(|header| (header, who.peer)),
                 max_packet: MAX_PACKET,
             };
             if !lane.full.may_try(Instant::now()) {

@@ -26,6 +26,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::error_reply::{self, ErrorReply};
 use crate::identity::{Identity, known_name};
+use crate::proxy_header;
 use crate::shared::Shared;
 use crate::unread::Unread;
 
@@ -240,6 +241,7 @@ impl Client {
             schema_sent: schema,
             user_sent,
             charset: request.charset,
+            peer: self.peer,
             attrs: request.attrs,
             seq: self.login_seq,
         })
@@ -300,6 +302,7 @@ impl Client {
             schema: schema.clone().map(|schema| known_name(schema, charset).0),
             schema_sent: schema,
             charset,
+            peer: self.peer,
             attrs: request.attrs,
             seq: self.login_seq,
         })
@@ -317,6 +320,13 @@ impl Client {
 
     async fn read_small(&mut self, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>, Done> {
         loop {
+            if proxy_header::is_header(self.buffer.bytes()) {
+                let detail = format!(
+                    "a PROXY header from {}, which listen.proxy_header_from does not list",
+                    self.peer.ip()
+                );
+                return Err(Done::Refused(error_reply::MALFORMED, detail));
+            }
             if let Some(head) = Head::peek(self.buffer.bytes()) {
                 self.login_seq = head.seq.wrapping_add(1);
                 if head.len > bytes_max {

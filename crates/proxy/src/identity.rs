@@ -1,5 +1,7 @@
 //! The identity of a client that has logged in.
 
+use std::net::SocketAddr;
+
 use session::charset;
 use session::login::Credential;
 
@@ -17,6 +19,8 @@ pub struct Identity {
     pub schema_sent: Option<Vec<u8>>,
     /// The character set number in the login.
     pub charset: u16,
+    /// Where the client is.
+    pub peer: SocketAddr,
     /// Connection attributes.
     pub attrs: Vec<u8>,
     /// The sequence number of the packet that ends the login.

@@ -30,6 +30,7 @@ mod listener;
 mod live_duration;
 mod password_errors;
 mod priming;
+mod proxy_header;
 mod reads;
 mod registry;
 mod relay;
@@ -332,6 +333,8 @@ mod tests {
             connect_timeout: Duration::from_secs(1),
             tls: None,
             node_tls: None,
+            proxy_header_from: [].into(),
+            node_proxy_header: None,
             login_timeout: Duration::from_secs(1),
             client_idle_max: Duration::ZERO,
             retain_bytes_max: 1,

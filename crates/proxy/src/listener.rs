@@ -1,5 +1,6 @@
 //! Accepts clients and gives each a task of its own.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use listen::log_limit::LogLimit;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::driver;
 use crate::error_reply;
+use crate::proxy_header;
 use crate::shared::Shared;
 
 /// When accepting fails because there are no file descriptors, the next attempt is made after this pause.
@@ -56,7 +59,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
+async fn welcome(mut stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     // An IPv4 client of an IPv6 socket counts as an IPv4 client.
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     prepare(&stream);
@@ -65,13 +68,45 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         shared.counts.error(error_reply::TOO_MANY_CLIENTS);
         let mut refusal = vec![];
         error_reply::TOO_MANY_CLIENTS.put(&mut refusal, 0, "");
-        let mut stream = stream;
-        let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &refusal).await;
+        let _ = stream.write_all(&refusal).await;
         return;
+    };
+    let peer = if shared.sends_proxy_header(peer.ip()) {
+        match Box::pin(announced(&mut stream, peer, &shared)).await {
+            Some(peer) => peer,
+            None => return,
+        }
+    } else {
+        peer
     };
     let login = shared.logins.take(peer.ip());
     driver::run(stream, peer, shared.clone(), login).await;
     drop(place);
+}
+
+/// Where a client of a balancer comes from; `None` when that did not say so, and was told.
+async fn announced(stream: &mut TcpStream, balancer: SocketAddr, shared: &Shared) -> Option<SocketAddr> {
+    let within = shared.login_timeout();
+    let why = match tokio::time::timeout(within, proxy_header::read(stream)).await {
+        Ok(Ok(Some(client))) => return Some(SocketAddr::new(client.ip().to_canonical(), client.port())),
+        Ok(Ok(None)) => return Some(balancer),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+        // Gone, as a balancer that only looks whether the port is open.
+        Ok(Err(_)) => return None,
+        Err(_) => format!("nothing came in {} s", within.as_secs_f64()),
+    };
+    let detail = format!(
+        "no PROXY header ({why}), and listen.proxy_header_from says that connections from {} begin with one",
+        balancer.ip()
+    );
+    if let Some(kept_back) = shared.refusal.now(Instant::now()) {
+        tracing::warn!("a client was refused: {detail} ({kept_back} refusals more were not told)");
+    }
+    shared.counts.error(error_reply::MALFORMED);
+    let mut refusal = vec![];
+    error_reply::MALFORMED.put(&mut refusal, 0, &detail);
+    let _ = stream.write_all(&refusal).await;
+    None
 }
 
 #[cfg(test)]

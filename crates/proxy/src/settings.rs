@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{ServerConfig, ServerTls};
+use ipnet::IpNet;
+use link::{ProxyHeader, ServerConfig, ServerTls};
 use protocol::certificate_proof::Fingerprint;
 
 /// All of them come from the program's table of settings.
@@ -15,6 +16,10 @@ pub struct Settings {
     pub tls: Option<ClientTls>,
     /// How a node is connected to in a client's name; `None`: plain.
     pub node_tls: Option<ServerTls>,
+    /// Who begins each connection with a PROXY header.
+    pub proxy_header_from: Arc<[IpNet]>,
+    /// How a node is told of the client's address.
+    pub node_proxy_header: Option<ProxyHeader>,
     /// The longest that one statement waits for a node.
     pub hold_time: Duration,
     /// Statements that wait at the same time.

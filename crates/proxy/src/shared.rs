@@ -1,6 +1,7 @@
 //! What all clients of the proxy share: settings, door, counters, and where each session is.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -203,12 +204,23 @@ impl Shared {
     /// How a session comes to a node, as the settings say.
     pub fn terms(&self, catch_up: CatchUp, only_reads: bool) -> Terms {
         let settings = self.settings.load();
-        Terms { catch_up, only_reads, tls: settings.node_tls.clone(), within: settings.connect_timeout }
+        Terms {
+            catch_up,
+            only_reads,
+            tls: settings.node_tls.clone(),
+            proxy_header: settings.node_proxy_header,
+            within: settings.connect_timeout,
+        }
     }
 
     /// See [`Settings::node_tls`].
     pub fn node_tls(&self) -> Option<ServerTls> {
         self.settings.load().node_tls.clone()
+    }
+
+    /// Whether a connection from there begins with a PROXY header.
+    pub fn sends_proxy_header(&self, from: IpAddr) -> bool {
+        self.settings.load().proxy_header_from.iter().any(|network| network.contains(&from))
     }
 
     /// The key that clients without TLS encrypt passwords for; made when the first one asks for it.

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::problem::Problem;
 use super::quotes;
 use super::table::{Default, Row, Setting, TABLE, ValueKind};
-use super::value::{Read, Value};
+use super::value::{Read, Value, network};
 
 /// The table that may stand many times.
 const NODES: &str = "cluster.node";
@@ -218,6 +218,12 @@ fn check(kind: ValueKind, found: &DeValue<'_>) -> Option<Value> {
         let found = found.as_str()?;
         fits(found).then(|| Value::Text(found.to_owned()))
     };
+    let list = |fits: &dyn Fn(&str) -> bool| {
+        let one = |item: &Spanned<DeValue<'_>>| {
+            item.get_ref().as_str().filter(|text| fits(text)).map(str::to_owned)
+        };
+        found.as_array()?.iter().map(one).collect::<Option<Vec<_>>>().map(Value::List)
+    };
     match kind {
         ValueKind::Name => text(&is_name),
         ValueKind::Text | ValueKind::Path => text(&|found| !found.trim().is_empty()),
@@ -228,25 +234,12 @@ fn check(kind: ValueKind, found: &DeValue<'_>) -> Option<Value> {
         ValueKind::Count { min, max } | ValueKind::Millis { min, max } | ValueKind::Bytes { min, max } => {
             number(min, max)
         }
-        ValueKind::Texts => match found {
-            DeValue::Array(many) => {
-                let one = |item: &Spanned<DeValue<'_>>| {
-                    item.get_ref().as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
-                };
-                many.iter().map(one).collect::<Option<Vec<_>>>().map(Value::List)
-            }
-            _ => None,
-        },
+        ValueKind::Texts => list(&|text| !text.trim().is_empty()),
+        ValueKind::Networks => list(&|text| network(text).is_some()),
         ValueKind::Address => text(&is_address),
         ValueKind::Addresses => match found {
             DeValue::String(one) => is_address(one).then(|| Value::List(vec![one.to_string()])),
-            DeValue::Array(many) => {
-                let one = |item: &Spanned<DeValue<'_>>| {
-                    item.get_ref().as_str().filter(|text| is_address(text)).map(str::to_owned)
-                };
-                many.iter().map(one).collect::<Option<Vec<_>>>().map(Value::List)
-            }
-            _ => None,
+            _ => list(&is_address),
         },
     }
 }

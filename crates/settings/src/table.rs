@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use topology::kind::Kind;
 use topology::replication::Manager;
 use topology::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy, Writers};
@@ -70,6 +71,8 @@ pub enum ValueKind {
     Addresses,
     /// A list of texts that are not empty.
     Texts,
+    /// A list of IP addresses and subnets.
+    Networks,
     /// A file or directory; a relative one is taken from the directory of the configuration file.
     Path,
 }
@@ -111,7 +114,7 @@ macro_rules! settings {
 use self::Applies::{Reload, Restart};
 use self::Default::{Required, Toml, Unset};
 use self::ValueKind::{
-    Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text, Texts,
+    Address, Addresses, Bytes, Choice, Count, Millis, Name, Networks, Path, Secret, Switch, Text, Texts,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -141,6 +144,9 @@ settings! {
         "TLS on every connection to a node: the proxy's for its clients, the manager's, the warmer's and the commands'. \"required\": any certificate will do. \"verified\": it must be trusted by tls_ca_file, not expired, and for the host of the node's address. A node that offers none is not logged in to. Connections that stand stay as they are.";
     CLUSTER_TLS_CA: Option<PathBuf> = "cluster.tls_ca_file", Path, Unset("must be set with tls = \"verified\", and with nothing else"), Reload,
         "The authorities that the nodes' certificates must come from, or these certificates themselves (PEM).";
+
+    CLUSTER_PROXY_HEADER: String = "cluster.proxy_header", Choice(&["off", "v1", "v2"]), Toml("\"off\""), Reload,
+        "Whether each connection to a node that is made for a client begins with a PROXY header, so that the node sees the client's address: in its accounts, its process list and its logs. Each node must take such headers from Understudy (MariaDB: proxy_protocol_networks); MySQL has no such setting.";
 
     NODE_NAME: String = "cluster.node.name", Name, Required, Reload,
         "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
@@ -198,6 +204,8 @@ settings! {
         "The certificate that clients of listen.mysql and listen.read are shown (PEM, its chain after it).";
     LISTEN_TLS_KEY: Option<PathBuf> = "listen.tls_key_file", Path, Unset("see tls_certificate_file"), Reload,
         "Its private key (PEM).";
+    LISTEN_PROXY_HEADER: Vec<IpNet> = "listen.proxy_header_from", Networks, Toml("[]"), Reload,
+        "Balancers before listen.mysql and listen.read that begin each connection with a PROXY header (version 1 or 2), as HAProxy's send-proxy does: their clients' addresses are then known. A connection from there without a header is refused, as is a header from anywhere else.";
     LISTEN_HTTP: Vec<String> = "listen.http", Addresses, Toml("[\"127.0.0.1:6080\"]"), Restart,
         "Where orders, status and metrics are answered over plain HTTP; [] for nowhere. The key crosses the network readable: keep it on this machine, or use https.";
     LISTEN_HTTPS: Vec<String> = "listen.https", Addresses, Toml("[]"), Restart,
@@ -333,6 +341,10 @@ impl ValueKind {
             }
             ValueKind::Addresses => {
                 "\"host:port\" or a list of them, for example [\"0.0.0.0:6033\", \"[::]:6033\"]".into()
+            }
+            ValueKind::Networks => {
+                "a list of IP addresses and subnets in quotes, for example [\"10.0.0.5\", \"10.1.0.0/16\"]"
+                    .into()
             }
             ValueKind::Texts => "a list of texts in quotes, for example [\"backup\", \"report\"]".into(),
             ValueKind::Path => "a path in quotes".into(),

@@ -412,6 +412,7 @@ fn every_setting_is_read_as_what_its_value_is() {
             ValueKind::Millis { .. } => of == "Duration",
             ValueKind::Count { .. } | ValueKind::Bytes { .. } => numbers.contains(&of),
             ValueKind::Addresses | ValueKind::Texts => of == "Vec<String>",
+            ValueKind::Networks => of == "Vec<IpNet>",
         };
         assert!(fits, "{} is {:?} and read as {read_as}", row.path, row.kind);
         // Nothing is read of what is not set, so its absence has to have a meaning.

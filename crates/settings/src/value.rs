@@ -2,9 +2,11 @@
 //!
 //! A value has passed the check of its row when it comes here; nothing is refused any more.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use topology::kind::Kind;
 use topology::replication::Manager;
 use topology::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy, Writers};
@@ -46,6 +48,17 @@ impl Read for Vec<String> {
             _ => Vec::new(),
         }
     }
+}
+
+impl Read for Vec<IpNet> {
+    fn read(value: Option<&Value>, base: &Path) -> Self {
+        Vec::<String>::read(value, base).iter().filter_map(|text| network(text)).collect()
+    }
+}
+
+/// An IP address, or a subnet as `10.1.0.0/16`.
+pub fn network(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| Some(IpNet::from(text.parse::<IpAddr>().ok()?)))
 }
 
 impl Read for bool {

@@ -12,6 +12,7 @@ mod kills;
 mod logins;
 mod mysql_accounts;
 mod plugins;
+mod proxy_header;
 mod repeats;
 
 mod tls;

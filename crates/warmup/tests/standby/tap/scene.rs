@@ -90,6 +90,7 @@ pub fn login(user: &str, password: &str) -> Login {
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,
+        proxied: None,
     }
 }
 
@@ -104,6 +105,8 @@ fn settings() -> Settings {
         connect_timeout: 5 * second,
         tls: None,
         node_tls: None,
+        proxy_header_from: [].into(),
+        node_proxy_header: None,
         login_timeout: 5 * second,
         client_idle_max: Duration::ZERO,
         retain_bytes_max: 1 << 20,
