@@ -92,7 +92,13 @@ pub(crate) async fn ask(
             let positions = link.query(replication::sql::positions(dialect), deadline).await?;
             let status = link.query(replication::sql::status(dialect, is_sampled), deadline).await?;
             let rows = channel_rows(link, deadline).await?;
-            let standing = ServerReading::read(&variables, &positions, &status, &rows);
+            let mut standing = ServerReading::read(&variables, &positions, &status, &rows);
+            let heard = replication::sql::heard(dialect).filter(|_| !rows.is_empty());
+            if let Some(question) = heard
+                && let Some(heard) = link.query_unless_rejected(question, deadline).await?
+            {
+                note_heard(&mut standing.status.channels, &heard);
+            }
             let counters = is_sampled.then(|| Counters {
                 replication: Some(replication_counters(&standing.status, &rows)),
                 ..Counters::read(|name| status.value_of(name))
@@ -149,6 +155,17 @@ pub(crate) fn channels(rows: &Rows) -> Vec<Channel> {
             channel
         })
         .collect()
+}
+
+/// Adds what the rows of [`replication::sql::heard`] say.
+fn note_heard(channels: &mut [Channel], heard: &Rows) {
+    for row in 0..heard.len() {
+        let number = |column| heard.text(row, column)?.parse::<u64>().ok();
+        let channel = channels.iter_mut().find(|channel| Some(&*channel.name) == heard.text(row, 0));
+        if let (Some(channel), Some(heartbeat_ms), Some(ago_ms)) = (channel, number(1), number(2)) {
+            channel.heard(heartbeat_ms, ago_ms);
+        }
+    }
 }
 
 fn sources(rows: &Rows, channels: &[Channel]) -> Vec<(String, u32)> {

@@ -45,6 +45,9 @@ const CHARSETS_OF_SERVER: &str = "SET character_set_client=@@GLOBAL.character_se
 /// Reported with each write where there is a binary log. Only the server sets it.
 const LAST_GTID: &[u8] = b"last_gtid";
 
+/// MySQL's number of the statement, read only, and reported among the variables (seen on 9.7).
+const STATEMENT_ID: &[u8] = b"statement_id";
+
 /// They follow from the schema, unless the client has set them itself since it chose the schema.
 const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
 
@@ -584,6 +587,7 @@ impl Wanted {
                     self.last_gtid = std::str::from_utf8(value).ok().map(Into::into);
                 }
             }
+            STATEMENT_ID => {}
             name if NOT_KEPT.iter().any(|known| known.as_bytes() == name) => link.pin(Pins::TIMESTAMP),
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {

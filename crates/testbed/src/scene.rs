@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use fixture::wait::until_async;
 use lab::fault::Fault;
-use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
+use lab::stage::account::{APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -32,6 +32,17 @@ impl Scene {
         .await
     }
 
+    /// The same on MySQL 9.7 with semi-synchronous replication, whose accounts are of `caching_sha2_password`.
+    pub async fn mysql(name: &str) -> Self {
+        Self::on(StagePlan {
+            server: Some("mysql-9.7".to_owned()),
+            kind: ClusterKind::Replication { semi_sync: true },
+            name: format!("t{}-{name}", std::process::id()),
+            ..StagePlan::default()
+        })
+        .await
+    }
+
     /// A cluster of another kind; with a table for [`Writers`](crate::writers::Writers).
     pub async fn on(plan: StagePlan) -> Self {
         let stage = Stage::up(plan).await.unwrap();
@@ -39,10 +50,25 @@ impl Scene {
         Self { stage }
     }
 
+    /// Waits until each server of MySQL has let the application's account in: Understudy makes all of them remember it when a client has logged in.
+    pub async fn is_known_everywhere(&self) {
+        // A login that is going on counts, too, and is remembered when it has ended.
+        let ended = "TOTAL_CONNECTIONS > CURRENT_CONNECTIONS";
+        let logins =
+            format!("SELECT COUNT(*) FROM performance_schema.accounts WHERE USER = '{APP_USER}' AND {ended}");
+        for node in self.stage.nodes() {
+            self.until(&node.name, &logins, |count| count != "0").await;
+        }
+    }
+
     /// A directory with a configuration whose [cluster.replication] ends with `replication`.
     pub fn directory(&self, replication: &str) -> TempDir {
         let host = self.stage.host_address();
         let mut config = "[cluster]\nname = \"shop\"\nid = 5\nkind = \"replication\"\n".to_owned();
+        if self.stage.server().starts_with("MySQL") {
+            // It takes a password that it does not remember under TLS only.
+            config += "tls = \"required\"\n";
+        }
         for node in self.stage.nodes() {
             config +=
                 &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);

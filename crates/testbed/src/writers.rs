@@ -58,13 +58,18 @@ impl Writers {
 
     /// As many as that.
     pub fn start(count: u64, address: SocketAddr) -> Self {
+        Self::paced(count, RHYTHM, address)
+    }
+
+    /// Each pauses for `rhythm` between two rows.
+    pub fn paced(count: u64, rhythm: Duration, address: SocketAddr) -> Self {
         let (stop, stopped) = watch::channel(false);
         let first = NEXT.fetch_add(count, Ordering::Relaxed);
         let writers: Vec<u64> = (first..first + count).collect();
         let told = Arc::new(Mutex::new(WriterResult { writers: writers.clone(), ..WriterResult::default() }));
         let tasks = writers.into_iter();
-        let tasks =
-            tasks.map(|writer| tokio::spawn(write(writer, address, Arc::clone(&told), stopped.clone())));
+        let tasks = tasks
+            .map(|writer| tokio::spawn(write(writer, rhythm, address, Arc::clone(&told), stopped.clone())));
         Self { stop, tasks: tasks.collect(), told }
     }
 
@@ -143,6 +148,7 @@ impl WriterResult {
 
 async fn write(
     writer: u64,
+    rhythm: Duration,
     address: SocketAddr,
     told: Arc<Mutex<WriterResult>>,
     stopped: watch::Receiver<bool>,
@@ -157,7 +163,7 @@ async fn write(
             connection = None;
         }
         told.lock().unwrap().note(row, done);
-        sleep(RHYTHM).await;
+        sleep(rhythm).await;
     }
 }
 

@@ -1,15 +1,16 @@
 //! Makes a server read only, and returns its position.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use protocol::gtid::Position;
+use tokio::time::sleep;
 use topology::flavor::Dialect;
 use topology::replication::{events::RUNNING, sql};
 
 use super::events;
-use super::server::{Server, end};
+use super::server::{Means, Server, end};
 use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE};
-use crate::events::Events;
 use crate::failed::Failed;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
@@ -26,12 +27,12 @@ const LAST: Duration = Duration::from_millis(50);
 /// behind them; see [`topology::replication::Errand::Demote`] for what that costs.
 pub(super) async fn demote(
     server: &mut Server,
-    events: &Events,
+    means: &Means,
     for_good: bool,
 ) -> Result<(Position, Option<String>), Failed> {
-    read_only(server, for_good).await?;
-    // MySQL takes up to a second for it (seen of 9.7), in which it answers no probe either. The order to follow another server does it there.
-    if server.dialect == Dialect::MariaDb {
+    let events = &means.events;
+    read_only(server, means, for_good).await?;
+    if stops_waiting_at_once(server) {
         stop_waiting(server).await?;
     }
     let events_left = if for_good {
@@ -46,6 +47,12 @@ pub(super) async fn demote(
     Ok((standing.position, events_left))
 }
 
+/// MySQL takes up to a second for it while a replica is connected, and answers no probe meanwhile (seen on 9.7: the thread that receives
+/// acknowledgements looks up once a second): that has an order of its own, which nothing waits for.
+pub(super) fn stops_waiting_at_once(server: &Server) -> bool {
+    server.dialect == Dialect::MariaDb
+}
+
 /// Its commits wait for no replica any more, as on a replica.
 pub(super) async fn stop_waiting(server: &mut Server) -> Result<(), Failed> {
     let semi_sync = server.semi_sync().await?;
@@ -53,13 +60,19 @@ pub(super) async fn stop_waiting(server: &mut Server) -> Result<(), Failed> {
 }
 
 /// Makes it read only.
-pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(), Failed> {
+pub(super) async fn read_only(server: &mut Server, means: &Means, for_good: bool) -> Result<(), Failed> {
     // A session that waits for space would delay that by a minute, and so would the next one behind it.
     let is_full = for_good && end(server, WITHOUT_SPACE).await? > 0;
     // A server that is given up is not left time for commits that may never end: what keeps it is ended soon.
     let mut limit = if is_full || for_good { PIECE } else { server.left() / 2 };
     loop {
-        match server.order_within(sql::read_only(server.dialect), limit).await {
+        let (statement, release) = (sql::read_only(server.dialect), release_in(server, means, limit));
+        let ordered = server.order_within(statement, limit);
+        let done = tokio::select! {
+            done = ordered => done,
+            never = release => match never {},
+        };
+        match done {
             Err(failed) if server.is_late(&failed) && server.left() > LAST => {
                 end(server, UNACKNOWLEDGED).await?;
                 end(server, RUNNING).await?;
@@ -70,6 +83,29 @@ pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(),
             }
             done => return done.map_err(|failed| too_late(server, failed)),
         }
+    }
+}
+
+/// Towards the end of `limit`, in which a server of MySQL waits to become read only: ends the commits that wait for an acknowledgement. Killed, they
+/// wait on; they end when the server waits for no replica any more. Their connections are killed before, so that their clients are told
+/// nothing. That needs another link: while the first one waits, no other commit begins, which would be acknowledged without a replica. What
+/// fails is found by the order itself. Never ends.
+fn release_in<'m>(
+    server: &Server,
+    means: &'m Means,
+    limit: Duration,
+) -> impl Future<Output = Infallible> + use<'m> {
+    let (is_due, left, term) = (!stops_waiting_at_once(server), server.left(), server.term());
+    async move {
+        if is_due {
+            sleep(limit.saturating_sub(PIECE).max(PIECE)).await;
+            if let Ok(mut beside) = Server::beside(means, term, left).await
+                && end(&mut beside, UNACKNOWLEDGED).await.is_ok_and(|ended| ended > 0)
+            {
+                let _ = stop_waiting(&mut beside).await;
+            }
+        }
+        std::future::pending().await
     }
 }
 

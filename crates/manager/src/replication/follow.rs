@@ -5,11 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use topology::replication::{Channel, ended_first, sql};
 
-use super::demote::{read_only, stop_waiting};
+use super::demote::{read_only, stop_waiting, stops_waiting_at_once};
 use super::events;
-use super::server::{Server, end, end_by};
+use super::server::{Means, Server, end, end_by};
 use super::sql::{WAITING_FOR_A_POSITION, WITH_LOCKS, kill_query};
-use crate::events::Events;
 use crate::failed::Failed;
 use crate::settings::Account;
 
@@ -26,14 +25,16 @@ pub(super) async fn follow(
     server: &mut Server,
     source: &str,
     account: &Account,
-    events: &Events,
+    means: &Means,
 ) -> Result<(usize, Option<String>), Failed> {
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
-    read_only(server, false).await?;
-    stop_waiting(server).await?;
+    read_only(server, means, false).await?;
+    if stops_waiting_at_once(server) {
+        stop_waiting(server).await?;
+    }
     // Of a primary that was lost, and has come back.
-    let events_left = events::stop_within(server, events, false, EVENTS_MAX).await;
+    let events_left = events::stop_within(server, &means.events, false, EVENTS_MAX).await;
     let channels = server.channels().await?;
     let mut sessions_ended = 0;
     match &*channels {

@@ -4,8 +4,9 @@
 //! ```text
 //!   demote    read only ── waits for no acknowledgement ── events stopped ── reports its position
 //!   promote   all applied ── source removed ── waits for replicas (semi-sync) ── writable
-//!   follow    read only ── waits for no acknowledgement ── events stopped ── stopped, or clients' locks ended ── another source, from its
-//!             position ── both threads run
+//!   follow    read only ── waits for no acknowledgement (MySQL: see below) ── events stopped ── stopped, or clients' locks ended ── another
+//!             source, from its position ── both threads run
+//!   stop waiting   MySQL: waits for no acknowledgement
 //!   reconnect its I/O thread restarted ── connected, or not
 //!   part      its I/O thread stopped
 //!   run       the events enabled that the primary before it ran, as far as nobody has disabled or dropped them
@@ -47,7 +48,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
     let events = &means.events;
     let (end, errno) = match errand {
         Errand::Demote { for_good } => {
-            let demote = async |server: &mut Server| demote::demote(server, events, for_good).await;
+            let demote = async |server: &mut Server| demote::demote(server, &means, for_good).await;
             told(ordered(&means, term, within, demote).await, |done| match done {
                 Ok((position, events_left)) => End::Demoted { position, events_left },
                 Err(why) => End::DemoteFailed { why },
@@ -62,7 +63,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
         }
         Errand::Follow { .. } => {
             let follow = async |server: &mut Server| match &means.account {
-                Some(account) => follow::follow(server, &means.source, account, events).await,
+                Some(account) => follow::follow(server, &means.source, account, &means).await,
                 None => {
                     Err(Failed::because("no account to log in with is configured: [cluster.replication]"))
                 }
@@ -82,6 +83,10 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
         Errand::Part => {
             let done = ordered(&means, term, within, async |server| part::part(server).await).await;
             told(done, |done| done.map_or_else(|why| End::PartFailed { why }, |()| End::Parted))
+        }
+        Errand::StopWaiting => {
+            let done = ordered(&means, term, within, demote::stop_waiting).await;
+            told(done, |done| End::StoppedWaiting { failed: done.err() })
         }
         // The advice for an error number is about the other orders.
         Errand::StopEvents => {

@@ -103,6 +103,21 @@ impl Server {
         Ok(server)
     }
 
+    /// The same server on another link, for what is done while this one waits for an answer; for no longer than it.
+    pub async fn beside(means: &Means, term: Term, within: Duration) -> Result<Self, Failed> {
+        let until = Instant::now() + within;
+        let link = Link::connect(&means.address, &means.login, within).await?;
+        let dialect = Dialect::of(&link.greeting.version);
+        let (stood, is_altered, address) = (false, true, means.address.clone());
+        let term = (term, Arc::clone(&means.newest));
+        Ok(Self { link, stood, is_altered, address, dialect, until, term })
+    }
+
+    /// The decision that the order belongs to.
+    pub fn term(&self) -> Term {
+        self.term.0
+    }
+
     /// The time that is left.
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())

@@ -237,6 +237,8 @@ fn what_a_session_set_comes_back_in_the_order_of_its_last_report() {
     on.reports("SET autocommit=0", &[("autocommit", "OFF"), ("last_gtid", "0-1-2")]);
     on.reports("SET wait_timeout=100", &[("wait_timeout", "100")]);
     assert_eq!(on.restore()[0], format!("SET {TRACK},`autocommit`=_utf8mb4 0x4F4646,`wait_timeout`=100"));
+    on.reports("INSERT INTO t VALUES (1)", &[("statement_id", "77")]);
+    assert_eq!(on.restore()[0], format!("SET {TRACK},`autocommit`=_utf8mb4 0x4F4646,`wait_timeout`=100"));
     assert_eq!(on.pins(), Pins::default());
     assert!(on.wanted.is_undone_by_reset(&on.link));
     on.reports("SET timestamp=1", &[("timestamp", "1")]);

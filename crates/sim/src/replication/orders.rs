@@ -41,6 +41,7 @@ impl World {
             Errand::Follow { source } => format!("{of} is to follow {}", name(*source)),
             Errand::Reconnect { source } => format!("{of} is to connect to {} anew", name(*source)),
             Errand::Part => format!("{of} is to fetch no more"),
+            Errand::StopWaiting => format!("{of} is to wait for no replica"),
             Errand::StopEvents => format!("{of} is to stop its events"),
             Errand::RunEvents { has_replaced } => {
                 let before = if *has_replaced { " before it" } else { "" };
@@ -148,7 +149,7 @@ impl World {
                 }
                 0 => {
                     server.read_only = true;
-                    server.waits = false;
+                    server.waits &= server.is_mysql;
                     let for_good = *for_good;
                     let had_event = self.servers[node].event == Has::Enabled && self.has_events(node);
                     job.leaves_events = had_event && for_good && self.servers[node].has_slow_events;
@@ -200,7 +201,7 @@ impl World {
             Errand::Follow { source } => match stage {
                 0 => {
                     server.read_only = true;
-                    server.waits = false;
+                    server.waits &= server.is_mysql;
                     let runs = server.fetching != Fetching::No || server.applies;
                     if server.source == Some(usize::from(source.0)) && runs {
                         // What it has received must not be thrown away.
@@ -253,6 +254,10 @@ impl World {
                 }
                 _ => return Some(Ok(())),
             },
+            Errand::StopWaiting => {
+                server.waits = false;
+                return Some(Ok(()));
+            }
             Errand::StopEvents => {
                 let had_event = server.event == Has::Enabled;
                 job.leaves_events = had_event && server.has_slow_events;
@@ -321,6 +326,7 @@ impl Job {
             (Errand::Reconnect { .. }, Err(why)) => End::ReconnectFailed { why },
             (Errand::Part, Ok(())) => End::Parted,
             (Errand::Part, Err(why)) => End::PartFailed { why },
+            (Errand::StopWaiting, end) => End::StoppedWaiting { failed: end.err() },
             (Errand::StopEvents, Ok(())) => End::EventsStopped { events_left },
             (Errand::StopEvents, Err(why)) => End::EventsStopped { events_left: Some(why) },
             (Errand::RunEvents { .. }, Ok(())) => End::EventsRun { count },

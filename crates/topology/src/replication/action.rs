@@ -45,6 +45,10 @@ pub enum Errand {
     /// Stop the replica's I/O thread: nothing more may come from a primary that is lost. Asked only while the SQL thread runs, as above.
     /// Answered by `Parted`, or by `PartFailed`.
     Part,
+    /// Have the commits of a replica of MySQL wait for no replica of its own any more: it was the primary, and its applier would hang. That takes the
+    /// server up to a second, in which it answers no question about its settings, so that it comes after the replica follows. Answered by
+    /// `StoppedWaiting`.
+    StopWaiting,
     /// Stop the events of a server that is read only and not to follow anybody, where an order before could not; answered by `EventsStopped`.
     StopEvents,
     /// Have the primary run the events that the primary before it ran, and no others ([`super::kept_events`]); given after it has taken over, so
@@ -63,6 +67,7 @@ pub(super) enum ErrandKind {
     Follow,
     Reconnect,
     Part,
+    StopWaiting,
     StopEvents,
     RunEvents,
 }
@@ -75,6 +80,7 @@ impl Errand {
             Self::Follow { .. } => ErrandKind::Follow,
             Self::Reconnect { .. } => ErrandKind::Reconnect,
             Self::Part => ErrandKind::Part,
+            Self::StopWaiting => ErrandKind::StopWaiting,
             Self::StopEvents => ErrandKind::StopEvents,
             Self::RunEvents { .. } => ErrandKind::RunEvents,
         }
@@ -119,6 +125,8 @@ pub enum End {
     Parted,
     /// It may still run, and receive more from the lost primary.
     PartFailed { why: String },
+    /// Its commits wait for nobody; or why they still do.
+    StoppedWaiting { failed: Option<String> },
     /// Its events are stopped, but for what `events_left` says.
     EventsStopped { events_left: Option<String> },
     /// It runs `count` events that the primary before it ran.
@@ -134,6 +142,7 @@ impl End {
             Self::Following { .. } | Self::FollowFailed { .. } => ErrandKind::Follow,
             Self::Reconnected { .. } | Self::ReconnectFailed { .. } => ErrandKind::Reconnect,
             Self::Parted | Self::PartFailed { .. } => ErrandKind::Part,
+            Self::StoppedWaiting { .. } => ErrandKind::StopWaiting,
             Self::EventsStopped { .. } => ErrandKind::StopEvents,
             Self::EventsRun { .. } | Self::EventsFailed { .. } => ErrandKind::RunEvents,
         }

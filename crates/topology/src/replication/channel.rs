@@ -2,9 +2,14 @@
 //!
 //! Pure: the shell passes a function that finds a column by its name, so that the order of the columns does not matter.
 
+use std::time::Duration;
+
 use protocol::gtid::Family;
 
 use super::filters;
+
+/// With a longer time between two heartbeats a replica is tested in another way: that takes two seconds.
+const HEARTBEAT_MAX_MS: u64 = 1000;
 
 /// One source that a server replicates from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -25,6 +30,13 @@ pub struct Channel {
     /// Why the SQL thread is stopped, or while it runs the last error of either thread. Empty when there is none. An error of the I/O thread
     /// says nothing about a stopped SQL thread: it is left over from the loss of a source.
     pub error: String,
+    /// Its source sends a heartbeat when it has had nothing else to send for this many milliseconds; `None` where the server does not say, or does
+    /// not say for how long it has received nothing.
+    #[serde(skip)]
+    pub heartbeat_ms: Option<u64>,
+    /// It has received nothing for longer than [`Channel::silent_after`].
+    #[serde(skip)]
+    pub is_silent: bool,
     /// It replicates by GTID.
     pub by_gtid: bool,
     /// Which family's GTIDs those are.
@@ -36,6 +48,21 @@ pub struct Channel {
     pub delay_s: u64,
     /// Its replication filters: `Replicate_Do_DB = shop` and the like.
     pub filters: Vec<String>,
+}
+
+impl Channel {
+    /// The time without anything received after which its source has certainly stopped to send, or the network to carry it; `None` where its server
+    /// cannot tell that soon enough.
+    pub fn silent_after(&self) -> Option<Duration> {
+        let heartbeat_ms = self.heartbeat_ms.filter(|ms| (1..=HEARTBEAT_MAX_MS).contains(ms))?;
+        Some(Duration::from_millis(2 * heartbeat_ms + 100))
+    }
+
+    /// What a row of [`super::sql::heard`] says of it.
+    pub fn heard(&mut self, heartbeat_ms: u64, heard_ago_ms: u64) {
+        self.heartbeat_ms = Some(heartbeat_ms);
+        self.is_silent = self.silent_after().is_some_and(|after| Duration::from_millis(heard_ago_ms) > after);
+    }
 }
 
 /// Reads one row of [`super::sql::channels`]; `value` gives the value of a column. Old and new names are known.
@@ -51,6 +78,8 @@ pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
         io_stopped: either("Replica_IO_Running", "Slave_IO_Running").eq_ignore_ascii_case("No"),
         sql_running,
         lag_s: either("Seconds_Behind_Source", "Seconds_Behind_Master").parse().ok(),
+        heartbeat_ms: None,
+        is_silent: false,
         by_gtid: value("Using_Gtid").is_some_and(|how| !how.eq_ignore_ascii_case("No"))
             || value("Auto_Position") == Some("1"),
         family: if value("Retrieved_Gtid_Set").is_some() { Family::MySql } else { Family::MariaDb },
@@ -72,6 +101,19 @@ mod tests {
     #[test]
     fn nothing_said_is_nothing_claimed() {
         assert_eq!(channel(|_| None), Channel { source: ":".into(), ..Channel::default() });
+    }
+
+    #[test]
+    fn a_source_is_silent_when_two_heartbeats_are_missing() {
+        let heard = |heartbeat_ms, ago_ms| {
+            let mut channel = Channel::default();
+            channel.heard(heartbeat_ms, ago_ms);
+            (channel.silent_after().map(|after| after.as_millis()), channel.is_silent)
+        };
+        assert_eq!(heard(300, 700), (Some(700), false));
+        assert_eq!(heard(300, 701), (Some(700), true));
+        assert_eq!(heard(30_000, 90_000), (None, false), "it is not waited for");
+        assert_eq!(heard(0, 90_000), (None, false), "no heartbeats");
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use protocol::gtid::History;
 
-use super::reports::{answers, follows_stranger, own};
+use super::reports::{answers, channel_to, follows_stranger, own};
 use super::state::{Followed, Replication, retry_at};
 use super::{Channel, Errand, ReplicationStatus};
 use crate::core::Core;
 use crate::finding::Serves;
+use crate::flavor::Dialect;
 use crate::routes::LaneState;
 use crate::status::Status;
 use crate::time::Now;
@@ -41,6 +42,10 @@ impl Replication {
         for id in core.nodes.ids().filter(|id| *id != sole).collect::<Vec<_>>() {
             // A Galera node is left alone, even if the configuration lists it here.
             let is_galera = own(core.node(id)).is_some_and(|status| status.galera);
+            if primary.is_some_and(|primary| self.hangs_as_replica(core, id, primary)) {
+                self.order(core, id, term, FOLLOW_DEADLINE, Errand::StopWaiting);
+                continue;
+            }
             if is_galera || !answers(core.node(id)) || self.waits(core, id) || self.is_served_still(core, id)
             {
                 continue;
@@ -86,6 +91,16 @@ impl Replication {
     /// Whether its last order failed a moment ago.
     pub(super) fn has_just_failed(&self, core: &Core, id: NodeId) -> bool {
         matches!(self.server(id).followed, Followed::Failed(again) if core.now < again)
+    }
+
+    /// Whether it follows the primary, and its commits still wait for replicas of its own, as they did when it was the primary.
+    fn hangs_as_replica(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
+        let waits = |status: &ReplicationStatus| {
+            status.dialect != Dialect::MariaDb && status.read_only && status.semi_sync.primary_enabled
+        };
+        let follows = channel_to(core, id, primary).is_some_and(|channel| channel.sql_running);
+        let is_free = !self.is_ordered(core, id) && !self.has_just_failed(core, id);
+        follows && is_free && own(core.node(id)).is_some_and(waits)
     }
 
     /// Whether the server is or may be writable, which must end before anything else is done with it.
@@ -165,6 +180,19 @@ impl Replication {
             let ended = ended_first(sessions_ended).map(|ended| format!(": {ended}")).unwrap_or_default();
             let text = format!("{} follows {}{ended}", core.name(node), core.name(primary));
             core.say(Level::Info, text);
+        }
+    }
+
+    pub(super) fn stopped_waiting(&mut self, core: &mut Core, node: NodeId, failed: Option<String>) {
+        if let Some(why) = failed {
+            self.server_mut(node).followed = Followed::Failed(retry_at(core.now));
+            let name = core.name(node);
+            core.note(
+                Level::Warn,
+                format!("{name} applies nothing while its commits wait for replicas: {why}"),
+            );
+        } else if let Some(status) = core.node_mut(node).status.as_mut().and_then(Status::replication_mut) {
+            (status.semi_sync.primary_enabled, status.semi_sync.primary_active) = (false, false);
         }
     }
 

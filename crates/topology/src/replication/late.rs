@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use super::Channel;
 use super::reports::{channel_to, is_connected};
 use super::state::{Late, ReconnectTest, Replication};
 use crate::NodeId;
@@ -106,8 +107,9 @@ impl Replication {
 
     /// Whether a replica reports that it follows the primary, and has not been asked since the primary is late.
     fn can_be_asked(&self, core: &Core, id: NodeId, late: Late) -> bool {
+        let needs_test = |channel: &Channel| channel.silent_after().is_none();
         let follows = channel_to(core, id, late.primary)
-            .is_some_and(|channel| channel.io_running && channel.sql_running);
+            .is_some_and(|channel| channel.io_running && channel.sql_running && needs_test(channel));
         let is_asked = self.server(id).asked_early.is_some_and(|at| at > late.since);
         id != late.primary && follows && !is_asked && !self.is_ordered(core, id)
     }

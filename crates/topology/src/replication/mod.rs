@@ -126,6 +126,7 @@ impl Group for Replication {
             End::ReconnectFailed { why } => self.reconnect_failed(core, node, why),
             End::Parted => self.parted(core, node, term, None),
             End::PartFailed { why } => self.parted(core, node, term, Some(why)),
+            End::StoppedWaiting { failed } => self.stopped_waiting(core, node, failed),
             End::EventsStopped { events_left } => self.events_stopped(core, node, events_left),
             End::EventsRun { count } => self.events_run(core, node, term, count),
             End::EventsFailed { why, left } => {

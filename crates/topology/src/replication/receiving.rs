@@ -71,7 +71,9 @@ impl Replication {
     /// Whether it was connected to the lost primary in its last report, and no test has shown otherwise since.
     fn may_receive(&self, core: &Core, id: NodeId, lost: NodeId) -> bool {
         let has_lost = |at: Now| !core.node(id).answered_since(at);
+        let is_silent = channel_to(core, id, lost).is_some_and(|channel| channel.is_silent);
         is_connected(core, id, lost)
+            && !is_silent
             && self.server(id).errant.is_none()
             && !core.node(id).is_renumbered
             && !matches!(&self.server(id).reconnect_test, ReconnectTest::Lost(at) if has_lost(*at))

@@ -4,6 +4,7 @@
 //!   silent ──> each replica that answers: its I/O thread is not connected ───────────────────> has lost the primary
 //!                                         connected ──> I/O thread restarted ─── fails ──────> has lost the primary
 //!                                                                              └ connected ──> still receives: a veto
+//!                                         connected, and says itself for how long it has received nothing (MySQL, [`super::Channel::silent_after`]): it is not touched
 //! ```
 //!
 //! By itself a replica notices only after `slave_net_timeout` that its source is gone. Invariant: a silent primary is replaced only if at
@@ -93,6 +94,17 @@ impl Replication {
             return None;
         }
         let still = format!("{name} still receives from it");
+        if let Some(after) = channel.silent_after().filter(|_| connected) {
+            return Some(match channel.is_silent {
+                true if node.answered_since(since) => Vote::Lost,
+                // Something came after the first question that the primary did not answer.
+                false if node.answered_since(since.saturating_add(after)) => Vote::Receives(still),
+                _ => {
+                    core.ask_probe(id);
+                    Vote::Waits
+                }
+            });
+        }
         let since = match &self.server(id).reconnect_test {
             ReconnectTest::Lost(at) if *at > since && !node.answered_since(*at) => return Some(Vote::Lost),
             ReconnectTest::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {

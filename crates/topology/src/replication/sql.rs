@@ -93,6 +93,20 @@ pub fn channels(dialect: Dialect) -> &'static str {
     }
 }
 
+/// One row for each channel that is connected and is not in the middle of a transaction: its name, after how long without anything else its source
+/// sends a heartbeat, and for how long it has received nothing, both in milliseconds. `None` where a server does not say that. MySQL: "The
+/// replication_connection_status Table", "The replication_connection_configuration Table"; needs SELECT on both.
+pub fn heard(dialect: Dialect) -> Option<&'static str> {
+    // Without the hint, both times are local ones, and wrong by an hour for a moment twice a year.
+    (dialect == Dialect::MySql).then_some(
+        "SELECT /*+ SET_VAR(time_zone = '+00:00') */ CHANNEL_NAME, ROUND(HEARTBEAT_INTERVAL * 1000) AS heartbeat_ms, \
+         TIMESTAMPDIFF(MICROSECOND, GREATEST(LAST_HEARTBEAT_TIMESTAMP, LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), NOW(6)) DIV 1000 \
+         AS heard_ago_ms FROM performance_schema.replication_connection_status \
+         JOIN performance_schema.replication_connection_configuration USING (CHANNEL_NAME) \
+         WHERE SERVICE_STATE = 'ON' AND QUEUEING_TRANSACTION = ''",
+    )
+}
+
 /// From then on, no client's statement changes data. Waits for commits in progress, and for locked tables.
 ///
 /// MariaDB: except for accounts with READ ONLY ADMIN, which this needs itself (SUPER before 10.11). MySQL: without exception;
@@ -207,7 +221,7 @@ pub fn from_where_it_stands(dialect: Dialect) -> Option<&'static str> {
 }
 
 /// Sets the source, to fetch from the applied position on. A source that is gone is tried each second, without limit; one that has nothing
-/// to send sends a heartbeat each second.
+/// to send sends a heartbeat each second, on MySQL more often: see [`Channel::silent_after`](super::Channel::silent_after).
 ///
 /// MySQL: "CHANGE REPLICATION SOURCE TO Statement", "CHANGE MASTER TO Statement". The number of tries must be set, since 8.4 gives up after
 /// ten. The source's public key is requested, since a login by caching_sha2_password without TLS needs it. `is_under_tls`: a source without TLS is
@@ -219,6 +233,7 @@ pub fn change_source(
     password: &str,
     is_under_tls: bool,
 ) -> String {
+    let heartbeat_s = if dialect == Dialect::MySql { "0.3" } else { "1" };
     let (statement, of, rest) = match dialect {
         Dialect::MariaDb => ("CHANGE MASTER TO", "MASTER", "MASTER_USE_GTID = slave_pos"),
         Dialect::MySql57 => {
@@ -238,7 +253,7 @@ pub fn change_source(
     let tls = if is_under_tls { format!(", {of}_SSL = 1") } else { String::new() };
     format!(
         "{statement} {of}_HOST = {}, {of}_PORT = {port}, {of}_USER = {}, {of}_PASSWORD = {}, {rest}, \
-         {of}_CONNECT_RETRY = 1, {of}_HEARTBEAT_PERIOD = 1{tls}",
+         {of}_CONNECT_RETRY = 1, {of}_HEARTBEAT_PERIOD = {heartbeat_s}{tls}",
         text(host),
         text(user),
         text(password)
@@ -369,7 +384,7 @@ mod tests {
         assert!(change(Dialect::MySql80).contains("GET_MASTER_PUBLIC_KEY = 1"));
         assert_eq!(
             change(Dialect::MySql),
-            r"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'db1', SOURCE_PORT = 3306, SOURCE_USER = 'repl', SOURCE_PASSWORD = 'p''\\', SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 86400, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_HEARTBEAT_PERIOD = 1"
+            r"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'db1', SOURCE_PORT = 3306, SOURCE_USER = 'repl', SOURCE_PASSWORD = 'p''\\', SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 86400, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_HEARTBEAT_PERIOD = 0.3"
         );
         // Nothing that 8.4 removed is said to it, and nothing new to what came before.
         let said = |dialect| {

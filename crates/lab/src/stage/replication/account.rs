@@ -1,6 +1,6 @@
 //! The accounts of a replication stage: those of every stage, and the one that replicas use.
 
-use super::super::account;
+use super::super::account::{self, MONITOR_USER};
 use super::super::product::Product;
 
 /// The account with which replicas connect to the primary.
@@ -39,8 +39,12 @@ const MARIADB_GRANTS: &str = "PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_
 /// | CONNECTION_ADMIN | KILL of others' connections, being let in while super_read_only is on and beyond max_connections |
 /// | SESSION_VARIABLES_ADMIN | sql_log_bin |
 /// | PROCESS, RELOAD, SHUTDOWN, TRIGGER, EXECUTE, EVENT | as on MariaDB |
+/// | SELECT on two tables of performance_schema ([`MYSQL_HEARD`]) | for how long a replica has received nothing |
 const MYSQL_GRANTS: &str = "SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, REPLICATION CLIENT, REPLICATION SLAVE, CONNECTION_ADMIN, \
      SESSION_VARIABLES_ADMIN, PROCESS, RELOAD, SHUTDOWN, TRIGGER, EXECUTE, EVENT";
+
+/// See [`MYSQL_GRANTS`].
+const MYSQL_HEARD: [&str; 2] = ["replication_connection_status", "replication_connection_configuration"];
 
 /// Run once, in the template from which every node is copied: no binlog contains them. MySQL's accounts have its default plugin,
 /// caching_sha2_password.
@@ -57,5 +61,9 @@ pub fn statements(product: Product) -> Vec<String> {
         format!("CREATE USER '{REPLICATION_USER}'@'%' IDENTIFIED BY '{REPLICATION_PASSWORD}'"),
         format!("GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'"),
     ]);
+    if product == Product::MySql {
+        let may_read = |table| format!("GRANT SELECT ON performance_schema.{table} TO '{MONITOR_USER}'@'%'");
+        statements.extend(MYSQL_HEARD.map(may_read));
+    }
     statements
 }
