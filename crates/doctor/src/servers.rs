@@ -101,15 +101,8 @@ fn tell_faults(settings: &Settings, marks: &Marks, answers: &mut [Result<Server,
 async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Server, LinkError> {
     let link = Link::connect(address, monitor, DEADLINE).await?;
     let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
-    if Flavor::of(&version) != Flavor::MariaDb {
-        let wrong = vec![match Dialect::admit(&version) {
-            Err(why) => why,
-            Ok(_) => {
-                "cluster.kind = \"replication\" has hardly been tried on MySQL yet: see docs/replication.md"
-                    .to_owned()
-            }
-        }];
-        return Ok(Server { version, role: "not asked further".into(), wrong, standing: None });
+    if let Err(why) = Dialect::admit(&version) {
+        return Ok(Server { version, role: "not asked further".into(), wrong: vec![why], standing: None });
     }
     let said = read::said(link, address, replicas).await?;
     Ok(Server { version, role: role(&said), wrong: wrong(&said, monitor, replicas), standing: said.standing })
@@ -119,8 +112,12 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
 fn wrong(said: &ServerState, monitor: &Login, replicas: Option<&Login>) -> Vec<String> {
     let mut wrong = Vec::new();
     if said.standing.is_none() {
+        let right = match Flavor::of(said.value("version").unwrap_or_default()) {
+            Flavor::MariaDb => "SLAVE MONITOR",
+            Flavor::MySql => "REPLICATION CLIENT",
+        };
         wrong.push(lacks(
-            &["SLAVE MONITOR ON *.*: it is needed for asking whom a server follows".into()],
+            &[format!("{right} ON *.*: it is needed for asking whom a server follows")],
             monitor,
         ));
     }
@@ -169,6 +166,16 @@ pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<S
     let count = format!("SELECT COUNT(*) FROM {accounts}");
     if link.query_unless_rejected(&count, DEADLINE).await?.is_none() {
         missing.push(format!("SELECT ON {accounts}: it is needed for learning the client accounts"));
+    }
+    let heard = replication::sql::heard(Dialect::of(&link.greeting.version));
+    if let Some(heard) = heard.filter(|_| gives_orders)
+        && link.query_unless_rejected(heard, DEADLINE).await?.is_none()
+    {
+        let needs = |table| {
+            let why = "it is needed for seeing soon that a primary stands still";
+            format!("SELECT ON performance_schema.{table}: {why}")
+        };
+        missing.extend(["replication_connection_status", "replication_connection_configuration"].map(needs));
     }
     Ok(missing)
 }

@@ -165,10 +165,16 @@ async fn events(link: &mut Link, within: Duration) -> Result<Option<answer::Even
 /// # Errors
 /// When the link is lost.
 pub async fn unlogged(mut link: Link) -> Result<Option<String>, LinkError> {
-    let rows = match link.query_unless_rejected(sql::BINLOG, BINLOG_WITHIN).await {
-        Err(LinkError::TimedOut { .. }) => return Ok(None),
-        rows => rows?,
-    };
+    let mut rows = None;
+    for question in sql::BINLOG {
+        rows = match link.query_unless_rejected(question, BINLOG_WITHIN).await {
+            Err(LinkError::TimedOut { .. }) => return Ok(None),
+            rows => rows?,
+        };
+        if rows.is_some() {
+            break;
+        }
+    }
     link.quit();
     Ok(rows.map(|rows| sql::unlogged(|name| rows.text(0, rows.column(name)?))))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use manager::ServerReading;
-use topology::flavor::Flavor;
+use topology::flavor::Dialect;
 use topology::replication::sql;
 use topology::rules::variables::{self, Rule};
 use topology::session_defaults::SessionDefaults;
@@ -112,33 +112,27 @@ pub async fn all(
 
 /// Asks a server, on a link of the monitor account; `replicas`: what replicas log in with.
 pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Result<ServerState, LinkError> {
-    let names = variables::ALL.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
-    let query = format!(
-        "SELECT VARIABLE_NAME, GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES \
-         WHERE VARIABLE_NAME IN ('version', 'wsrep_on', {names})"
-    );
-    let rows = link.query(&query, DEADLINE).await?;
-    let text = |row, column| rows.text(row, column).unwrap_or_default().to_owned();
-    let variable =
-        |row| (text(row, 0).to_ascii_lowercase(), Variable { value: text(row, 1), origin: text(row, 2) });
-    let variables = (0..rows.len()).map(variable).collect();
-    let status = link.query("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_master%'", DEADLINE).await?;
-    let waits = status.value_of("Rpl_semi_sync_master_status") == Some("ON");
-    let clients = status.value_of("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok());
+    let dialect = Dialect::of(&link.greeting.version);
+    let variables = variables_of(&mut link, dialect).await?;
     // `None`: the missing privilege is reported in `lacks`.
-    let channels = link.query_unless_rejected(Flavor::MariaDb.replication()[0], DEADLINE).await?;
+    let channels = link.query_unless_rejected(sql::channels(dialect), DEADLINE).await?;
     let standing = match &channels {
-        Some(channels) if Flavor::of(&link.greeting.version) == Flavor::MariaDb => {
-            let variables = link.query(sql::VARIABLES, DEADLINE).await?;
-            let positions = link.query(sql::POSITIONS, DEADLINE).await?;
-            let status = link.query(sql::STATUS, DEADLINE).await?;
+        Some(channels) => {
+            let variables = link.query(sql::variables(dialect), DEADLINE).await?;
+            let positions = link.query(sql::positions(dialect), DEADLINE).await?;
+            let status = link.query(sql::status(dialect, false), DEADLINE).await?;
             Some(ServerReading::read(&variables, &positions, &status, channels))
         }
-        _ => None,
+        None => None,
     };
+    let semi_sync = standing.as_ref().map(|standing| standing.status.semi_sync);
     let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
-    let bypass = accounts::bypass(&mut link, DEADLINE).await?;
+    let bypass = match dialect {
+        Dialect::MariaDb => accounts::bypass(&mut link, DEADLINE).await?,
+        // Nobody writes past super_read_only.
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => Some(vec![]),
+    };
     let defaults = manager::session_defaults(&mut link, DEADLINE).await?;
     let managers = manager::rival::managers(&mut link, DEADLINE).await?;
     let unlogged = manager::unlogged(link).await?.unwrap_or_default();
@@ -147,7 +141,7 @@ pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Re
         is_replica: channels.is_some_and(|rows| !rows.is_empty()),
         standing,
         defaults,
-        waits_for: clients.filter(|_| waits),
+        waits_for: semi_sync.filter(|it| it.primary_active).map(|it| it.replicas),
         lacks,
         lacks_for_errant,
         bypass,
@@ -158,4 +152,22 @@ pub async fn said(mut link: Link, address: &str, replicas: Option<&Login>) -> Re
             None => None,
         },
     })
+}
+
+/// The variables of the rules that the server has by their names, which are MariaDB's. MySQL does not say where a value comes from.
+async fn variables_of(link: &mut Link, dialect: Dialect) -> Result<BTreeMap<String, Variable>, LinkError> {
+    let columns = match dialect {
+        Dialect::MariaDb => "GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES",
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            "VARIABLE_VALUE, '' FROM performance_schema.global_variables"
+        }
+    };
+    let names = variables::ALL.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
+    let query =
+        format!("SELECT VARIABLE_NAME, {columns} WHERE VARIABLE_NAME IN ('version', 'wsrep_on', {names})");
+    let rows = link.query(&query, DEADLINE).await?;
+    let text = |row, column| rows.text(row, column).unwrap_or_default().to_owned();
+    let variable =
+        |row| (text(row, 0).to_ascii_lowercase(), Variable { value: text(row, 1), origin: text(row, 2) });
+    Ok((0..rows.len()).map(variable).collect())
 }

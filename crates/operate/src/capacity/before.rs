@@ -6,6 +6,7 @@ use link::{LinkError, Rows};
 use measure::capacity::precheck::Facts;
 use protocol::errno::LOCK_WAIT_TIMEOUT;
 use tokio::time::sleep;
+use topology::flavor::Flavor;
 use topology::kind::Kind;
 
 use super::named_asker::NamedAsker;
@@ -44,6 +45,22 @@ pub struct Found {
 const FC_LIMIT: u64 = 16;
 /// And `gcs.recv_q_soft_limit`: the share of `gcs.recv_q_hard_limit` from which on the node slows the group down, desynchronised or not.
 const RECV_Q_SOFT_LIMIT: f64 = 0.25;
+
+/// What a replica is asked and ordered is in MariaDB's words.
+///
+/// # Errors
+/// It is MySQL, or does not answer.
+pub async fn is_mariadb(replica: &mut NamedAsker) -> Result<(), Failure> {
+    let version = ask(replica, "SELECT VERSION()").await?;
+    not_mysql(&replica.name, version.text(0, 0).unwrap_or_default())
+}
+
+/// The same of a replica's version.
+pub fn not_mysql(name: &str, version: &str) -> Result<(), Failure> {
+    let why = "it is a replica of MySQL, and `understudy capacity` knows MariaDB's and Galera nodes only";
+    let refused = || Err(Failure::usage(format!("{name} cannot be measured: {why}")));
+    if Flavor::of(version) == Flavor::MySql { refused() } else { Ok(()) }
+}
 
 /// Asks the node and the others.
 ///
@@ -144,6 +161,7 @@ async fn replica(
     mut facts: Facts,
 ) -> Result<Found, Failure> {
     let unfit = |name: &str, why: &str| Failure::usage(format!("{name} cannot be measured: {why}"));
+    is_mariadb(node).await?;
     let settings = ask(node, sql::REPLICA_SETTINGS).await?;
     let version = settings.text(0, 3).unwrap_or_default().to_owned();
     let rows = ask(node, sql::REPLICA).await?;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use topology::kind::Kind;
 
+use super::before;
 use super::named_asker::NamedAsker;
 use super::servers::Site;
 use super::sql;
@@ -43,6 +44,9 @@ pub struct Seen {
 /// # Errors
 /// When the node does not answer.
 pub async fn look(site: &Site, node: &mut NamedAsker, how_long: Duration) -> Result<Seen, Failure> {
+    if site.kind == Kind::Replication {
+        before::is_mariadb(node).await?;
+    }
     let mut signals = Signals::new()?;
     let bucket_us = (how_long / PARTS).as_micros().max(1) as u64;
     let (mut watcher, mut series) = (Watcher::default(), Series::new(bucket_us, PARTS as usize + 1));

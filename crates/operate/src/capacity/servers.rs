@@ -8,7 +8,7 @@ use api::{Node, Status};
 use link::{Endpoint, Link, Login, Rows};
 use topology::kind::Kind;
 
-use super::sql;
+use super::{before, sql};
 use cli::exit::Failure;
 use client::Client;
 
@@ -85,6 +85,7 @@ pub async fn standalone(address: &str, others: &[String], login: Login) -> Resul
         (_, false) => others.to_vec(),
         (Kind::Galera, true) => members(&status, address)?,
         (Kind::Replication, true) => {
+            before::not_mysql(address, &link.greeting.version)?;
             let rows = ask(&mut link, address, sql::REPLICA).await?;
             let replica = sql::replica(&rows).map_err(|why| {
                 Failure::usage(format!("{address} is neither a Galera node nor a replica: {why}"))

@@ -64,6 +64,11 @@ impl Server {
         let link = link.map_err(|error| {
             Failure::Failed(format!("{} ({}) cannot be asked: {error}", node.name, node.address))
         })?;
+        if Flavor::of(&link.greeting.version) == Flavor::MySql {
+            let why = "is MySQL, and `understudy errant` reads MariaDB's binlogs only: `understudy status` shows the exact set, and docs/replication.md \
+                       (MySQL) how it is kept or given up";
+            return Err(Failure::Failed(format!("{} ({}) {why}", node.name, node.address)));
+        }
         let mut server =
             Self { name: node.name.clone(), address: node.address.clone(), user: login.user.clone(), link };
         // The string literals below are escaped for this mode.

@@ -61,8 +61,9 @@ pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p
 pub const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos AS gtid_current_pos";
 
 /// One row with the databases that the server logs alone, or does not log, which no variable shows: see [`unlogged`]. It waits for a commit that
-/// is being written. Needs BINLOG MONITOR; MySQL has it until 8.3.
-pub const BINLOG: &str = "SHOW MASTER STATUS";
+/// is being written. Needs BINLOG MONITOR. The second is MySQL's
+/// since 8.2, which has the first one until 8.3.
+pub const BINLOG: [&str; 2] = ["SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"];
 
 /// Databases in which nothing is written: to leave them out of the binlog leaves out nothing.
 const WITHOUT_WRITES: [&str; 2] = ["information_schema", "performance_schema"];

@@ -6,6 +6,7 @@
 mod capacity;
 mod errant;
 mod masterha;
+mod mysql;
 mod preflight;
 mod recovery_binlogs;
 mod recovery_forecast;

@@ -326,7 +326,9 @@ impl ServerLink<'_> {
         const STATUS: &str = "Innodb_buffer_pool_dump_status";
         let begin = Instant::now();
         let mut status = self.status(STATUS).await?;
-        while status.starts_with("Dumping") && begin.elapsed() < DUMP_MAX {
+        // MySQL's before the first one: "Dumping of buffer pool not started".
+        let is_dumping = |status: &str| status.starts_with("Dumping") && !status.ends_with("not started");
+        while is_dumping(&status) && begin.elapsed() < DUMP_MAX {
             tokio::time::sleep(LOOK_EVERY).await;
             status = self.status(STATUS).await?;
         }
