@@ -131,10 +131,12 @@ impl CheckSettings {
             read_only: self.number(5, "AVAILABLE_WHEN_READONLY", 1) != 0,
             ..Rules::STRICT
         };
-        let (answer, place) = match Options::standard(extra) {
-            Err(why) => (Answer::new(AnswerKind::Unknown, why.to_string(), Duration::ZERO), String::new()),
-            Ok(files) => {
-                let database = Database::of(said.or(files), system_user);
+        let database = Options::standard(extra).map_err(|why| why.to_string());
+        let database = database
+            .and_then(|files| Database::of(said.or(files), system_user).map_err(|why| why.text().to_owned()));
+        let (answer, place) = match database {
+            Err(why) => (Answer::new(AnswerKind::Unknown, why, Duration::ZERO), String::new()),
+            Ok(database) => {
                 let place = database.shown();
                 let socket = database.target.file();
                 let question = Question::Member(rules);

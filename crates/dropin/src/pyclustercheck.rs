@@ -112,7 +112,7 @@ impl Pyclustercheck {
         };
 
         let file = said(self.conf, "CNF");
-        let read = move || Ok::<_, Failure>(Database::of(conf(file.clone())?, system_user));
+        let read = move || Database::of(conf(file.clone())?, system_user);
         let database = read()?;
         let read_login = Box::new(move || Ok(read()?.login));
         let socket = database.target.file();

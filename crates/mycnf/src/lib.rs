@@ -1,21 +1,39 @@
 //! The option files of MySQL and MariaDB, as far as a client needs them to find its server and to log in.
 //!
-//! Enters: files as a DBA has them (`/etc/my.cnf`, `~/.my.cnf`, ...). Leaves: user, password, host, port and socket, the last line
+//! Enters: files as a DBA has them (`/etc/my.cnf`, `~/.my.cnf`, ...). Leaves: user, password, host, port, socket and TLS, the last line
 //! that names one winning, as with the client itself. Rules: MariaDB's manual, "Configuring MariaDB with Option Files"; how groups, names,
 //! prefixes, quotes, escapes and comments are read, and that files which everybody may write are passed over, is what my_print_defaults, the
 //! client and the server were seen to do (10.11; compared in `mycnf/tests.rs`).
+
+mod tls;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+pub use tls::{Tls, Wish};
+
 /// The groups that a client reads.
 const GROUPS: [&str; 5] = ["client", "client-server", "client-mariadb", "mysql", "mariadb-client"];
 /// Those options of the client that are wanted, and how many of their letters suffice: no other of its options begins with these (MariaDB
 /// 10.11).
-const CLIENT: [(&str, usize); 6] =
-    [("user", 2), ("password", 3), ("host", 2), ("port", 2), ("socket", 2), ("protocol", 4)];
+const CLIENT: [(&str, usize); 14] = [
+    ("user", 2),
+    ("password", 3),
+    ("host", 2),
+    ("port", 2),
+    ("socket", 2),
+    ("protocol", 4),
+    ("ssl", 3),
+    ("ssl-ca", 6),
+    ("ssl-capath", 7),
+    ("ssl-cert", 6),
+    ("ssl-cipher", 6),
+    ("ssl-key", 5),
+    ("ssl-mode", 5),
+    ("ssl-verify-server-cert", 5),
+];
 /// What may stand before the name of any option, with a `-`.
 const PREFIXES: [&str; 5] = ["skip", "disable", "enable", "maximum", "loose"];
 /// Options of servers that are called so, and are no other option with a prefix.
@@ -51,6 +69,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// Never the unix socket, also for `localhost` (`protocol = tcp`).
     pub is_tcp: bool,
+    /// Of TLS.
+    pub tls: Tls,
 }
 
 /// Why a file cannot be used: one sentence with the file, and the line where there is one.
@@ -72,6 +92,7 @@ impl fmt::Debug for Options {
             .field("port", &self.port)
             .field("socket", &self.socket)
             .field("is_tcp", &self.is_tcp)
+            .field("tls", &self.tls)
             .finish()
     }
 }
@@ -127,6 +148,7 @@ impl Options {
             port: self.port.or(file.port),
             socket,
             is_tcp,
+            tls: if self.tls == Tls::default() { file.tls } else { self.tls },
         }
     }
 
@@ -145,6 +167,9 @@ impl Options {
         };
         let line = Line::of(line);
         let Some((option, prefix)) = line.option(known) else { return Ok(()) };
+        if option.starts_with("ssl") {
+            return self.tls.set(option, line.switched(prefix), line.value.as_deref());
+        }
         let value = match (line.switched(prefix), line.value) {
             // `password` alone, or enabled, means "ask me".
             (Some(true), _) | (None, None) if option == "password" => return Ok(()),

@@ -23,7 +23,10 @@ fn the_groups_of_a_client_and_no_others() {
     .unwrap();
     let socket = Some(PathBuf::from("/s"));
     let (user, host) = (Some("b".into()), Some("h".into()));
-    assert_eq!(options, Options { user, password: None, host, port: Some(3307), socket, is_tcp: false });
+    assert_eq!(
+        options,
+        Options { user, password: None, host, port: Some(3307), socket, is_tcp: false, tls: Tls::default() }
+    );
 }
 
 #[test]
@@ -338,7 +341,9 @@ fn files_at_random_are_read_as_the_packages_programs_read_them() {
 #[test]
 fn as_many_letters_suffice_as_for_the_client() {
     for (option, letters) in CLIENT {
-        for count in 1..=option.len() {
+        // `ssl` is an option of its own, and the beginning of others.
+        let is_another = |name: &str| name != option && CLIENT.iter().any(|(other, _)| *other == name);
+        for count in (1..=option.len()).filter(|count| !is_another(&option[..*count])) {
             let (_dir, file) = written(&format!("[client]\n{}=7\n", &option[..count]));
             let (_, _, errors) = ran("mariadb", &["--help"], &file);
             assert_eq!(errors.contains("ambiguous option"), count < letters, "{option} {count}: {errors}");
@@ -460,4 +465,39 @@ fn a_servers_files_at_random_are_read_as_it_reads_them() {
         );
     }
     assert!(compared > 50, "{compared}");
+}
+
+#[test]
+fn who_asks_for_tls_never_gets_less() {
+    let wish = |lines: &str| {
+        let options = read(&format!("[client]\n{lines}\n"))?;
+        options.tls.wish().map(|(wish, file)| (wish, file.map(|file| file.display().to_string())))
+    };
+    let verified = Ok((Wish::Verified, Some("/ca".to_owned())));
+    for (lines, means) in [
+        ("", Ok((Wish::Plain, None))),
+        ("ssl", Ok((Wish::Required, None))),
+        ("ssl=1", Ok((Wish::Required, None))),
+        ("ssl=OFF", Ok((Wish::Plain, None))),
+        ("skip-ssl", Ok((Wish::Plain, None))),
+        ("skip-ssl=0", Ok((Wish::Required, None))),
+        ("ssl\nskip-ssl", Ok((Wish::Plain, None))),
+        ("ssl-cert=/c", Ok((Wish::Required, None))),
+        ("ssl_ca=/ca", verified.clone()),
+        ("ssl-ca=/ca\nskip-ssl", Ok((Wish::Plain, None))),
+        ("skip-ssl\nssl-ca=/ca", verified.clone()),
+        ("ssl-ca=/ca\ndisable-ssl-verify-server-cert", Ok((Wish::Required, None))),
+        ("ssl-ca=/ca\nssl-verify-server-cert", verified.clone()),
+        ("ssl-mode=required", Ok((Wish::Required, None))),
+        ("ssl-mode=DISABLED\nssl-ca=/ca", Ok((Wish::Plain, None))),
+        ("ssl-mode=PREFERRED", Ok((Wish::Plain, None))),
+        ("ssl-ca=/ca\nssl-mode=VERIFY_CA", verified.clone()),
+        ("loose-ssl-mode=VERIFY_IDENTITY\nssl-ca=/ca", verified),
+    ] {
+        assert_eq!(wish(lines), means, "{lines}");
+    }
+    for lines in ["ssl-verify-server-cert", "ssl-mode=VERIFY_IDENTITY", "ssl-capath=/d"] {
+        assert!(wish(lines).unwrap_err().contains("takes a file"), "{lines}");
+    }
+    assert!(wish("ssl-mode=yes").unwrap_err().contains("ssl-mode must be"));
 }

@@ -57,9 +57,9 @@ impl Account {
             host: self.host.clone(),
             port: self.port,
             socket: self.mysql_socket.clone(),
-            is_tcp: false,
+            ..Options::default()
         };
-        let database = Database::of(said.or(files.map_err(Failure::usage)?), system_user);
+        let database = Database::of(said.or(files.map_err(Failure::usage)?), system_user)?;
         Ok((database.whereabouts.now().clone(), database.login))
     }
 }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use cli::exit::Failure;
 use health::refresh::Whereabouts;
-use link::{Endpoint, Login};
+use link::{Endpoint, Login, ServerTls};
 
 use crate::local::{DEFAULT_SOCKETS, Target};
-use mycnf::Options;
+use mycnf::{Options, Wish};
 
 /// A MySQL server's port, when nobody says.
 const PORT: u16 = 3306;
@@ -24,7 +25,11 @@ pub struct Database {
 
 impl Database {
     /// What `options` mean. `user` is for when they name none.
-    pub fn of(options: Options, user: impl FnOnce() -> String) -> Self {
+    ///
+    /// # Errors
+    /// They ask for TLS in a way that cannot be had.
+    pub fn of(options: Options, user: impl FnOnce() -> String) -> Result<Self, Failure> {
+        let tls = tls(&options.tls).map_err(Failure::usage)?;
         let port = options.port.unwrap_or(PORT);
         let host = options.host.or_else(|| options.is_tcp.then(|| "127.0.0.1".into()));
         let (whereabouts, target) = match (&host, options.socket) {
@@ -47,14 +52,27 @@ impl Database {
                 None => (Endpoint::Tcp(address("127.0.0.1", port)).into(), Target::Here(port)),
             },
         };
-        let login =
-            Login::with_password(options.user.unwrap_or_else(user), options.password.unwrap_or_default());
-        Self { whereabouts, login, target }
+        let password = options.password.unwrap_or_default();
+        let login = Login { tls, ..Login::with_password(options.user.unwrap_or_else(user), password) };
+        Ok(Self { whereabouts, login, target })
     }
 
     /// For people.
     pub fn shown(&self) -> String {
         self.whereabouts.now().to_string()
+    }
+}
+
+/// A unix socket is plain, whatever this says.
+fn tls(options: &mycnf::Tls) -> Result<Option<ServerTls>, String> {
+    match options.wish()? {
+        (Wish::Plain, _) => Ok(None),
+        (Wish::Verified, Some(file)) => {
+            let wrong = |why: String| format!("ssl-ca {}: {why}", file.display());
+            let pem = infile::read(file).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+            ServerTls::trusting(&pem).map(Some).map_err(wrong)
+        }
+        (Wish::Required | Wish::Verified, _) => ServerTls::with_any_certificate().map(Some),
     }
 }
 
@@ -88,7 +106,7 @@ mod tests {
     use super::*;
 
     fn of(options: Options) -> Database {
-        Database::of(options, || "nobody".into())
+        Database::of(options, || "nobody".into()).unwrap()
     }
 
     #[test]

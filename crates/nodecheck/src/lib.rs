@@ -188,7 +188,7 @@ impl Check {
         let secrets = [&self.password_file, &self.defaults_file, &self.defaults_extra_file];
         let exposed = secrets.into_iter().flatten().filter_map(|file| exposed::file(file)).collect();
         let arguments = self.clone();
-        let read = move || Ok::<_, Failure>(Database::of(arguments.options()?, || USER.into()));
+        let read = move || Database::of(arguments.options()?, || USER.into());
         let database = read()?;
         let read_login = Box::new(move || Ok(read()?.login));
         let socket = self.answer_socket.unwrap_or_else(|| database.target.file());
@@ -228,7 +228,7 @@ impl Check {
             host: self.host.clone(),
             port: self.port,
             socket: self.mysql_socket.clone(),
-            is_tcp: false,
+            ..Options::default()
         };
         Ok(said.or(files.map_err(Failure::usage)?))
     }

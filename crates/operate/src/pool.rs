@@ -139,7 +139,7 @@ impl Load {
             None => Ok(login.clone()),
             Some(file) => {
                 let options = Options::of_file(file).map_err(Failure::usage)?;
-                Ok(nodecheck::database::Database::of(options, nodecheck::database::system_user).login)
+                Ok(nodecheck::database::Database::of(options, nodecheck::database::system_user)?.login)
             }
         };
         let snapshot = tokio::select! {

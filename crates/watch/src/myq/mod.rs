@@ -126,9 +126,9 @@ impl MyqStatus {
             host: self.host.clone(),
             port: self.port,
             socket: self.socket.clone(),
-            is_tcp: false,
+            ..Options::default()
         };
-        let database = Database::of(said.or(Options::standard(None).map_err(Failure::usage)?), system_user);
+        let database = Database::of(said.or(Options::standard(None).map_err(Failure::usage)?), system_user)?;
         let place = database.shown();
         let every = Duration::from_secs(u64::from(self.seconds));
         let runtime = cli::runtime::start()?;

@@ -61,8 +61,9 @@ pub(super) fn rows(dsn: &str, password_file: Option<&Path>) -> Result<Vec<Row>, 
         port: dsn.port,
         socket: None,
         is_tcp: true,
+        ..Options::default()
     };
-    let database = Database::of(said.or(Options::standard(None).map_err(Failure::usage)?), system_user);
+    let database = Database::of(said.or(Options::standard(None).map_err(Failure::usage)?), system_user)?;
     let place = database.whereabouts.now().clone();
     let login = database.login;
     cli::runtime::start()?.block_on(async {
