@@ -91,8 +91,12 @@ pub fn lane(number: usize, address: SocketAddr, state: LaneState, epoch: u64) ->
 /// Routes over `lanes`. None are made anywhere else in these tests; a test that wants others changes these.
 pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
     let stage2 = native::stage2(&native::stage1(b"secret"));
-    let account =
-        Account { user: "app".into(), host: "%".into(), proofs: vec![Proof::Native(stage2)], locked: false };
+    let account = Account {
+        user: "app".into(),
+        host: "%".into(),
+        proofs: vec![Proof::Native(stage2)],
+        ..Account::default()
+    };
     Arc::new(Routes {
         version,
         term: Term(version),

@@ -61,7 +61,7 @@ pub struct Login {
     pub database: Option<Vec<u8>>,
     /// TLS over TCP; `None`: plain. A unix socket is always plain. A server that offers no TLS is not logged in to where it is wanted.
     pub tls: Option<ServerTls>,
-    /// The requested capabilities; reduced to those that the server offers. Compression is not implemented and is removed.
+    /// The requested capabilities; reduced to those that the server offers. Compression is not asked for.
     pub caps: Caps,
     /// The collation's id. MySQL and MariaDB 10.11 read the low byte only: one above 255 takes a SET NAMES.
     pub charset: u16,

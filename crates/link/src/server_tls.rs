@@ -6,14 +6,17 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// TLS to a server. Two are equal that trust the same certificates.
+/// TLS to a server. Two are equal that trust, and show, the same certificates.
 #[derive(Clone)]
 pub struct ServerTls {
     /// `None`: any.
     trusted: Option<Vec<CertificateDer<'static>>>,
+    /// Our own certificate, with its chain; empty: none.
+    shown: Vec<CertificateDer<'static>>,
     config: Arc<ClientConfig>,
 }
 
@@ -28,7 +31,7 @@ impl ServerTls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
             .with_no_client_auth();
-        Ok(Self { trusted: None, config: Arc::new(config) })
+        Ok(Self { trusted: None, shown: vec![], config: Arc::new(config) })
     }
 
     /// The server's certificate must be one of these (PEM), or signed by one of them; it must not have expired, and be for the name or address
@@ -55,7 +58,23 @@ impl ServerTls {
         }
         let provider = Arc::new(aws_lc_rs::default_provider());
         let config = builder(&provider)?.with_root_certificates(roots).with_no_client_auth();
-        Ok(Self { trusted: Some(trusted), config: Arc::new(config) })
+        Ok(Self { trusted: Some(trusted), shown: vec![], config: Arc::new(config) })
+    }
+
+    /// The same, with a certificate that the server is shown where it asks for one (PEM: its chain after it, and its key).
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn showing(self, chain: &[u8], key: &[u8]) -> Result<Self, String> {
+        let shown = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+        let shown = shown.map_err(|error| format!("the certificate is not PEM: {error}"))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the key is not PEM: {error}"))?;
+        let own = CertifiedKey::from_der(shown.clone(), key, &aws_lc_rs::default_provider())
+            .map_err(|error| format!("the certificate and the key cannot be used together: {error}"))?;
+        let mut config = ClientConfig::clone(&self.config);
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
+        Ok(Self { shown, config: Arc::new(config), ..self })
     }
 
     /// Whether the server's certificate is looked at.
@@ -79,7 +98,7 @@ fn builder(
 
 impl PartialEq for ServerTls {
     fn eq(&self, other: &Self) -> bool {
-        self.trusted == other.trusted
+        (&self.trusted, &self.shown) == (&other.trusted, &other.shown)
     }
 }
 

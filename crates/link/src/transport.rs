@@ -70,13 +70,6 @@ impl Transport {
         self.compression = Some(Box::new(Compression::new(codec, received)));
     }
 
-    /// To be called before each command that is sent to a server: compressed packets are numbered from there.
-    pub fn begin_command(&mut self) {
-        if let Some(compression) = &mut self.compression {
-            compression.begin_command();
-        }
-    }
-
     fn below(&self) -> Below<'_> {
         Below { socket: &self.socket, tls: self.tls.as_deref() }
     }
@@ -84,6 +77,11 @@ impl Transport {
     /// The version of TLS and the cipher suite, as `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` of a plain connection.
     pub fn tls_in_use(&self) -> Option<String> {
         self.tls.as_ref()?.in_use()
+    }
+
+    /// Whether the peer has shown a certificate, which was looked at; `None` of a connection that is not under TLS.
+    pub fn has_peer_certificate(&self) -> Option<bool> {
+        Some(self.tls.as_ref()?.has_peer_certificate())
     }
 
     /// Waits until there is something to read, or the end. Consumes no bytes, holds no buffer meanwhile, and takes no place in a list of

@@ -3,7 +3,7 @@
 use link::Rows;
 use protocol::auth::{caching_sha2, ed25519, native, stored_sha2};
 use serde_json::Value;
-use topology::account::{Account, Proof};
+use topology::account::{Account, Proof, Requirement};
 use topology::flavor::Flavor;
 
 /// The accounts in the answer to [`Flavor::accounts`]; roles and invalid rows are left out.
@@ -16,6 +16,12 @@ pub(crate) fn read(flavor: Flavor, rows: &Rows) -> Vec<Account> {
                 host: rows.text(row, 1)?.into(),
                 proofs: mysql(rows.text(row, 2)?, rows.text(row, 3).unwrap_or(""), rows.text(row, 5)),
                 locked: rows.text(row, 4) == Some("Y"),
+                requires: match rows.text(row, 6).unwrap_or("") {
+                    "" => Requirement::Nothing,
+                    "ANY" => Requirement::Tls,
+                    "X509" => Requirement::Certificate,
+                    _ => Requirement::Particular,
+                },
             }),
         })
         .collect()
@@ -51,7 +57,14 @@ fn global_priv(user: &str, host: &str, document: &str) -> Option<Account> {
         }
         None => vec![top],
     };
-    Some(Account { user: user.into(), host: host.into(), proofs, locked: flag("account_locked") })
+    // SSL_type of MariaDB's sql_acl.h.
+    let requires = match document.get("ssl_type").and_then(Value::as_u64).unwrap_or(0) {
+        0 => Requirement::Nothing,
+        1 => Requirement::Tls,
+        2 => Requirement::Certificate,
+        _ => Requirement::Particular,
+    };
+    Some(Account { user: user.into(), host: host.into(), proofs, locked: flag("account_locked"), requires })
 }
 
 fn proof(plugin: &str, stored: &str) -> Proof {

@@ -95,7 +95,7 @@ impl Serve {
         let pair = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| Pair { certificate, key });
         let tls = pair
             .as_ref()
-            .map(|pair| certificate::shown(pair, certificate::HTTP).map(|shown| shown.config))
+            .map(|pair| certificate::shown(pair, certificate::HTTP, None).map(|shown| shown.config))
             .transpose()
             .map_err(Failure::usage)?;
         if key.is_none()

@@ -20,6 +20,8 @@ use crate::packet::{Fields, Malformed, put};
 
 /// The length of an SSL request: a [`LoginRequest`] cut off before the user.
 pub const SSL_REQUEST_LEN: usize = 32;
+/// zstd's own level, of a client that names none.
+const ZSTD_LEVEL: u8 = 3;
 /// Filler bytes that both sides leave zero; MariaDB's upper capabilities stand behind them.
 const GREETING_FILLER: usize = 6;
 const LOGIN_FILLER: usize = 18;
@@ -155,7 +157,7 @@ impl LoginRequest {
             database = Some(nul_or_rest(&mut fields).to_vec());
         }
         let (plugin, attrs) = plugin_and_attrs(&mut fields, caps)?;
-        let zstd_level = if caps.has(Caps::ZSTD) { fields.u8()? } else { 0 };
+        let zstd_level = if caps.has(Caps::ZSTD) { fields.u8().unwrap_or(ZSTD_LEVEL) } else { 0 };
         Ok(LoginRequest { caps, max_packet, charset, user, auth, database, plugin, attrs, zstd_level })
     }
 

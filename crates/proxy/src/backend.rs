@@ -3,6 +3,7 @@
 mod asks;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -185,7 +186,7 @@ impl Backend {
                 caps: caps | OF_OUR_OWN,
                 charset: who.charset,
                 attrs: who.attrs.clone(),
-                proxied: terms.proxy_header.map(|header| (header, who.peer)),
+                proxied: proxied(terms.proxy_header, who.peer),
                 max_packet: MAX_PACKET,
             };
             if !lane.full.may_try(Instant::now()) {
@@ -608,6 +609,11 @@ fn of_connect(error: LinkError) -> AttachError {
         LinkError::Unanswered(Unanswered::Forgotten) => AttachError::Forgotten(error.to_string()),
         LinkError::Unanswered(why) => AttachError::NotRebuilt(why.to_string()),
     }
+}
+
+/// How a node is told of a client. One on this host is not: it would be `localhost` there, whose accounts are meant for the node's own host.
+pub fn proxied(header: Option<ProxyHeader>, client: SocketAddr) -> Option<(ProxyHeader, SocketAddr)> {
+    header.filter(|_| !client.ip().is_loopback()).map(|header| (header, client))
 }
 
 /// What is told of a node with which there is no TLS: its process is there and answers, and lets no new connection in.

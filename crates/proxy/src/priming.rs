@@ -15,7 +15,9 @@ use topology::NodeId;
 use topology::account::{Account, Proof};
 use zeroize::Zeroizing;
 
+use crate::backend::proxied;
 use crate::lane::Lane;
+use crate::reads::CatchUp;
 use crate::shared::Shared;
 
 /// A client of `user` has shown its password: it is remembered, and each node is logged in to with it. Returns when those that are open have answered, at
@@ -41,8 +43,12 @@ pub async fn shown(
     let Ok(password) = std::str::from_utf8(password) else { return };
     let mut open = vec![];
     for lane in lanes().filter(|lane| nodes.contains(&lane.node)) {
-        let login =
-            Login { tls: shared.node_tls(), ..Login::new(user, Secret::Password(password.to_owned())) };
+        let terms = shared.terms(CatchUp::No, false);
+        let login = Login {
+            tls: terms.tls,
+            proxied: proxied(terms.proxy_header, (from, 0).into()),
+            ..Login::new(user, Secret::Password(password.to_owned()))
+        };
         let logging_in = log_in(shared.clone(), lane.clone(), account.clone(), login);
         // They end, whatever becomes of the client.
         let logging_in = tokio::spawn(logging_in);

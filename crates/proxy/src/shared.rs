@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use api::proxy::{HoldStats, LaneStats, Stats};
 use arc_swap::ArcSwap;
-use link::ServerTls;
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
 use protocol::ok::status;
@@ -211,11 +210,6 @@ impl Shared {
             proxy_header: settings.node_proxy_header,
             within: settings.connect_timeout,
         }
-    }
-
-    /// See [`Settings::node_tls`].
-    pub fn node_tls(&self) -> Option<ServerTls> {
-        self.settings.load().node_tls.clone()
     }
 
     /// Whether a connection from there begins with a PROXY header.

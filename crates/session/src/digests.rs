@@ -153,7 +153,7 @@ mod tests {
 
     fn account(user: &str) -> Account {
         let proofs = vec![Proof::CachingSha2(Stored::of_nobody())];
-        Account { user: user.into(), host: "%".into(), proofs, locked: false }
+        Account { user: user.into(), host: "%".into(), proofs, ..Account::default() }
     }
 
     fn nodes(numbers: &[u8]) -> BTreeSet<NodeId> {

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use protocol::auth::native::Sha1;
 use protocol::auth::stored_sha2::Stored;
 use protocol::auth::{caching_sha2, ed25519, native};
-use topology::account::{Account, Accounts, Proof};
+use topology::account::{Account, Accounts, Proof, Requirement};
 use zeroize::Zeroizing;
 
 /// How the proxy logs in to a node in the client's name.
@@ -105,6 +105,8 @@ pub enum Check {
     Accept(Credential),
     /// The answer is right, and the client cannot be let in all the same: why, in words for it.
     NotServed(&'static str),
+    /// The answer is right, and the account demands more of a connection than this one has: what.
+    Demands(&'static str),
     /// No such account from that address. It may be new, so the table is read again.
     Unknown,
     /// The password is wrong.
@@ -121,6 +123,21 @@ const SIGNED: &str = "it authenticates with ed25519, by a signature for this con
                       caching_sha2_password or mysql_native_password as well (IDENTIFIED VIA ed25519 ... OR mysql_native_password ...)";
 const LOCKED: &str = "it is locked (ALTER USER ... ACCOUNT UNLOCK)";
 
+/// What a client's connection has of what an account may demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Channel {
+    /// Anybody can listen.
+    Plain,
+    /// TLS.
+    Tls,
+    /// The same, and the client has shown a certificate that is trusted.
+    Certificate,
+}
+
+/// What no client can give through the proxy: the node would look at the proxy's certificate.
+const PARTICULAR: &str = "it requires a certificate of a certain issuer or subject, or a cipher, and a database node sees the proxy's, not the client's \
+                          (REQUIRE X509 or REQUIRE SSL can be had)";
+
 /// Checks `answer`, which was given under `plugin` for the challenge `salt`. One of [`Plugin::CachingSha2`] is right here only for an account without a
 /// password: see [`crate::digests`].
 pub fn check(
@@ -130,6 +147,7 @@ pub fn check(
     plugin: Plugin,
     salt: &[u8],
     answer: &[u8],
+    channel: Channel,
 ) -> Check {
     let Some(account) = accounts.find(user, from) else { return Check::Unknown };
     let mut checks = account.proofs.iter().map(|proof| match (plugin, proof) {
@@ -144,7 +162,7 @@ pub fn check(
         _ => None,
     });
     match checks.find_map(|check| check) {
-        Some(right) => unless_locked(account, right),
+        Some(right) => allowed(account, channel, right),
         None => wrong(account),
     }
 }
@@ -163,7 +181,13 @@ fn stored_of(account: &Account) -> impl Iterator<Item = &Stored> {
 
 /// Checks a password that a client has shown. Takes milliseconds: not for a thread that others wait for. A name that does not exist, or has no such
 /// password, takes as long as one that has.
-pub fn check_password(accounts: &Accounts, user: &str, from: IpAddr, password: &[u8]) -> Check {
+pub fn check_password(
+    accounts: &Accounts,
+    user: &str,
+    from: IpAddr,
+    password: &[u8],
+    channel: Channel,
+) -> Check {
     let stored = stored(accounts, user, from);
     if stored.is_empty() {
         let other = accounts.rows().iter().flat_map(stored_of).next().cloned();
@@ -172,22 +196,31 @@ pub fn check_password(accounts: &Accounts, user: &str, from: IpAddr, password: &
     let is_right = stored.iter().any(|stored| stored.is_of(password));
     match accounts.find(user, from) {
         None => Check::Unknown,
-        Some(account) if is_right => unless_locked(account, Check::Accept(sha256(password))),
+        Some(account) if is_right => allowed(account, channel, Check::Accept(sha256(password))),
         Some(account) => wrong(account),
     }
 }
 
 /// An answer that is right by a digest which is remembered.
-pub fn remembered(account: &Account, stage1: caching_sha2::Sha256) -> Check {
-    unless_locked(account, Check::Accept(Credential::Sha256(Zeroizing::new(stage1))))
+pub fn remembered(account: &Account, stage1: caching_sha2::Sha256, channel: Channel) -> Check {
+    allowed(account, channel, Check::Accept(Credential::Sha256(Zeroizing::new(stage1))))
 }
 
 fn sha256(password: &[u8]) -> Credential {
     Credential::Sha256(Zeroizing::new(caching_sha2::stage1(password)))
 }
 
-fn unless_locked(account: &Account, right: Check) -> Check {
-    if account.locked { Check::NotServed(LOCKED) } else { right }
+/// `right`, unless the account may not be used, or not over that channel.
+fn allowed(account: &Account, channel: Channel, right: Check) -> Check {
+    match account.requires {
+        _ if account.locked => Check::NotServed(LOCKED),
+        Requirement::Tls if channel < Channel::Tls => Check::Demands("TLS (REQUIRE SSL)"),
+        Requirement::Certificate if channel < Channel::Certificate => Check::Demands(
+            "a certificate from the client (REQUIRE X509), of an authority in listen.tls_ca_file",
+        ),
+        Requirement::Particular => Check::NotServed(PARTICULAR),
+        Requirement::Nothing | Requirement::Tls | Requirement::Certificate => right,
+    }
 }
 
 fn wrong(account: &Account) -> Check {

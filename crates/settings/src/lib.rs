@@ -224,9 +224,8 @@ impl Settings {
 
     /// How the nodes are connected to; `None`: plain.
     pub fn node_tls(&self) -> Result<Option<ServerTls>, Problem> {
-        match &*self.get(&t::CLUSTER_TLS) {
+        let tls = match &*self.get(&t::CLUSTER_TLS) {
             "required" => ServerTls::with_any_certificate()
-                .map(Some)
                 .map_err(|why| self.problem(&t::CLUSTER_TLS, format!("cluster.tls = \"required\" {why}"))),
             "verified" => {
                 let path = self.get(&t::CLUSTER_TLS_CA).unwrap_or_default();
@@ -234,10 +233,27 @@ impl Settings {
                     self.problem(&t::CLUSTER_TLS_CA, format!("cluster.tls_ca_file {} {why}", path.display()))
                 };
                 let pem = infile::read(&path).map_err(|error| of_file(format!("cannot be read: {error}")))?;
-                ServerTls::trusting(&pem).map(Some).map_err(of_file)
+                ServerTls::trusting(&pem).map_err(of_file)
             }
-            _ => Ok(None),
-        }
+            _ => return Ok(None),
+        }?;
+        let (Some(chain), Some(key)) = (self.get(&t::CLUSTER_TLS_CERTIFICATE), self.get(&t::CLUSTER_TLS_KEY))
+        else {
+            return Ok(Some(tls));
+        };
+        let of_files = |why: String| {
+            let text = format!(
+                "cluster.tls_certificate_file {}, cluster.tls_key_file {}: {why}",
+                chain.display(),
+                key.display()
+            );
+            self.problem(&t::CLUSTER_TLS_CERTIFICATE, text)
+        };
+        let read = |path: &Path| {
+            infile::read(path)
+                .map_err(|error| of_files(format!("{} cannot be read: {error}", path.display())))
+        };
+        tls.showing(&read(&chain)?, &read(&key)?).map(Some).map_err(of_files)
     }
 
     fn node_account(&self, rows: &PasswordRows, account: &Account) -> Result<manager::Account, Problem> {
@@ -302,6 +318,10 @@ fn node_tls(document: &mut Document) {
         let text = "cluster.tls_ca_file means something with cluster.tls = \"verified\" only: set that, or take it out";
         document.problem(document.line(t::CLUSTER_TLS_CA.path), text);
     }
+    if document.get(&t::CLUSTER_TLS) == "off" && document.has(&t::CLUSTER_TLS_CERTIFICATE) {
+        let text = "cluster.tls_certificate_file is shown under TLS only, and cluster.tls is \"off\": set that, or take it out";
+        document.problem(document.line(t::CLUSTER_TLS_CERTIFICATE.path), text);
+    }
 }
 
 /// What can only be seen by looking at several keys.
@@ -325,6 +345,7 @@ fn together(document: &mut Document) {
     ports::check(document);
     both(document, &t::API_CERTIFICATE, &t::API_CERTIFICATE_KEY);
     both(document, &t::LISTEN_TLS_CERTIFICATE, &t::LISTEN_TLS_KEY);
+    both(document, &t::CLUSTER_TLS_CERTIFICATE, &t::CLUSTER_TLS_KEY);
     node_tls(document);
     let level = document.get(&t::LOG_LEVEL);
     if !is_filter(&level) {

@@ -145,8 +145,12 @@ settings! {
     CLUSTER_TLS_CA: Option<PathBuf> = "cluster.tls_ca_file", Path, Unset("must be set with tls = \"verified\", and with nothing else"), Reload,
         "The authorities that the nodes' certificates must come from, or these certificates themselves (PEM).";
 
+    CLUSTER_TLS_CERTIFICATE: Option<PathBuf> = "cluster.tls_certificate_file", Path, Unset("no node is shown a certificate"), Reload,
+        "Understudy's own certificate, which nodes are shown that ask for one (PEM, its chain after it): accounts that REQUIRE X509 need it.";
+    CLUSTER_TLS_KEY: Option<PathBuf> = "cluster.tls_key_file", Path, Unset("see tls_certificate_file"), Reload,
+        "Its private key (PEM).";
     CLUSTER_PROXY_HEADER: String = "cluster.proxy_header", Choice(&["off", "v1", "v2"]), Toml("\"off\""), Reload,
-        "Whether each connection to a node that is made for a client begins with a PROXY header, so that the node sees the client's address: in its accounts, its process list and its logs. Each node must take such headers from Understudy (MariaDB: proxy_protocol_networks); MySQL has no such setting.";
+        "Whether each connection to a node that is made for a client begins with a PROXY header, so that the node sees the client's address: in its accounts, its process list and its logs. Each node must take such headers from Understudy (MariaDB: proxy_protocol_networks); MySQL has no such setting, and Percona's would refuse Understudy's own connections, which have no header.";
 
     NODE_NAME: String = "cluster.node.name", Name, Required, Reload,
         "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
@@ -204,6 +208,8 @@ settings! {
         "The certificate that clients of listen.mysql and listen.read are shown (PEM, its chain after it).";
     LISTEN_TLS_KEY: Option<PathBuf> = "listen.tls_key_file", Path, Unset("see tls_certificate_file"), Reload,
         "Its private key (PEM).";
+    LISTEN_TLS_CA: Option<PathBuf> = "listen.tls_ca_file", Path, Unset("no client is asked for a certificate"), Reload,
+        "The authorities from which the certificates of clients come (PEM). A client may show one; accounts that REQUIRE X509 must.";
     LISTEN_PROXY_HEADER: Vec<IpNet> = "listen.proxy_header_from", Networks, Toml("[]"), Reload,
         "Balancers before listen.mysql and listen.read that begin each connection with a PROXY header (version 1 or 2), as HAProxy's send-proxy does: their clients' addresses are then known. A connection from there without a header is refused, as is a header from anywhere else.";
     LISTEN_HTTP: Vec<String> = "listen.http", Addresses, Toml("[\"127.0.0.1:6080\"]"), Restart,

@@ -58,7 +58,7 @@ impl Read for Vec<IpNet> {
 
 /// An IP address, or a subnet as `10.1.0.0/16`.
 pub fn network(text: &str) -> Option<IpNet> {
-    text.parse().ok().or_else(|| Some(IpNet::from(text.parse::<IpAddr>().ok()?)))
+    text.parse().ok().or_else(|| Some(IpNet::from(text.parse::<IpAddr>().ok()?.to_canonical())))
 }
 
 impl Read for bool {

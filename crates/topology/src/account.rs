@@ -21,8 +21,22 @@ pub enum Proof {
     Other(String),
 }
 
+/// What an account demands of a connection (`REQUIRE ...`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requirement {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// TLS (`SSL`).
+    Tls,
+    /// A certificate that is trusted (`X509`).
+    Certificate,
+    /// A certificate with a certain issuer or subject, or a certain cipher (`ISSUER`, `SUBJECT`, `CIPHER`).
+    Particular,
+}
+
 /// One row of the server's account table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// User name; empty for the anonymous account.
     pub user: String,
@@ -32,6 +46,8 @@ pub struct Account {
     pub proofs: Vec<Proof>,
     /// `ACCOUNT LOCK`.
     pub locked: bool,
+    /// What it demands of a connection.
+    pub requires: Requirement,
 }
 
 /// All accounts, most specific host first (the order in which MariaDB itself looks).
@@ -112,7 +128,7 @@ mod tests {
     use super::*;
 
     fn account(user: &str, host: &str) -> Account {
-        Account { user: user.into(), host: host.into(), proofs: vec![Proof::Empty], locked: false }
+        Account { user: user.into(), host: host.into(), proofs: vec![Proof::Empty], ..Account::default() }
     }
 
     #[test]

@@ -31,13 +31,13 @@ impl Flavor {
     }
 
     /// The account table; tried in this order, since MySQL 5.7 has no attributes. MariaDB: user, host and a JSON document; MySQL: user, host, plugin,
-    /// hash, locked, and a JSON document or NULL.
+    /// hash, locked, a JSON document or NULL, and what it demands of a connection.
     pub fn accounts(self) -> &'static [&'static str] {
         match self {
             Self::MariaDb => &["SELECT User, Host, Priv FROM mysql.global_priv"],
             Self::MySql => &[
-                "SELECT user, host, plugin, authentication_string, account_locked, User_attributes FROM mysql.user",
-                "SELECT user, host, plugin, authentication_string, account_locked, NULL FROM mysql.user",
+                "SELECT user, host, plugin, authentication_string, account_locked, User_attributes, ssl_type FROM mysql.user",
+                "SELECT user, host, plugin, authentication_string, account_locked, NULL, ssl_type FROM mysql.user",
             ],
         }
     }

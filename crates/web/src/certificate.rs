@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use protocol::certificate_proof::{Fingerprint, fingerprint};
+use rustls::RootCertStore;
 pub use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 
 use crate::private_file;
 
@@ -107,8 +111,28 @@ pub fn self_signed(directory: &Path, names: &[String]) -> Result<Pair, Certifica
     Ok(pair)
 }
 
+/// Looks at the certificates of clients, of those that show one.
+fn trusting(
+    file: &Path,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+    let unreadable =
+        |why: String| CertificateError::Read { what: "clients' authorities", path: file.to_owned(), why };
+    let pem = infile::read(file).map_err(|error| unreadable(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| unreadable(error.to_string()))
+}
+
 /// The TLS configuration of a listener, read from the pair's files. `spoken`: what is spoken under TLS (ALPN, RFC 7301); empty: nothing is said of it.
-pub fn shown(pair: &Pair, spoken: &[&str]) -> Result<Shown, CertificateError> {
+/// `clients`: the file of the authorities from which a client's certificate must come, if it shows one; `None`: no client is asked for one.
+pub fn shown(pair: &Pair, spoken: &[&str], clients: Option<&Path>) -> Result<Shown, CertificateError> {
     let unreadable = |what, path: &Path, why: &dyn ToString| CertificateError::Read {
         what,
         path: path.to_owned(),
@@ -129,13 +153,15 @@ pub fn shown(pair: &Pair, spoken: &[&str]) -> Result<Shown, CertificateError> {
         key: pair.key.clone(),
         source,
     };
-    let mut config =
-        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(unusable)?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .map_err(unusable)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(file) => builder.with_client_cert_verifier(trusting(file, provider)?),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
     config.alpn_protocols = spoken.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(Shown { config: Arc::new(config), fingerprint })
 }
@@ -155,7 +181,7 @@ mod tests {
         for path in [&pair.certificate, &pair.key] {
             assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert!(shown(&pair, HTTP).is_ok());
+        assert!(shown(&pair, HTTP, None).is_ok());
         assert_eq!(self_signed(dir.path(), &names).unwrap(), pair);
         assert_eq!(std::fs::read(&pair.certificate).unwrap(), pem);
     }
@@ -167,7 +193,7 @@ mod tests {
         let said = self_signed(dir.path(), &["localhost".to_owned()]).unwrap_err().to_string();
         assert!(said.contains("https.key is there but") && said.contains("https.crt is not"), "{said}");
         let pair = Pair { certificate: dir.path().join(KEY_NAME), key: dir.path().join(KEY_NAME) };
-        let said = shown(&pair, HTTP).unwrap_err().to_string();
+        let said = shown(&pair, HTTP, None).unwrap_err().to_string();
         assert!(said.contains("https.key") && said.contains("no certificate"), "{said}");
     }
 }

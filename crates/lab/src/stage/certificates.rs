@@ -1,7 +1,8 @@
-//! Certificates of the nodes, each for its address, signed by an authority that is made for the stage and whose key is not kept.
+//! Certificates of the nodes, each for its address, and one for clients, signed by an authority that is made for the stage and whose key is not
+//! kept.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -11,7 +12,11 @@ use super::Stage;
 /// The authority's certificate, in the stage's directory.
 pub const AUTHORITY: &str = "ca.crt";
 
-/// Writes the authority's certificate, and each node's with its key into the node's directory. (The stage's directory is its owner's alone.)
+/// A client's certificate and its key, beside it.
+pub const CLIENT: [&str; 2] = ["client.crt", "client.key"];
+
+/// Writes the authority's certificate and the clients', and each node's with its key into the node's directory. (The stage's directory is its
+/// owner's alone.)
 pub fn write(stage: &Stage) -> anyhow::Result<()> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();
@@ -20,21 +25,29 @@ pub fn write(stage: &Stage) -> anyhow::Result<()> {
     let authority = params.self_signed(&key)?;
     put(&stage.directory().join(AUTHORITY), &authority.pem())?;
     let issuer = Issuer::new(params, key);
+    let issue = |names: Vec<String>, name: &str, [certificate, key]: [PathBuf; 2]| {
+        let own = KeyPair::generate()?;
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        put(&certificate, &params.signed_by(&own, &issuer)?.pem())?;
+        put(&key, &own.serialize_pem())
+    };
     for node in stage.nodes() {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new([node.address.ip().to_string()])?;
-        params.distinguished_name.push(DnType::CommonName, node.name.clone());
-        let certificate = params.signed_by(&key, &issuer)?;
-        put(&node.directory.join("server.crt"), &certificate.pem())?;
-        put(&node.directory.join("server.key"), &key.serialize_pem())?;
+        let files = ["server.crt", "server.key"].map(|file| node.directory.join(file));
+        issue(vec![node.address.ip().to_string()], &node.name, files)?;
     }
-    Ok(())
+    issue(vec![], "client", CLIENT.map(|file| stage.directory().join(file)))
 }
 
 /// The lines of a node's my.cnf.
 pub fn lines(directory: &Path) -> Vec<String> {
+    let authority = directory.parent().unwrap_or(directory).join(AUTHORITY);
     let directory = directory.display();
-    vec![format!("ssl-cert = {directory}/server.crt"), format!("ssl-key = {directory}/server.key")]
+    vec![
+        format!("ssl-ca = {}", authority.display()),
+        format!("ssl-cert = {directory}/server.crt"),
+        format!("ssl-key = {directory}/server.key"),
+    ]
 }
 
 fn put(path: &Path, pem: &str) -> anyhow::Result<()> {

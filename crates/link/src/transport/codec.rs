@@ -9,12 +9,14 @@ use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 /// zlib's own level, as servers use it.
 const ZLIB_LEVEL: flate2::Compression = flate2::Compression::new(6);
-/// zstd's levels.
-const ZSTD_LEVELS: std::ops::RangeInclusive<u8> = 1..=22;
+/// Of the levels that a client may name, 22, those that take no longer for a frame than zlib: one thread serves many clients.
+const ZSTD_LEVELS: std::ops::RangeInclusive<u8> = 1..=6;
 /// A frame holds at most 16 MiB before compression, and no packer looks back further than that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 24;
 /// Of each kind, on each thread.
 const SPARE_MAX: usize = 8;
+/// An unpacker keeps as much memory as the largest frame took that it has unpacked: one of more than this is not kept.
+const SPARE_BYTES_MAX: usize = 128 * 1024;
 
 /// How packets are compressed on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,23 +59,25 @@ impl Codec {
         })
     }
 
-    pub(super) fn unpacker(self) -> io::Result<Unpacker> {
+    /// For a frame of so many bytes before compression.
+    pub(super) fn unpacker(self, bytes: usize) -> io::Result<Unpacker> {
         let spare = |kept: &mut Spare| match self {
             Codec::Zlib => kept.unpackers_zlib.pop(),
             Codec::Zstd { .. } => kept.unpackers_zstd.pop(),
         };
         // The threads' own may be gone when one ends.
         if let Some(kind) = SPARE.try_with(|kept| spare(&mut kept.borrow_mut())).ok().flatten() {
-            return Ok(Unpacker(Some(kind)));
+            return Ok(Unpacker { kind: Some(kind), bytes });
         }
-        Ok(Unpacker(Some(match self {
+        let kind = match self {
             Codec::Zlib => Kind::Zlib(Box::new(Decompress::new(true))),
             Codec::Zstd { .. } => {
                 let mut decoder = Decoder::new()?;
                 decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))?;
                 Kind::Zstd(Box::new(decoder))
             }
-        })))
+        };
+        Ok(Unpacker { kind: Some(kind), bytes })
     }
 }
 
@@ -104,12 +108,17 @@ pub(super) struct Progress {
     pub is_at_end: bool,
 }
 
-/// Unpacks one frame, piece by piece. `None` only while it is dropped.
-pub(super) struct Unpacker(Option<Kind>);
+/// Unpacks one frame, piece by piece.
+pub(super) struct Unpacker {
+    /// `None` only while it is dropped.
+    kind: Option<Kind>,
+    /// What the frame has before compression.
+    bytes: usize,
+}
 
 impl Unpacker {
     pub(super) fn unpack(&mut self, from: &[u8], to: &mut [u8]) -> io::Result<Progress> {
-        match &mut self.0 {
+        match &mut self.kind {
             Some(Kind::Zlib(decompress)) => {
                 let (taken, made) = (decompress.total_in(), decompress.total_out());
                 let status = decompress.decompress(from, to, FlushDecompress::None).map_err(malformed)?;
@@ -135,7 +144,10 @@ fn malformed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::
 
 impl Drop for Unpacker {
     fn drop(&mut self) {
-        let Some(mut kind) = self.0.take() else { return };
+        let Some(mut kind) = self.kind.take() else { return };
+        if self.bytes > SPARE_BYTES_MAX {
+            return;
+        }
         let is_ready = match &mut kind {
             Kind::Zlib(decompress) => {
                 decompress.reset(true);

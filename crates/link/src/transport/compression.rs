@@ -49,6 +49,8 @@ struct Frame {
     plain_left: usize,
     /// `None`: it is not compressed.
     unpacker: Option<Unpacker>,
+    /// The unpacker has nothing more to give before bytes come. (zstd's takes questions without bytes for a fault, after some.)
+    is_dry: bool,
 }
 
 #[derive(Debug, Default)]
@@ -138,6 +140,9 @@ impl Compression {
         let Some(frame) = &mut self.frame else { return self.begin_frame() };
         let bytes = self.received.bytes();
         let bytes = &bytes[..bytes.len().min(frame.left)];
+        if frame.is_dry && bytes.is_empty() && frame.left > 0 {
+            return Ok(false);
+        }
         let wanted = room.remaining().min(frame.plain_left);
         let Progress { taken, made, is_at_end } = match &mut frame.unpacker {
             None => {
@@ -153,6 +158,7 @@ impl Compression {
                 progress
             }
         };
+        frame.is_dry = taken == 0 && made == 0 && bytes.is_empty();
         let more = || malformed("more than its head says");
         let less = || malformed("less than its head says");
         frame.plain_left = frame.plain_left.checked_sub(made).ok_or_else(more)?;
@@ -174,18 +180,14 @@ impl Compression {
         let (left, number, plain) = read_head(head);
         self.received.consume(HEAD_LEN);
         self.sending.get_mut().unwrap_or_else(PoisonError::into_inner).number = number.wrapping_add(1);
-        let unpacker = (plain > 0).then(|| self.codec.unpacker()).transpose()?;
-        let frame = Frame { left, plain_left: if plain == 0 { left } else { plain }, unpacker };
+        let unpacker = (plain > 0).then(|| self.codec.unpacker(plain)).transpose()?;
+        let plain_left = if plain == 0 { left } else { plain };
+        let frame = Frame { left, plain_left, unpacker, is_dry: false };
         self.frame = (left > 0 || plain > 0).then_some(frame);
         Ok(true)
     }
 
-    /// The next frame that is sent is the first of a command.
-    pub(super) fn begin_command(&mut self) {
-        self.sending.get_mut().unwrap_or_else(PoisonError::into_inner).number = 0;
-    }
-
-    /// Makes frames of the pieces and sends what goes at once. While an earlier frame has not gone it takes nothing: 0 where some of that has
+    /// Makes a frame of the first piece, or of the most of it that one may hold, and sends what goes at once. While an earlier frame has not gone it takes nothing: 0 where some of that has
     /// gone since the last write, [`io::ErrorKind::WouldBlock`] where none has.
     pub(super) fn write(
         &self,
@@ -201,16 +203,12 @@ impl Compression {
             }
             sent => sent?,
         }
-        let mut taken = 0;
-        for piece in pieces.iter().flat_map(|piece| piece.chunks(FRAME_BYTES_MAX)) {
-            taken += piece.len();
-            sending.send_frame(self.codec, piece, below, send)?;
-            if !sending.unsent.is_empty() {
-                break;
-            }
-        }
+        // One frame: it takes a millisecond, and others have their turn behind it.
+        let mut whole = pieces.iter().flat_map(|piece| piece.chunks(FRAME_BYTES_MAX));
+        let frame = whole.next().unwrap_or_default();
+        sending.send_frame(self.codec, frame, below, send)?;
         sending.has_gone_on = false;
-        Ok(taken)
+        Ok(frame.len())
     }
 
     pub(super) fn poll_write(

@@ -389,24 +389,68 @@ fn packed(codec: Codec, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn frames_are_numbered_across_both_directions() {
+async fn frames_are_numbered_from_the_command_on() {
     let (mut near, mut far) = compressed(tcp_pair().await, Codec::Zlib);
-    far.compression = None;
+    near.compression = None;
     let word = [b'x'; 60];
-    let mut said = vec![];
-    for number in [0, 1] {
-        near.begin_command();
-        near.write_all(b"begins").await.unwrap();
-        let answer = [frame(1, 0, b"an "), frame(2, 60, &packed(Codec::Zlib, &word))].concat();
-        far.write_all(&answer).await.unwrap();
-        let mut read = [0; 63];
-        near.read_exact(&mut read).await.unwrap();
-        assert_eq!((&read[..3], &read[3..]), (&b"an "[..], &word[..]));
-        near.write_all(b"goes on").await.unwrap();
-        said.extend([frame(0, 0, b"begins"), frame(3, 0, b"goes on")].concat());
-        let mut sent = vec![0; said.len() / (number + 1)];
-        far.read_exact(&mut sent).await.unwrap();
-        assert_eq!(sent, said[..sent.len()]);
+    for command in [
+        [frame(0, 0, b"com"), frame(1, 60, &packed(Codec::Zlib, &word))].concat(),
+        [frame(0, 0, b"mand"), frame(1, 0, &[b'y'; 59])].concat(),
+    ] {
+        near.write_all(&command).await.unwrap();
+        far.read_exact(&mut [0; 63]).await.unwrap();
+        far.write_all(b"answer").await.unwrap();
+        far.write_all(b"goes on").await.unwrap();
+        let expected = [frame(2, 0, b"answer"), frame(3, 0, b"goes on")].concat();
+        let mut answered = vec![0; expected.len()];
+        near.read_exact(&mut answered).await.unwrap();
+        assert_eq!(answered, expected);
+    }
+    // Two commands at once: the answer to the first is numbered as if the second had not come.
+    near.write_all(&[frame(0, 0, b"one"), frame(0, 0, b"two")].concat()).await.unwrap();
+    for command in [b"one", b"two"] {
+        let mut read = [0; 3];
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, command);
+        far.write_all(b"an").await.unwrap();
+        far.write_all(b"swer").await.unwrap();
+        let expected = [frame(1, 0, b"an"), frame(2, 0, b"swer")].concat();
+        let mut answered = vec![0; expected.len()];
+        near.read_exact(&mut answered).await.unwrap();
+        assert_eq!(answered, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_frame_may_come_as_slowly_as_it_likes() {
+    for codec in [Codec::Zlib, ZSTD] {
+        let (mut near, mut far) = compressed(tcp_pair().await, codec);
+        near.compression = None;
+        let plain = mixed(2000);
+        let frame = frame(0, 2000, &packed(codec, &plain));
+        let reading = tokio::spawn(async move {
+            let mut read = vec![0; 2000];
+            far.read_exact(&mut read).await.map(|_| (read, far))
+        });
+        for byte in frame {
+            near.write_all(&[byte]).await.unwrap();
+            // Whoever reads is woken for each of them.
+            tokio::task::yield_now().await;
+        }
+        let (read, _far) = timeout(LONG, reading).await.expect("all comes").unwrap().unwrap();
+        assert!(read == plain);
+    }
+    // Asked again and again in the middle of one.
+    let packed = packed(ZSTD, &mixed(2000));
+    let mut received = Buffer::default();
+    received.put(&frame(0, 2000, &packed)[..900]);
+    let mut compression = Compression::new(ZSTD, &mut received);
+    for _ in 0..40 {
+        let mut room = [0; 4000];
+        let mut room = ReadBuf::new(&mut room);
+        let read =
+            compression.poll_read(&mut Context::from_waker(Waker::noop()), &mut room, |_, _| Poll::Pending);
+        assert!(!matches!(read, Poll::Ready(Err(_))), "{read:?}");
     }
 }
 

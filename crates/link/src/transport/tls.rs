@@ -103,6 +103,10 @@ impl Tls {
         Some(format!("{version} {:?}", state.connection.negotiated_cipher_suite()?.suite()))
     }
 
+    pub(super) fn has_peer_certificate(&self) -> bool {
+        self.state().connection.peer_certificates().is_some_and(|chain| !chain.is_empty())
+    }
+
     /// Ready with the number of bytes that can be read at once; 0 when none will come any more.
     pub(super) fn poll_waiting_bytes(
         &self,

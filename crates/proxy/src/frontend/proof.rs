@@ -17,7 +17,7 @@ use protocol::auth::{caching_sha2, clear};
 use protocol::handshake::AuthSwitch;
 use protocol::packet::put_packet;
 use rand::Rng;
-use session::login::{self, Check, Credential, Plugin};
+use session::login::{self, Channel, Check, Credential, Plugin};
 use tokio::io::AsyncWriteExt;
 use topology::account::Accounts;
 use zeroize::Zeroizing;
@@ -61,7 +61,7 @@ impl Client {
         let checked = if asked == Plugin::CachingSha2 && has_answered {
             self.check_sha2(user, &answered, &accounts, attempt, shared).await?
         } else {
-            let checked = check_again(user, &answered, &accounts, from, shared).await;
+            let checked = check_again(user, &answered, &accounts, (from, self.channel()), shared).await;
             if is_decided(&checked) {
                 shared.password_errors.was_right(attempt, Instant::now());
             }
@@ -174,7 +174,7 @@ impl Client {
         let Some(stage1) = digests.verify(account, &self.salt, answer) else { return ByDigest::Wrong };
         match digests.wants_password(account, self.stream.is_private(), Instant::now()) {
             true => ByDigest::Unknown,
-            false => ByDigest::Right(login::remembered(account, stage1)),
+            false => ByDigest::Right(login::remembered(account, stage1, self.channel())),
         }
     }
 
@@ -224,13 +224,23 @@ impl Client {
         if let Some(account) = accounts.find(user, from) {
             let stage1 = Zeroizing::new(caching_sha2::stage1(password));
             if shared.digests().is_of(account, &stage1) {
-                return Ok(login::remembered(account, *stage1));
+                return Ok(login::remembered(account, *stage1, self.channel()));
             }
         }
-        let (user, password) = (user.to_owned(), password.clone());
-        let comparing =
-            tokio::task::spawn_blocking(move || login::check_password(&accounts, &user, from, &password));
+        let (user, password, channel) = (user.to_owned(), password.clone(), self.channel());
+        let comparing = tokio::task::spawn_blocking(move || {
+            login::check_password(&accounts, &user, from, &password, channel)
+        });
         Ok(comparing.await.unwrap_or(Check::Denied))
+    }
+
+    /// What its connection has of what an account may demand.
+    fn channel(&self) -> Channel {
+        match self.stream.has_peer_certificate() {
+            None => Channel::Plain,
+            Some(false) => Channel::Tls,
+            Some(true) => Channel::Certificate,
+        }
     }
 
     /// Lets the client in, or says why not.
@@ -247,6 +257,7 @@ impl Client {
             Check::NotServed(why) => (error_reply::NOT_SERVED, why.to_owned(), why.to_owned()),
             other => {
                 let why = match other {
+                    Check::Demands(what) => format!("the account demands {what}"),
                     Check::Unsupported { what } => format!("the account proves itself by {what:?}"),
                     Check::Unknown => "no account of this name may come from there".into(),
                     _ => "the password is wrong".into(),
@@ -294,7 +305,7 @@ fn without_nul(mut answer: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
 }
 
 fn is_decided(checked: &Check) -> bool {
-    matches!(checked, Check::Accept(_) | Check::NotServed(_))
+    matches!(checked, Check::Accept(_) | Check::NotServed(_) | Check::Demands(_))
 }
 
 /// Checks an answer: at once, and, where it is wrong, as long as the account, or its password, may be new.
@@ -302,11 +313,11 @@ async fn check_again(
     user: &str,
     answered: &Answered,
     accounts: &Accounts,
-    from: IpAddr,
+    (from, channel): (IpAddr, Channel),
     shared: &Shared,
 ) -> Check {
     let look = |accounts: &Accounts| {
-        login::check(accounts, user, from, answered.plugin, &answered.salt, &answered.answer)
+        login::check(accounts, user, from, answered.plugin, &answered.salt, &answered.answer, channel)
     };
     let mut checked = look(accounts);
     if is_decided(&checked) {

@@ -35,7 +35,7 @@ fn with_accounts(routes: &Arc<Routes>, version: u64, accounts: Vec<Account>) -> 
 
 fn native(user: &str, password: &str) -> Account {
     let proof = Proof::Native(native::stage2(&native::stage1(password.as_bytes())));
-    Account { user: user.into(), host: "%".into(), proofs: vec![proof], locked: false }
+    Account { user: user.into(), host: "%".into(), proofs: vec![proof], ..Account::default() }
 }
 
 async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> (u8, Vec<u8>) {

@@ -98,7 +98,7 @@ async fn accounts(link: &mut Link) -> Accounts {
         user: rows.text(row, 0).unwrap().into(),
         host: rows.text(row, 1).unwrap().into(),
         proofs: vec![Proof::CachingSha2(Stored::parse(rows.text(row, 2).unwrap()).unwrap())],
-        locked: false,
+        ..Account::default()
     };
     Accounts::new((0..rows.len()).map(row).collect())
 }

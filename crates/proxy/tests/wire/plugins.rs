@@ -27,7 +27,7 @@ const STORED: &str = "$A$00A$#:c=(Ww(|_sW\"K<3WM6\x01FcNcHaj8vWvQ1i5JCOrrdhEs.XW
 const REFUSED_AFTER: std::time::Duration = std::time::Duration::from_secs(2);
 
 fn account(user: &str, proof: Proof) -> Account {
-    Account { user: user.into(), host: "%".into(), proofs: vec![proof], locked: false }
+    Account { user: user.into(), host: "%".into(), proofs: vec![proof], ..Account::default() }
 }
 
 fn sha2(user: &str) -> Account {

@@ -37,7 +37,7 @@ fn refused(found: Result<Link, LinkError>) -> (u16, String) {
 fn only_from(routes: &Routes, pattern: &str) -> Arc<Routes> {
     let account = |account: &Account| Account { host: pattern.into(), ..account.clone() };
     let proofs: Vec<Proof> = routes.accounts.find("app", CLIENT.ip()).unwrap().proofs.clone();
-    let known = Account { user: "app".into(), host: "%".into(), proofs, locked: false };
+    let known = Account { user: "app".into(), host: "%".into(), proofs, ..Account::default() };
     Arc::new(Routes { accounts: Arc::new(Accounts::new(vec![account(&known)])), ..routes.clone() })
 }
 
@@ -112,18 +112,20 @@ impl Drop for Haproxy {
     }
 }
 
-/// A real balancer, with both versions, before the proxy.
+/// A real balancer, with both versions, before the proxy: the account may come from the client's address only.
 #[tokio::test(flavor = "multi_thread")]
 async fn haproxy_tells_where_its_clients_are() {
-    let server = Server::start(&["--proxy-protocol-networks=127.0.0.1"]);
-    let settings = Settings { node_proxy_header: Some(ProxyHeader::V2), ..listed(&["127.0.0.1/32"]) };
-    let bench = Bench::new(settings, routes(1, &[(&server, LaneState::Open, 1)]));
+    let server = Server::start(&[]);
+    let first = only_from(&routes(1, &[(&server, LaneState::Open, 1)]), "127.0.0.1");
+    let bench = Bench::new(listed(&["127.0.0.3/32"]), first);
     let ports = [free_port(), free_port()];
     let dir = tempfile::tempdir().unwrap();
     let mut config =
         "defaults\n mode tcp\n timeout connect 5s\n timeout client 1m\n timeout server 1m\n".to_owned();
     for (port, how) in ports.iter().zip(["send-proxy", "send-proxy-v2"]) {
-        config += &format!("listen on{port}\n bind 127.0.0.1:{port}\n server u {} {how}\n", bench.address());
+        let to = bench.address();
+        config +=
+            &format!("listen on{port}\n bind 127.0.0.1:{port}\n server u {to} source 127.0.0.3 {how}\n");
     }
     let file = dir.path().join("haproxy.cfg");
     std::fs::write(&file, config).unwrap();
@@ -134,8 +136,27 @@ async fn haproxy_tells_where_its_clients_are() {
         let listens = async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok();
         drop(fixture::wait::until_async("HAProxy listens", listens).await);
         let mut client = connect(&format!("127.0.0.1:{port}")).await.unwrap();
-        let sql = "SELECT SUBSTRING_INDEX(host, ':', -1) FROM information_schema.processlist WHERE id = CONNECTION_ID()";
-        let seen = one(&mut client, sql).await;
-        assert_eq!(seen, client.stream.local_port().unwrap().to_string(), "the client's own port");
+        assert_eq!(one(&mut client, "SELECT 6 * 7").await, "42");
+    }
+}
+
+/// A node that was not told to take headers, and a client on the proxy's own host, for whom none is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_takes_no_headers_serves_only_who_has_none() {
+    let server = Server::start(&[]);
+    for header in [ProxyHeader::V1, ProxyHeader::V2] {
+        let settings = Settings { node_proxy_header: Some(header), ..listed(&["127.0.0.1/32"]) };
+        let settings = Settings { hold_time: SECOND, ..settings };
+        let bench = Bench::new(settings, routes(1, &[(&server, LaneState::Open, 1)]));
+        // The server says so (1130), or has ended the connection before that is read; then a statement waits for as long as one may.
+        match announced(&bench.address(), header, CLIENT).await {
+            Ok(mut client) => {
+                let said = client.query("SELECT 1", 10 * SECOND).await.unwrap_err();
+                assert!(matches!(said, LinkError::Rejected { .. }), "{said}");
+            }
+            found => assert!(refused(found).1.contains("Proxy header is not accepted")),
+        }
+        let mut own = announced(&bench.address(), header, ([127, 0, 0, 1], 9).into()).await.unwrap();
+        assert_eq!(one(&mut own, "SELECT 6 * 7").await, "42");
     }
 }

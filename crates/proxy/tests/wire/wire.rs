@@ -476,7 +476,7 @@ async fn a_kill_that_was_refused_marks_nobody() {
         user: user.into(),
         host: "%".into(),
         proofs: vec![proof],
-        locked: false,
+        ..Account::default()
     };
     let native = Proof::Native(native::stage2(&native::stage1(b"secret")));
     first.accounts = Arc::new(Accounts::new(vec![account("app", native), account("open", Proof::Empty)]));

@@ -4,7 +4,7 @@ const SALT: [u8; 20] = *b"abcdefghijklmnopqrst";
 const LONG_SALT: [u8; 32] = [7; 32];
 
 fn row(user: &str, proofs: Vec<Proof>) -> Account {
-    Account { user: user.into(), host: "%".into(), proofs, locked: false }
+    Account { user: user.into(), host: "%".into(), proofs, ..Account::default() }
 }
 
 fn native_proof() -> Proof {
@@ -41,7 +41,8 @@ fn from() -> IpAddr {
 fn the_clients_own_answer_gives_what_a_node_needs() {
     let accounts = accounts();
     let stage1 = native::stage1(b"secret");
-    let ask = |user, answer: &[u8]| check(&accounts, user, from(), Plugin::Native, &SALT, answer);
+    let ask =
+        |user, answer: &[u8]| check(&accounts, user, from(), Plugin::Native, &SALT, answer, Channel::Plain);
     let good = native::reply(&stage1, &SALT);
     let accepted = Check::Accept(Credential::Stage1(Zeroizing::new(stage1)));
     assert_eq!(ask("app", &good), accepted);
@@ -63,7 +64,9 @@ fn the_clients_own_answer_gives_what_a_node_needs() {
 #[test]
 fn a_signature_is_looked_at_and_cannot_be_used() {
     let accounts = accounts();
-    let ask = |user, answer: &[u8]| check(&accounts, user, from(), Plugin::Ed25519, &LONG_SALT, answer);
+    let ask = |user, answer: &[u8]| {
+        check(&accounts, user, from(), Plugin::Ed25519, &LONG_SALT, answer, Channel::Plain)
+    };
     assert_eq!(ask("signs", &ed25519::reply(b"secret", &LONG_SALT)), Check::NotServed(SIGNED));
     assert_eq!(ask("signs", &ed25519::reply(b"Secret", &LONG_SALT)), Check::Denied);
     assert_eq!(ask("app", &ed25519::reply(b"secret", &LONG_SALT)), Check::Denied);
@@ -72,15 +75,15 @@ fn a_signature_is_looked_at_and_cannot_be_used() {
 #[test]
 fn a_password_is_compared_with_what_is_stored() {
     let accounts = accounts();
-    let shown = |user: &str| check_password(&accounts, user, from(), b"secret");
+    let shown = |user: &str| check_password(&accounts, user, from(), b"secret", Channel::Plain);
     assert_eq!(
         (shown("new"), shown("app"), shown("who")),
         (Check::Accept(sha256(b"secret")), Check::Denied, Check::Unknown)
     );
     let account = row("new", vec![sha2_proof()]);
-    assert_eq!(remembered(&account, caching_sha2::stage1(b"x")), Check::Accept(sha256(b"x")));
+    assert_eq!(remembered(&account, caching_sha2::stage1(b"x"), Channel::Plain), Check::Accept(sha256(b"x")));
     let locked = Account { locked: true, ..account };
-    assert_eq!(remembered(&locked, caching_sha2::stage1(b"x")), Check::NotServed(LOCKED));
+    assert_eq!(remembered(&locked, caching_sha2::stage1(b"x"), Channel::Plain), Check::NotServed(LOCKED));
 }
 
 #[test]
@@ -113,4 +116,22 @@ fn a_name_that_does_not_exist_is_asked_as_one_that_does() {
         plugin_for(&Accounts::default(), "who", from(), None, Plugin::CachingSha2, 5),
         Plugin::CachingSha2
     );
+}
+
+#[test]
+fn what_an_account_demands_of_a_connection_is_looked_at_behind_its_password() {
+    use Channel::{Certificate, Plain, Tls};
+    let stored = Proof::Native(native::stage2(&native::stage1(b"secret")));
+    let right = native::reply(&native::stage1(b"secret"), &SALT);
+    let is_let_in = |requires| {
+        let accounts = Accounts::new(vec![Account { requires, ..row("app", vec![stored.clone()]) }]);
+        let ask =
+            |answer: &[u8], channel| check(&accounts, "app", from(), Plugin::Native, &SALT, answer, channel);
+        assert_eq!(ask(&[1; 20], Certificate), Check::Denied, "the password first");
+        [Plain, Tls, Certificate].map(|channel| matches!(ask(&right, channel), Check::Accept(_)))
+    };
+    assert_eq!(is_let_in(Requirement::Nothing), [true; 3]);
+    assert_eq!(is_let_in(Requirement::Tls), [false, true, true]);
+    assert_eq!(is_let_in(Requirement::Certificate), [false, false, true]);
+    assert_eq!(is_let_in(Requirement::Particular), [false; 3]);
 }

@@ -111,12 +111,13 @@ impl Brain {
     pub(super) fn connect_failed(&mut self, id: NodeId, how: ConnectFailure) {
         let (now, enough) = (self.core.now, self.core.settings.refusals_max);
         let node = self.core.node_mut(id);
-        let asked = node.confirm_asked.take();
+        node.confirm_asked = None;
         if node.linked {
             self.shut_out(id, &how);
             return;
         }
         node.probe_asked = None;
+        let was_lost = self.was_lost(id);
         let is_answer =
             !matches!(how, ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable);
         if is_answer {
@@ -133,13 +134,15 @@ impl Brain {
                 }
             }
             ConnectFailure::Rejected { errno, message } => {
-                if node.finding.serves == Serves::No && node.finding.problem != Problem::Rejected {
+                if was_lost {
                     // It may have been restarted: its status of before says nothing about it now.
                     node.status = None;
                 }
                 node.counts.answered(now);
                 node.rejected = Some((errno, message));
-                self.unseen(id, asked);
+                if self.group.serves_unseen(&self.core, id) && self.core.node_mut(id).doubt.take().is_some() {
+                    self.core.node_mut(id).doubt_cleared = Some(now);
+                }
             }
             ConnectFailure::Protocol { what } => {
                 node.counts.answered(now);
@@ -152,19 +155,15 @@ impl Brain {
         }
     }
 
-    /// The node has refused the monitor, which had a connection `asked` for then. If it serves all the same, that error is the answer to whatever made
-    /// it be asked.
-    fn unseen(&mut self, id: NodeId, asked: Option<Now>) {
-        if !self.group.serves_unseen(&self.core, id) {
-            return;
-        }
-        let now = self.core.now;
-        let node = self.core.node_mut(id);
-        if let Some(asked) = asked {
-            node.alarms.answered(asked, true);
-        }
-        if node.doubt.take().is_some() {
-            node.doubt_cleared = Some(now);
+    /// The node was held to be lost, and not only because our own network failed: then nobody was heard.
+    fn was_lost(&self, id: NodeId) -> bool {
+        let node = self.core.node(id);
+        match node.finding.problem {
+            Problem::Rejected => false,
+            Problem::Silent => {
+                node.counts.missed_since.is_some_and(|since| self.core.another_answered_since(id, since))
+            }
+            _ => node.finding.serves == Serves::No,
         }
     }
 
@@ -254,7 +253,14 @@ impl Brain {
         let why = format!("traffic lost its connection, {}", failure(how));
         match how {
             // Nobody gets in by TLS: the manager's own new connection shows whether that is so.
-            ConnectFailure::Rejected { errno: errno::SSL_CONNECTION_ERROR, .. } => self.core.ask_confirm(id),
+            ConnectFailure::Rejected { errno: errno::SSL_CONNECTION_ERROR, .. } => {
+                let now = self.core.now;
+                let node = self.core.node_mut(id);
+                if node.confirm_after <= now {
+                    node.confirm_after = now + SHUT_OUT_GAP;
+                    self.core.ask_confirm(id);
+                }
+            }
             // An error packet shows that the server lives. Most of them only say that this client, or no further one, is let in.
             ConnectFailure::Rejected { errno, .. } if !REFUSES_ALL.contains(errno) => self.core.ask_probe(id),
             ConnectFailure::Rejected { .. } => self.alarm(id, is_of_now, why, false),

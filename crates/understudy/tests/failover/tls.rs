@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use lab::fault::Fault;
-use lab::stage::account::{APP_USER, MONITOR_USER};
+use lab::stage::account::MONITOR_USER;
 use lab::stage::replication::REPLICATION_USER;
 use lab::stage::{ClusterKind, Stage, StagePlan};
 use testbed::program::{Serving, with_config};
@@ -34,8 +34,12 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
         ..StagePlan::default()
     })
     .await;
-    for user in [APP_USER, MONITOR_USER, REPLICATION_USER] {
+    for user in [MONITOR_USER, REPLICATION_USER] {
         scene.stage.run_in("db1", &format!("ALTER USER {user}@'%' REQUIRE SSL")).await.unwrap();
+    }
+    // Its writers are plain, to Understudy.
+    for node in ["db1", "db2", "db3"] {
+        scene.stage.run_in(node, "SET GLOBAL require_secure_transport = ON").await.unwrap();
     }
     let directory = scene.directory("failover_gap_ms = 0");
     let config = directory.path().join("understudy.toml");
@@ -58,6 +62,7 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     secure(directory.path(), &verified);
     serving.ask(&["reload"]).with(0);
 
+    demands(&scene, directory.path(), &serving, &verified).await;
     let writers = Writers::at(scene.through());
     writers.more(20).await;
     scene.stage.fault("db1", Fault::Kill).await.unwrap();
@@ -71,6 +76,54 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     scene.has_all(&told, &["db1", "db2", "db3"]).await;
     drop(serving);
     scene.stage.down().await.unwrap();
+}
+
+/// Accounts that demand TLS or a certificate: of the client by the proxy, and of the proxy by the node.
+async fn demands(scene: &Scene, directory: &Path, serving: &Serving, verified: &str) {
+    for (user, requires) in [("tls", "SSL"), ("shows", "X509"), ("certain", "SUBJECT '/CN=client'")] {
+        let statement = format!("CREATE USER {user}@'%' IDENTIFIED BY 'secret' REQUIRE {requires}");
+        scene.stage.run_in("db1", &statement).await.unwrap();
+    }
+    let files = ["ca.crt", "client.crt", "client.key"].map(|file| scene.stage.directory().join(file));
+    let [ca, certificate, key] = files.map(|file| file.display().to_string());
+    let shown = [format!("--ssl-cert={certificate}"), format!("--ssl-key={key}")];
+    let client = |user: &str, arguments: &[&str]| {
+        let done = std::process::Command::new("mariadb")
+            .args(["--no-defaults", "-psecret", "-N", "-B", "-e", "SELECT CURRENT_USER()"])
+            .args([format!("-u{user}"), format!("-h{}", scene.through().ip()), "-P6033".into()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
+    };
+    let with_certificate = [&*shown[0], &*shown[1]];
+    assert!(client("tls", &["--skip-ssl"]).contains("ERROR 1045"), "not in the clear");
+    assert!(client("tls", &["--ssl"]).contains("tls@%"));
+    // Nobody is asked for a certificate yet, so that none is seen.
+    assert!(client("shows", &with_certificate).contains("ERROR 1045"));
+    secure(
+        directory,
+        &format!("{verified}\ntls_certificate_file = \"{certificate}\"\ntls_key_file = \"{key}\""),
+    );
+    let file = directory.join("understudy.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("[listen]\n", &format!("[listen]\ntls_ca_file = \"{ca}\"\n")))
+        .unwrap();
+    serving.ask(&["reload"]).with(0);
+    assert!(client("shows", &["--ssl"]).contains("ERROR 1045"), "it shows none");
+    assert!(client("shows", &with_certificate).contains("shows@%"));
+    assert!(client("tls", &["--ssl"]).contains("tls@%"), "and need not");
+    let strange = [
+        format!("--ssl-cert={}", serving.state("https.crt").display()),
+        format!("--ssl-key={}", serving.state("https.key").display()),
+    ];
+    let said = client("shows", &[&strange[0], &strange[1]]);
+    assert!(
+        said.contains("ERROR 2026") || said.contains("ERROR 2013"),
+        "of no authority that is known: {said}"
+    );
+    let said = client("certain", &with_certificate);
+    assert!(said.contains("ERROR 9122") && said.contains("REQUIRE X509 or REQUIRE SSL"), "{said}");
 }
 
 /// A member whose new certificate nobody can trust, and one that has locked the monitor's account: both live, and their sessions go on elsewhere

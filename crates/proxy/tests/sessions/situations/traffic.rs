@@ -70,7 +70,7 @@ fn routes_now(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
         user: user.into(),
         host: "%".into(),
         proofs: vec![proof.clone()],
-        locked: false,
+        ..Account::default()
     };
     let accounts = Arc::new(Accounts::new(vec![account("app"), account("plain")]));
     Arc::new(Routes { accounts, ..(*routes).clone() })

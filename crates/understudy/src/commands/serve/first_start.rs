@@ -54,9 +54,11 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
     let clients = match settings.get(&t::LISTEN_TLS).as_str() {
         "off" => None,
         // Who has set nothing is served all the same.
-        "optional" if settings.client_certificate.is_none() => own(settings, &CLIENTS)
-            .inspect_err(|error| tracing::warn!("clients cannot use TLS (listen.tls): {error:#}"))
-            .ok(),
+        "optional" if settings.client_certificate.is_none() && (CLIENTS.clients)(settings).is_none() => {
+            own(settings, &CLIENTS)
+                .inspect_err(|error| tracing::warn!("clients cannot use TLS (listen.tls): {error:#}"))
+                .ok()
+        }
         _ => Some(listener(settings, &CLIENTS)?),
     };
     Ok(Credentials { key, https, clients })
@@ -84,6 +86,8 @@ pub struct Listener {
     row: &'static Setting<Option<PathBuf>>,
     /// What is spoken there (ALPN).
     spoken: &'static [&'static str],
+    /// The authorities of its clients' certificates.
+    clients: fn(&Settings) -> Option<PathBuf>,
 }
 
 /// listen.https.
@@ -91,18 +95,20 @@ pub const API: Listener = Listener {
     given: |settings| settings.api.certificate.as_ref(),
     row: &t::API_CERTIFICATE,
     spoken: certificate::HTTP,
+    clients: |_| None,
 };
 /// listen.mysql and listen.read.
 pub const CLIENTS: Listener = Listener {
     given: |settings| settings.client_certificate.as_ref(),
     row: &t::LISTEN_TLS_CERTIFICATE,
     spoken: &[],
+    clients: |settings| settings.get(&t::LISTEN_TLS_CA),
 };
 
 impl Listener {
     /// Its configuration with the given certificate; an error carries the line of its setting.
     pub fn with(&self, settings: &Settings, pair: &Pair) -> Result<Shown, Problem> {
-        certificate::shown(pair, self.spoken)
+        certificate::shown(pair, self.spoken, (self.clients)(settings).as_deref())
             .map_err(|e| settings.problem(self.row, format!("{}: {e}", self.row.path)))
     }
 }
@@ -117,7 +123,8 @@ fn listener(settings: &Settings, listener: &Listener) -> Result<Shown, Failure> 
 
 /// With the certificate that is made at first start.
 fn own(settings: &Settings, listener: &Listener) -> anyhow::Result<Shown> {
-    Ok(certificate::shown(&our_pair(settings)?, listener.spoken)?)
+    let clients = (listener.clients)(settings);
+    Ok(certificate::shown(&our_pair(settings)?, listener.spoken, clients.as_deref())?)
 }
 
 fn our_key(settings: &Settings) -> Result<ApiKey, Failure> {

@@ -126,7 +126,7 @@ fn routes(address: SocketAddr) -> Arc<Routes> {
         user: user.into(),
         host: "%".into(),
         proofs: vec![proof.clone()],
-        locked: false,
+        ..Account::default()
     };
     Arc::new(Routes {
         version: 1,
