@@ -30,7 +30,8 @@ use crate::proxy_header;
 use crate::shared::Shared;
 use crate::unread::Unread;
 
-/// What the proxy can pass on; to that come compression, and TLS where it is set. Not offered: query attributes, optional metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
+/// What the proxy can pass on; to that come compression, and TLS where it is set. Not offered: query attributes, optional
+/// metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
 const OFFERED: Caps = Caps(
     Caps::LONG_PASSWORD.0
         | Caps::FOUND_ROWS.0
@@ -181,39 +182,8 @@ impl Client {
         server: &Arc<ServerGreeting>,
         shared: &Arc<Shared>,
     ) -> Result<Identity, Done> {
-        let tls = shared.tls();
         let can_be_used = OFFERED & Caps(server.capabilities);
-        let tls_offered = if tls.is_some() { Caps::SSL } else { Caps::NONE };
-        let offered = can_be_used | COMPRESSION | tls_offered;
-        let greeting = Greeting {
-            version: server.version.clone(),
-            connection_id: self.id,
-            salt: self.salt,
-            caps: offered,
-            charset: server.charset,
-            status: server.status & ok::status::OF_LOGIN,
-            plugin: shared.default_plugin().name().into(),
-        };
-        let mut out = vec![];
-        put_packet(&mut out, &mut 0, &greeting.encode());
-        self.stream.write_all(&out).await?;
-        self.login_seq = 1;
-        let mut payload = self.read_login().await?;
-        match tls {
-            Some(tls) if is_ssl_request(&payload) => {
-                self.certificate = Some(tls.fingerprint);
-                self.accept_tls(tls.config, shared).await?;
-                payload = self.read_login().await?;
-            }
-            Some(tls) if tls.is_required => {
-                return Err(Done::Refused(error_reply::TLS_REQUIRED, String::new()));
-            }
-            None if is_ssl_request(&payload) => {
-                let detail = "TLS was asked for and is not offered (listen.tls)";
-                return Err(Done::Refused(error_reply::MALFORMED, detail.into()));
-            }
-            _ => {}
-        }
+        let payload = self.greet(server, can_be_used | COMPRESSION, shared).await?;
         let request = LoginRequest::parse(&payload)
             .map_err(|malformed| Done::Refused(error_reply::MALFORMED, malformed.to_string()))?;
         if !request.caps.has(Caps::PROTOCOL_41) || !request.caps.has(Caps::SECURE_CONNECTION) {
@@ -245,6 +215,46 @@ impl Client {
             attrs: request.attrs,
             seq: self.login_seq,
         })
+    }
+
+    /// Says who we are, goes on under TLS if the client asks for it, and returns its login request.
+    async fn greet(
+        &mut self,
+        server: &ServerGreeting,
+        offered: Caps,
+        shared: &Shared,
+    ) -> Result<Zeroizing<Vec<u8>>, Done> {
+        let tls = shared.tls();
+        let greeting = Greeting {
+            version: server.version.clone(),
+            connection_id: self.id,
+            salt: self.salt,
+            caps: if tls.is_some() { offered | Caps::SSL } else { offered },
+            charset: server.charset,
+            status: server.status & ok::status::OF_LOGIN,
+            plugin: shared.default_plugin().name().into(),
+        };
+        let mut out = vec![];
+        put_packet(&mut out, &mut 0, &greeting.encode());
+        self.stream.write_all(&out).await?;
+        self.login_seq = 1;
+        let mut payload = self.read_login().await?;
+        match tls {
+            Some(tls) if is_ssl_request(&payload) => {
+                self.certificate = Some(tls.fingerprint);
+                self.accept_tls(tls.config, shared).await?;
+                payload = self.read_login().await?;
+            }
+            Some(tls) if tls.is_required => {
+                return Err(Done::Refused(error_reply::TLS_REQUIRED, String::new()));
+            }
+            None if is_ssl_request(&payload) => {
+                let detail = "TLS was asked for and is not offered (listen.tls)";
+                return Err(Done::Refused(error_reply::MALFORMED, detail.into()));
+            }
+            _ => {}
+        }
+        Ok(payload)
     }
 
     /// Goes on under TLS. Where that fails the client is told so by TLS itself, and the reason is logged.
