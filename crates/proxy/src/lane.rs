@@ -51,6 +51,8 @@ pub struct Lane {
     alarms: AtomicU64,
     looked: AtomicU64,
     refused: AtomicU64,
+    /// See [`topology::routes::Lane::links_anew`].
+    links_anew: AtomicU64,
     /// See [`topology::routes::Lane::is_removed`].
     pub is_removed: bool,
     /// It was shut because its node was lost.
@@ -90,6 +92,7 @@ impl Lane {
             alarms: AtomicU64::new(0),
             looked: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            links_anew: AtomicU64::new(0),
             is_removed: lane.is_removed,
             lost: AtomicBool::new(false),
             full: FullPace::default(),
@@ -107,6 +110,7 @@ impl Lane {
         self.sessions_max.store(lane.sessions_max.unwrap_or(NO_LIMIT), SeqCst);
         self.looked.fetch_max(lane.looked, SeqCst);
         self.refused.fetch_max(lane.refused, SeqCst);
+        self.links_anew.store(lane.links_anew, Relaxed);
         self.note_end(lane);
         match lane.state {
             LaneState::Open => self.occupancy.set(State::Open),
@@ -119,6 +123,11 @@ impl Lane {
             self.was_cut.store(true, SeqCst);
             self.links.cut(|link| link.cut());
         }
+    }
+
+    /// See [`topology::routes::Lane::links_anew`].
+    pub fn links_anew(&self) -> u64 {
+        self.links_anew.load(Relaxed)
     }
 
     /// Notes why it ends or has ended, before sessions can see that it does.

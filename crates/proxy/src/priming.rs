@@ -40,7 +40,7 @@ pub async fn shown(
     let nodes = lanes().map(|lane| lane.node).collect();
     let nodes = shared.digests().shown(&lane_table.accounts, account, stage1, nodes, under_rsa);
     // The server takes a password as bytes, a login here as text: MySQL's clients send UTF-8.
-    let Ok(password) = std::str::from_utf8(password) else { return };
+    let Ok(password) = std::str::from_utf8(password) else { return shared.digests().ready(account) };
     let mut open = vec![];
     for lane in lanes().filter(|lane| nodes.contains(&lane.node)) {
         let terms = shared.terms(CatchUp::No, false);
@@ -59,6 +59,7 @@ pub async fn shown(
     for logging_in in open {
         let _ = logging_in.await;
     }
+    shared.digests().ready(account);
 }
 
 async fn log_in(shared: Arc<Shared>, lane: Arc<Lane>, account: Account, login: Login) {
@@ -87,9 +88,13 @@ async fn log_in(shared: Arc<Shared>, lane: Arc<Lane>, account: Account, login: L
 }
 
 impl Shared {
-    /// What is remembered of accounts.
+    /// What is remembered of accounts, here and by the nodes.
     pub fn digests(&self) -> std::sync::MutexGuard<'_, Digests> {
-        self.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        let mut digests = self.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for lane in &self.door.lane_table().lanes {
+            digests.linked_anew(lane.node, lane.links_anew());
+        }
+        digests
     }
 
     /// What a login of a session to a node has shown.

@@ -4,6 +4,7 @@
 //! ```text
 //!   a client has shown its password ---shown---> the digest is kept; these nodes are to be logged in to with the password
 //!   a node was logged in to, or not ---told----> it remembers the account, or it may not
+//!   those that take statements were ---ready---> clients are let in by the digest: sessions before would be refused by the node
 //!   a client answers ------------------verify--> its SHA256(password), if the digest is kept and the answer is right
 //!                    ------------wants_password> whether it should show its password all the same, for a node that may not remember it
 //! ```
@@ -27,6 +28,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub struct Digests {
     kept: HashMap<(String, String), Kept>,
+    /// How often each node was connected to anew; see [`topology::routes::Lane::links_anew`].
+    links: HashMap<NodeId, u64>,
 }
 
 struct Kept {
@@ -38,10 +41,22 @@ struct Kept {
     remembered_by: BTreeSet<NodeId>,
     /// Those of them that are being logged in to.
     telling: BTreeSet<NodeId>,
+    /// The nodes that took statements have been logged in to since it is kept.
+    is_ready: bool,
     /// The password was last shown encrypted, by a client without TLS.
     under_rsa: bool,
     /// When a client was last asked for the password for their sake.
     asked: Option<Instant>,
+}
+
+impl Kept {
+    /// `node` has forgotten it, or may have. The next client is asked for the password without delay where that is news.
+    fn is_forgotten_by(&mut self, node: NodeId) {
+        if self.remembered_by.remove(&node) {
+            self.asked = None;
+        }
+        self.forgotten_by.insert(node);
+    }
 }
 
 /// What logging in to a node with the password has shown.
@@ -75,7 +90,8 @@ impl Digests {
         {
             kept.under_rsa = under_rsa;
             kept.forgotten_by = &nodes - &kept.remembered_by;
-            let news = &kept.forgotten_by - &kept.telling;
+            // Until then each client waits for logins of its own.
+            let news = if kept.is_ready { &kept.forgotten_by - &kept.telling } else { nodes };
             kept.telling.extend(&news);
             return news;
         }
@@ -92,6 +108,7 @@ impl Digests {
             forgotten_by: nodes.clone(),
             remembered_by: BTreeSet::new(),
             telling: nodes.clone(),
+            is_ready: false,
             under_rsa,
             asked,
         };
@@ -99,27 +116,43 @@ impl Digests {
         nodes
     }
 
+    /// The nodes that take statements have been logged in to for a client of `account` that has shown its password.
+    pub fn ready(&mut self, account: &Account) {
+        if let Some(kept) = self.kept.get_mut(&key(account)) {
+            kept.is_ready = true;
+        }
+    }
+
     /// What a login to `node` as `account` has shown.
     pub fn told(&mut self, account: &Account, node: NodeId, told: Told) {
         let Some(kept) = self.kept.get_mut(&key(account)) else { return };
         kept.telling.remove(&node);
-        let (from, to) = match told {
-            Told::Settled => (&mut kept.forgotten_by, &mut kept.remembered_by),
-            Told::Forgotten => (&mut kept.remembered_by, &mut kept.forgotten_by),
-        };
-        from.remove(&node);
-        to.insert(node);
+        match told {
+            Told::Settled => {
+                kept.forgotten_by.remove(&node);
+                kept.remembered_by.insert(node);
+            }
+            Told::Forgotten => kept.is_forgotten_by(node),
+        }
     }
 
-    /// The client's SHA256(password), if the digest of `account` is kept and `answer` is right.
+    /// `node` was connected to anew so many times: if one of them is news, it may have been restarted, and remember no account.
+    pub fn linked_anew(&mut self, node: NodeId, count: u64) {
+        if self.links.insert(node, count).is_some_and(|before| before != count) {
+            self.kept.values_mut().for_each(|kept| kept.is_forgotten_by(node));
+        }
+    }
+
+    /// The client's SHA256(password), if clients of `account` are let in by its digest and `answer` is right.
     pub fn verify(&self, account: &Account, salt: &[u8; 20], answer: &[u8]) -> Option<Sha256> {
-        let kept = self.kept.get(&key(account)).filter(|kept| kept.proofs == account.proofs)?;
+        let kept =
+            self.kept.get(&key(account)).filter(|kept| kept.is_ready && kept.proofs == account.proofs)?;
         caching_sha2::verify(&kept.digest, salt, answer)
     }
 
-    /// Whether a digest of `account` is kept.
+    /// Whether clients of `account` are let in by its digest.
     pub fn is_kept(&self, account: &Account) -> bool {
-        self.kept.get(&key(account)).is_some_and(|kept| kept.proofs == account.proofs)
+        self.kept.get(&key(account)).is_some_and(|kept| kept.is_ready && kept.proofs == account.proofs)
     }
 
     /// Whether `stage1` is still that of the account's password.
@@ -168,8 +201,20 @@ mod tests {
         let reply = caching_sha2::reply(&stage1, &SALT);
         let mut digests = Digests::default();
         assert_eq!(digests.verify(&app, &SALT, &reply), None);
-        digests.shown(&accounts, &app, &stage1, nodes(&[]), false);
+        digests.shown(&accounts, &app, &stage1, nodes(&[0]), false);
+        assert_eq!(digests.verify(&app, &SALT, &reply), None, "the node does not know it yet");
+        assert_eq!(
+            digests.shown(&accounts, &app, &stage1, nodes(&[0]), false),
+            nodes(&[0]),
+            "the next waits, too"
+        );
+        digests.ready(&app);
         assert_eq!(digests.verify(&app, &SALT, &reply), Some(stage1));
+        assert_eq!(
+            digests.shown(&accounts, &app, &stage1, nodes(&[0]), false),
+            nodes(&[]),
+            "it is on its way"
+        );
         assert_eq!(digests.verify(&app, &[8; 20], &reply), None);
         assert_eq!(digests.verify(&other, &SALT, &reply), None);
         assert!(digests.is_of(&app, &stage1) && !digests.is_of(&app, &caching_sha2::stage1(b"Secret")));
@@ -202,6 +247,25 @@ mod tests {
         assert!(!digests.wants_password(&app, true, start + 3 * ASK_AGAIN));
         digests.told(&app, NodeId(0), Told::Forgotten);
         assert!(digests.wants_password(&app, true, start + 3 * ASK_AGAIN));
+    }
+
+    #[test]
+    fn a_node_that_was_connected_to_anew_may_have_forgotten_all_accounts() {
+        let app = account("app");
+        let mut digests = Digests::default();
+        let start = Instant::now();
+        digests.linked_anew(NodeId(0), 1);
+        let stage1 = caching_sha2::stage1(b"secret");
+        digests.shown(&Accounts::new(vec![app.clone()]), &app, &stage1, nodes(&[0]), false);
+        digests.told(&app, NodeId(0), Told::Settled);
+        digests.linked_anew(NodeId(0), 1);
+        assert!(!digests.wants_password(&app, true, start));
+        for count in [2, 3] {
+            digests.linked_anew(NodeId(0), count);
+            assert!(digests.wants_password(&app, true, start), "at once, also the second time");
+            assert!(!digests.wants_password(&app, true, start), "one client is enough");
+            digests.told(&app, NodeId(0), Told::Settled);
+        }
     }
 
     #[test]

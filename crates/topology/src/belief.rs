@@ -50,6 +50,8 @@ pub(crate) struct Belief {
     pub linked: bool,
     /// It stood at least once since this process started. Only such a node can be lost, and be evicted.
     pub linked_once: bool,
+    /// See [`crate::routes::Lane::links_anew`].
+    pub links_anew: u64,
     pub greeting: Option<ServerGreeting>,
     /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
     pub rejected: Option<(u16, String)>,
@@ -120,6 +122,7 @@ impl Belief {
             drain_is_lasting: sessions_max == Some(0),
             linked: false,
             linked_once: false,
+            links_anew: 0,
             greeting: None,
             rejected: None,
             status: None,

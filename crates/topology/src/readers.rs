@@ -317,6 +317,7 @@ impl Readers {
                 refused: lane.alarms.refused,
                 lost_epoch: lane.lost_epoch,
                 cut: Cut::Nothing,
+                links_anew: node.links_anew,
                 is_removed: !core.known(id),
             }
         };

@@ -57,6 +57,9 @@ pub struct Lane {
     pub lost_epoch: Option<u64>,
     /// Which running statements are to be aborted. Has a meaning only while the lane drains.
     pub cut: Cut,
+    /// How often the manager's connection to the node was opened anew: when it grows, the server may have been restarted, and have forgotten what
+    /// it keeps in memory only (the accounts of `caching_sha2_password` that have logged in).
+    pub links_anew: u64,
     /// The configuration does not have this node any more. Its lane is shut, and not shown to people.
     pub is_removed: bool,
 }
@@ -127,6 +130,7 @@ impl Lane {
             refused: 0,
             lost_epoch: None,
             cut: Cut::Nothing,
+            links_anew: 0,
             is_removed: false,
         }
     }

@@ -389,6 +389,7 @@ impl Brain {
                 refused: node.alarms.refused,
                 lost_epoch: node.lost_epoch,
                 cut: node.cut,
+                links_anew: node.links_anew,
                 is_removed: !core.known(id),
             })
             .collect();

@@ -37,6 +37,7 @@ impl Brain {
             node.status = None;
         }
         node.linked = true;
+        node.links_anew += u64::from(node.linked_once);
         node.linked_once = true;
         node.shut_out = 0;
         node.confirm_asked = None;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   resume   our own process is killed at each step of a switchover, and begins again
-//!   crashes  the primary is killed at random moments under writes: ten times, or REPLICATION_CRASHES (with REPLICATION_SEED)
+//!   crashes  the primary is killed at random moments under writes: ten times, or REPLICATION_CRASHES (with REPLICATION_SEED); on MySQL it is
+//!            killed twice and stands still twice, or MYSQL_LOSSES
 //!   accounts first commits that are statements about accounts: on each new primary, while nobody else can log in
 //!   back     an order with force back to a server that does not receive, and one that is refused
 //!   first_start   without a memory: the primary is dead, or the replicas are a chain
