@@ -44,6 +44,7 @@ async fn guess(mysql: SocketAddr, from: Ipv4Addr, password: String) -> Option<(u
         database: None,
         plugin: Some(native::PLUGIN.into()),
         attrs: vec![],
+        zstd_level: 0,
     };
     let mut out = vec![];
     put_packet(&mut out, &mut 1, &request.encode());
