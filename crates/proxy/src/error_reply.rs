@@ -164,7 +164,7 @@ pub const UNKNOWN_THREAD: ErrorReply = ErrorReply {
     code: 1094,
     state: "HY000",
     name: "unknown_thread",
-    sentence: "Unknown connection id, or it has no statement on a node:",
+    sentence: "Unknown thread id:",
     closes: false,
 };
 

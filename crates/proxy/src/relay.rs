@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::errno::whose;
+use protocol::errno::{self, whose};
 use protocol::ok::{EOF, ERR, ErrPacket, OK, OkPacket, status, with_track, without_track};
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
@@ -174,7 +174,10 @@ impl Relay<'_> {
                     self.flush(at).await?;
                     self.client.buffer.consume(self.retained);
                     self.retained = 0;
-                    at.delivered = Delivered::Packets { next_seq: Box::pin(self.pass_file()).await? };
+                    let Delivered::Packets { next_seq: first } = at.delivered else {
+                        return Err(Relayed::NotFollowed { delivered: at.delivered });
+                    };
+                    at.delivered = Delivered::Packets { next_seq: Box::pin(self.pass_file(first)).await? };
                 }
                 Wants::End(end) => return self.write_end(at, end).await,
             }
@@ -469,10 +472,10 @@ impl Relay<'_> {
     // ---- from the client to the node
 
     /// LOAD DATA LOCAL: forwards the client's file, packet by packet, up to and including the empty one. If the node is lost, the rest of
-    /// the file must never be taken for commands. Returns the sequence number of what follows the file.
-    async fn pass_file(&mut self) -> Result<u8, Relayed> {
+    /// the file must never be taken for commands. `first`: the sequence number that its first packet has to have. Returns that of what follows the file.
+    async fn pass_file(&mut self, first: u8) -> Result<u8, Relayed> {
         self.backend.begin_sending();
-        let mut seq = 0;
+        let mut seq = first.wrapping_sub(1);
         loop {
             let head = loop {
                 if let Some(head) = Head::peek(self.client.buffer.bytes()) {
@@ -480,6 +483,9 @@ impl Relay<'_> {
                 }
                 self.more_of_file(Unread::File { left: 0, seq, ends: false }).await?;
             };
+            if head.seq != seq.wrapping_add(1) {
+                return Err(self.file_out_of_order(seq.wrapping_add(1)).await);
+            }
             seq = head.seq;
             let mut left = HEADER_LEN + head.len;
             while left > 0 {
@@ -501,6 +507,16 @@ impl Relay<'_> {
                 return Ok(seq.wrapping_add(1));
             }
         }
+    }
+
+    /// A client that sends its next command in place of the file (a driver that failed to read it) would wait for an answer as long as we wait for the
+    /// file. It is told what a server tells it, and its connection ends as there.
+    async fn file_out_of_order(&mut self, seq: u8) -> Relayed {
+        let _ = self
+            .client
+            .say_err(seq, errno::NET_PACKETS_OUT_OF_ORDER, *b"08S01", "Got packets out of order")
+            .await;
+        Relayed::ClientGone
     }
 
     async fn more_of_file(&mut self, unread: Unread) -> Passed {

@@ -22,6 +22,7 @@ use tokio::io::AsyncWriteExt;
 use topology::account::Accounts;
 use zeroize::Zeroizing;
 
+use super::rsa_key::ENCRYPTED_LEN;
 use super::{Client, Done};
 use crate::error_reply;
 use crate::password_errors::Attempt;
@@ -141,25 +142,28 @@ impl Client {
         Ok(checked)
     }
 
-    /// The password, with its NUL, of a client without TLS: it asks for our key (`asked`), and encrypts with it.
-    async fn encrypted_password(
-        &mut self,
-        asked: &[u8],
-        shared: &Shared,
-    ) -> Result<Zeroizing<Vec<u8>>, Done> {
-        if asked != caching_sha2::KEY_WANTED {
+    /// The password, with its NUL, of a client without TLS, which encrypts it with our key. It asks for that first (`sent`), unless it has it
+    /// already: from the login, when this is a change of user, or from a file.
+    async fn encrypted_password(&mut self, sent: &[u8], shared: &Shared) -> Result<Zeroizing<Vec<u8>>, Done> {
+        let asks = sent == caching_sha2::KEY_WANTED;
+        if !asks && sent.len() != ENCRYPTED_LEN {
             return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
         }
         let key =
             shared.rsa_key().await.map_err(|why| Done::Refused(error_reply::PASSWORD_NEEDS_TLS, why))?;
-        self.say_in_login(&key.shown()).await?;
-        let (encrypted, salt) = (self.read_login().await?, self.salt);
+        let encrypted = if asks {
+            self.say_in_login(&key.shown()).await?;
+            self.read_login().await?
+        } else {
+            Zeroizing::new(sent.to_vec())
+        };
+        let salt = self.salt;
         let Ok(_permit) = shared.password_checks.acquire().await else { return Err(Done::Gone) };
         let decrypted = tokio::task::spawn_blocking(move || key.password(&encrypted, &salt)).await;
         let Ok(Some(password)) = decrypted else {
             return Err(Done::Refused(
                 error_reply::MALFORMED,
-                "a password that is not under the key shown".into(),
+                "a password that is not under the proxy's own key, which is another after each start".into(),
             ));
         };
         Ok(password)

@@ -14,7 +14,10 @@ use zeroize::Zeroizing;
 /// What stands before the key in the answer (AuthMoreData).
 const KEY_SHOWN: u8 = 1;
 
-/// The proxy's key. It is made anew at each start: clients ask for it each time.
+/// The bytes of a password under the key.
+pub const ENCRYPTED_LEN: usize = 256;
+
+/// The proxy's key. It is made anew at each start: clients ask for it on each connection.
 pub struct RsaKey {
     private: OaepPrivateDecryptingKey,
     public_pem: String,

@@ -843,3 +843,18 @@ async fn what_is_left_of_a_file_is_never_taken_for_commands() {
     assert_eq!((told, head.seq), (9101, 7), "{}", String::from_utf8_lossy(&payload));
     assert_eq!(one(&mut client, "SELECT COUNT(*) FROM t").await, "0");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_in_place_of_a_file_ends_the_connection_as_at_a_server() {
+    let loss = Loss::set().await;
+    let mut client = with_files(loss.bench.proxy.local_addresses()[0]).await;
+    say(&mut client, &com(Command::QUERY, b"LOAD DATA LOCAL INFILE 'f' INTO TABLE t (id)")).await;
+    assert_eq!(packet(&mut client.stream).await.unwrap()[0], 0xFB);
+    say(&mut client, &com(Command::QUERY, b"INSERT INTO t VALUES (99, 'x')")).await;
+    let answer = tokio::time::timeout(SOON, read_packet(&mut client.stream));
+    let (head, payload) = answer.await.expect("it waits for the rest of the file").unwrap();
+    assert_eq!((protocol::ok::ErrPacket::parse(&payload).unwrap().code, head.seq), (1156, 2));
+    assert!(read_packet(&mut client.stream).await.is_err(), "the connection goes on");
+    let mut other = with_files(loss.bench.proxy.local_addresses()[0]).await;
+    assert_eq!(one(&mut other, "SELECT COUNT(*) FROM t").await, "0");
+}

@@ -38,22 +38,22 @@ fn native(user: &str, password: &str) -> Account {
     Account { user: user.into(), host: "%".into(), proofs: vec![proof], ..Account::default() }
 }
 
-async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> (u8, Vec<u8>) {
+pub async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> (u8, Vec<u8>) {
     let (head, payload) = read_packet(stream).await.unwrap();
     (head.seq, payload)
 }
 
-async fn send(stream: &mut (impl AsyncWrite + Unpin), seq: u8, payload: &[u8]) {
+pub async fn send(stream: &mut (impl AsyncWrite + Unpin), seq: u8, payload: &[u8]) {
     write_packet(stream, seq, payload).await.unwrap();
 }
 
-async fn greeted(address: SocketAddr) -> (TcpStream, Greeting) {
+pub async fn greeted(address: SocketAddr) -> (TcpStream, Greeting) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let greeting = Greeting::parse(&packet(&mut stream).await.1).unwrap();
     (stream, greeting)
 }
 
-fn request(user: &str, password: &str, salt: &[u8; 20], plugin: &str) -> Vec<u8> {
+pub fn request(user: &str, password: &str, salt: &[u8; 20], plugin: &str) -> Vec<u8> {
     LoginRequest {
         caps: Caps::PROTOCOL_41 | Caps::SECURE_CONNECTION | Caps::PLUGIN_AUTH | Caps::TRANSACTIONS,
         max_packet: 1 << 24,

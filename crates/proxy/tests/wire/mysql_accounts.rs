@@ -1,6 +1,7 @@
 //! Accounts of a real MySQL 9.7, whose default plugin is caching_sha2_password, through the proxy: with MySQL's own client as it comes, and from a
 //! client of ours. `scripts/servers.sh mysql-9.7` unpacks both.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use protocol::auth::stored_sha2::Stored;
 use proxy::Settings;
 use topology::account::{Account, Accounts, Proof};
 use topology::routes::{LaneState, Routes, ServerGreeting};
+
+use crate::logins::{greeted, packet, request, send};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -92,7 +95,8 @@ fn mysqld(program: &Path, dir: &Path) -> Command {
 
 /// The account table, as the manager reads it.
 async fn accounts(link: &mut Link) -> Accounts {
-    let asked = "SELECT user, host, authentication_string FROM mysql.user WHERE user IN ('app', 'newer')";
+    let asked =
+        "SELECT user, host, authentication_string FROM mysql.user WHERE user IN ('app', 'newer', 'third')";
     let rows = link.query(asked, LONG).await.unwrap();
     let row = |row| Account {
         user: rows.text(row, 0).unwrap().into(),
@@ -116,6 +120,20 @@ fn mysql(bench: &Bench, user: &str, arguments: &[&str], statement: &str) -> (boo
     (done.status.success(), said)
 }
 
+/// The proxy's RSA key, as a client of `third` is shown it.
+async fn rsa_key(proxy: SocketAddr) -> Vec<u8> {
+    let (mut stream, greeting) = greeted(proxy).await;
+    send(&mut stream, 1, &request("third", "secret", &greeting.salt, caching_sha2::PLUGIN)).await;
+    let (mut seq, mut answer) = packet(&mut stream).await;
+    while answer != caching_sha2::FULL {
+        // The proxy asks for this plugin's answer first: none is right as long as the account is not remembered.
+        send(&mut stream, seq + 1, &[7; 32]).await;
+        (seq, answer) = packet(&mut stream).await;
+    }
+    send(&mut stream, seq + 1, &caching_sha2::KEY_WANTED).await;
+    packet(&mut stream).await.1[1..].to_vec()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mysqls_default_accounts_work_with_mysqls_own_client() {
     let server = MySql::start();
@@ -126,6 +144,7 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
             "GRANT ALL ON *.* TO app@'%'",
             "SET GLOBAL caching_sha2_password_storage_format = 'PBKDF2_SHA512'",
             "CREATE USER newer@'%' IDENTIFIED BY 'secret'",
+            "CREATE USER third@'%' IDENTIFIED BY 'secret'",
         ])
         .await;
     let node = lane(0, ([127, 0, 0, 1], server.port).into(), LaneState::Open, 1);
@@ -151,6 +170,12 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
     let with_key = ["--ssl-mode=DISABLED", "--get-server-public-key"];
     let (is_well, said) = mysql(&bench, "newer", &with_key, whoami);
     assert!(is_well && said.contains("42\tnewer@%"), "{said}");
+    // A client that has the key already does not ask for it.
+    let file = server.dir.path().join("proxy.pem");
+    std::fs::write(&file, rsa_key(bench.proxy.local_addresses()[0]).await).unwrap();
+    let has_key = ["--ssl-mode=DISABLED", &format!("--server-public-key-path={}", file.display())];
+    let (is_well, said) = mysql(&bench, "third", &has_key, whoami);
+    assert!(is_well && said.contains("42\tthird@%"), "{said}");
     let (is_well, said) = mysql(&bench, "app", &["--ssl-mode=REQUIRED"], whoami);
     assert!(is_well && said.contains("42\tapp@%"), "{said}");
     let (is_well, said) = mysql(&bench, "newer", &[], whoami);

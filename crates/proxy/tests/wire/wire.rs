@@ -489,6 +489,13 @@ async fn a_kill_that_was_refused_marks_nobody() {
     for _ in 0..3 {
         assert_eq!(errno(guest.query(&format!("KILL {id}"), 5 * SECOND).await), 1094);
     }
+    // In the servers' own words, which some programs look for.
+    match guest.query("KILL 4294967290", 5 * SECOND).await {
+        Err(LinkError::Rejected { errno: 1094, message, .. }) => {
+            assert_eq!(message, "Unknown thread id: 4294967290");
+        }
+        other => panic!("{other:?}"),
+    }
     // Its link ends for a reason of the node's own: the session goes on.
     let sessions = bench.proxy.stats().await.lanes[0].sessions;
     server.sql(&format!("KILL {on_node}"));
