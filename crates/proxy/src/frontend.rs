@@ -300,8 +300,7 @@ impl Client {
         let charset = request.charset.unwrap_or(charset);
         let (user, user_sent) = known_name(request.user, charset);
         let user = String::from_utf8_lossy(&user).into_owned();
-        // Asked anew under a salt of its own: an answer that was overheard at the login is of no use.
-        self.salt = new_salt();
+        // Asked under the salt of the login, as servers do: the C libraries of MariaDB and MySQL answer under that one, whatever they are asked under.
         self.since = Instant::now();
         let credential = self.verify(&user, Some(""), vec![], shared).await?;
         let schema = Some(request.database).filter(|schema| !schema.is_empty());

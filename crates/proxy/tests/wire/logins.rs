@@ -166,14 +166,13 @@ async fn a_nodes_refusal_of_an_accepted_client_is_explained() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_of_user_asks_under_a_salt_of_its_own() {
+async fn a_change_of_user_asks_under_the_salt_of_the_login() {
     let server = Server::start(&[]);
     let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let (mut stream, greeting) = greeted(bench.proxy.local_addresses()[0]).await;
     assert!(!greeting.caps.has(Caps::CACHE_METADATA), "what a client keeps may be of another node");
     send(&mut stream, 1, &request("app", "secret", &greeting.salt, native::PLUGIN)).await;
     assert_eq!(packet(&mut stream).await.1[0], 0);
-    let mut salts = vec![greeting.salt];
     for password in ["secret", "secret", "wrong"] {
         send(
             &mut stream,
@@ -184,8 +183,7 @@ async fn a_change_of_user_asks_under_a_salt_of_its_own() {
         let (seq, asked) = packet(&mut stream).await;
         let salt = AuthSwitch::parse(&asked).unwrap().salt().unwrap();
         assert_eq!(seq, 1);
-        assert!(!salts.contains(&salt), "an answer that was overheard is of no use");
-        salts.push(salt);
+        assert_eq!(salt, greeting.salt, "libmariadb answers under that of the login");
         send(&mut stream, 2, &native::reply(&native::stage1(password.as_bytes()), &salt)).await;
         let (seq, answer) = packet(&mut stream).await;
         assert_eq!((seq, answer[0] == 0), (3, password == "secret"));
