@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup servers build dist static check test soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
+.PHONY: help setup servers build dist static check test test-clients soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -36,6 +36,11 @@ check: ## What can be known in some minutes without a database server; prints th
 test: setup ## Everything that continuous integration runs
 	-@scripts/servers.sh
 	@scripts/test.sh
+
+test-clients: dist servers ## Clients that others wrote, directly and through Understudy, on three servers, also beside switchovers (clients/README.md); writes docs/compatibility.md, kept in bench/runs
+	clients/fetch.sh
+	clients/run.py --document docs/compatibility.md
+	scripts/kept-clients.sh target/clients/run
 
 soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), one of MySQL killed and one that stands still thirty times each (MYSQL_LOSSES=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong -- --exact --nocapture

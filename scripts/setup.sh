@@ -16,9 +16,10 @@ rust=$(cargo --version | cut -d ' ' -f 2)
 
 # The lab: servers and their network, keepalived for virtual addresses, xinetd and systemd for the ways clustercheck is started. The rest:
 # sysbench, HAProxy, MHA, nginx and pt-query-digest to compare with; promtool to check the metrics; a C compiler for SQLite and aws-lc; curl for the commands of the documentation;
-# PyMySQL, a driver that goes by flags; patchelf and Debian's keys for scripts/servers.sh.
+# PyMySQL, a driver that goes by flags, and drivers of Perl, PHP and Ruby, for tests with clients that others wrote; patchelf and Debian's keys for scripts/servers.sh.
 packages=(mariadb-server galera-4 galera-arbitrator-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy mha4mysql-manager mha4mysql-node keepalived
-    nginx-light xinetd systemd percona-toolkit prometheus gcc g++ libc6-dev curl git python3-pymysql patchelf debian-archive-keyring)
+    nginx-light xinetd systemd percona-toolkit prometheus gcc g++ libc6-dev curl git python3-pymysql libdbd-mysql-perl php-cli php-mysql ruby ruby-mysql2
+    patchelf debian-archive-keyring)
 command -v dpkg-query >/dev/null ||
     stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \
         "then run: cargo build --release --locked -p understudy && target/release/understudy lab demo"

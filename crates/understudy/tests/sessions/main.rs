@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod attack;
+mod clients;
 mod drivers;
 mod own_writes;
 mod read_port;

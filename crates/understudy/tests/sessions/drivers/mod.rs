@@ -1,8 +1,8 @@
 //! Drivers that go by the flags in a server's answers (in a transaction, autocommit, no backslash escapes): what they tell their application through
 //! Understudy is what they tell it straight at a server, and never that a lost transaction was committed.
 //!
-//! PyMySQL runs everywhere. The others, which are no Debian packages, run where `UNDERSTUDY_DRIVERS` names a directory that `scripts/drivers.sh` has
-//! filled. Each driver has a program beside this file that carries out one case: it prints the outcome of each call, and NOW where
+//! PyMySQL runs everywhere. The others, which are no Debian packages, run where `UNDERSTUDY_DRIVERS` names the directory that `clients/fetch.sh` has
+//! filled (`scripts/drivers.sh` does both). Each driver has a program beside this file that carries out one case: it prints the outcome of each call, and NOW where
 //! the test has to do its part (a node is killed, a switchover).
 
 use std::io::{BufRead, BufReader, Write};
@@ -59,12 +59,12 @@ fn drivers() -> Vec<Driver> {
     drivers.extend([
         Driver {
             name: "asyncmy",
-            command: [&env("PYTHONPATH", in_all("python"))[..], &["python3".into(), file("asyncmy_cases.py")]].concat(),
+            command: vec![in_all("python/bin/python"), file("asyncmy_cases.py")],
             url: None,
         },
         Driver {
             name: "node mariadb",
-            command: [&env("NODE_PATH", in_all("node_modules"))[..], &["node".into(), file("mariadb_cases.js")]].concat(),
+            command: [&env("NODE_PATH", in_all("node/node_modules"))[..], &["node".into(), file("mariadb_cases.js")]].concat(),
             url: None,
         },
         Driver { name: "MariaDB Connector/J", command: java.to_vec(), url: Some("jdbc:mariadb://{}/sbtest?sslMode=disable") },
