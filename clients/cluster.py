@@ -79,7 +79,7 @@ class Cluster:
     def schemas(self, count, operations):
         """c_1 and c_1_other, and so on, with what the operations drop in them: the first round has no other warnings than those after it."""
         dropped = {tuple(step[1].split()[1::3]) for one in operations if one.get("on", self.kind) == self.kind for step in one["steps"] if step[0] == "query" and " IF EXISTS " in step[1]}
-        made = {"TABLE": "CREATE TABLE {} (id INT)", "PROCEDURE": "CREATE PROCEDURE {}() SELECT 1", "SEQUENCE": "CREATE SEQUENCE {}"}
+        made = {"TABLE": "CREATE TABLE {} (id INT)", "PROCEDURE": "CREATE DEFINER = app@'%' PROCEDURE {}() SELECT 1", "SEQUENCE": "CREATE SEQUENCE {}"}
         there = "".join(f"{made[kind].format(name)};" for kind, name in sorted(dropped) if name != "absent")
         self.as_root("".join(f"CREATE DATABASE c_{n}; CREATE DATABASE c_{n}_other; USE c_{n}; {there}" for n in range(1, count + 1)))
 

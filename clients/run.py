@@ -101,7 +101,8 @@ def play_server(server, options, chosen, work):
     work.mkdir()
     with cluster.Cluster(options.program, server, work) as here:
         protocols = lambda client: [one for one in client["protocols"] if one in options.protocols]
-        settings = [(client, tls, protocol) for client in chosen for tls in options.tls if tls in client.get("tls", tls) for protocol in protocols(client)]
+        fitting = [client for client in chosen if server in client.get("servers", server)]
+        settings = [(client, tls, protocol) for client in fitting for tls in options.tls if tls in client.get("tls", tls) for protocol in protocols(client)]
         runs = [Run(client, server, here.kind, tls, protocol, number) for number, (client, tls, protocol) in enumerate(settings, 1)]
         here.schemas(len(runs), json.loads((HERE / "operations.json").read_text(encoding="utf-8")))
 

@@ -23,6 +23,9 @@ def differences(run):
     """[{operation, way, direct, through, rounds, of}] of one run: each outcome that is not the direct one."""
     direct = by_operation(run.told["direct"])
     found = []
+    # A client that fails at once fails through Understudy alike, and shows nothing.
+    if "end" in direct:
+        found.append({"operation": "end", "way": "direct", "direct": direct["end"][0], "through": "(it is of no use)", "rounds": 1, "of": 1})
     for way in ("through", "moved"):
         lines = by_operation(run.told.get(way, []))
         for operation in [*direct, *(name for name in lines if name not in direct)]:

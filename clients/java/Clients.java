@@ -263,7 +263,7 @@ public class Clients {
             case "ping": return "" + connection.isValid(30);
             case "schema": connection.setCatalog(text); return connection.getCatalog();
             case "infile": return infile(text, step.getString(2));
-            case "large": String z = "str:" + "z".repeat(step.getInt(1)); return execute("SELECT LENGTH(?), MD5(?)", List.of(z, z));
+            case "large": String z = "str:" + "z".repeat(step.getInt(1)); return execute("SELECT LENGTH(?), SHA2(?, 256)", List.of(z, z));
             case "killed": return killed(text);
             case "timeout": return timeout(text, step.getInt(2));
             case "writes": return writes(step.getInt(1), step.getInt(2));

@@ -59,7 +59,7 @@ const common = {
   pause: (_, milliseconds) => pause(milliseconds),
   begin: (client) => client.begin(),
   isolation: (client, level) => client.query(`SET SESSION TRANSACTION ISOLATION LEVEL ${level}`),
-  large: (client, size) => client.execute("SELECT LENGTH(?), MD5(?)", "str:" + "z".repeat(size), "str:" + "z".repeat(size)),
+  large: (client, size) => client.execute("SELECT LENGTH(?), SHA2(?, 256)", "str:" + "z".repeat(size), "str:" + "z".repeat(size)),
   infile(client, sql, content) {
     fs.writeFileSync(given("FILE"), content);
     return client.load(sql);

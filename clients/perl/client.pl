@@ -110,7 +110,7 @@ my %calls = (
     isolation => sub { text_of("SET SESSION TRANSACTION ISOLATION LEVEL $_[0]") },
     ping => sub { $link->ping ? "ok" : "no" },
     infile => sub { my ($sql, $content) = @_; open my $file, ">:utf8", given("FILE") or die $!; print $file $content; close $file; text_of($sql) },
-    large => sub { my $z = "str:" . "z" x $_[0]; execute("SELECT LENGTH(?), MD5(?)", $z, $z) },
+    large => sub { my $z = "str:" . "z" x $_[0]; execute("SELECT LENGTH(?), SHA2(?, 256)", $z, $z) },
     pause => sub { sleep($_[0] / 1000); "ok" },
     writes => sub { for my $n (0 .. $_[0] - 1) { execute("INSERT INTO ledger VALUES (?, ?)", "int:$n", "int:" . 3 * $n); sleep($_[1] / 1000) } "ok" },
     transfers => sub {

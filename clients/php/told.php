@@ -35,7 +35,7 @@ abstract class Common {
 
     function isolation(string $level): mixed { return $this->query("SET SESSION TRANSACTION ISOLATION LEVEL $level"); }
 
-    function large(int $size): mixed { return $this->execute("SELECT LENGTH(?), MD5(?)", "str:" . str_repeat("z", $size), "str:" . str_repeat("z", $size)); }
+    function large(int $size): mixed { return $this->execute("SELECT LENGTH(?), SHA2(?, 256)", "str:" . str_repeat("z", $size), "str:" . str_repeat("z", $size)); }
 
     function infile(string $sql, string $content): mixed { file_put_contents(given("FILE"), $content); return $this->query($sql); }
 

@@ -118,7 +118,7 @@ class Client:
         return self.query(sql)
 
     def large(self, size):
-        return self.execute("SELECT LENGTH(?), MD5(?)", "str:" + "z" * size, "str:" + "z" * size)
+        return self.execute("SELECT LENGTH(?), SHA2(?, 256)", "str:" + "z" * size, "str:" + "z" * size)
 
     def pool(self, size, sql):
         async def taken(pool):

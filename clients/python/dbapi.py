@@ -21,7 +21,7 @@ def options(user, schema):
         given |= {"charset": "utf8mb4", "local_infile": 1, "read_timeout": 60}
         given |= {"ssl": {"ca": AUTHORITY}} if IS_TLS else {}
     elif NAME == "mysql.connector":
-        given |= {"charset": "utf8mb4", "allow_local_infile": True, "use_pure": "pure" in sys.argv, "read_timeout": 20}
+        given |= {"charset": "utf8mb4", "allow_local_infile": True, "use_pure": True, "read_timeout": 20}
         given |= {"ssl_ca": AUTHORITY} if IS_TLS else {"ssl_disabled": True}
     else:
         given |= {"local_infile": True, "read_timeout": 60}
@@ -208,7 +208,7 @@ class Client:
         return self.query(sql)
 
     def large(self, size):
-        return self.execute("SELECT LENGTH(?), MD5(?)", "str:" + "z" * size, "str:" + "z" * size)
+        return self.execute("SELECT LENGTH(?), SHA2(?, 256)", "str:" + "z" * size, "str:" + "z" * size)
 
     def killed(self, sql):
         """Killed by another connection, again and again until it has ended."""

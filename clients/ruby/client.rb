@@ -105,7 +105,7 @@ class Client
     query(sql)
   end
 
-  def large(size) = execute("SELECT LENGTH(?), MD5(?)", "str:#{"z" * size}", "str:#{"z" * size}")
+  def large(size) = execute("SELECT LENGTH(?), SHA2(?, 256)", "str:#{"z" * size}", "str:#{"z" * size}")
 
   def killed(sql)
     id = @link.query("SELECT CONNECTION_ID()").first[0]

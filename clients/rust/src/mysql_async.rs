@@ -3,7 +3,9 @@
 mod told;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{ChangeUserOpts, Conn, OptsBuilder, Params, Pool, QueryResult, Row, SslOpts, Value as Bound};
+use mysql_async::{
+    ChangeUserOpts, Conn, OptsBuilder, Params, Pool, QueryResult, Row, SslOpts, Value as Bound,
+};
 use serde_json::Value;
 
 use told::{Client, Outcome, given, is_prepared, strings};
@@ -33,7 +35,10 @@ fn bound(text: &String) -> Bound {
         "int" => rest.parse::<i64>().unwrap().into(),
         "uint" => rest.parse::<u64>().unwrap().into(),
         "float" => rest.parse::<f64>().unwrap().into(),
-        "bytes" => (0..rest.len() / 2).map(|n| u8::from_str_radix(&rest[2 * n..2 * n + 2], 16).unwrap()).collect::<Vec<u8>>().into(),
+        "bytes" => (0..rest.len() / 2)
+            .map(|n| u8::from_str_radix(&rest[2 * n..2 * n + 2], 16).unwrap())
+            .collect::<Vec<u8>>()
+            .into(),
         "null" => Bound::NULL,
         "bool" => (rest == "true").into(),
         _ => rest.into(),
@@ -47,8 +52,17 @@ fn words(error: mysql_async::Error) -> String {
 async fn results<P: mysql_async::prelude::Protocol>(mut result: QueryResult<'_, '_, P>) -> Outcome {
     let mut told = String::new();
     while let Some(columns) = result.columns() {
-        let columns: Vec<_> = columns.iter().map(|one| format!("{} {:?} {:?}", one.name_str(), one.column_type(), one.flags())).collect();
-        let counts = format!("affected {} id {:?} {:?} {} warnings", result.affected_rows(), result.last_insert_id(), result.info(), result.warnings());
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|one| format!("{} {:?} {:?}", one.name_str(), one.column_type(), one.flags()))
+            .collect();
+        let counts = format!(
+            "affected {} id {:?} {:?} {} warnings",
+            result.affected_rows(),
+            result.last_insert_id(),
+            result.info(),
+            result.warnings()
+        );
         let rows: Vec<Row> = result.collect().await.map_err(words)?;
         told += &if columns.is_empty() { counts } else { format!("{columns:?} {rows:?}") };
         told += " ; ";
@@ -69,20 +83,35 @@ impl MysqlAsync {
     }
 
     async fn batch(&mut self, sql: &str, rows: &[Value]) -> Outcome {
-        let rows = rows.iter().map(|row| Params::from(strings(row.as_array().unwrap()).iter().map(bound).collect::<Vec<_>>()));
+        let rows = rows
+            .iter()
+            .map(|row| Params::from(strings(row.as_array().unwrap()).iter().map(bound).collect::<Vec<_>>()));
         self.conn.exec_batch(sql, rows).await.map_err(words)?;
         Ok(format!("affected {}", self.conn.affected_rows()))
     }
 
     async fn stream(&mut self, sql: &str) -> Outcome {
         let mut rows: Vec<(u64, Option<String>)> = vec![];
-        self.conn.query_iter(sql).await.map_err(words)?.for_each(|row| rows.push(mysql_async::from_row(row))).await.map_err(words)?;
+        self.conn
+            .query_iter(sql)
+            .await
+            .map_err(words)?
+            .for_each(|row| rows.push(mysql_async::from_row(row)))
+            .await
+            .map_err(words)?;
         Ok(format!("{rows:?}"))
     }
 
     async fn user(&mut self, name: &str) -> Outcome {
-        let (user, password) = if name == "wrong" { (given("USER"), "wrong".into()) } else { (name.to_owned(), given("PASSWORD")) };
-        let options = ChangeUserOpts::default().with_user(Some(user)).with_pass(Some(password)).with_db_name(Some(given("SCHEMA")));
+        let (user, password) = if name == "wrong" {
+            (given("USER"), "wrong".into())
+        } else {
+            (name.to_owned(), given("PASSWORD"))
+        };
+        let options = ChangeUserOpts::default()
+            .with_user(Some(user))
+            .with_pass(Some(password))
+            .with_db_name(Some(given("SCHEMA")));
         self.conn.change_user(options).await.map_err(words)?;
         Ok("ok".into())
     }
@@ -103,7 +132,9 @@ async fn pool(size: usize, sql: &str) -> Outcome {
     for taken in futures_util::future::join_all((0..3 * size).map(|_| async {
         let mut conn = pool.get_conn().await.map_err(words)?;
         results(conn.query_iter(sql).await.map_err(words)?).await
-    })).await {
+    }))
+    .await
+    {
         told.push(taken?);
     }
     pool.disconnect().await.map_err(words)?;
@@ -129,7 +160,11 @@ impl Client for MysqlAsync {
             return results(self.conn.exec_iter(sql, values).await.map_err(words)?).await;
         }
         let mut quoted = values.iter().map(|value| value.as_sql(false));
-        let text: String = sql.split('?').enumerate().map(|(n, part)| if n == 0 { part.into() } else { quoted.next().unwrap() + part }).collect();
+        let text: String = sql
+            .split('?')
+            .enumerate()
+            .map(|(n, part)| if n == 0 { part.into() } else { quoted.next().unwrap() + part })
+            .collect();
         self.query(&text).await
     }
 

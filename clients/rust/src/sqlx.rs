@@ -6,7 +6,10 @@ use futures_util::TryStreamExt;
 use serde_json::Value;
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlPoolOptions, MySqlRow, MySqlSslMode};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, MySql, MySqlConnection, Row, TypeInfo, ValueRef};
+use sqlx::{
+    AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, MySql, MySqlConnection, Row,
+    TypeInfo, ValueRef,
+};
 
 use told::{Client, Outcome, given, is_prepared, strings};
 
@@ -21,7 +24,11 @@ fn options() -> MySqlConnectOptions {
         .username(&given("USER"))
         .password(&given("PASSWORD"))
         .database(&given("SCHEMA"));
-    if given("TLS") == "on" { options.ssl_mode(MySqlSslMode::VerifyCa).ssl_ca(given("AUTHORITY")) } else { options.ssl_mode(MySqlSslMode::Disabled) }
+    if given("TLS") == "on" {
+        options.ssl_mode(MySqlSslMode::VerifyCa).ssl_ca(given("AUTHORITY"))
+    } else {
+        options.ssl_mode(MySqlSslMode::Disabled)
+    }
 }
 
 fn words(error: sqlx::Error) -> String {
@@ -34,7 +41,11 @@ fn bind<'q>(query: Query<'q, MySql, MySqlArguments>, text: &str) -> Query<'q, My
         "int" => query.bind(rest.parse::<i64>().unwrap()),
         "uint" => query.bind(rest.parse::<u64>().unwrap()),
         "float" => query.bind(rest.parse::<f64>().unwrap()),
-        "bytes" => query.bind((0..rest.len() / 2).map(|n| u8::from_str_radix(&rest[2 * n..2 * n + 2], 16).unwrap()).collect::<Vec<u8>>()),
+        "bytes" => query.bind(
+            (0..rest.len() / 2)
+                .map(|n| u8::from_str_radix(&rest[2 * n..2 * n + 2], 16).unwrap())
+                .collect::<Vec<u8>>(),
+        ),
         "null" => query.bind(None::<String>),
         "bool" => query.bind(rest == "true"),
         _ => query.bind(rest.to_owned()),
@@ -46,18 +57,27 @@ fn row(row: &MySqlRow) -> String {
     let mut told = String::from("(");
     for (at, column) in row.columns().iter().enumerate() {
         let value = row.try_get_raw(at).unwrap();
-        let bytes = if value.is_null() { "NULL".into() } else { format!("{:?}", String::from_utf8_lossy(row.get_unchecked::<&[u8], _>(at))) };
+        let bytes = if value.is_null() {
+            "NULL".into()
+        } else {
+            format!("{:?}", String::from_utf8_lossy(row.get_unchecked::<&[u8], _>(at)))
+        };
         told += &format!("{} {} {bytes},", column.name(), column.type_info().name());
     }
     told + ")"
 }
 
-async fn results<'q, 'c, E: sqlx::Execute<'q, MySql> + 'q>(connection: &'c mut MySqlConnection, query: E) -> Outcome {
+async fn results<'q, 'c, E: sqlx::Execute<'q, MySql> + 'q>(
+    connection: &'c mut MySqlConnection,
+    query: E,
+) -> Outcome {
     let mut told = String::new();
     let mut stream = connection.fetch_many(query);
     while let Some(one) = stream.try_next().await.map_err(words)? {
         told += &match one {
-            Either::Left(done) => format!("affected {} id {} ; ", done.rows_affected(), done.last_insert_id()),
+            Either::Left(done) => {
+                format!("affected {} id {} ; ", done.rows_affected(), done.last_insert_id())
+            }
             Either::Right(one) => row(&one),
         };
     }
@@ -74,7 +94,10 @@ impl Sqlx {
     }
 
     async fn killed(&mut self, sql: &str) -> Outcome {
-        let id: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()").fetch_one(&mut self.connection).await.map_err(words)?;
+        let id: u64 = sqlx::query_scalar("SELECT CONNECTION_ID()")
+            .fetch_one(&mut self.connection)
+            .await
+            .map_err(words)?;
         let killer = told::kill::<Sqlx>(id);
         let outcome = self.query(sql).await;
         killer.abort();
@@ -83,7 +106,8 @@ impl Sqlx {
 }
 
 async fn pool(size: usize, sql: &str) -> Outcome {
-    let pool = MySqlPoolOptions::new().max_connections(size as u32).connect_with(options()).await.map_err(words)?;
+    let pool =
+        MySqlPoolOptions::new().max_connections(size as u32).connect_with(options()).await.map_err(words)?;
     let taken = (0..3 * size).map(|_| async {
         let mut connection = pool.acquire().await.map_err(words)?;
         results(&mut connection, sqlx::raw_sql(AssertSqlSafe(sql))).await
@@ -108,7 +132,8 @@ impl Client for Sqlx {
 
     /// Prepared at the server: sqlx has no other parameters.
     async fn execute(&mut self, sql: &str, parameters: &[String]) -> Outcome {
-        let query = parameters.iter().fold(sqlx::query(AssertSqlSafe(sql.to_owned())), |query, one| bind(query, one));
+        let query =
+            parameters.iter().fold(sqlx::query(AssertSqlSafe(sql.to_owned())), |query, one| bind(query, one));
         results(&mut self.connection, query.persistent(is_prepared())).await
     }
 

@@ -33,7 +33,9 @@ pub fn shown(text: &str) -> String {
 
 pub fn filled(text: &str) -> String {
     let schema = given("SCHEMA");
-    text.replace("$SCHEMA", &schema).replace("$OTHER", &format!("{schema}_other")).replace("$FILE", &given("FILE"))
+    text.replace("$SCHEMA", &schema)
+        .replace("$OTHER", &format!("{schema}_other"))
+        .replace("$FILE", &given("FILE"))
 }
 
 pub fn strings(parts: &[Value]) -> Vec<String> {
@@ -58,7 +60,9 @@ pub fn kill<C: Client + Send + 'static>(id: u64) -> tokio::task::JoinHandle<()> 
 
 async fn writes<C: Client>(client: &mut C, count: u64, milliseconds: u64) -> Outcome {
     for n in 0..count {
-        client.execute("INSERT INTO ledger VALUES (?, ?)", &[format!("int:{n}"), format!("int:{}", 3 * n)]).await?;
+        client
+            .execute("INSERT INTO ledger VALUES (?, ?)", &[format!("int:{n}"), format!("int:{}", 3 * n)])
+            .await?;
         pause(milliseconds).await?;
     }
     Ok("ok".into())
@@ -96,7 +100,7 @@ async fn step<C: Client>(client: &mut Option<C>, step: &[Value]) -> Outcome {
         "isolation" => client.query(&format!("SET SESSION TRANSACTION ISOLATION LEVEL {text}")).await,
         "large" => {
             let z = format!("str:{}", "z".repeat(number(1) as usize));
-            client.execute("SELECT LENGTH(?), MD5(?)", &[z.clone(), z]).await
+            client.execute("SELECT LENGTH(?), SHA2(?, 256)", &[z.clone(), z]).await
         }
         "pause" => pause(number(1)).await,
         "writes" => writes(client, number(1), number(2)).await,
