@@ -17,7 +17,8 @@ Not here: MySqlConnector of .NET, whose registry the machines of the tests do no
 
 
 def cell(runs, ways, numbers):
-    """"same", or the numbers of the causes."""
+    """"same", or the numbers of the causes; "-" where it was not tried."""
+    runs = [run for run in runs if set(ways) & set(run.told)]
     found = [difference for run in runs for difference in run.differences if difference["way"] in ways]
     if not runs:
         return "-"

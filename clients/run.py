@@ -27,7 +27,7 @@ FETCHED = ROOT / "target/clients"
 UNPACKED = pathlib.Path(os.environ.get("UNDERSTUDY_SERVERS") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "understudy/servers")
 SERVERS = ["host", "mariadb-11.8", "mysql-9.7"]
 # A client's program that has not ended by then has hung.
-CLIENT_LIMIT_SECONDS = 240
+CLIENT_LIMIT_SECONDS = 400
 
 
 def arguments():

@@ -14,7 +14,7 @@ def by_operation(lines):
     for line in lines:
         name, _, outcome = line.partition(": ")
         for pattern, same in VOLATILE:
-            outcome = pattern.sub(same, outcome)
+            outcome = pattern.sub(same, outcome).replace("\0", "\\0")
         found.setdefault(name, []).append(outcome)
     return found
 

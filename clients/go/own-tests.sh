@@ -7,6 +7,6 @@ cd "$(mktemp -d)" || exit 1
 trap 'rm -rf "$PWD"' EXIT
 began=$SECONDS
 while true; do
-    "$1" -test.v -test.timeout 100s -test.skip '^TestConnectorReturnsTimeout$' 2>&1 | sed -nE 's/^--- (PASS|FAIL|SKIP): ([^ ]+).*/\2: \1/p; s/^(panic: .*)/end: \1/p'
+    "$1" -test.v -test.timeout 380s -test.skip '^TestConnectorReturnsTimeout$' 2>&1 | sed -nE 's/^--- (PASS|FAIL|SKIP): ([^ ]+).*/\2: \1/p; s/^(panic: .*)/end: \1/p'
     [ $((SECONDS - began)) -lt "${CLIENT_SECONDS%.*}" ] || break
 done
