@@ -1,6 +1,7 @@
 //! What a proxy has counted, and the sessions that keep its lanes busy.
 
 use std::borrow::Cow;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use measure::histogram::Snapshot;
 use serde::{Deserialize, Serialize};
@@ -90,12 +91,29 @@ pub struct Stats {
     /// Where reads ran; `None` if none may run on replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitStats>,
+    /// When the certificate expires that clients are shown, in seconds since 1970; `None` where they are shown none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_expires_unix_s: Option<u64>,
 }
 
 impl Stats {
     /// The node, as the proxy uses it.
     pub fn lane(&self, node: &str) -> Option<&LaneStats> {
         self.lanes.iter().find(|lane| lane.node == node)
+    }
+}
+
+/// Of a certificate that expires within this time people are told.
+const EXPIRY_TOLD: Duration = Duration::from_secs(30 * 86_400);
+
+/// What is told of a certificate that expires soon, or has; to follow its name.
+pub fn expiry(at_unix_s: u64, now: SystemTime) -> Option<String> {
+    match (UNIX_EPOCH + Duration::from_secs(at_unix_s)).duration_since(now) {
+        Ok(left) if left > EXPIRY_TOLD => None,
+        Ok(left) => {
+            Some(format!("expires in {} days: put another in its place, and reload", left.as_secs() / 86_400))
+        }
+        Err(_) => Some("has expired: put another in its place, and reload".into()),
     }
 }
 
@@ -143,5 +161,22 @@ impl std::fmt::Display for Busy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { id, user, client, connected_s, what, .. } = self;
         write!(f, "session {id} of {user} from {client}, connected for {connected_s} s: {what}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_told_of_thirty_days_before_it_expires() {
+        let day = 86_400;
+        let told = |at_days: u64, now_days: u64| {
+            expiry(at_days * day, UNIX_EPOCH + Duration::from_secs(now_days * day))
+        };
+        assert_eq!(told(100, 69), None);
+        assert!(told(100, 70).unwrap().starts_with("expires in 30 days"));
+        assert!(told(100, 100).unwrap().starts_with("expires in 0 days"));
+        assert!(told(100, 101).unwrap().starts_with("has expired"));
     }
 }

@@ -57,6 +57,8 @@ pub struct ClientTls {
     pub config: Arc<ServerConfig>,
     /// The certificate's.
     pub fingerprint: Fingerprint,
+    /// When the certificate expires, in seconds since 1970.
+    pub expires_unix_s: Option<u64>,
     /// Who does not use it is not let in.
     pub is_required: bool,
 }

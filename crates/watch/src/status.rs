@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use api::proxy::{HoldStats, SplitStats, Stats};
 use api::warm::{Standby, Totals, Warm};
@@ -112,6 +112,13 @@ fn screen(status: &Status) -> String {
         for advice in &node.advice {
             let _ = writeln!(screen, "advice  {}: {advice}", node.name);
         }
+    }
+    let told = |at| api::proxy::expiry(at, SystemTime::now());
+    if let Some(expiry) = status.proxy.certificate_expires_unix_s.and_then(told) {
+        let _ = writeln!(
+            screen,
+            "advice  the certificate that clients are shown (listen.tls_certificate_file) {expiry}"
+        );
     }
     screen.push('\n');
     for node in &status.nodes {

@@ -32,6 +32,8 @@ pub struct Shown {
     pub config: Arc<ServerConfig>,
     /// The certificate's.
     pub fingerprint: Fingerprint,
+    /// When the certificate expires; `None` where that cannot be read.
+    pub expires_unix_s: Option<u64>,
 }
 
 /// The files of a certificate and its private key.
@@ -111,6 +113,12 @@ pub fn self_signed(directory: &Path, names: &[String]) -> Result<Pair, Certifica
     Ok(pair)
 }
 
+/// When a certificate (DER) expires, in seconds since 1970.
+fn expires(certificate: &[u8]) -> Option<u64> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    certificate.validity().not_after.timestamp().try_into().ok()
+}
+
 /// Looks at the certificates of clients, of those that show one.
 fn trusting(
     file: &Path,
@@ -145,7 +153,7 @@ pub fn shown(pair: &Pair, spoken: &[&str], clients: Option<&Path>) -> Result<Sho
     let Some(own) = chain.first() else {
         return Err(unreadable("certificate", &pair.certificate, &"it holds no certificate"));
     };
-    let fingerprint = fingerprint(own);
+    let (fingerprint, expires_unix_s) = (fingerprint(own), expires(own));
     let key = PrivateKeyDer::from_pem_slice(&read("private key", &pair.key)?)
         .map_err(|e| unreadable("private key", &pair.key, &e))?;
     let unusable = |source| CertificateError::Unusable {
@@ -163,7 +171,7 @@ pub fn shown(pair: &Pair, spoken: &[&str], clients: Option<&Path>) -> Result<Sho
     };
     let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
     config.alpn_protocols = spoken.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Ok(Shown { config: Arc::new(config), fingerprint })
+    Ok(Shown { config: Arc::new(config), fingerprint, expires_unix_s })
 }
 
 #[cfg(test)]
@@ -181,9 +189,27 @@ mod tests {
         for path in [&pair.certificate, &pair.key] {
             assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert!(shown(&pair, HTTP, None).is_ok());
+        assert!(
+            shown(&pair, HTTP, None).is_ok_and(|shown| shown.expires_unix_s > Some(4_000_000_000)),
+            "far away"
+        );
         assert_eq!(self_signed(dir.path(), &names).unwrap(), pair);
         assert_eq!(std::fs::read(&pair.certificate).unwrap(), pem);
+    }
+
+    #[test]
+    fn it_is_known_when_a_certificate_expires_and_whose_clients_may_show_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(["db.test".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2031, 2, 3);
+        let pair = Pair { certificate: dir.path().join("c"), key: dir.path().join("k") };
+        std::fs::write(&pair.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&pair.key, key.serialize_pem()).unwrap();
+        // date -u -d 2031-02-03 +%s
+        assert_eq!(shown(&pair, &[], Some(&pair.certificate)).unwrap().expires_unix_s, Some(1_927_843_200));
+        let said = shown(&pair, &[], Some(&pair.key)).unwrap_err().to_string();
+        assert!(said.contains("clients' authorities in"), "{said}");
     }
 
     #[test]

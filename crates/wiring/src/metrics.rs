@@ -128,6 +128,8 @@ families! {
             => |proxy, lines| for lane in &proxy.lanes { lines.node(&lane.node, lane.running) };
         counter "understudy_node_transactions_total" "Transactions, and statements outside one, begun on the node."
             => |proxy, lines| for lane in &proxy.lanes { lines.node(&lane.node, lane.begun_total) };
+        gauge "understudy_certificate_expires_unix_seconds" "When the certificate expires that clients are shown, in seconds since 1970."
+            => |proxy, lines| if let Some(at) = proxy.certificate_expires_unix_s { lines.one(at) };
         counter "understudy_hold_held_total" "Statements that had to wait for a node."
             => |proxy, lines| lines.one(proxy.hold.held);
         counter "understudy_hold_ended_total" "Held statements by how their wait ended."

@@ -84,6 +84,7 @@ pub(crate) fn proxy_settings(
         tls: certificate.map(|certificate| ClientTls {
             config: certificate.config.clone(),
             fingerprint: certificate.fingerprint,
+            expires_unix_s: certificate.expires_unix_s,
             is_required: settings.get(&t::LISTEN_TLS) == "required",
         }),
         node_tls: accounts.monitor.tls.clone(),

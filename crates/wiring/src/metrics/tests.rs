@@ -64,6 +64,7 @@ fn stats() -> Stats {
         sum: Duration::from_micros(4_500_007),
     };
     Stats {
+        certificate_expires_unix_s: Some(1_927_843_200),
         term: 7,
         clients: 21,
         clients_total: 22,

@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use web::certificate::{self, Pair, Shown};
@@ -49,7 +50,7 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
         if settings.api.key_is_ours { our_key(settings)? } else { key(settings).map_err(Failure::usage)? };
     let https = match settings.get(&t::LISTEN_HTTPS).is_empty() {
         true => None,
-        false => Some(listener(settings, &API)?.config),
+        false => Some(told(listener(settings, &API)?, &API)),
     };
     let clients = match settings.get(&t::LISTEN_TLS).as_str() {
         "off" => None,
@@ -61,7 +62,17 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
         }
         _ => Some(listener(settings, &CLIENTS)?),
     };
-    Ok(Credentials { key, https, clients })
+    let clients = clients.map(|shown| told(shown, &CLIENTS));
+    Ok(Credentials { key, https: https.map(|shown| shown.config), clients })
+}
+
+/// The certificate of a listener, which may expire soon.
+fn told(shown: Shown, listener: &Listener) -> Shown {
+    let expiry = shown.expires_unix_s.and_then(|at| api::proxy::expiry(at, SystemTime::now()));
+    if let Some(expiry) = expiry {
+        tracing::warn!("the certificate of {} {expiry}", listener.row.path);
+    }
+    shown
 }
 
 /// The same for a reload, which makes no new key: that would shut out everybody who has the old one.
