@@ -157,6 +157,16 @@ impl Errant {
         }
     }
 
+    /// Those that a server of this origin may be about to commit are left out: a primary of MySQL counts a transaction when it has committed it, and
+    /// a replica may have received it before (semi-synchronous, AFTER_SYNC). MariaDB counts it when it is written, before it is sent.
+    #[must_use]
+    pub fn without_underway(self, origin: Origin) -> Self {
+        match self {
+            Self::MariaDb(_) => self,
+            Self::MySql(set) => Self::MySql(set.chosen(|source| Origin::MySql(source.uuid) != origin)),
+        }
+    }
+
     /// Whether the server that lacks them has others of the same origin, with lower numbers: it knew them, or numbers anew. One that lacks
     /// all of an origin may have left that out (FLUSH BINARY LOGS DELETE_DOMAIN_ID).
     pub fn continues(&self) -> bool {

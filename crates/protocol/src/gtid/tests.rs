@@ -132,3 +132,15 @@ fn a_history_has_what_a_position_adds_and_nothing_of_the_other_family() {
         assert!(empty.to_string().is_empty() && !empty.holds(&more) && !empty.holds(&position(family, "")));
     }
 }
+
+#[test]
+fn what_a_primary_of_mysql_is_about_to_commit_is_not_errant() {
+    let (own, other) = ("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002");
+    let set = |text: &str| History::MySql(text.parse().unwrap());
+    let replica = set(&format!("{own}:1-7,{other}:1-2"));
+    let errant = replica.minus(&set(&format!("{own}:1-5"))).unwrap();
+    let origin = Origin::MySql(own.parse().unwrap());
+    assert_eq!(errant.clone().without_underway(origin).to_string(), format!("{other}:1-2"));
+    let errant = set(&format!("{own}:1-7")).minus(&set(&format!("{own}:1-5"))).unwrap();
+    assert!(errant.without_underway(origin).is_empty());
+}

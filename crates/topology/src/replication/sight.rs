@@ -10,7 +10,8 @@ use protocol::gtid::mariadb::Run;
 use protocol::gtid::{Errant, History, Position};
 
 use super::reports::{
-    all_of, answers, applied, called, follows_one_of_us, follows_stranger, history, ours, own, ring, writes,
+    all_of, answers, applied, called, follows_one_of_us, follows_stranger, history, is_connected, ours, own,
+    ring, writes,
 };
 use super::state::{Followed, LastWord, Late, Replication, Report};
 use super::status::ReplicationStatus;
@@ -282,6 +283,12 @@ impl Replication {
             let Some(said) = self.server_mut(other).said.take_if(|said| said.at < asked) else { continue };
             let is_of_line = |run: &Run| copied::is_replicated(core, id, other, run);
             let errant = said.state.minus(&primary.along(&said.state, is_of_line));
+            // One that cannot receive any more has them from elsewhere: the primary's numbers began anew.
+            let errant = if is_connected(core, other, id) {
+                errant.map(|errant| errant.without_underway(status.origin()))
+            } else {
+                errant
+            };
             // Only the primary itself can have written those of its origin.
             if errant.as_ref().is_ok_and(|errant| renumber::is_from_before(errant, status)) {
                 renumbered.push(other);
