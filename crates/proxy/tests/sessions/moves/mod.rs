@@ -52,6 +52,7 @@ tests! {
         names_and_collations_come_along
         a_prepared_set_names_comes_along
         the_collation_of_the_login_comes_along
+        a_login_without_a_collation_comes_along
         the_collation_of_a_change_of_user_comes_along
     }
     prepared {
