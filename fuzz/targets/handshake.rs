@@ -8,9 +8,9 @@ use libfuzzer_sys::fuzz_target;
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::auth::{ed25519, native};
-use session::login::{Check, Plugin, check};
+use session::login::{Channel, Check, Plugin, check};
 use std::net::{IpAddr, Ipv4Addr};
-use topology::account::{Account, Accounts, Proof};
+use topology::account::{Account, Accounts, Proof, Requirement};
 
 /// A byte that is no UTF-8 becomes a mark of three bytes in the names of versions and plugins.
 const GROWTH: usize = 3;
@@ -60,7 +60,13 @@ fn change_user(payload: &[u8], caps: Caps) {
 /// `auth` came from the fuzzer: it can be right for an account without a password only.
 fn no_forgery(user: &[u8], auth: &[u8]) {
     let user = String::from_utf8_lossy(user);
-    let row = |proof, locked| Account { user: user.clone().into_owned(), host: "%".into(), proofs: vec![proof], locked };
+    let row = |proof, locked| Account {
+        user: user.clone().into_owned(),
+        host: "%".into(),
+        proofs: vec![proof],
+        locked,
+        requires: Requirement::Nothing,
+    };
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let salt = b"0123456789abcdefghij";
     for (row, may_enter) in [
@@ -72,7 +78,8 @@ fn no_forgery(user: &[u8], auth: &[u8]) {
     ] {
         let accounts = Accounts::new(vec![row]);
         for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519] {
-            if matches!(check(&accounts, &user, from, plugin, salt, auth), Check::Accept(_) | Check::NotServed(_)) {
+            let checked = check(&accounts, &user, from, plugin, salt, auth, Channel::Certificate);
+            if matches!(checked, Check::Accept(_) | Check::NotServed(_) | Check::Demands(_)) {
                 assert!(may_enter, "a login without the password");
             }
         }
