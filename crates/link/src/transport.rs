@@ -281,14 +281,10 @@ impl AsyncRead for Transport {
 impl AsyncWrite for Transport {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Transport { socket, tls, compression } = self.get_mut();
-        match (compression, tls) {
-            (None, None) => socket.poll_write(cx, bytes),
-            (None, Some(tls)) => tls.poll_write(socket, cx, &[IoSlice::new(bytes)]),
-            (Some(compression), tls) => {
-                compression.poll_write(Below { socket, tls: tls.as_deref() }, cx, &[IoSlice::new(bytes)])
-            }
+        if self.is_bare() {
+            return self.get_mut().socket.poll_write(cx, bytes);
         }
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     #[inline]

@@ -187,8 +187,8 @@ impl Compression {
         Ok(true)
     }
 
-    /// Makes a frame of the first piece, or of the most of it that one may hold, and sends what goes at once. While an earlier frame has not gone it takes nothing: 0 where some of that has
-    /// gone since the last write, [`io::ErrorKind::WouldBlock`] where none has.
+    /// Makes a frame of the first piece, or of the most of it that one may hold, and sends what goes at once. While an earlier frame has not
+    /// gone it takes nothing: 0 where some of that has gone since the last write, [`io::ErrorKind::WouldBlock`] where none has.
     pub(super) fn write(
         &self,
         below: Below<'_>,

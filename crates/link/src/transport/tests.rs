@@ -388,6 +388,13 @@ fn packed(codec: Codec, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
+/// These bytes are what is read next.
+async fn comes(end: &mut Transport, expected: &[u8]) {
+    let mut read = vec![0; expected.len()];
+    end.read_exact(&mut read).await.unwrap();
+    assert_eq!(read, expected);
+}
+
 #[tokio::test]
 async fn frames_are_numbered_from_the_command_on() {
     let (mut near, mut far) = compressed(tcp_pair().await, Codec::Zlib);
@@ -401,10 +408,7 @@ async fn frames_are_numbered_from_the_command_on() {
         far.read_exact(&mut [0; 63]).await.unwrap();
         far.write_all(b"answer").await.unwrap();
         far.write_all(b"goes on").await.unwrap();
-        let expected = [frame(2, 0, b"answer"), frame(3, 0, b"goes on")].concat();
-        let mut answered = vec![0; expected.len()];
-        near.read_exact(&mut answered).await.unwrap();
-        assert_eq!(answered, expected);
+        comes(&mut near, &[frame(2, 0, b"answer"), frame(3, 0, b"goes on")].concat()).await;
     }
     // Two commands at once: the answer to the first is numbered as if the second had not come.
     near.write_all(&[frame(0, 0, b"one"), frame(0, 0, b"two")].concat()).await.unwrap();
@@ -414,10 +418,7 @@ async fn frames_are_numbered_from_the_command_on() {
         assert_eq!(&read, command);
         far.write_all(b"an").await.unwrap();
         far.write_all(b"swer").await.unwrap();
-        let expected = [frame(1, 0, b"an"), frame(2, 0, b"swer")].concat();
-        let mut answered = vec![0; expected.len()];
-        near.read_exact(&mut answered).await.unwrap();
-        assert_eq!(answered, expected);
+        comes(&mut near, &[frame(1, 0, b"an"), frame(2, 0, b"swer")].concat()).await;
     }
 }
 
