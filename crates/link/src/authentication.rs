@@ -8,8 +8,8 @@
 //!                       error
 //! ```
 //!
-//! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for ([`Way`]). What cannot be answered is
-//! answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for one after
+//! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for ([`Way`]). On a plain way
+//! `caching_sha2_password` takes it encrypted for the server's RSA key ([`crate::rsa`]), and nothing else does. What cannot be answered is answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for one after
 //! the other; and servers count logins that were broken off, and block the host after some (max_connect_errors).
 
 use protocol::auth::{caching_sha2, clear, ed25519, native};
@@ -27,6 +27,10 @@ pub(crate) struct Authentication<'a> {
     secret: &'a Secret,
     way: Way,
     plugin: Plugin,
+    /// The last challenge of `caching_sha2_password`.
+    salt: [u8; 20],
+    /// The server was asked for its RSA key.
+    wants_key: bool,
     switches: u8,
     /// Why the last question could not be answered.
     unanswered: Option<Unanswered>,
@@ -88,7 +92,9 @@ impl<'a> Authentication<'a> {
             }
             _ => (Plugin::Native, native::PLUGIN),
         };
-        let this = Authentication { secret, way, plugin, switches: 0, unanswered: None };
+        let salt = greeting.salt;
+        let mut this =
+            Authentication { secret, way, plugin, salt, wants_key: false, switches: 0, unanswered: None };
         let answer = this.challenged(name, &greeting.salt).map(|answer| answer.to_vec()).unwrap_or_default();
         (this, name, answer)
     }
@@ -107,7 +113,11 @@ impl<'a> Authentication<'a> {
             }
             Some(_) if self.plugin == Plugin::CachingSha2 && payload == caching_sha2::FAST => Ok(Step::Wait),
             Some(_) if self.plugin == Plugin::CachingSha2 && payload == caching_sha2::FULL => {
-                let answer = self.password(caching_sha2::PLUGIN);
+                let answer = self.full();
+                self.send(answer)
+            }
+            Some(&caching_sha2::MORE) if std::mem::take(&mut self.wants_key) => {
+                let answer = self.encrypted(&payload[1..]);
                 self.send(answer)
             }
             _ => Err(LinkError::Protocol("the login is answered by neither OK nor ERR".into())),
@@ -116,7 +126,8 @@ impl<'a> Authentication<'a> {
 
     /// The login has ended by `error`: which is said instead, if it follows from a question that was not answered.
     pub(crate) fn ended(&mut self, error: LinkError) -> LinkError {
-        self.unanswered.take().map_or(error, LinkError::Unanswered)
+        let withheld = || Unanswered::Withheld { plugin: caching_sha2::PLUGIN.into() };
+        self.unanswered.take().or_else(|| self.wants_key.then(withheld)).map_or(error, LinkError::Unanswered)
     }
 
     fn send(&mut self, answer: Result<Zeroizing<Vec<u8>>, LinkError>) -> Result<Step, LinkError> {
@@ -134,8 +145,11 @@ impl<'a> Authentication<'a> {
     }
 
     /// The answer to a plugin's challenge.
-    fn challenged(&self, name: &str, challenge: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+    fn challenged(&mut self, name: &str, challenge: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
         let digest_only = || LinkError::Unanswered(Unanswered::DigestOnly { plugin: name.to_owned() });
+        if Plugin::of(name) == Plugin::CachingSha2 {
+            self.salt = *salt(challenge)?;
+        }
         let answer = match (Plugin::of(name), self.secret) {
             (Plugin::Native | Plugin::CachingSha2 | Plugin::Ed25519, Secret::None) => vec![],
             (Plugin::Native | Plugin::CachingSha2, Secret::Password(password)) if password.is_empty() => {
@@ -147,11 +161,9 @@ impl<'a> Authentication<'a> {
             (Plugin::Native, Secret::Stage1(stage1)) => native::reply(stage1, salt(challenge)?).to_vec(),
             (Plugin::CachingSha2, Secret::Password(password)) => {
                 let stage1 = Zeroizing::new(caching_sha2::stage1(password.as_bytes()));
-                caching_sha2::reply(&stage1, salt(challenge)?).to_vec()
+                caching_sha2::reply(&stage1, &self.salt).to_vec()
             }
-            (Plugin::CachingSha2, Secret::Sha256(stage1)) => {
-                caching_sha2::reply(stage1, salt(challenge)?).to_vec()
-            }
+            (Plugin::CachingSha2, Secret::Sha256(stage1)) => caching_sha2::reply(stage1, &self.salt).to_vec(),
             (Plugin::Ed25519, Secret::Password(password)) => {
                 ed25519::reply(password.as_bytes(), salt(challenge)?).to_vec()
             }
@@ -162,6 +174,23 @@ impl<'a> Authentication<'a> {
             (_, Secret::Stage1(_) | Secret::Sha256(_)) => return Err(digest_only()),
         };
         Ok(Zeroizing::new(answer))
+    }
+
+    /// The answer to a server that does not remember the account (`caching_sha2_password`).
+    fn full(&mut self) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+        self.wants_key = self.way == Way::Plain && matches!(self.secret, Secret::Password(_));
+        if self.wants_key {
+            return Ok(Zeroizing::new(caching_sha2::KEY_WANTED.to_vec()));
+        }
+        self.password(caching_sha2::PLUGIN)
+    }
+
+    /// The password for the key that the server has shown.
+    fn encrypted(&self, key_pem: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+        let Secret::Password(password) = self.secret else { return self.password(caching_sha2::PLUGIN) };
+        crate::rsa::encrypted(password.as_bytes(), &self.salt, key_pem).map(Zeroizing::new).ok_or_else(|| {
+            LinkError::Unanswered(Unanswered::Withheld { plugin: caching_sha2::PLUGIN.into() })
+        })
     }
 
     /// Whether the password itself may go to the server. Whoever stands between could ask for it by mysql_clear_password, where the certificate

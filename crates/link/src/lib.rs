@@ -24,6 +24,7 @@ mod ended;
 mod error;
 mod login;
 mod query;
+pub mod rsa;
 mod server_tls;
 mod transport;
 mod wire;

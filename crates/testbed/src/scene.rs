@@ -1,11 +1,12 @@
 //! A primary and two replicas, and `understudy serve` before them.
 
 use std::net::SocketAddr;
+use std::process::Command;
 
 use fixture::wait::until_async;
 use lab::fault::Fault;
-use lab::stage::account::{APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use lab::stage::{ClusterKind, Stage, StagePlan};
+use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use lab::stage::{ClusterKind, Stage, StagePlan, unpacked};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -65,10 +66,6 @@ impl Scene {
     pub fn directory(&self, replication: &str) -> TempDir {
         let host = self.stage.host_address();
         let mut config = "[cluster]\nname = \"shop\"\nid = 5\nkind = \"replication\"\n".to_owned();
-        if self.stage.server().starts_with("MySQL") {
-            // It takes a password that it does not remember under TLS only.
-            config += "tls = \"required\"\n";
-        }
         for node in self.stage.nodes() {
             config +=
                 &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);
@@ -84,6 +81,20 @@ impl Scene {
     /// Where clients connect.
     pub fn through(&self) -> SocketAddr {
         SocketAddr::from((self.stage.host_address(), 6033))
+    }
+
+    /// What the client program of another server ("mysql-9.7") says through the proxy with nothing but an account: none of its options for TLS is set.
+    pub fn client(&self, server: &str, program: &str, statement: &str) -> String {
+        let mut command = Command::new(unpacked::usr(server).unwrap().join("bin").join(program));
+        command.args(["--no-defaults", "-N", "-B", "-h", &self.through().ip().to_string(), "-P6033"]).args([
+            "-u",
+            APP_USER,
+            &format!("-p{APP_PASSWORD}"),
+            "-e",
+            statement,
+        ]);
+        let done = command.output().unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
     }
 
     /// A node's address.

@@ -35,7 +35,7 @@ mod state;
 mod sweep;
 mod template;
 pub(crate) mod tools;
-mod unpacked;
+pub mod unpacked;
 mod up;
 mod wait;
 mod watchdog;

@@ -1,3 +1,7 @@
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::rsa::{KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, PrivateDecryptingKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use protocol::capability::Caps;
 use protocol::ok::put_err;
 
@@ -118,17 +122,59 @@ fn a_password_in_clear_is_only_for_a_server_that_has_proved_itself() {
 #[test]
 fn a_password_is_never_shown_on_a_plain_way() {
     let withheld = |plugin: &str| Some(LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.into() }));
-    for (said, plugin) in [
-        (vec![caching_sha2::FULL.to_vec()], caching_sha2::PLUGIN),
-        (vec![switch(clear::PLUGIN, &[])], clear::PLUGIN),
-        (vec![switch(native::PLUGIN, &SALT), switch(clear::PLUGIN, &[])], clear::PLUGIN),
-        (vec![switch(caching_sha2::PLUGIN, &SALT), caching_sha2::FULL.to_vec()], caching_sha2::PLUGIN),
+    let full = || caching_sha2::FULL.to_vec();
+    let no_key = || b"\x01-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n".to_vec();
+    for (said, plugin, last) in [
+        (vec![full()], caching_sha2::PLUGIN, &caching_sha2::KEY_WANTED[..]),
+        (vec![full(), no_key()], caching_sha2::PLUGIN, &[0]),
+        (vec![switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
+        (vec![switch(native::PLUGIN, &SALT), switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
+        (vec![full(), switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
     ] {
         let (_, answers, error) =
             told(&password(), Way::Plain, caching_sha2::PLUGIN, &[said, vec![refusal()]].concat());
         assert_eq!(error, withheld(plugin));
-        assert_eq!(answers.last().unwrap(), &[0], "an empty password, so that the server ends the login");
+        // An empty password, so that the server ends the login.
+        assert_eq!(answers.last().unwrap(), last);
         assert!(!answers.concat().windows(6).any(|part| part == b"secret"));
+    }
+}
+
+#[test]
+fn full_authentication_on_a_plain_way_encrypts_the_password_for_the_servers_key() {
+    let private = PrivateDecryptingKey::generate(KeySize::Rsa2048).unwrap();
+    let der: PublicKeyX509Der<'_> = private.public_key().as_der().unwrap();
+    let pem = BASE64.encode(der.as_ref());
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{pem}\n-----END PUBLIC KEY-----\n");
+    let private = OaepPrivateDecryptingKey::new(private).unwrap();
+    let key = [&[caching_sha2::MORE], pem.as_bytes()].concat();
+    let other = b"tsrqponmlkjihgfedcba";
+    for (said, salt) in [
+        (vec![caching_sha2::FULL.to_vec(), key.clone()], &SALT),
+        (vec![switch(caching_sha2::PLUGIN, other), caching_sha2::FULL.to_vec(), key.clone()], other),
+    ] {
+        let default = if salt == other { native::PLUGIN } else { caching_sha2::PLUGIN };
+        let said = [said, vec![DONE.to_vec()]].concat();
+        let (_, answers, error) = told(&password(), Way::Plain, default, &said);
+        assert_eq!(error, None);
+        let [.., wanted, encrypted] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(wanted, &caching_sha2::KEY_WANTED);
+        let mut room = [0; 256];
+        let shown = private.decrypt(&OAEP_SHA1_MGF1SHA1, encrypted, &mut room, None).unwrap();
+        caching_sha2::mask_password(shown, salt);
+        assert_eq!(shown, b"secret\0");
+    }
+    // By a digest nothing can be encrypted, and no key is asked for where nobody can listen.
+    let full = [caching_sha2::FULL.to_vec(), refusal()];
+    let sha256 = Secret::Sha256(caching_sha2::stage1(b"secret"));
+    let (_, answers, error) = told(&sha256, Way::Plain, caching_sha2::PLUGIN, &full);
+    assert_eq!(
+        (answers.last().unwrap().as_slice(), error),
+        (&[0][..], Some(LinkError::Unanswered(Unanswered::Forgotten)))
+    );
+    for way in [Way::Encrypted, Way::Proved] {
+        let (_, answers, _) = told(&password(), way, caching_sha2::PLUGIN, &full);
+        assert_eq!(answers[1], b"secret\0");
     }
 }
 

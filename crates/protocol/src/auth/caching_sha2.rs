@@ -7,7 +7,10 @@
 //!
 //!   client: reply
 //!   server: 01 03, OK                fast authentication: it remembers stage2, and the reply is right
-//!       or: 01 04                    full authentication: it wants the password itself (clear.rs), and only then remembers stage2
+//!       or: 01 04                    full authentication: it wants the password itself, and only then remembers stage2
+//!   client: the password (clear.rs)  under TLS, or over a unix socket
+//!       or: 02                       asks for the server's RSA key, which comes as 01 and PEM; then, for that key with OAEP (SHA-1):
+//!                                    password and NUL, XORed with the salt over and over
 //! ```
 //!
 //! As with `mysql_native_password`, who knows `stage2` and sees a right reply learns `stage1`. An account without a password sends an empty reply
@@ -55,6 +58,13 @@ pub fn verify(remembered: &Sha256, salt: &[u8; 20], reply: &[u8]) -> Option<Sha2
     let reply: &Sha256 = reply.try_into().ok()?;
     let stage1 = masked(reply, remembered, salt);
     bool::from(stage2(&stage1).ct_eq(remembered)).then_some(stage1)
+}
+
+/// Masks a password and its NUL for the challenge, or takes the mask off: what the RSA key then encrypts.
+pub fn mask_password(bytes: &mut [u8], salt: &[u8; 20]) {
+    for (byte, mask) in bytes.iter_mut().zip(salt.iter().cycle()) {
+        *byte ^= mask;
+    }
 }
 
 fn masked(value: &Sha256, stage2: &Sha256, salt: &[u8; 20]) -> Sha256 {

@@ -1,7 +1,6 @@
 //! How a client's password comes over a connection without TLS for `caching_sha2_password`: encrypted for the server's RSA key.
 //!
-//! MySQL, "Caching SHA-2 Pluggable Authentication": password and a NUL, XORed with the challenge over and over, under RSA with OAEP (SHA-1). The key is
-//! shown over the same connection: who listens learns nothing, who stands between could show a key of his own. Clients decide whether they ask for it.
+//! The key is shown over the same connection: who listens learns nothing, who stands between could show a key of his own. Clients decide whether they ask for it.
 
 use std::fmt;
 
@@ -9,6 +8,7 @@ use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, PrivateDecryptingKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use protocol::auth::caching_sha2;
 use zeroize::Zeroizing;
 
 /// What stands before the key in the answer (AuthMoreData).
@@ -61,42 +61,21 @@ impl RsaKey {
         let mut room = Zeroizing::new(vec![0; self.private.key_size_bytes()]);
         let len = self.private.decrypt(&OAEP_SHA1_MGF1SHA1, encrypted, &mut room, None).ok()?.len();
         room.truncate(len);
-        mask(&mut room, salt);
+        caching_sha2::mask_password(&mut room, salt);
         (room.last() == Some(&0)).then_some(room)
-    }
-}
-
-/// There and back.
-fn mask(bytes: &mut [u8], salt: &[u8; 20]) {
-    for (byte, mask) in bytes.iter_mut().zip(salt.iter().cycle()) {
-        *byte ^= mask;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use aws_lc_rs::rsa::{OaepPublicEncryptingKey, PublicEncryptingKey};
-    use rustls::pki_types::SubjectPublicKeyInfoDer;
-    use rustls::pki_types::pem::PemObject;
-
     use super::*;
-
-    /// As a client does it.
-    fn encrypted(password: &[u8], salt: &[u8; 20], shown: &[u8]) -> Vec<u8> {
-        let key = SubjectPublicKeyInfoDer::from_pem_slice(&shown[1..]).unwrap();
-        let key = OaepPublicEncryptingKey::new(PublicEncryptingKey::from_der(&key).unwrap()).unwrap();
-        let mut plain = [password, &[0]].concat();
-        mask(&mut plain, salt);
-        let mut room = vec![0; key.ciphertext_size()];
-        key.encrypt(&OAEP_SHA1_MGF1SHA1, &plain, &mut room, None).unwrap().to_vec()
-    }
 
     #[test]
     fn a_password_comes_over_and_nothing_else_is_taken_for_one() {
         let (key, other) = (RsaKey::generate().unwrap(), RsaKey::generate().unwrap());
         let salt = *b"abcdefghijklmnopqrst";
         for password in ["", "secret", &"ö".repeat(60)] {
-            let sent = encrypted(password.as_bytes(), &salt, &key.shown());
+            let sent = link::rsa::encrypted(password.as_bytes(), &salt, &key.shown()[1..]).unwrap();
             assert_eq!(key.password(&sent, &salt).unwrap().as_slice(), [password.as_bytes(), &[0]].concat());
             assert!(other.password(&sent, &salt).is_none());
             assert!(key.password(&sent, b"tsrqponmlkjihgfedcba").is_none(), "another challenge");

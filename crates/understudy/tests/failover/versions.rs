@@ -23,6 +23,9 @@ async fn a_switchover_on_mariadb_11_8() {
     let serving = Serving::start(directory.path());
     assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
 
+    let said = scene.client("mariadb-11.8", "mariadb", "\\s");
+    assert!(said.contains("TLS_AES"), "{said}");
+
     let mut session = connect(scene.through()).await.unwrap();
     session.query_drop("SET @remembered = 7, SESSION sql_mode = 'ANSI_QUOTES'").await.unwrap();
     // This version does not report the collation.
@@ -56,6 +59,9 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
     let directory = scene.directory("failover_gap_ms = 0");
     let serving = Serving::start(directory.path());
     assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
+    // No server remembers the account: the client shows its password under TLS, and the servers are shown it under their RSA keys.
+    let said = scene.client("mysql-9.7", "mysql", "SELECT 6 * 7");
+    assert!(said.starts_with("42\n"), "{said}");
     let mut gaps = Vec::new();
     for to in ["db2", "db1", "db3", "db2"] {
         let writers = Writers::at(scene.through());
