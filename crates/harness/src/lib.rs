@@ -33,7 +33,7 @@ pub const SECOND: Duration = Duration::from_secs(1);
 /// A proxy that shows this certificate to clients.
 pub fn shows(certificate: &Certificate, is_required: bool) -> Option<ClientTls> {
     let (config, fingerprint) = (certificate.server(rustls::ALL_VERSIONS), certificate.fingerprint());
-    Some(ClientTls { config, fingerprint, expires_unix_s: None, is_required })
+    Some(ClientTls { config, fingerprint, is_required })
 }
 
 /// Where `scripts/servers.sh` has unpacked another server and its clients.
@@ -60,6 +60,7 @@ pub fn settings() -> Settings {
         release_at_once: 4,
         connect_timeout: SECOND,
         tls: None,
+        certificate_expires_unix_s: None,
         node_tls: None,
         proxy_header_from: [].into(),
         node_proxy_header: None,

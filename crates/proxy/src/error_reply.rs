@@ -220,7 +220,7 @@ pub const TLS_REQUIRED: ErrorReply = ErrorReply {
     code: 3159,
     state: "08004",
     name: "tls_required",
-    sentence: "Connections using insecure transport are prohibited: the proxy's listen.tls is \"required\"",
+    sentence: "Connections using insecure transport are prohibited: the proxy demands TLS (listen.tls, listen.read_tls)",
     closes: true,
 };
 

@@ -249,7 +249,7 @@ impl Client {
                 return Err(Done::Refused(error_reply::TLS_REQUIRED, String::new()));
             }
             None if is_ssl_request(&payload) => {
-                let detail = "TLS was asked for and is not offered (listen.tls)";
+                let detail = "TLS was asked for and is not offered (listen.tls, listen.read_tls)";
                 return Err(Done::Refused(error_reply::MALFORMED, detail.into()));
             }
             _ => {}

@@ -332,6 +332,7 @@ mod tests {
             release_at_once: 1,
             connect_timeout: Duration::from_secs(1),
             tls: None,
+            certificate_expires_unix_s: None,
             node_tls: None,
             proxy_header_from: [].into(),
             node_proxy_header: None,

@@ -14,6 +14,8 @@ pub struct Settings {
     pub listen: Vec<String>,
     /// Whether clients may use TLS; `None`: they cannot.
     pub tls: Option<ClientTls>,
+    /// When the certificate expires that clients are shown, on this port or another, in seconds since 1970.
+    pub certificate_expires_unix_s: Option<u64>,
     /// How a node is connected to in a client's name; `None`: plain.
     pub node_tls: Option<ServerTls>,
     /// Who begins each connection with a PROXY header.
@@ -57,8 +59,6 @@ pub struct ClientTls {
     pub config: Arc<ServerConfig>,
     /// The certificate's.
     pub fingerprint: Fingerprint,
-    /// When the certificate expires, in seconds since 1970.
-    pub expires_unix_s: Option<u64>,
     /// Who does not use it is not let in.
     pub is_required: bool,
 }

@@ -285,9 +285,8 @@ impl Shared {
     pub async fn snapshot(&self) -> Stats {
         let hold = self.door.counters().await;
         let lane_table = self.door.lane_table();
-        let tls = &self.settings.load().tls;
         Stats {
-            certificate_expires_unix_s: tls.as_ref().and_then(|tls| tls.expires_unix_s),
+            certificate_expires_unix_s: self.settings.load().certificate_expires_unix_s,
             term: self.counts.term.load(Relaxed),
             clients: self.counts.clients.load(Relaxed),
             clients_total: self.counts.clients_total.load(Relaxed),

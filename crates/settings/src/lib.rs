@@ -218,6 +218,11 @@ impl Settings {
         self.state_dir.join("state.sqlite")
     }
 
+    /// `listen.read_tls`, or what it is when it is not set.
+    pub fn tls_for_reads(&self) -> String {
+        self.get(&t::LISTEN_READ_TLS).unwrap_or_else(|| self.get(&t::LISTEN_TLS))
+    }
+
     fn read_password(&self, rows: &PasswordRows, source: &PasswordSource) -> Result<String, Problem> {
         rows.read(source).map_err(|(row, text)| self.problem(row, text))
     }

@@ -203,7 +203,9 @@ settings! {
     LISTEN_MYSQL: Vec<String> = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"), Restart,
         "Where applications connect.";
     LISTEN_TLS: String = "listen.tls", Choice(&["off", "optional", "required"]), Toml("\"optional\""), Reload,
-        "TLS on listen.mysql and listen.read. \"optional\": whoever asks for it has it. \"required\": whoever does not is refused, with the server's error 3159. Clients that are connected stay as they are.";
+        "TLS on listen.mysql, and on listen.read unless listen.read_tls says otherwise. \"optional\": whoever asks for it has it. \"required\": whoever does not is refused, with the server's error 3159. Clients that are connected stay as they are.";
+    LISTEN_READ_TLS: Option<String> = "listen.read_tls", Choice(&["off", "optional", "required"]), Unset("as listen.tls"), Reload,
+        "TLS on listen.read.";
     LISTEN_TLS_CERTIFICATE: Option<PathBuf> = "listen.tls_certificate_file", Path, Unset("a self-signed certificate in state.dir, made at first start"), Reload,
         "The certificate that clients of listen.mysql and listen.read are shown (PEM, its chain after it).";
     LISTEN_TLS_KEY: Option<PathBuf> = "listen.tls_key_file", Path, Unset("see tls_certificate_file"), Reload,

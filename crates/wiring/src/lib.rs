@@ -48,7 +48,7 @@ use web::Event;
 use self::health::Doors;
 use self::managed::{Around, Managed};
 pub use self::parts::{Accounts, Credentials, manager_settings};
-use self::parts::{catch_up_max, proxy_settings, web_settings};
+use self::parts::{catch_up_max, proxy_settings, reads_settings, web_settings};
 pub use self::reload::NotApplied;
 pub use self::reload_request::{ReloadReply, ReloadRequest};
 use settings::descriptors::Shares;
@@ -105,6 +105,7 @@ pub fn start(
         let _inside = hot.enter();
         let own = proxy_settings(&settings, shares, credentials.clients.as_ref(), &accounts);
         let proxy = proxy_of_clients(&settings, own.clone(), &manager)?;
+        let own = reads_settings(&settings, credentials.clients.as_ref(), own);
         let reads = proxy_of_reads(&settings, own, &manager)?;
         (proxy, reads)
     };
@@ -272,8 +273,7 @@ fn proxy_of_reads(
     own: proxy::Settings,
     manager: &manager::Handles,
 ) -> anyhow::Result<Option<proxy::Handle>> {
-    let listen = settings.get(&t::LISTEN_READ);
-    if listen.is_empty() {
+    if own.listen.is_empty() {
         return Ok(None);
     }
     let inputs = proxy::Inputs { routes: manager.reads.clone(), facts: manager.facts.clone() };
@@ -283,6 +283,5 @@ fn proxy_of_reads(
         wait_max: catch_up_max(settings).into(),
         is_group: settings.kind == Kind::Galera,
     };
-    let own = proxy::Settings { listen, ..own };
     Ok(Some(proxy::start_reads(own, inputs, reads)?))
 }

@@ -81,12 +81,8 @@ pub(crate) fn proxy_settings(
 ) -> proxy::Settings {
     proxy::Settings {
         listen: settings.get(&t::LISTEN_MYSQL),
-        tls: certificate.map(|certificate| ClientTls {
-            config: certificate.config.clone(),
-            fingerprint: certificate.fingerprint,
-            expires_unix_s: certificate.expires_unix_s,
-            is_required: settings.get(&t::LISTEN_TLS) == "required",
-        }),
+        tls: client_tls(&settings.get(&t::LISTEN_TLS), certificate),
+        certificate_expires_unix_s: certificate.and_then(|certificate| certificate.expires_unix_s),
         node_tls: accounts.monitor.tls.clone(),
         proxy_header_from: settings.get(&t::LISTEN_PROXY_HEADER).into(),
         node_proxy_header: match settings.get(&t::CLUSTER_PROXY_HEADER).as_str() {
@@ -109,6 +105,28 @@ pub(crate) fn proxy_settings(
         client_connections_max: shares.clients_max,
         writers_all: settings.writers == topology::settings::Writers::All,
     }
+}
+
+/// The same for the port for reads.
+pub(crate) fn reads_settings(
+    settings: &Settings,
+    certificate: Option<&Shown>,
+    own: proxy::Settings,
+) -> proxy::Settings {
+    proxy::Settings {
+        listen: settings.get(&t::LISTEN_READ),
+        tls: client_tls(&settings.tls_for_reads(), certificate),
+        ..own
+    }
+}
+
+fn client_tls(mode: &str, certificate: Option<&Shown>) -> Option<ClientTls> {
+    let certificate = certificate.filter(|_| mode != "off")?;
+    Some(ClientTls {
+        config: certificate.config.clone(),
+        fingerprint: certificate.fingerprint,
+        is_required: mode == "required",
+    })
 }
 
 pub(crate) fn web_settings(

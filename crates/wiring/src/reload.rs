@@ -21,7 +21,7 @@ use topology::view::ClusterView;
 
 use super::Services;
 use super::managed::Around;
-use super::parts::{Accounts, Credentials, catch_up_max, manager_settings, proxy_settings};
+use super::parts::{Accounts, Credentials, catch_up_max, manager_settings, proxy_settings, reads_settings};
 use settings::descriptors::Shares;
 use settings::difference::Change;
 use settings::{Node, Settings, table as t};
@@ -76,7 +76,8 @@ impl Services {
         let own = proxy_settings(&settings, shares, credentials.clients.as_ref(), &accounts);
         self.proxy.set_split_wait(settings.get(&t::READ_SPLIT_WAIT));
         if let Some(reads) = &self.reads {
-            reads.apply(own.clone(), catch_up_max(&settings));
+            let own = reads_settings(&settings, credentials.clients.as_ref(), own.clone());
+            reads.apply(own, catch_up_max(&settings));
         }
         self.proxy.apply(own, catch_up_max(&settings));
         self.web.replace(

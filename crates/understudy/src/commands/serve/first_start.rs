@@ -52,14 +52,14 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
         true => None,
         false => Some(told(listener(settings, &API)?, &API)),
     };
-    let clients = match settings.get(&t::LISTEN_TLS).as_str() {
-        "off" => None,
+    let (mysql, reads) = (settings.get(&t::LISTEN_TLS), settings.tls_for_reads());
+    let is_bare = settings.client_certificate.is_none() && (CLIENTS.clients)(settings).is_none();
+    let clients = match [&*mysql, &*reads] {
+        ["off", "off"] => None,
         // Who has set nothing is served all the same.
-        "optional" if settings.client_certificate.is_none() && (CLIENTS.clients)(settings).is_none() => {
-            own(settings, &CLIENTS)
-                .inspect_err(|error| tracing::warn!("clients cannot use TLS (listen.tls): {error:#}"))
-                .ok()
-        }
+        modes if is_bare && !modes.contains(&"required") => own(settings, &CLIENTS)
+            .inspect_err(|error| tracing::warn!("clients cannot use TLS (listen.tls): {error:#}"))
+            .ok(),
         _ => Some(listener(settings, &CLIENTS)?),
     };
     let clients = clients.map(|shown| told(shown, &CLIENTS));

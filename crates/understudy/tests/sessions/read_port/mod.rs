@@ -10,9 +10,12 @@ mod galera;
 mod refused;
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use lab::fault::Fault;
+use lab::stage::account::{APP_PASSWORD, APP_USER};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -60,6 +63,30 @@ fn read_by<'a>(nodes: &'a [&str]) -> impl Fn(&Value) -> bool + use<'a> {
     }
 }
 
+/// `listen.tls` and `listen.read_tls`, by reloads.
+fn each_port_has_its_own_tls(scene: &Scene, directory: &Path, serving: &Serving) {
+    let file = directory.join("understudy.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let after = before.replacen("[listen]\n", "[listen]\ntls = \"off\"\nread_tls = \"required\"\n", 1);
+    std::fs::write(&file, after).unwrap();
+    serving.ask(&["reload"]).with(0);
+    let client = |to: SocketAddr, tls: &str| {
+        let done = Command::new("mariadb")
+            .args(["--no-defaults", "-N", "-e", "SELECT 6 * 7", tls, &format!("-P{}", to.port())])
+            .args([format!("-h{}", to.ip()), format!("-u{APP_USER}"), format!("-p{APP_PASSWORD}")])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
+    };
+    assert_eq!(client(scene.through(), "--skip-ssl"), "42\n");
+    assert!(client(scene.through(), "--ssl-verify-server-cert").contains("ERROR 2026"), "it offers none");
+    assert!(client(port(scene), "--skip-ssl").contains("ERROR 3159"));
+    assert_eq!(client(port(scene), "--ssl"), "42\n");
+    std::fs::write(&file, before).unwrap();
+    serving.ask(&["reload"]).with(0);
+    assert_eq!(client(port(scene), "--skip-ssl"), "42\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_go_on_whatever_becomes_of_the_servers() {
     let begin = Instant::now();
@@ -72,6 +99,8 @@ async fn reads_go_on_whatever_becomes_of_the_servers() {
     let ids = [id(&scene, "db1").await, id(&scene, "db2").await, id(&scene, "db3").await];
     refused::by_replicas(&scene, port(&scene)).await;
     told("what writes was refused on the replicas");
+    each_port_has_its_own_tls(&scene, directory.path(), &serving);
+    told("TLS was demanded on the port for reads, and off on the other");
 
     let writing = Writers::at(scene.through());
     writing.more(20).await;

@@ -104,6 +104,7 @@ fn settings() -> Settings {
         release_at_once: 4,
         connect_timeout: 5 * second,
         tls: None,
+        certificate_expires_unix_s: None,
         node_tls: None,
         proxy_header_from: [].into(),
         node_proxy_header: None,
