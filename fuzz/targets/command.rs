@@ -62,8 +62,10 @@ impl Scene {
             Next::Forward(flight) | Next::Kill { otherwise: flight, .. } => flight,
             Next::Tell(told) => {
                 assert!(owed == Some(told), "only when it is so");
-                let may_be_ignored = [Command::PING, Command::STATISTICS, Command::SET_OPTION, Command::STMT_RESET];
-                let is_ignored = Command::of(payload).is_some_and(|command| may_be_ignored.contains(&command));
+                let may_be_ignored =
+                    [Command::PING, Command::STATISTICS, Command::SET_OPTION, Command::STMT_RESET];
+                let is_ignored =
+                    Command::of(payload).is_some_and(|command| may_be_ignored.contains(&command));
                 assert!(session.owed().is_none() || is_ignored, "a statement is told once");
                 return None;
             }

@@ -5,9 +5,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use protocol::auth::{ed25519, native};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
-use protocol::auth::{ed25519, native};
 use session::login::{Channel, Check, Plugin, check};
 use std::net::{IpAddr, Ipv4Addr};
 use topology::account::{Account, Accounts, Proof, Requirement};

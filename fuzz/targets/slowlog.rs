@@ -16,16 +16,8 @@ fuzz_target!(|input: &[u8]| {
     let start = if choice & 1 == 0 { Start::Whole } else { Start::Middle };
     let limits = match choice >> 1 & 3 {
         0 => Limits::default(),
-        1 => Limits {
-            event_bytes_max: 300,
-            head_bytes_max: 250,
-            doubt_bytes_max: 100,
-        },
-        2 => Limits {
-            event_bytes_max: 60,
-            head_bytes_max: 500,
-            doubt_bytes_max: 400,
-        },
+        1 => Limits { event_bytes_max: 300, head_bytes_max: 250, doubt_bytes_max: 100 },
+        2 => Limits { event_bytes_max: 60, head_bytes_max: 500, doubt_bytes_max: 400 },
         _ => Limits { doubt_bytes_max: 0, ..Limits::default() },
     };
     let whole = read(log, log.len().max(1), start, limits);

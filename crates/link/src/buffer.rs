@@ -77,7 +77,7 @@ impl Buffer {
     }
 
     /// Puts bytes behind the content.
-    pub(crate) fn put(&mut self, bytes: &[u8]) {
+    pub fn put(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.reserve(self.len() + bytes.len());
             self.data[self.end..][..bytes.len()].copy_from_slice(bytes);

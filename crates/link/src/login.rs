@@ -85,7 +85,7 @@ pub enum ProxyHeader {
 
 impl ProxyHeader {
     /// The header of a connection to `server`.
-    pub(crate) fn of(self, client: SocketAddr, server: SocketAddr) -> io::Result<Vec<u8>> {
+    pub fn of(self, client: SocketAddr, server: SocketAddr) -> io::Result<Vec<u8>> {
         // Both addresses are of one kind.
         let server = match (client, server) {
             (SocketAddr::V4(_), SocketAddr::V6(_)) => {

@@ -30,7 +30,7 @@ mod listener;
 mod live_duration;
 mod password_errors;
 mod priming;
-mod proxy_header;
+pub mod proxy_header;
 mod reads;
 mod registry;
 mod relay;

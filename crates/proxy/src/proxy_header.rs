@@ -7,8 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use ppp::{v1, v2};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How version 2 begins, and version 1.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -27,13 +26,16 @@ pub fn is_header(bytes: &[u8]) -> bool {
 
 /// Reads the header. `None`: the balancer speaks for itself, or does not know whom it speaks for. An error of kind
 /// [`io::ErrorKind::InvalidData`]: there is none.
-pub async fn read(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+///
+/// # Errors
+/// See above, and the stream's own.
+pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<SocketAddr>> {
     let mut bytes = vec![0; SIGNATURE.len()];
     stream.read_exact(&mut bytes).await?;
     if bytes == SIGNATURE { read_2(stream, bytes).await } else { read_1(stream, bytes).await }
 }
 
-async fn read_1(stream: &mut TcpStream, mut line: Vec<u8>) -> io::Result<Option<SocketAddr>> {
+async fn read_1(stream: &mut (impl AsyncRead + Unpin), mut line: Vec<u8>) -> io::Result<Option<SocketAddr>> {
     // By bytes: what is behind the line is the client's.
     while line.starts_with(WORD) && !line.ends_with(b"\r\n") && line.len() < LINE_BYTES_MAX {
         line.push(stream.read_u8().await?);
@@ -46,7 +48,7 @@ async fn read_1(stream: &mut TcpStream, mut line: Vec<u8>) -> io::Result<Option<
     })
 }
 
-async fn read_2(stream: &mut TcpStream, mut bytes: Vec<u8>) -> io::Result<Option<SocketAddr>> {
+async fn read_2(stream: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) -> io::Result<Option<SocketAddr>> {
     bytes.resize(HEAD_LEN, 0);
     stream.read_exact(&mut bytes[SIGNATURE.len()..]).await?;
     let rest = usize::from(u16::from_be_bytes([bytes[HEAD_LEN - 2], bytes[HEAD_LEN - 1]]));
