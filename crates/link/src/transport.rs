@@ -17,7 +17,7 @@ mod tls;
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -239,9 +239,9 @@ impl Transport {
         self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
     }
 
-    /// Our port, of a TCP connection.
-    pub fn local_port(&self) -> Option<u16> {
-        self.socket.local_port()
+    /// Our own address, of a TCP connection.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.socket.local_address()
     }
 
     /// Makes the coming close a reset: what our kernel has not sent yet is thrown away, and the peer is told at once. (A unix socket is

@@ -127,7 +127,7 @@ mod tests {
         // Until the server counts at least the seconds since then, in whole ones.
         let answered = Instant::now();
         let left = |nth: usize, port| link(links[nth].greeting.connection_id, port, answered);
-        let port = |nth: usize| links[nth].stream.local_port().unwrap();
+        let port = |nth: usize| links[nth].stream.local_address().unwrap().port();
         let abandoned = vec![left(0, port(0)), left(1, port(2))];
         let until = Instant::now() + Duration::from_secs(20);
         let mut ended = 0;

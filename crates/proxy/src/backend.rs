@@ -545,7 +545,7 @@ impl Drop for Backend {
     fn drop(&mut self) {
         if self.lane().is_shut() {
             // It was discarded with its lane, unless it is a unix socket. The reset may not have arrived.
-            if let Some(port) = self.link.stream.local_port() {
+            if let Some(port) = self.link.stream.local_address().map(|address| address.port()) {
                 let link = Abandoned { connection_id: self.thread_id(), port, answered: self.rested };
                 abandoned::note(&self.lane().address, link);
             }

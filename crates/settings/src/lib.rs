@@ -20,7 +20,7 @@ mod warm;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use link::{Login, ServerTls};
+use link::{Login, ProxyHeader, ServerTls};
 
 use document::{Document, base, node_path};
 use password::{Account, PasswordRows, PasswordSource};
@@ -225,6 +225,15 @@ impl Settings {
 
     fn read_password(&self, rows: &PasswordRows, source: &PasswordSource) -> Result<String, Problem> {
         rows.read(source).map_err(|(row, text)| self.problem(row, text))
+    }
+
+    /// How nodes are told of a client's address; `None`: they are not.
+    pub fn node_proxy_header(&self) -> Option<ProxyHeader> {
+        match &*self.get(&t::CLUSTER_PROXY_HEADER) {
+            "v1" => Some(ProxyHeader::V1),
+            "v2" => Some(ProxyHeader::V2),
+            _ => None,
+        }
     }
 
     /// How the nodes are connected to; `None`: plain.

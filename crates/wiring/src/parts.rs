@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{ProxyHeader, ServerConfig};
+use link::ServerConfig;
 use proxy::ClientTls;
 use settings::descriptors::Shares;
 use settings::{Settings, table as t};
@@ -85,11 +85,7 @@ pub(crate) fn proxy_settings(
         certificate_expires_unix_s: certificate.and_then(|certificate| certificate.expires_unix_s),
         node_tls: accounts.monitor.tls.clone(),
         proxy_header_from: settings.get(&t::LISTEN_PROXY_HEADER).into(),
-        node_proxy_header: match settings.get(&t::CLUSTER_PROXY_HEADER).as_str() {
-            "v1" => Some(ProxyHeader::V1),
-            "v2" => Some(ProxyHeader::V2),
-            _ => None,
-        },
+        node_proxy_header: settings.node_proxy_header(),
         hold_time: settings.get(&t::HOLD_TIME),
         hold_statements_max: settings.get(&t::HOLD_STATEMENTS),
         hold_bytes_max: settings.get(&t::HOLD_BYTES),

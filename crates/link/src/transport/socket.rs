@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -99,9 +100,9 @@ impl Socket {
         }
     }
 
-    pub(super) fn local_port(&self) -> Option<u16> {
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
         match self {
-            Socket::Tcp(stream) => stream.local_addr().ok().map(|address| address.port()),
+            Socket::Tcp(stream) => stream.local_addr().ok(),
             Socket::Unix(_) => None,
         }
     }

@@ -4,6 +4,7 @@
 //! code 0 when nothing is wrong, 2 when the configuration or a file it names is, 1 when it is a node or a port that is not as it should be.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::Serialize;
 use topology::kind::Kind;
@@ -16,8 +17,11 @@ use cli::exit::CommandResult;
 use doctor::judge::two_clusters;
 use doctor::proof;
 use doctor::read::{self, MissingPrivilege};
-use link::Login;
-use settings::{Settings, table as t};
+use link::{Link, LinkError, Login, ProxyHeader};
+use settings::{Node, Settings, table as t};
+
+/// The longest that a node may take to answer a login that begins with a PROXY header: one that does not know it waits for more.
+const HEADER_WAIT: Duration = Duration::from_secs(5);
 
 /// What came of one thing.
 #[derive(Clone, Copy, Serialize)]
@@ -72,6 +76,7 @@ pub fn run(settings: &Settings, is_json: bool) -> CommandResult {
                 }
                 Err(problem) => tried.wrong_file(&problem.to_string()),
             }
+            proxy_headers(settings, &monitor, &mut tried)?;
         }
         Err(problem) => tried.wrong_file(&problem.to_string()),
     }
@@ -208,6 +213,40 @@ fn servers(
         tried.wrong_world(&wrong);
     }
     Ok(())
+}
+
+/// Whether each node takes the header that `cluster.proxy_header` asks for. One that cannot be logged in to at all has been told of.
+fn proxy_headers(settings: &Settings, monitor: &Login, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
+    let Some(header) = settings.node_proxy_header() else { return Ok(()) };
+    let runtime = cli::runtime::start()?;
+    let begin = |node: &Node| runtime.spawn(with_header(node.address.clone(), monitor.clone(), header));
+    let asked: Vec<_> = settings.nodes.iter().map(begin).collect();
+    for (node, asked) in settings.nodes.iter().zip(asked) {
+        match runtime.block_on(asked).unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic())) {
+            None => {}
+            Some(Ok(_)) => tried.ok(&format!("node {} takes PROXY headers from here", node.name)),
+            Some(Err(why)) => tried.wrong_world(&format!(
+                "{}:{}: node {} ({}) takes no PROXY header from here ({why}), so that no client could be connected to it: set \
+                 proxy_protocol_networks there (MariaDB), or cluster.proxy_header = \"off\"",
+                settings.file.display(),
+                node.line,
+                node.name,
+                node.address
+            )),
+        }
+    }
+    Ok(())
+}
+
+/// A login that says it is made for a client at our own address; `None`: not even one without a header succeeds.
+async fn with_header(
+    address: String,
+    monitor: Login,
+    header: ProxyHeader,
+) -> Option<Result<Link, LinkError>> {
+    let us = Link::connect(&address, &monitor, HEADER_WAIT).await.ok()?.stream.local_address()?;
+    let login = Login { proxied: Some((header, us)), ..monitor };
+    Some(Link::connect(&address, &login, HEADER_WAIT).await)
 }
 
 /// What `[warm]` names: the account on each node, and each node's stream.

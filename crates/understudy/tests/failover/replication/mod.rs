@@ -39,6 +39,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     told("a primary and two replicas are up");
     forbidden(&scene).await;
     told("an account without rights was told of, and touched nothing");
+    headers(&scene).await;
+    told("servers that take no PROXY headers were told of before any client met them");
     let directory = scene.directory("failover_gap_ms = 0");
     with_config(&directory.path().join("understudy.toml"), &["serve", "--check"]).with(0);
     let serving = Serving::start(directory.path());
@@ -102,6 +104,26 @@ async fn forbidden(scene: &Scene) {
         (scene.value("db1", "read_only").await, scene.value("db2", "read_only").await),
         ("0".into(), "1".into())
     );
+}
+
+/// `cluster.proxy_header` before servers that take none, and after what the finding says was done.
+async fn headers(scene: &Scene) {
+    let directory = scene.directory("");
+    let file = directory.path().join("understudy.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, config.replacen("[cluster]\n", "[cluster]\nproxy_header = \"v2\"\n", 1)).unwrap();
+    let said = with_config(&file, &["serve", "--check"]).with(1);
+    for node in ["db1", "db2", "db3"] {
+        let told = format!("{node} ({}) takes no PROXY header from here", scene.address(node));
+        assert!(said.contains(&told) && said.contains("set proxy_protocol_networks there"), "{said}");
+        let ours = format!("SET GLOBAL proxy_protocol_networks = '{}'", scene.stage.host_address());
+        scene.stage.run_in(node, &ours).await.unwrap();
+    }
+    let said = with_config(&file, &["serve", "--check"]).with(0);
+    assert_eq!(said.matches("takes PROXY headers from here").count(), 3, "{said}");
+    for node in ["db1", "db2", "db3"] {
+        scene.stage.run_in(node, "SET GLOBAL proxy_protocol_networks = ''").await.unwrap();
+    }
 }
 
 /// Waits until the replicas have that account.
