@@ -33,7 +33,8 @@ use things::{IN_EACH_SCHEMA, THINGS};
 /// How many cases are looked through for a shorter one when one has failed.
 const SHRINK_MAX: u32 = 400;
 
-fn setting(name: &str, default: u64) -> u64 {
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
 }
 
@@ -252,7 +253,8 @@ impl Tally {
     }
 }
 
-fn runner(cases: u64, seed: u64) -> TestRunner {
+/// The same cases each time for a seed.
+pub fn runner(cases: u64, seed: u64) -> TestRunner {
     let config = Config {
         cases: u32::try_from(cases).unwrap(),
         max_shrink_iters: SHRINK_MAX,

@@ -50,7 +50,8 @@ impl Ground {
     }
 }
 
-const QUICKLY: [&str; 2] = ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0"];
+const QUICKLY: [&str; 3] =
+    ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--max-allowed-packet=64M"];
 const BINLOG: [&str; 5] = [
     "--log-bin=log",
     "--log-slave-updates",

@@ -12,12 +12,14 @@
 mod door;
 mod ground;
 mod judge;
+mod random;
 mod run;
 mod script;
 mod traffic;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -52,8 +54,8 @@ enum Loss {
     Between(usize, Leave),
     /// Before the step of this number, and the link is cut when the proxy has asked so many questions for what only the node knows.
     Saving(usize, Leave, usize),
-    /// During the marked step, behind so many packets of the answer.
-    During(usize, Verdict),
+    /// During the step of this number, behind so many packets of the answer.
+    During(usize, usize, Verdict),
 }
 
 impl fmt::Display for Loss {
@@ -67,8 +69,8 @@ impl fmt::Display for Loss {
                 let left = Loss::Between(*step, *how);
                 write!(f, "{left}, and cut behind question {questions} for its state")
             }
-            Loss::During(packets, Verdict::Well) => write!(f, "link cut behind packet {packets}"),
-            Loss::During(packets, Verdict::Lost) => write!(f, "node lost behind packet {packets}"),
+            Loss::During(_, packets, Verdict::Well) => write!(f, "link cut behind packet {packets}"),
+            Loss::During(_, packets, Verdict::Lost) => write!(f, "node lost behind packet {packets}"),
         }
     }
 }
@@ -78,13 +80,15 @@ struct Stage {
     traffic: Traffic,
     apart: Server,
     hand: Client,
+    /// Where clients connect, if not straight to the proxy.
+    channel: Option<SocketAddr>,
 }
 
 impl Stage {
     async fn set(ground: Ground) -> Stage {
         let apart = Nodes::apart(ground);
         let hand = Client::connect(apart.address()).await;
-        Stage { ground, traffic: Traffic::before(ground).await, apart, hand }
+        Stage { ground, traffic: Traffic::before(ground).await, apart, hand, channel: None }
     }
 
     /// Whether this form of an answer is compared.
@@ -93,47 +97,42 @@ impl Stage {
         !(caps.has(Caps::SESSION_TRACK) && self.ground.is_circle())
     }
 
-    /// The steps with this loss, through the proxy; and whether it came to the loss.
-    async fn moved(&mut self, of: &Situation, caps: Caps, steps: &[Step], loss: Loss) -> (Vec<Told>, bool) {
+    /// The steps with these losses, through the proxy; and whether it came to any.
+    async fn moved(
+        &mut self,
+        of: &Situation,
+        caps: Caps,
+        steps: &[Step],
+        losses: &[Loss],
+    ) -> (Vec<Told>, bool) {
         for sql in &of.given {
             self.traffic.given(sql).await;
         }
-        let told = self.through(of, caps, steps, loss).await;
+        let told = self.through(of, caps, steps, losses).await;
         for sql in &of.after {
             self.traffic.given(sql).await;
         }
         told
     }
 
-    async fn through(&mut self, of: &Situation, caps: Caps, steps: &[Step], loss: Loss) -> (Vec<Told>, bool) {
+    async fn through(
+        &mut self,
+        of: &Situation,
+        caps: Caps,
+        steps: &[Step],
+        losses: &[Loss],
+    ) -> (Vec<Told>, bool) {
         let mut options = of.login.clone();
         options.caps = options.caps | caps;
-        let (near, server) = (self.traffic.address(), self.traffic.server());
+        let (near, server) = (self.channel.unwrap_or(self.traffic.address()), self.traffic.server());
         let mut run = match Run::through(near, server, &options).await {
             Ok(run) => run,
             Err(told) => return (vec![told], true),
         };
         let (mut told, sprung) = (vec![], Arc::new(AtomicBool::new(false)));
         for (at, step) in steps.iter().enumerate() {
-            match loss {
-                Loss::Between(before, how) if before == at => {
-                    self.traffic.leave(how).await;
-                    sprung.store(true, SeqCst);
-                }
-                Loss::Saving(before, how, spared) if before == at => {
-                    let trap = Trap { request: vec![3], spared, packets: 0, sprung: sprung.clone() };
-                    self.traffic.door().set(Some(trap));
-                    self.traffic.leave(how).await;
-                }
-                Loss::During(packets, verdict) if of.lost_at == Some(at) => {
-                    let trap = |request| Trap { request, spared: 0, packets, sprung: sprung.clone() };
-                    self.traffic.judge(verdict);
-                    // Whichever node gets it.
-                    for door in &self.traffic.doors {
-                        door.set(request(step).map(&trap));
-                    }
-                }
-                _ => {}
+            for loss in losses {
+                self.lose(*loss, at, step, &sprung).await;
             }
             run.server = self.traffic.server();
             let began = Instant::now();
@@ -154,10 +153,34 @@ impl Stage {
             }
         }
         self.traffic.judge(Verdict::Well);
-        if matches!(loss, Loss::Saving(_, Leave::Crowded, _)) {
+        if losses.iter().any(|loss| matches!(loss, Loss::Saving(_, Leave::Crowded, _))) {
             self.traffic.calm().await;
         }
         (told, sprung.load(SeqCst))
+    }
+
+    /// What happens before or during the step of this number, if that is where the loss is.
+    async fn lose(&mut self, loss: Loss, at: usize, step: &Step, sprung: &Arc<AtomicBool>) {
+        match loss {
+            Loss::Between(before, how) if before == at => {
+                self.traffic.leave(how).await;
+                sprung.store(true, SeqCst);
+            }
+            Loss::Saving(before, how, spared) if before == at => {
+                let trap = Trap { request: vec![3], spared, packets: 0, sprung: sprung.clone() };
+                self.traffic.door().set(Some(trap));
+                self.traffic.leave(how).await;
+            }
+            Loss::During(marked, packets, verdict) if marked == at => {
+                let trap = |request| Trap { request, spared: 0, packets, sprung: sprung.clone() };
+                self.traffic.judge(verdict);
+                // Whichever node gets it.
+                for door in &self.traffic.doors {
+                    door.set(request(step).map(&trap));
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The same steps straight at the server apart, but for what the course does in place of some.
@@ -166,7 +189,7 @@ impl Stage {
             self.hand.run(sql).await;
         }
         let mut options = of.login.clone();
-        options.caps = options.caps | caps;
+        options.caps = options.caps | caps.without(random::CHANNEL);
         let mut told = vec![];
         match Run::straight(self.apart.address(), &options, self.ground.first()).await {
             Err(refused) => told.push(refused),
@@ -214,15 +237,27 @@ impl Stage {
         loss: Loss,
         known: &mut Known,
     ) -> Option<Vec<String>> {
-        let how = if caps.has(Caps::SESSION_TRACK) { Bytes::InAnyOrder } else { Bytes::InOrder };
-        let (told, came) = self.moved(of, caps, steps, loss).await;
+        let (told, came) = self.moved(of, caps, steps, &[loss]).await;
         if !came && !matches!(loss, Loss::Nothing) {
             return None;
         }
+        let how = if caps.has(Caps::SESSION_TRACK) { Bytes::InAnyOrder } else { Bytes::InOrder };
+        Some(self.judged(of, caps, steps, (&told, came, how), known).await)
+    }
+
+    /// What is wrong with what was told, if anything is; `came`: a node or a link was lost, or left.
+    async fn judged(
+        &mut self,
+        of: &Situation,
+        caps: Caps,
+        steps: &[Step],
+        (told, came, how): (&[Told], bool, Bytes),
+        known: &mut Known,
+    ) -> Vec<String> {
         loop {
-            match judge(steps, &told, known, how, came) {
-                Judgement::Right => return Some(vec![]),
-                Judgement::Wrong(what) => return Some(what),
+            match judge(steps, told, known, how, came) {
+                Judgement::Right => return vec![],
+                Judgement::Wrong(what) => return what,
                 Judgement::Needs(course) => {
                     let said = self.control(of, caps, steps, &course).await;
                     known.insert(course, said);
@@ -266,7 +301,7 @@ impl Stage {
                         // A statement that was never prepared is no server's concern.
                         let marked = of.lost_at.and_then(|at| known.get(&vec![])?.get(at));
                         let is_unknown = marked.is_some_and(|told| told.reply.error() == Some(1243));
-                        if matches!(loss, Loss::During(0, _)) && !is_unknown {
+                        if matches!(loss, Loss::During(_, 0, _)) && !is_unknown {
                             wrong.push(format!("{loss} ({form}): it never came to the loss"));
                         }
                         continue;
@@ -317,7 +352,8 @@ fn losses(
     }
     let answer = of.lost_at.and_then(|at| known.get(&vec![])?.get(at));
     for packets in answer.map(|told| boundaries(&told.bytes)).unwrap_or_default() {
-        losses.extend([Verdict::Well, Verdict::Lost].map(|verdict| Loss::During(packets, verdict)));
+        let marked = of.lost_at.unwrap_or_default();
+        losses.extend([Verdict::Well, Verdict::Lost].map(|verdict| Loss::During(marked, packets, verdict)));
     }
     losses
 }

@@ -7,6 +7,7 @@ use fixture::client::{Client, ClientOptions, Column, Cursor, Part, Prepared, Rep
 use fixture::wait::until_async;
 
 use protocol::capability::Caps;
+use protocol::ok::ErrPacket;
 use protocol::ok::status::{IN_TRANS, IN_TRANS_READONLY, MORE_RESULTS, NO_GOOD_INDEX_USED, NO_INDEX_USED};
 use protocol::packet::{HEADER_LEN, Head};
 
@@ -32,6 +33,7 @@ impl Told {
             && match how {
                 Bytes::InOrder => self.bytes == other.bytes,
                 Bytes::InAnyOrder => sorted(self) == sorted(other),
+                Bytes::AsRead => true,
             }
     }
 }
@@ -41,6 +43,8 @@ impl Told {
 pub enum Bytes {
     InOrder,
     InAnyOrder,
+    /// Not at all: only what a client reads of them, without what is told of changes.
+    AsRead,
 }
 
 /// One connection, and where its server is.
@@ -117,6 +121,7 @@ impl Run {
             What::ChangeUser(_) if bytes.get(4) == Some(&0xFE) => {
                 let len = usize::from(bytes[0]) + 4;
                 bytes.drain(..len);
+                without_proof(&mut bytes);
             }
             _ => {}
         }
@@ -151,10 +156,10 @@ impl Run {
             What::Ask(payload) => self.client.ask(payload).await,
             What::Statistics => match self.client.send(0, &[9]).await {
                 Ok(()) => match self.client.packet().await {
-                    Ok(_) => nothing,
-                    Err(part) => Reply { parts: vec![part] },
+                    Ok(packet) => of(error(&packet).map_or(Ok(()), Err)),
+                    Err(part) => of(Err(part)),
                 },
-                Err(part) => Reply { parts: vec![part] },
+                Err(part) => of(Err(part)),
             },
             What::Reset => {
                 self.statements.clear();
@@ -257,30 +262,38 @@ async fn running(root: &mut Client, sql: &[u8], state: &str) -> String {
     until_async(&format!("it runs: {text}"), async || root.query(&look).await.value()).await
 }
 
-/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of a transaction that only reads, and of further
-/// results then, or, where the proxy makes it, with what is in sight, which may not be the end. Clients go by the one behind the rows; a
-/// transaction that is not open there may have been told before, or not.
+/// The error that a packet is, if it is one.
+fn error(packet: &[u8]) -> Option<Part> {
+    let ErrPacket { code, state, message } = ErrPacket::parse(packet).ok()?;
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Some(Part::Error { code, state: text(state), message: text(message) })
+}
+
+/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of the transaction and of further results then, or, where the
+/// proxy makes it, with what is in sight, which may not be the end. Clients go by the one behind the rows.
 fn without_early_flags(packets: &mut [u8]) {
     const OF_INDEXES: u16 = NO_GOOD_INDEX_USED | NO_INDEX_USED;
-    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS_READONLY | MORE_RESULTS;
-    fn clear(flags: &mut [u8], cleared: u16) -> u16 {
-        let left = u16::from_le_bytes([flags[0], flags[1]]) & !cleared;
-        flags.copy_from_slice(&left.to_le_bytes());
-        left
-    }
-    let (mut at, mut early) = (0, None);
+    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS | IN_TRANS_READONLY | MORE_RESULTS;
+    let (mut at, mut is_early) = (0, true);
     while let Some(head) = packets.get(at..).and_then(Head::peek) {
         let next = at + HEADER_LEN + head.len;
         if let Some([0xFE, _, _, _, _]) = packets.get(at + HEADER_LEN..next) {
-            let flags = next - 2..next;
-            if let Some(early) = early.take() {
-                let is_open = clear(&mut packets[flags], OF_INDEXES) & IN_TRANS != 0;
-                clear(&mut packets[early], if is_open { 0 } else { IN_TRANS });
-            } else {
-                clear(&mut packets[flags.clone()], NOT_YET_KNOWN);
-                early = Some(flags);
-            }
+            let cleared = if is_early { NOT_YET_KNOWN } else { OF_INDEXES };
+            let flags = &mut packets[next - 2..next];
+            let left = u16::from_le_bytes([flags[0], flags[1]]) & !cleared;
+            flags.copy_from_slice(&left.to_le_bytes());
+            is_early = !is_early;
         }
         at = next;
+    }
+}
+
+/// Under TLS the OK of a login has what proves the certificate in its text: how the proof is made, and 64 digits.
+fn without_proof(ok: &mut Vec<u8>) {
+    const AT: usize = HEADER_LEN + 7;
+    const LEN: usize = 1 + 1 + 64;
+    if ok.get(AT) == Some(&(LEN as u8 - 1)) && ok.len() == AT + LEN {
+        ok.truncate(AT);
+        ok[0] -= LEN as u8;
     }
 }

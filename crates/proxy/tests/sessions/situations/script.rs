@@ -30,6 +30,24 @@ pub struct Defect {
     pub sentence: String,
 }
 
+impl Situation {
+    /// One without steps, before which this is said on each server.
+    pub fn of(given: Vec<String>) -> Situation {
+        Situation {
+            name: String::new(),
+            login: ClientOptions::default(),
+            given,
+            after: vec![],
+            steps: vec![],
+            lost_at: None,
+            questions: vec![],
+            is_apart: false,
+            is_unlike_galera: false,
+            defects: vec![],
+        }
+    }
+}
+
 const UNLIKE_GALERA: &str = "unlike galera";
 
 /// All situations of the file.
@@ -69,18 +87,7 @@ pub fn read(text: &str) -> Vec<Situation> {
 }
 
 fn situation(lines: &[&str]) -> Situation {
-    let mut made = Situation {
-        name: lines[0].trim().to_owned(),
-        login: ClientOptions::default(),
-        given: vec![],
-        after: vec![],
-        steps: vec![],
-        lost_at: None,
-        questions: vec![],
-        is_apart: false,
-        is_unlike_galera: false,
-        defects: vec![],
-    };
+    let mut made = Situation { name: lines[0].trim().to_owned(), ..Situation::of(vec![]) };
     let of =
         |line: &str, login: &ClientOptions| step(line, login).unwrap_or_else(|why| panic!("{line}: {why}"));
     for line in &lines[1..] {

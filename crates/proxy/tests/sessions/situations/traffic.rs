@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fixture::tls::Certificate;
 use protocol::auth::native;
 use proxy::{Handle, Inputs, Reads, Split};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
@@ -15,7 +16,7 @@ use topology::routes::{Lane, LaneState, Routes};
 
 use super::door::Door;
 use super::ground::{Ground, Nodes};
-use harness::{lane, routes_of, settings};
+use harness::{lane, routes_of, settings, shows};
 
 /// For how long a lane that is handed over may have sessions that cannot go; their links are broken then, as by an operator's order.
 const HAND_OVER_TIME: Duration = Duration::from_millis(60);
@@ -55,6 +56,8 @@ pub struct Traffic {
     pub doors: [Door; 2],
     nodes: Arc<AsyncMutex<Nodes>>,
     pub proxy: Handle,
+    /// What the proxy shows to clients that ask for TLS.
+    pub certificate: Certificate,
     behind: [SocketAddr; 2],
     lanes: Arc<Mutex<Lanes>>,
     routes: Arc<Published>,
@@ -151,7 +154,9 @@ impl Traffic {
         all[0].state = LaneState::Open;
         let mut lanes = Lanes { all, version: 0, at: 0, verdict: Verdict::Well, reads: [(1, 0); 2] };
         // The same statement is lost again and again here, and is not to be suspected.
-        let settings = proxy::Settings { suspect_time: Duration::ZERO, ..settings() };
+        let certificate = Certificate::of("127.0.0.1");
+        let tls = shows(&certificate, false);
+        let settings = proxy::Settings { suspect_time: Duration::ZERO, tls, ..settings() };
         let (routes, given) = watch::channel(lanes.next());
         let (of_reads, of_replicas) = watch::channel(lanes.of_reads());
         let (tell, facts) = mpsc::channel(100);
@@ -173,6 +178,7 @@ impl Traffic {
             doors,
             nodes: Arc::new(AsyncMutex::new(nodes)),
             proxy: proxy.unwrap(),
+            certificate,
             behind,
             lanes: Arc::new(Mutex::new(lanes)),
             routes: Arc::new(Published { routes, of_reads }),
