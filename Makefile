@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup servers build dist static check test test-clients soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-blink nightly
+.PHONY: help setup servers build dist static check test test-clients soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -42,12 +42,13 @@ test-clients: dist servers ## Clients that others wrote, directly and through Un
 	clients/run.py --document docs/compatibility.md
 	scripts/kept-clients.sh target/clients/run
 
-soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), one of MySQL killed and one that stands still thirty times each (MYSQL_LOSSES=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
+soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), one of MySQL killed and one that stands still thirty times each (MYSQL_LOSSES=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), random statements beside twins while links are cut (STATEMENTS_CASES=N, STATEMENTS_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong -- --exact --nocapture
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong_on_mysql -- --nocapture
 	REPLICATION_CRASHES=$${REPLICATION_CRASHES:-100} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test failover crashes::a_primary_is_killed -- --nocapture
 	MYSQL_LOSSES=$${MYSQL_LOSSES:-30} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test failover crashes::a_mysql_primary -- --nocapture --test-threads 1
 	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test sessions restore_all::
+	STATEMENTS_CASES=$${STATEMENTS_CASES:-5000} STATEMENTS_SEED=$${STATEMENTS_SEED:-$$(date +%s)} cargo test --locked -p proxy --test sessions situations::random:: -- --nocapture
 	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test log rotation:: -- --nocapture
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
@@ -63,6 +64,9 @@ nightly: dist ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and
 	  target/dist/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \
 	  scripts/kept.sh target/nightly-$$kind consistency-$$kind understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 || exit 1; \
 	done
+
+bench-memory: dist ## What 10,000 idle clients take of memory, plain and under TLS, and what large results and files do
+	scripts/bench-memory.sh target/bench-memory
 
 bench-proxy: dist ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy

@@ -11,10 +11,10 @@ end_served() {
     rm -rf "$work"
 }
 
-serve_cluster() { # the stage's name, galera (the default) or replication (semi-synchronous)
+serve_cluster() { # the stage's name, galera (the default) or replication (semi-synchronous), more options of `lab up`
     stage=$1
-    local kind=${2:-galera} more=()
-    [ "$kind" = galera ] || more=(--semi-sync)
+    local kind=${2:-galera} more=("${@:3}")
+    [ "$kind" = galera ] || more+=(--semi-sync)
     trap end_served EXIT
     "$program" lab up "$kind" "${more[@]}" --name "$stage" >"$work/up" 2>"$work/up.log" || { cat "$work/up.log" >&2; exit 1; }
     mapfile -t nodes < <(awk '$1 ~ /^db[0-9]/ && $2 ~ /:3306/ { print $2 }' "$work/up")
