@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_PASSWORD, APP_USER};
-use link::{Link, Login, Secret};
+use link::{Link, Login, Secret, ServerTls};
 use protocol::packet::Head;
 use testbed::program::until;
 
@@ -14,6 +14,8 @@ use super::scene::{Scene, crowd};
 pub const FILES_MAX: u64 = 12_000;
 /// Clients that log in, ask one thing, and stay.
 const IDLE: u64 = 1_500;
+/// Of those under TLS.
+const IDLE_TLS: u64 = 800;
 /// What one of them may take of the proxy's own memory, in KiB; its sockets in the kernel are not counted.
 const IDLE_KIB_MAX: u64 = 16;
 /// Addresses that begin logins, and how many from each.
@@ -32,7 +34,7 @@ const NOISE_KIB: u64 = 2 * 1024;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Resident memory, in KiB.
-fn resident_kib(scene: &Scene) -> u64 {
+pub fn resident_kib(scene: &Scene) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", scene.serving.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
@@ -53,8 +55,8 @@ fn returns(scene: &Scene, what: &str, before_kib: u64, peak_kib: u64) {
     );
 }
 
-async fn client(scene: &Scene) -> Link {
-    let login = Login::new(APP_USER, Secret::Password(APP_PASSWORD.into()));
+async fn client(scene: &Scene, tls: Option<&ServerTls>) -> Link {
+    let login = Login { tls: tls.cloned(), ..Login::new(APP_USER, Secret::Password(APP_PASSWORD.into())) };
     let mut link = Link::connect(&scene.mysql.to_string(), &login, ANSWERED_WITHIN).await.unwrap();
     ask(&mut link).await;
     link
@@ -67,25 +69,35 @@ async fn ask(link: &mut Link) {
 
 /// Each takes little, is served when it asks again, and leaves nothing.
 pub async fn idle_clients(scene: &Scene) {
+    some_idle_clients(scene, "idle clients", None, IDLE).await;
+}
+
+/// The same under TLS.
+pub async fn idle_clients_under_tls(scene: &Scene) {
+    let tls = ServerTls::trusting(scene.certificate().as_bytes()).unwrap();
+    some_idle_clients(scene, "idle clients under TLS", Some(&tls), IDLE_TLS).await;
+}
+
+async fn some_idle_clients(scene: &Scene, what: &str, tls: Option<&ServerTls>, count: u64) {
     // What is allocated once is allocated now.
-    drop(client(scene).await);
-    scene.given_back("before idle clients");
+    drop(client(scene, tls).await);
+    scene.given_back(&format!("before {what}"));
     let before_kib = resident_kib(scene);
     let mut idle = Vec::new();
-    for _ in 0..IDLE {
-        idle.push(client(scene).await);
+    for _ in 0..count {
+        idle.push(client(scene, tls).await);
     }
-    scene.watch(&format!("{IDLE} idle clients"), true).await;
+    scene.watch(&format!("{count} {what}"), true).await;
     let peak_kib = resident_kib(scene);
-    let each_kib = peak_kib.saturating_sub(before_kib) as f64 / IDLE as f64;
-    println!("{IDLE} idle clients: {each_kib:.1} KiB each");
-    assert!(each_kib <= IDLE_KIB_MAX as f64, "an idle client takes {each_kib:.1} KiB");
+    let each_kib = peak_kib.saturating_sub(before_kib) as f64 / count as f64;
+    println!("{count} {what}: {each_kib:.1} KiB each");
+    assert!(each_kib <= IDLE_KIB_MAX as f64, "one of {count} {what} takes {each_kib:.1} KiB");
     for link in &mut idle {
         ask(link).await;
     }
     drop(idle);
-    scene.given_back("idle clients, gone");
-    returns(scene, "idle clients, gone", before_kib, peak_kib);
+    scene.given_back(&format!("{what}, gone"));
+    returns(scene, &format!("{what}, gone"), before_kib, peak_kib);
 }
 
 /// Most of a login packet, and nothing more.

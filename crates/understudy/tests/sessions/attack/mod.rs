@@ -6,11 +6,13 @@
 //!              silent sockets at API and health    ├─ from addresses of their own ──> serve <── good client, status, /health: each in time
 //!              silent sockets at the MySQL port    │                                   └─ /proc/PID: descriptors and memory as before
 //!   memory.rs  idle clients, unfinished logins     │
+//!   bulk.rs    large results and files             │
 //!   passwords.rs  wrong passwords at once          ┘
 //! ```
 //!
 //! Loopback only, and bounded: at most 2,000 sockets, some seconds each.
 
+mod bulk;
 mod http;
 mod memory;
 mod passwords;
@@ -38,6 +40,8 @@ async fn crowds_disturb_nobody_and_all_is_given_back() {
 
     let scene = Scene::set(&stage, memory::FILES_MAX).await;
     memory::idle_clients(&scene).await;
+    memory::idle_clients_under_tls(&scene).await;
+    bulk::passes_through(&stage, &scene).await;
     memory::unfinished_logins(&scene).await;
     memory::readers_that_never_read(&scene).await;
     passwords::guessed(&scene).await;

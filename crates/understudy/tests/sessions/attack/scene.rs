@@ -77,7 +77,7 @@ pub struct Scene {
     pub http: SocketAddr,
     pub health: SocketAddr,
     files_max: u64,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     /// Only here can descriptors be counted from outside.
     files_before: usize,
 }
@@ -113,7 +113,7 @@ impl Scene {
         );
         let dir = directory(&config);
         let serving = Serving::start_with_files(dir.path(), files_max);
-        let mut scene = Self { serving, mysql, http, health, files_max, _dir: dir, files_before: 0 };
+        let mut scene = Self { serving, mysql, http, health, files_max, dir, files_before: 0 };
         until("both nodes are synced, and one writes", || {
             let status = scene.serving.status();
             let nodes = status["nodes"].as_array().unwrap();
@@ -123,6 +123,11 @@ impl Scene {
         statement(scene.mysql).await;
         scene.files_before = scene.files();
         scene
+    }
+
+    /// What clients are shown.
+    pub fn certificate(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("state/https.crt")).unwrap()
     }
 
     /// Nobody was taken for dead in all of it.
