@@ -9,8 +9,9 @@
 //! ```
 //!
 //! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for ([`Way`]). On a plain way
-//! `caching_sha2_password` takes it encrypted for the server's RSA key ([`crate::rsa`]), and nothing else does. What cannot be answered is answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for one after
-//! the other; and servers count logins that were broken off, and block the host after some (max_connect_errors).
+//! `caching_sha2_password` takes it encrypted for the server's RSA key ([`crate::rsa`]), and nothing else does. What cannot be answered is
+//! answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for
+//! one after the other; and servers count logins that were broken off, and block the host after some (max_connect_errors).
 
 use protocol::auth::{caching_sha2, clear, ed25519, native};
 use protocol::handshake::{AuthSwitch, Greeting};
@@ -106,6 +107,7 @@ impl<'a> Authentication<'a> {
             Some(&ERR) => Err(self.ended(LinkError::of_err_packet(payload))),
             Some(&EOF) if self.switches < SWITCHES_MAX => {
                 self.switches += 1;
+                self.wants_key = false;
                 let switch = AuthSwitch::parse(payload)?;
                 self.plugin = Plugin::of(&switch.plugin);
                 let answer = self.challenged(&switch.plugin, &switch.data);
@@ -185,12 +187,13 @@ impl<'a> Authentication<'a> {
         self.password(caching_sha2::PLUGIN)
     }
 
-    /// The password for the key that the server has shown.
+    /// The password for the key that the server has shown; without a key that fits it is withheld.
     fn encrypted(&self, key_pem: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
-        let Secret::Password(password) = self.secret else { return self.password(caching_sha2::PLUGIN) };
-        crate::rsa::encrypted(password.as_bytes(), &self.salt, key_pem).map(Zeroizing::new).ok_or_else(|| {
-            LinkError::Unanswered(Unanswered::Withheld { plugin: caching_sha2::PLUGIN.into() })
-        })
+        let encrypted = match self.secret {
+            Secret::Password(password) => crate::rsa::encrypted(password.as_bytes(), &self.salt, key_pem),
+            _ => None,
+        };
+        encrypted.map_or_else(|| self.password(caching_sha2::PLUGIN), |bytes| Ok(Zeroizing::new(bytes)))
     }
 
     /// Whether the password itself may go to the server. Whoever stands between could ask for it by mysql_clear_password, where the certificate

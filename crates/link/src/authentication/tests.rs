@@ -126,6 +126,7 @@ fn a_password_is_never_shown_on_a_plain_way() {
     let no_key = || b"\x01-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n".to_vec();
     for (said, plugin, last) in [
         (vec![full()], caching_sha2::PLUGIN, &caching_sha2::KEY_WANTED[..]),
+        (vec![switch(caching_sha2::PLUGIN, &SALT), full()], caching_sha2::PLUGIN, &caching_sha2::KEY_WANTED),
         (vec![full(), no_key()], caching_sha2::PLUGIN, &[0]),
         (vec![switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
         (vec![switch(native::PLUGIN, &SALT), switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
@@ -134,8 +135,7 @@ fn a_password_is_never_shown_on_a_plain_way() {
         let (_, answers, error) =
             told(&password(), Way::Plain, caching_sha2::PLUGIN, &[said, vec![refusal()]].concat());
         assert_eq!(error, withheld(plugin));
-        // An empty password, so that the server ends the login.
-        assert_eq!(answers.last().unwrap(), last);
+        assert_eq!(answers.last().unwrap(), last, "nothing but a question, or an empty password");
         assert!(!answers.concat().windows(6).any(|part| part == b"secret"));
     }
 }
@@ -164,6 +164,10 @@ fn full_authentication_on_a_plain_way_encrypts_the_password_for_the_servers_key(
         caching_sha2::mask_password(shown, salt);
         assert_eq!(shown, b"secret\0");
     }
+    // A server that has no key, and goes on to another plugin: its own refusal counts.
+    let said = [caching_sha2::FULL.to_vec(), switch(native::PLUGIN, other), refusal()];
+    let (_, _, error) = told(&password(), Way::Plain, caching_sha2::PLUGIN, &said);
+    assert!(matches!(error, Some(LinkError::Rejected { errno: 1045, .. })), "{error:?}");
     // By a digest nothing can be encrypted, and no key is asked for where nobody can listen.
     let full = [caching_sha2::FULL.to_vec(), refusal()];
     let sha256 = Secret::Sha256(caching_sha2::stage1(b"secret"));
