@@ -476,7 +476,8 @@ impl Stage {
         let of = Situation::of(GIVEN.map(ToOwned::to_owned).to_vec());
         let (told, came) = self.moved(&of, case.caps, &case.steps, &case.losses).await;
         // What is told of changes has a server's own ways: the situations have it.
-        let how = if case.caps.has(Caps::SESSION_TRACK) { Bytes::AsRead } else { Bytes::InOrder };
+        let how =
+            if case.caps.has(Caps::SESSION_TRACK) { Bytes::AsRead } else { Bytes::WithoutEarlyTransaction };
         let wrong = self.judged(&of, case.caps, &case.steps, (&told, came, how), &mut Known::new()).await;
         if !wrong.is_empty() {
             return Err(wrong.join("\n"));

@@ -32,6 +32,9 @@ impl Told {
         self.reply == other.reply
             && match how {
                 Bytes::InOrder => self.bytes == other.bytes,
+                Bytes::WithoutEarlyTransaction => {
+                    without_early_transaction(&self.bytes) == without_early_transaction(&other.bytes)
+                }
                 Bytes::InAnyOrder => sorted(self) == sorted(other),
                 Bytes::AsRead => true,
             }
@@ -42,6 +45,8 @@ impl Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bytes {
     InOrder,
+    /// The same, but for whether a transaction is open where columns end.
+    WithoutEarlyTransaction,
     InAnyOrder,
     /// Not at all: only what a client reads of them, without what is told of changes.
     AsRead,
@@ -269,23 +274,49 @@ fn error(packet: &[u8]) -> Option<Part> {
     Some(Part::Error { code, state: text(state), message: text(message) })
 }
 
-/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of the transaction and of further results then, or, where the
-/// proxy makes it, with what is in sight, which may not be the end. Clients go by the one behind the rows.
+/// The EOF behind the columns comes before the rows: with what the server knows of indexes, of a transaction that only reads, and of further
+/// results then, or, where the proxy makes it, with what is in sight, which may not be the end. Clients go by the one behind the rows; a
+/// transaction that is not open there may have been told before, or not.
 fn without_early_flags(packets: &mut [u8]) {
     const OF_INDEXES: u16 = NO_GOOD_INDEX_USED | NO_INDEX_USED;
-    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS | IN_TRANS_READONLY | MORE_RESULTS;
-    let (mut at, mut is_early) = (0, true);
+    const NOT_YET_KNOWN: u16 = OF_INDEXES | IN_TRANS_READONLY | MORE_RESULTS;
+    fn clear(flags: &mut [u8], cleared: u16) -> u16 {
+        let left = u16::from_le_bytes([flags[0], flags[1]]) & !cleared;
+        flags.copy_from_slice(&left.to_le_bytes());
+        left
+    }
+    let (mut at, mut early) = (0, None);
     while let Some(head) = packets.get(at..).and_then(Head::peek) {
         let next = at + HEADER_LEN + head.len;
         if let Some([0xFE, _, _, _, _]) = packets.get(at + HEADER_LEN..next) {
-            let cleared = if is_early { NOT_YET_KNOWN } else { OF_INDEXES };
-            let flags = &mut packets[next - 2..next];
-            let left = u16::from_le_bytes([flags[0], flags[1]]) & !cleared;
-            flags.copy_from_slice(&left.to_le_bytes());
+            let flags = next - 2..next;
+            if let Some(early) = early.take() {
+                let is_open = clear(&mut packets[flags], OF_INDEXES) & IN_TRANS != 0;
+                clear(&mut packets[early], if is_open { 0 } else { IN_TRANS });
+            } else {
+                clear(&mut packets[flags.clone()], NOT_YET_KNOWN);
+                early = Some(flags);
+            }
+        }
+        at = next;
+    }
+}
+
+/// The same packets without the transaction in the EOF behind the columns of each result: behind some statements (HELP, CHECKSUM TABLE) the proxy tells
+/// one that is open there, and the server only behind the rows.
+fn without_early_transaction(packets: &[u8]) -> Vec<u8> {
+    let (mut packets, mut at, mut is_early) = (packets.to_vec(), 0, true);
+    while let Some(head) = packets.get(at..).and_then(Head::peek) {
+        let next = at + HEADER_LEN + head.len;
+        if let Some([0xFE, _, _, flags, _]) = packets.get_mut(at + HEADER_LEN..next) {
+            if is_early {
+                *flags &= !IN_TRANS.to_le_bytes()[0];
+            }
             is_early = !is_early;
         }
         at = next;
     }
+    packets
 }
 
 /// Under TLS the OK of a login has what proves the certificate in its text: how the proof is made, and 64 digits.
