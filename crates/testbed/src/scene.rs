@@ -1,6 +1,7 @@
 //! A primary and two replicas, and `understudy serve` before them.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use fixture::wait::until_async;
@@ -85,16 +86,8 @@ impl Scene {
 
     /// What the client program of another server ("mysql-9.7") says through the proxy with nothing but an account: none of its options for TLS is set.
     pub fn client(&self, server: &str, program: &str, statement: &str) -> String {
-        let mut command = Command::new(unpacked::usr(server).unwrap().join("bin").join(program));
-        command.args(["--no-defaults", "-N", "-B", "-h", &self.through().ip().to_string(), "-P6033"]).args([
-            "-u",
-            APP_USER,
-            &format!("-p{APP_PASSWORD}"),
-            "-e",
-            statement,
-        ]);
-        let done = command.output().unwrap();
-        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
+        let program = unpacked::usr(server).unwrap().join("bin").join(program);
+        client_says(&program, self.through(), &[], statement)
     }
 
     /// A node's address.
@@ -237,4 +230,15 @@ pub fn journal_with(serving: &Serving, what: &str) -> String {
         let journal = journal(serving);
         if journal.contains(what) { Ok(journal) } else { Err(journal) }
     })
+}
+
+/// What a client program says to a statement, as the application's account.
+pub fn client_says(program: &Path, to: SocketAddr, options: &[&str], statement: &str) -> String {
+    let done = Command::new(program)
+        .args(["--no-defaults", "-N", "-B", "-e", statement, &format!("-P{}", to.port())])
+        .args([format!("-h{}", to.ip()), format!("-u{APP_USER}"), format!("-p{APP_PASSWORD}")])
+        .args(options)
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
 }

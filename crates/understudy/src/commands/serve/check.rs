@@ -15,10 +15,10 @@ use doctor::servers;
 use super::{first_start, ports, warm, warnings};
 use cli::exit::CommandResult;
 use doctor::judge::two_clusters;
-use doctor::proof;
 use doctor::read::{self, MissingPrivilege};
+use doctor::{asked, proof};
 use link::{Link, LinkError, Login, ProxyHeader};
-use settings::{Node, Settings, table as t};
+use settings::{Settings, table as t};
 
 /// The longest that a node may take to answer a login that begins with a PROXY header: one that does not know it waits for more.
 const HEADER_WAIT: Duration = Duration::from_secs(5);
@@ -218,14 +218,13 @@ fn servers(
 /// Whether each node takes the header that `cluster.proxy_header` asks for. One that cannot be logged in to at all has been told of.
 fn proxy_headers(settings: &Settings, monitor: &Login, tried: &mut Tried) -> Result<(), cli::exit::Failure> {
     let Some(header) = settings.node_proxy_header() else { return Ok(()) };
-    let runtime = cli::runtime::start()?;
-    let begin = |node: &Node| runtime.spawn(with_header(node.address.clone(), monitor.clone(), header));
-    let asked: Vec<_> = settings.nodes.iter().map(begin).collect();
-    for (node, asked) in settings.nodes.iter().zip(asked) {
-        match runtime.block_on(asked).unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic())) {
-            None => {}
-            Some(Ok(_)) => tried.ok(&format!("node {} takes PROXY headers from here", node.name)),
-            Some(Err(why)) => tried.wrong_world(&format!(
+    let ask = async |address: &str| with_header(address, monitor, header).await;
+    let answers = cli::runtime::start()?.block_on(asked::each(settings, ask));
+    for (node, facts) in settings.nodes.iter().zip(answers) {
+        match facts.said {
+            Err(_) => {}
+            Ok(Ok(())) => tried.ok(&format!("node {} takes PROXY headers from here", node.name)),
+            Ok(Err(why)) => tried.wrong_world(&format!(
                 "{}:{}: node {} ({}) takes no PROXY header from here ({why}), so that no client could be connected to it: set \
                  proxy_protocol_networks there (MariaDB), or cluster.proxy_header = \"off\"",
                 settings.file.display(),
@@ -238,15 +237,17 @@ fn proxy_headers(settings: &Settings, monitor: &Login, tried: &mut Tried) -> Res
     Ok(())
 }
 
-/// A login that says it is made for a client at our own address; `None`: not even one without a header succeeds.
+/// A login that says it is made for a client at our own address; the outer error: not even one without a header succeeds.
 async fn with_header(
-    address: String,
-    monitor: Login,
+    address: &str,
+    monitor: &Login,
     header: ProxyHeader,
-) -> Option<Result<Link, LinkError>> {
-    let us = Link::connect(&address, &monitor, HEADER_WAIT).await.ok()?.stream.local_address()?;
-    let login = Login { proxied: Some((header, us)), ..monitor };
-    Some(Link::connect(&address, &login, HEADER_WAIT).await)
+) -> Result<Result<(), LinkError>, LinkError> {
+    let link = Link::connect(address, monitor, HEADER_WAIT).await?;
+    let us = link.stream.local_address();
+    link.quit();
+    let login = Login { proxied: us.map(|us| (header, us)), ..monitor.clone() };
+    Ok(Link::connect(address, &login, HEADER_WAIT).await.map(|link| link.quit()))
 }
 
 /// What `[warm]` names: the account on each node, and each node's stream.

@@ -11,16 +11,14 @@ mod refused;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use lab::fault::Fault;
-use lab::stage::account::{APP_PASSWORD, APP_USER};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::program::{self, Serving};
-use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::scene::{Scene, client_says, is_well, status_when, writer};
 use testbed::writers::{Writers, connect};
 
 use crate::readers::Readers;
@@ -70,14 +68,7 @@ fn each_port_has_its_own_tls(scene: &Scene, directory: &Path, serving: &Serving)
     let after = before.replacen("[listen]\n", "[listen]\ntls = \"off\"\nread_tls = \"required\"\n", 1);
     std::fs::write(&file, after).unwrap();
     serving.ask(&["reload"]).with(0);
-    let client = |to: SocketAddr, tls: &str| {
-        let done = Command::new("mariadb")
-            .args(["--no-defaults", "-N", "-e", "SELECT 6 * 7", tls, &format!("-P{}", to.port())])
-            .args([format!("-h{}", to.ip()), format!("-u{APP_USER}"), format!("-p{APP_PASSWORD}")])
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
-    };
+    let client = |to: SocketAddr, tls: &str| client_says(Path::new("mariadb"), to, &[tls], "SELECT 6 * 7");
     assert_eq!(client(scene.through(), "--skip-ssl"), "42\n");
     assert!(client(scene.through(), "--ssl-verify-server-cert").contains("ERROR 2026"), "it offers none");
     assert!(client(port(scene), "--skip-ssl").contains("ERROR 3159"));
