@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use link::{Endpoint, LinkError, Login, Secret};
+use link::{Endpoint, LinkError, Login};
 use protocol::errno::{BAD_DB_ERROR, DBACCESS_DENIED_ERROR};
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Speed};
@@ -198,9 +198,7 @@ impl PerconaPlayback {
         } else {
             Endpoint::Tcp(format!("{}:{}", self.mysql_host, self.mysql_port))
         };
-        let secret =
-            self.mysql_password.filter(|text| !text.is_empty()).map_or(Secret::None, Secret::Password);
-        let mut login = Login::new(self.mysql_username, secret);
+        let mut login = Login::with_password(self.mysql_username, self.mysql_password.unwrap_or_default());
         login.database = Some(self.mysql_schema.as_deref().unwrap_or("test").into());
         let threads = self
             .thread_pool_threads_count

@@ -59,6 +59,7 @@ pub fn settings() -> Settings {
         hold_bytes_max: 1 << 20,
         release_at_once: 4,
         connect_timeout: SECOND,
+        passwords: Arc::default(),
         tls: None,
         certificate_expires_unix_s: None,
         node_tls: None,

@@ -9,11 +9,12 @@
 //! ```
 //!
 //! The password itself goes only where nobody can listen: under TLS, or over a unix socket, whatever the server asks for ([`Way`]). On a plain way
-//! `caching_sha2_password` takes it encrypted for the server's RSA key ([`crate::rsa`]), and nothing else does. What cannot be answered is
-//! answered by an empty password, and the server's refusal is awaited: an account of MariaDB may have several plugins, of which it asks for
-//! one after the other; and servers count logins that were broken off, and block the host after some (max_connect_errors).
+//! MySQL's own plugins take it encrypted for the server's RSA key ([`crate::rsa`]), and nothing else does. A `dialog` is answered once, by
+//! the password. What cannot be answered is answered by an empty password, and the server's refusal is awaited: an account of MariaDB may
+//! have several plugins, of which it asks for one after the other; and servers count logins that were broken off, and block the host after
+//! some (max_connect_errors).
 
-use protocol::auth::{caching_sha2, clear, ed25519, native};
+use protocol::auth::{caching_sha2, clear, ed25519, native, parsec};
 use protocol::handshake::{AuthSwitch, Greeting};
 use protocol::ok::{EOF, ERR, OK};
 use zeroize::Zeroizing;
@@ -28,10 +29,12 @@ pub(crate) struct Authentication<'a> {
     secret: &'a Secret,
     way: Way,
     plugin: Plugin,
-    /// The last challenge of `caching_sha2_password`.
+    /// The last challenge of a plugin of MySQL.
     salt: [u8; 20],
     /// The server was asked for its RSA key.
     wants_key: bool,
+    /// parsec: what the server has sent, as long as the account's salt is awaited.
+    scramble: Option<parsec::Scramble>,
     switches: u8,
     /// Why the last question could not be answered.
     unanswered: Option<Unanswered>,
@@ -64,6 +67,8 @@ enum Plugin {
     Native,
     CachingSha2,
     Ed25519,
+    Parsec,
+    Sha256,
     Clear,
     Other,
 }
@@ -74,7 +79,9 @@ impl Plugin {
             native::PLUGIN => Plugin::Native,
             caching_sha2::PLUGIN => Plugin::CachingSha2,
             ed25519::PLUGIN => Plugin::Ed25519,
-            clear::PLUGIN => Plugin::Clear,
+            parsec::PLUGIN => Plugin::Parsec,
+            clear::SHA256 => Plugin::Sha256,
+            clear::PLUGIN | clear::DIALOG => Plugin::Clear,
             _ => Plugin::Other,
         }
     }
@@ -93,9 +100,16 @@ impl<'a> Authentication<'a> {
             }
             _ => (Plugin::Native, native::PLUGIN),
         };
-        let salt = greeting.salt;
-        let mut this =
-            Authentication { secret, way, plugin, salt, wants_key: false, switches: 0, unanswered: None };
+        let mut this = Authentication {
+            secret,
+            way,
+            plugin,
+            salt: greeting.salt,
+            wants_key: false,
+            scramble: None,
+            switches: 0,
+            unanswered: None,
+        };
         let answer = this.challenged(name, &greeting.salt).map(|answer| answer.to_vec()).unwrap_or_default();
         (this, name, answer)
     }
@@ -111,16 +125,32 @@ impl<'a> Authentication<'a> {
                 let switch = AuthSwitch::parse(payload)?;
                 self.plugin = Plugin::of(&switch.plugin);
                 let answer = self.challenged(&switch.plugin, &switch.data);
+                self.scramble = match self.plugin {
+                    Plugin::Parsec if answer.is_ok() => Some(*salt(&switch.data)?),
+                    _ => None,
+                };
                 self.send(answer)
             }
             Some(_) if self.plugin == Plugin::CachingSha2 && payload == caching_sha2::FAST => Ok(Step::Wait),
             Some(_) if self.plugin == Plugin::CachingSha2 && payload == caching_sha2::FULL => {
-                let answer = self.full();
+                let answer = self.shown(caching_sha2::PLUGIN);
                 self.send(answer)
             }
             Some(&caching_sha2::MORE) if std::mem::take(&mut self.wants_key) => {
                 let answer = self.encrypted(&payload[1..]);
                 self.send(answer)
+            }
+            Some(_) if let Some(server) = self.scramble.take() => {
+                let derivation = parsec::Derivation::parse(payload).ok_or_else(|| {
+                    LinkError::Protocol("parsec: no salt, or more rounds than are done here".into())
+                })?;
+                let answer = match self.secret {
+                    Secret::Password(password) | Secret::Signing(password) => {
+                        password.key(derivation).reply(&server, &rand::random()).to_vec()
+                    }
+                    _ => vec![],
+                };
+                Ok(Step::Send(Zeroizing::new(answer)))
             }
             _ => Err(LinkError::Protocol("the login is answered by neither OK nor ERR".into())),
         }
@@ -128,8 +158,8 @@ impl<'a> Authentication<'a> {
 
     /// The login has ended by `error`: which is said instead, if it follows from a question that was not answered.
     pub(crate) fn ended(&mut self, error: LinkError) -> LinkError {
-        let withheld = || Unanswered::Withheld { plugin: caching_sha2::PLUGIN.into() };
-        self.unanswered.take().or_else(|| self.wants_key.then(withheld)).map_or(error, LinkError::Unanswered)
+        let withheld = self.wants_key.then(|| self.withheld());
+        self.unanswered.take().or(withheld).map_or(error, LinkError::Unanswered)
     }
 
     fn send(&mut self, answer: Result<Zeroizing<Vec<u8>>, LinkError>) -> Result<Step, LinkError> {
@@ -148,8 +178,8 @@ impl<'a> Authentication<'a> {
 
     /// The answer to a plugin's challenge.
     fn challenged(&mut self, name: &str, challenge: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
-        let digest_only = || LinkError::Unanswered(Unanswered::DigestOnly { plugin: name.to_owned() });
-        if Plugin::of(name) == Plugin::CachingSha2 {
+        let for_another = || LinkError::Unanswered(Unanswered::ForAnother { plugin: name.to_owned() });
+        if matches!(Plugin::of(name), Plugin::CachingSha2 | Plugin::Sha256) {
             self.salt = *salt(challenge)?;
         }
         let answer = match (Plugin::of(name), self.secret) {
@@ -166,42 +196,52 @@ impl<'a> Authentication<'a> {
                 caching_sha2::reply(&stage1, &self.salt).to_vec()
             }
             (Plugin::CachingSha2, Secret::Sha256(stage1)) => caching_sha2::reply(stage1, &self.salt).to_vec(),
-            (Plugin::Ed25519, Secret::Password(password)) => {
+            (Plugin::Ed25519, Secret::Password(password) | Secret::Signing(password)) => {
                 ed25519::reply(password.as_bytes(), salt(challenge)?).to_vec()
             }
+            // The answer proper follows the account's salt.
+            (Plugin::Parsec, Secret::Password(_) | Secret::Signing(_) | Secret::None) => vec![],
             (Plugin::Clear, _) => return self.password(name),
+            (Plugin::Sha256, _) => return self.shown(name),
             (Plugin::Other, _) => {
                 return Err(LinkError::Unanswered(Unanswered::NotSpoken { plugin: name.to_owned() }));
             }
-            (_, Secret::Stage1(_) | Secret::Sha256(_)) => return Err(digest_only()),
+            (_, Secret::Stage1(_) | Secret::Sha256(_) | Secret::Signing(_) | Secret::Shown(_)) => {
+                return Err(for_another());
+            }
         };
         Ok(Zeroizing::new(answer))
     }
 
-    /// The answer to a server that does not remember the account (`caching_sha2_password`).
-    fn full(&mut self) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+    /// The answer to a server that wants the password itself, by a plugin of MySQL: on a plain way the question for its key.
+    fn shown(&mut self, plugin: &str) -> Result<Zeroizing<Vec<u8>>, LinkError> {
         self.wants_key = self.way == Way::Plain && matches!(self.secret, Secret::Password(_));
         if self.wants_key {
-            return Ok(Zeroizing::new(caching_sha2::KEY_WANTED.to_vec()));
+            let question =
+                if plugin == clear::SHA256 { clear::SHA256_KEY_WANTED } else { caching_sha2::KEY_WANTED };
+            return Ok(Zeroizing::new(question.to_vec()));
         }
-        self.password(caching_sha2::PLUGIN)
+        self.password(plugin)
+    }
+
+    fn withheld(&self) -> Unanswered {
+        let is_sha256 = self.plugin == Plugin::Sha256;
+        Unanswered::Withheld { plugin: if is_sha256 { clear::SHA256 } else { caching_sha2::PLUGIN }.into() }
     }
 
     /// The password for the key that the server has shown; without a key that fits it is withheld.
     fn encrypted(&self, key_pem: &[u8]) -> Result<Zeroizing<Vec<u8>>, LinkError> {
-        let encrypted = match self.secret {
-            Secret::Password(password) => crate::rsa::encrypted(password.as_bytes(), &self.salt, key_pem),
-            _ => None,
-        };
-        encrypted.map_or_else(|| self.password(caching_sha2::PLUGIN), |bytes| Ok(Zeroizing::new(bytes)))
+        let Secret::Password(password) = self.secret else { return Err(self.withheld().into()) };
+        let encrypted = crate::rsa::encrypted(password.as_bytes(), &self.salt, key_pem);
+        encrypted.map(Zeroizing::new).ok_or_else(|| self.withheld().into())
     }
 
     /// Whether the password itself may go to the server. Whoever stands between could ask for it by mysql_clear_password, where the certificate
-    /// was not looked at; caching_sha2_password asks for it under such a way on every MySQL, whose accounts could not be used otherwise.
+    /// was not looked at; MySQL's own plugins ask for it under such a way on every MySQL, whose accounts could not be used otherwise.
     fn may_show(&self, plugin: &str) -> bool {
         match self.way {
             Way::Plain => false,
-            Way::Encrypted => plugin == caching_sha2::PLUGIN,
+            Way::Encrypted => matches!(plugin, caching_sha2::PLUGIN | clear::SHA256),
             Way::Proved => true,
         }
     }
@@ -211,14 +251,19 @@ impl<'a> Authentication<'a> {
         match self.secret {
             Secret::None => Ok(clear::reply(b"")),
             Secret::Password(password) if self.may_show(plugin) => Ok(clear::reply(password.as_bytes())),
-            Secret::Password(_) => {
+            Secret::Shown(password)
+                if self.way == Way::Proved && matches!(plugin, clear::PLUGIN | clear::DIALOG) =>
+            {
+                Ok(clear::reply(password.as_bytes()))
+            }
+            Secret::Password(_) | Secret::Shown(_) => {
                 Err(LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.to_owned() }))
             }
             Secret::Sha256(_) if plugin == caching_sha2::PLUGIN => {
                 Err(LinkError::Unanswered(Unanswered::Forgotten))
             }
-            Secret::Stage1(_) | Secret::Sha256(_) => {
-                Err(LinkError::Unanswered(Unanswered::DigestOnly { plugin: plugin.to_owned() }))
+            Secret::Stage1(_) | Secret::Sha256(_) | Secret::Signing(_) => {
+                Err(LinkError::Unanswered(Unanswered::ForAnother { plugin: plugin.to_owned() }))
             }
         }
     }

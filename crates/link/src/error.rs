@@ -75,11 +75,12 @@ pub enum Unanswered {
         /// The plugin's name.
         plugin: String,
     },
-    /// A digest of the password is known, from a client's login, and the plugin needs another one, or the password itself.
+    /// A digest of the password is known, from a client's login, or the password may be used for certain plugins only ([`crate::Secret`]).
     #[error(
-        "the account authenticates with {plugin}, for which the password itself is needed, and only a digest of another plugin is known"
+        "the server asks for {plugin}, and what is known of the account's password is a digest of another plugin, or is to be used for another \
+         plugin only"
     )]
-    DigestOnly {
+    ForAnother {
         /// The plugin's name.
         plugin: String,
     },

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use ppp::{v1, v2};
 use protocol::auth::caching_sha2::Sha256;
 use protocol::auth::native::Sha1;
+use protocol::auth::password::Password;
 use protocol::capability::Caps;
 use protocol::packet::put;
 use zeroize::Zeroize;
@@ -17,7 +18,11 @@ use crate::ServerTls;
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The password itself.
-    Password(String),
+    Password(Password),
+    /// The password, of which only signatures are made (`ed25519`, `parsec`): no server is shown it, whatever it asks for.
+    Signing(Password),
+    /// The password, which is shown for itself (`mysql_clear_password`, `dialog`), and to a server only that has proved who it is.
+    Shown(Password),
     /// SHA1(password), as learned from a client's right answer: enough for `mysql_native_password`.
     Stage1(Sha1),
     /// SHA256(password), likewise: enough for `caching_sha2_password` at a server that remembers the account.
@@ -29,10 +34,10 @@ pub enum Secret {
 impl Drop for Secret {
     fn drop(&mut self) {
         match self {
-            Secret::Password(password) => password.zeroize(),
             Secret::Stage1(stage1) => stage1.zeroize(),
             Secret::Sha256(stage1) => stage1.zeroize(),
-            Secret::None => {}
+            // A password overwrites itself.
+            Secret::Password(_) | Secret::Signing(_) | Secret::Shown(_) | Secret::None => {}
         }
     }
 }
@@ -41,6 +46,8 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Secret::Password(_) => "Password(..)",
+            Secret::Signing(_) => "Signing(..)",
+            Secret::Shown(_) => "Shown(..)",
             Secret::Stage1(_) => "Stage1(..)",
             Secret::Sha256(_) => "Sha256(..)",
             Secret::None => "None",
@@ -122,7 +129,7 @@ impl Login {
 
     /// As [`Login::new`]. An empty password: the account has none.
     pub fn with_password(user: impl Into<String>, password: impl Into<String>) -> Login {
-        let password = password.into();
+        let password = Password::from(password.into());
         Login::new(user, if password.is_empty() { Secret::None } else { Secret::Password(password) })
     }
 

@@ -1,7 +1,7 @@
 //! Converts the server's account table to [`Account`]s. It contains no passwords, only what the server stores: sums of them, and public keys.
 
 use link::Rows;
-use protocol::auth::{caching_sha2, ed25519, native, stored_sha2};
+use protocol::auth::{caching_sha2, clear, ed25519, native, parsec, stored_sha2};
 use serde_json::Value;
 use topology::account::{Account, Proof, Requirement};
 use topology::flavor::Flavor;
@@ -69,10 +69,13 @@ fn global_priv(user: &str, host: &str, document: &str) -> Option<Account> {
 
 fn proof(plugin: &str, stored: &str) -> Proof {
     let read = match plugin {
-        "" | native::PLUGIN | caching_sha2::PLUGIN if stored.is_empty() => Some(Proof::Empty),
+        "" | native::PLUGIN | caching_sha2::PLUGIN | clear::SHA256 if stored.is_empty() => Some(Proof::Empty),
         "" | native::PLUGIN => native::parse_stored(stored).map(Proof::Native),
         caching_sha2::PLUGIN => stored_sha2::Stored::parse(stored).map(Proof::CachingSha2),
+        clear::SHA256 => stored_sha2::Stored::parse_sha256(stored).map(Proof::Sha256),
         ed25519::STORED_AS => ed25519::parse_stored(stored).map(Proof::Ed25519),
+        parsec::PLUGIN => parsec::Stored::parse(stored).map(Proof::Parsec),
+        clear::PAM => Some(Proof::Clear),
         _ => return Proof::Other(plugin.into()),
     };
     // "invalid" and the like: an account without a usable password. Or a newer form of MySQL's.
@@ -99,10 +102,16 @@ mod tests {
         let key = "ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
         let signs = one(&format!(r#"{{"plugin":"ed25519","authentication_string":"{key}"}}"#)).unwrap();
         assert_eq!(signs.proofs, [Proof::Ed25519(ed25519::public_key(b"secret"))]);
+        let stored = "P0:hzl8y5LwfaCUM2Qh37NzvtSj:+jbn8DqgECNC12jUjSai2ZXNKU69hTFOMJohCaRCCnE";
+        let signs = one(&format!(r#"{{"plugin":"parsec","authentication_string":"{stored}"}}"#)).unwrap();
+        assert_eq!(signs.proofs, [Proof::Parsec(parsec::Stored::parse(stored).unwrap())]);
+        let pam = one(r#"{"plugin":"pam","authentication_string":"mariadb"}"#).unwrap();
+        assert_eq!(pam.proofs, [Proof::Clear]);
         for other in [
             r#"{"plugin":"ed25519","authentication_string":"x"}"#,
             r#"{"plugin":"caching_sha2_password","authentication_string":"$B$x"}"#,
-            r#"{"plugin":"pam","authentication_string":"x"}"#,
+            r#"{"plugin":"parsec","authentication_string":"x"}"#,
+            r#"{"plugin":"gssapi","authentication_string":"x"}"#,
         ] {
             assert!(matches!(one(other).unwrap().proofs[..], [Proof::Other(_)]), "{other}");
         }
@@ -133,6 +142,10 @@ mod tests {
         let second = format!(r#"{{"additional_password": "{}"}}"#, stored.replace("005", "006"));
         let both = of(&stored, Some(&second));
         assert!(both.len() == 2 && both[0] == sha2 && both[1] != sha2);
+        let stored = format!("$5${}${}", "s".repeat(20), ".".repeat(43));
+        assert!(matches!(mysql("sha256_password", &stored, None)[..], [Proof::Sha256(_)]));
+        assert_eq!(mysql("sha256_password", "", None), [Proof::Empty]);
+        assert!(matches!(mysql("sha256_password", &stored[1..], None)[..], [Proof::Other(_)]));
         let factors = r#"{"multi_factor_authentication": [{"plugin": "authentication_ldap_simple"}]}"#;
         assert!(matches!(of(&stored, Some(factors))[..], [Proof::Other(_)]));
     }

@@ -99,6 +99,8 @@ errors! {
     QUERY_INTERRUPTED = 1317;
     /// More prepared statements than the server allows.
     MAX_PREPARED_STMT_COUNT_REACHED = 1461;
+    /// Wrong user or password, of a plugin that takes none.
+    ACCESS_DENIED_NO_PASSWORD_ERROR = 1698;
     /// A prepared statement must be prepared anew.
     NEED_REPREPARE = 1615;
     /// The account's plugin could not be loaded.

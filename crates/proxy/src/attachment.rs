@@ -11,6 +11,7 @@ use protocol::statement::Pins;
 use session::digests::Told;
 use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
 use session::finish::NodeError;
+use session::login::Credential;
 use session::saving;
 use session::session::Session;
 use session::standing::Standing;
@@ -234,13 +235,16 @@ impl Attachment {
             None if self.shared.writers_all => CatchUp::Group,
             None => CatchUp::No,
         };
-        let terms = self.shared.terms(catch_up, self.shared.reads.is_some());
+        let terms = self.shared.terms(who, catch_up, self.shared.reads.is_some())?;
         let attached = Backend::attach(&lane, who, caps, session, past.has_history, terms).await;
         let backend = match attached {
             Ok(backend) => backend,
             Err(error) => {
                 self.shared.warn_of(&error);
+                let is_pam = matches!(who.credential, Credential::Pam(_));
                 let how = match &error {
+                    // It may be PAM that did not answer, which says nothing about the node.
+                    AttachError::Lost(ConnectFailure::TimedOut) if is_pam => None,
                     AttachError::Lost(how) => Some(how.clone()),
                     AttachError::Full(NodeError { code, message, .. }) => {
                         Some(ConnectFailure::Rejected { errno: *code, message: message.clone() })
@@ -258,7 +262,7 @@ impl Attachment {
                 }
                 self.tried = Some((lane, 0));
                 return Err(match error {
-                    AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR => {
+                    AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR && !is_pam => {
                         let now = self.account_now(who).await;
                         AttachError::Refused(error_reply::refused_by_node(error, now))
                     }

@@ -20,7 +20,6 @@ use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::bound::{self, Baseline, Bound, Say};
 use session::finish::NodeError;
-use session::login::Credential;
 use session::session::Session;
 use session::standing::Standing;
 use session::wanted::{Prepared, Wanted};
@@ -85,6 +84,8 @@ pub enum Stirred {
 
 /// The conditions under which a session comes to a node.
 pub struct Terms {
+    /// What it shows of its account.
+    pub secret: Secret,
     /// What it waits for first.
     pub catch_up: CatchUp,
     /// It may only read.
@@ -176,11 +177,7 @@ impl Backend {
             let login = Login {
                 user: who.user.clone(),
                 user_sent: who.user_sent.clone(),
-                secret: match &who.credential {
-                    Credential::Empty => Secret::None,
-                    Credential::Stage1(stage1) => Secret::Stage1(**stage1),
-                    Credential::Sha256(stage1) => Secret::Sha256(**stage1),
-                },
+                secret: terms.secret,
                 tls: terms.tls,
                 database: schema_of_login(who, wanted),
                 caps: caps | OF_OUR_OWN,

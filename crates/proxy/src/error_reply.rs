@@ -130,8 +130,9 @@ pub const PASSWORD_NEEDS_TLS: ErrorReply = ErrorReply {
     code: 9121,
     state: "28000",
     name: "password_needs_tls",
-    sentence: "the proxy does not remember this password (caching_sha2_password), so that it needs the password itself once: connect with \
-               TLS (--ssl-mode=REQUIRED), or let the client ask for the RSA key (--get-server-public-key)",
+    sentence: "the password itself is needed, by its plugin (mysql_clear_password, sha256_password) or because the proxy does not remember it \
+               (caching_sha2_password): connect with TLS (--ssl-mode=REQUIRED), or, with a plugin of MySQL, let the client ask for the RSA key \
+               (--get-server-public-key)",
     closes: true,
 };
 /// The client has proved who it is, and cannot be let in all the same.
@@ -309,7 +310,8 @@ pub fn refused_by_node(error: NodeError, now: AccountNow) -> NodeError {
     let why = match now {
         AccountNow::Changed => {
             "the account's password was changed since this connection logged in (SET PASSWORD, ALTER USER), and the proxy cannot know \
-             the new one, which a connection to another node needs: connect again with the new password"
+             the new one, which a connection to another node needs: connect again with the new password (and, where it is given in a [[proxy.account]], \
+             change it there)"
         }
         AccountNow::Locked => {
             "the account was locked since this connection logged in (ALTER USER ... ACCOUNT LOCK)"

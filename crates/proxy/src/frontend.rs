@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::{Buffer, Codec, ServerConfig, Transport};
-use protocol::auth::native;
+use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
 use protocol::certificate_proof::{self, Fingerprint};
 use protocol::command::Command;
@@ -17,7 +17,6 @@ use protocol::handshake::{ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, TransactionState, put_ok};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use rand::Rng;
-use session::login::Credential;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{timeout, timeout_at};
@@ -26,6 +25,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::error_reply::{self, ErrorReply};
 use crate::identity::{Identity, known_name};
+use crate::password_errors::Attempt;
 use crate::proxy_header;
 use crate::shared::Shared;
 use crate::unread::Unread;
@@ -107,12 +107,24 @@ pub struct Client {
     /// It is one of very many that have not logged in yet.
     is_hurried: bool,
     salt: [u8; 20],
+    /// What the server stores of the password that it has proved to know.
+    stored: Option<Vec<u8>>,
+    /// Its password is one that only a node can check, and none has yet.
+    pub unchecked: Option<Unchecked>,
     /// What it was shown under TLS.
     certificate: Option<Fingerprint>,
     /// The text of the OK packet that ends its login.
     proof: Vec<u8>,
     /// How its packets are to be compressed behind its login.
     codec: Option<Codec>,
+}
+
+/// A login by a password that only a node can check.
+pub struct Unchecked {
+    /// Used up already; it is given back where no password was wrong.
+    pub attempt: Attempt,
+    /// Its place among the clients that are logging in.
+    pub place: Option<ConnectionSlot>,
 }
 
 /// The first packet of an answer, for [`Client::say`] and its like: they count on from the last packet of the command.
@@ -170,6 +182,8 @@ impl Client {
             since: Instant::now(),
             is_hurried,
             salt: new_salt(),
+            stored: None,
+            unchecked: None,
             certificate: None,
             proof: vec![],
             codec: None,
@@ -200,7 +214,8 @@ impl Client {
         };
         let (user, user_sent) = known_name(request.user, request.charset);
         let user = String::from_utf8_lossy(&user).into_owned();
-        let credential = self.verify(&user, request.plugin.as_deref(), request.auth, shared).await?;
+        let credential =
+            self.verify(&user, request.plugin.as_deref(), Zeroizing::new(request.auth), shared).await?;
         let schema = request.database.filter(|schema| !schema.is_empty());
         // Its COM_CHANGE_USER is none of a newcomer.
         self.is_hurried = false;
@@ -302,7 +317,7 @@ impl Client {
         let user = String::from_utf8_lossy(&user).into_owned();
         // Asked under the salt of the login, as servers do: the C libraries of MariaDB and MySQL answer under that one, whatever they are asked under.
         self.since = Instant::now();
-        let credential = self.verify(&user, Some(""), vec![], shared).await?;
+        let credential = self.verify(&user, Some(""), Zeroizing::default(), shared).await?;
         let schema = Some(request.database).filter(|schema| !schema.is_empty());
         Ok(Identity {
             user,
@@ -464,10 +479,10 @@ impl Client {
         Ok(())
     }
 
-    /// The next OK ends a login with this credential, and proves the certificate by it to a client that asks no authority.
-    pub fn prove_certificate(&mut self, credential: &Credential) {
-        if let (Some(certificate), Credential::Stage1(stage1)) = (&self.certificate, credential) {
-            self.proof = certificate_proof::proof(&native::stage2(stage1), &self.salt, certificate).into();
+    /// The next OK ends a login, and proves the certificate by what is stored of the password to a client that asks no authority.
+    pub fn prove_certificate(&mut self) {
+        if let (Some(certificate), Some(stored)) = (&self.certificate, self.stored.take()) {
+            self.proof = certificate_proof::proof(&stored, &self.salt, certificate).into();
         }
     }
 

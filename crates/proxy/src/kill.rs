@@ -101,6 +101,6 @@ async fn side_link(
     caps: Caps,
     lane: &Arc<Lane>,
 ) -> Result<Backend, AttachError> {
-    let terms = shared.terms(CatchUp::No, shared.reads.is_some());
+    let terms = shared.terms(who, CatchUp::No, shared.reads.is_some())?;
     Backend::attach(lane, who, caps, &Session::new(None, 0), false, terms).await
 }

@@ -325,6 +325,7 @@ mod tests {
         let (_routes, routes) = watch::channel(Arc::new(routes));
         let (facts, _seen) = mpsc::channel(1);
         let settings = Settings {
+            passwords: std::sync::Arc::default(),
             listen: vec!["127.0.0.1:0".into()],
             hold_time: Duration::from_secs(1),
             hold_statements_max: 1,

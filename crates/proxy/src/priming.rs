@@ -10,14 +10,13 @@ use protocol::auth::caching_sha2::Sha256;
 use protocol::auth::stored_sha2::Stored;
 use protocol::errno;
 use session::digests::{Digests, Told};
-use session::login::{self, Credential};
+use session::login::{self, Credential, Plugin};
 use topology::NodeId;
 use topology::account::{Account, Proof};
 use zeroize::Zeroizing;
 
 use crate::backend::proxied;
 use crate::lane::Lane;
-use crate::reads::CatchUp;
 use crate::shared::Shared;
 
 /// A client of `user` has shown its password: it is remembered, and each node is logged in to with it. Returns when those that are open have answered, at
@@ -32,7 +31,7 @@ pub async fn shown(
 ) {
     let lane_table = shared.door.lane_table();
     // The table may have been read again meanwhile, with another password.
-    if login::stored(&lane_table.accounts, user, from) != compared {
+    if login::stored(&lane_table.accounts, user, from, Plugin::CachingSha2) != compared {
         return;
     }
     let Some(account) = lane_table.accounts.find(user, from) else { return };
@@ -43,11 +42,11 @@ pub async fn shown(
     let Ok(password) = std::str::from_utf8(password) else { return shared.digests().ready(account) };
     let mut open = vec![];
     for lane in lanes().filter(|lane| nodes.contains(&lane.node)) {
-        let terms = shared.terms(CatchUp::No, false);
+        let (tls, proxy_header) = shared.way_to_nodes();
         let login = Login {
-            tls: terms.tls,
-            proxied: proxied(terms.proxy_header, (from, 0).into()),
-            ..Login::new(user, Secret::Password(password.to_owned()))
+            tls,
+            proxied: proxied(proxy_header, (from, 0).into()),
+            ..Login::new(user, Secret::Password(password.into()))
         };
         let logging_in = log_in(shared.clone(), lane.clone(), account.clone(), login);
         // They end, whatever becomes of the client.
@@ -112,6 +111,11 @@ impl Shared {
                 protocol::auth::native::stage2(stage1) == *stage2
             }
             (Proof::CachingSha2(_), Credential::Sha256(stage1)) => self.digests().is_of(account, stage1),
+            (Proof::Sha256(stored), Credential::Password(password)) => stored.is_of(password.as_bytes()),
+            (Proof::Clear, Credential::Pam(_)) => true,
+            (Proof::Ed25519(_) | Proof::Parsec(_), Credential::Configured) => {
+                self.passwords().fitting(account).is_ok()
+            }
             _ => false,
         })
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use link::{ProxyHeader, ServerConfig, ServerTls};
 use protocol::certificate_proof::Fingerprint;
+use session::configured::Passwords;
 
 /// All of them come from the program's table of settings.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Settings {
     pub certificate_expires_unix_s: Option<u64>,
     /// How a node is connected to in a client's name; `None`: plain.
     pub node_tls: Option<ServerTls>,
+    /// Of accounts whose clients sign.
+    pub passwords: Arc<Passwords>,
     /// Who begins each connection with a PROXY header.
     pub proxy_header_from: Arc<[IpNet]>,
     /// How a node is told of the client's address.

@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use api::proxy::{HoldStats, LaneStats, Stats};
 use arc_swap::ArcSwap;
+use link::{ProxyHeader, Secret, ServerTls};
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
 use protocol::ok::status;
 use protocol::statement::{digest, digest_text};
+use session::configured::{self, Passwords};
 use session::digests::Digests;
 use session::exchange::RetryLimits;
-use session::login::Plugin;
+use session::login::{Credential, Plugin};
 use session::suspects::Suspects;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
 use topology::account::Accounts;
@@ -26,6 +28,7 @@ use crate::backend::{AttachError, Terms};
 use crate::door::{Door, LaneTable};
 use crate::frontend::rsa_key::RsaKey;
 use crate::hints::Hints;
+use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::password_errors::PasswordErrors;
 use crate::reads::CatchUp;
@@ -201,15 +204,45 @@ impl Shared {
     }
 
     /// How a session comes to a node, as the settings say.
-    pub fn terms(&self, catch_up: CatchUp, only_reads: bool) -> Terms {
+    ///
+    /// # Errors
+    /// The configuration has no password for its account any more.
+    pub fn terms(&self, who: &Identity, catch_up: CatchUp, only_reads: bool) -> Result<Terms, AttachError> {
         let settings = self.settings.load();
-        Terms {
+        let secret = match &who.credential {
+            Credential::Empty => Secret::None,
+            Credential::Stage1(stage1) => Secret::Stage1(**stage1),
+            Credential::Sha256(stage1) => Secret::Sha256(**stage1),
+            Credential::Password(password) => Secret::Password(password.clone()),
+            Credential::Pam(password) => Secret::Shown(password.clone()),
+            Credential::Configured => {
+                let table = self.door.lane_table();
+                let account = table.accounts.find(&who.user, who.peer.ip());
+                let password = settings.passwords.for_node(&who.user, account).cloned();
+                Secret::Signing(password.ok_or_else(|| AttachError::NotRebuilt(configured::NONE.to_owned()))?)
+            }
+        };
+        // PAM takes its time, and another one for a wrong password.
+        let is_pam = matches!(who.credential, Credential::Pam(_));
+        Ok(Terms {
+            secret,
             catch_up,
             only_reads,
             tls: settings.node_tls.clone(),
             proxy_header: settings.node_proxy_header,
-            within: settings.connect_timeout,
-        }
+            within: if is_pam { settings.login_timeout } else { settings.connect_timeout },
+        })
+    }
+
+    /// See [`Settings::passwords`].
+    pub fn passwords(&self) -> Arc<Passwords> {
+        self.settings.load().passwords.clone()
+    }
+
+    /// See [`Settings::node_tls`] and [`Settings::node_proxy_header`].
+    pub fn way_to_nodes(&self) -> (Option<ServerTls>, Option<ProxyHeader>) {
+        let settings = self.settings.load();
+        (settings.node_tls.clone(), settings.node_proxy_header)
     }
 
     /// Whether a connection from there begins with a PROXY header.
@@ -439,6 +472,11 @@ impl Shared {
     /// A number for a name, the same each time, that nobody else can know.
     pub fn decoy(&self, user: &str) -> u64 {
         self.decoys.hash_one(user)
+    }
+
+    /// Further such numbers.
+    pub fn decoys(&self, user: &str) -> [u64; 3] {
+        [1u8, 2, 3].map(|number| self.decoys.hash_one((user, number)))
     }
 
     /// Asks for the accounts to be read again in the name of `user`: the present table, and each new one within [`ACCOUNTS_WAIT`].

@@ -20,6 +20,7 @@ pub mod as_text;
 pub mod bound;
 pub mod charset;
 pub mod command;
+pub mod configured;
 pub mod digests;
 pub mod exchange;
 pub mod finish;

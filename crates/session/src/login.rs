@@ -4,17 +4,21 @@
 //!   name, address --plugin_for--> the plugin that the client is asked for
 //!   its answer    --check-------> Accept, with what suffices to log in to a node as this client
 //!                                 or why not
-//!   its password  --check_password, slow--> the same (caching_sha2_password, where the digest is not remembered: digests.rs)
+//!   its password  --check_password, slow--> the same (sha256_password; caching_sha2_password, where the digest is not remembered: digests.rs)
+//!                 --unchecked-----> Accept for now, where only the node can check it
 //! ```
 
 use std::fmt;
 use std::net::IpAddr;
 
 use protocol::auth::native::Sha1;
+use protocol::auth::password::Password;
 use protocol::auth::stored_sha2::Stored;
-use protocol::auth::{caching_sha2, ed25519, native};
+use protocol::auth::{caching_sha2, clear, ed25519, native, parsec};
 use topology::account::{Account, Accounts, Proof, Requirement};
 use zeroize::Zeroizing;
+
+use crate::configured::Passwords;
 
 /// How the proxy logs in to a node in the client's name.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,6 +29,12 @@ pub enum Credential {
     Stage1(Zeroizing<Sha1>),
     /// SHA256(password), likewise: for `caching_sha2_password`.
     Sha256(Zeroizing<caching_sha2::Sha256>),
+    /// The password itself, as the client has shown it (`sha256_password`).
+    Password(Password),
+    /// The same, which only a node can check (`pam`).
+    Pam(Password),
+    /// The client has signed: the password is that of the configuration ([`crate::configured`]), as it is when a node is logged in to.
+    Configured,
 }
 
 impl fmt::Debug for Credential {
@@ -33,6 +43,9 @@ impl fmt::Debug for Credential {
             Credential::Empty => "Empty",
             Credential::Stage1(_) => "Stage1(hidden)",
             Credential::Sha256(_) => "Sha256(hidden)",
+            Credential::Password(_) => "Password(hidden)",
+            Credential::Pam(_) => "Pam(hidden)",
+            Credential::Configured => "Configured",
         })
     }
 }
@@ -46,14 +59,19 @@ pub enum Plugin {
     CachingSha2,
     /// MariaDB's `client_ed25519`
     Ed25519,
+    /// MariaDB's `parsec`
+    Parsec,
+    /// `sha256_password`
+    Sha256,
+    /// `mysql_clear_password`
+    Clear,
 }
 
 impl Plugin {
     /// By its name on the wire.
     pub fn of(name: &str) -> Option<Plugin> {
-        [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519]
-            .into_iter()
-            .find(|plugin| plugin.name() == name)
+        use Plugin::{CachingSha2, Clear, Ed25519, Native, Parsec, Sha256};
+        [Native, CachingSha2, Ed25519, Parsec, Sha256, Clear].into_iter().find(|plugin| plugin.name() == name)
     }
 
     /// Its name on the wire.
@@ -62,6 +80,9 @@ impl Plugin {
             Plugin::Native => native::PLUGIN,
             Plugin::CachingSha2 => caching_sha2::PLUGIN,
             Plugin::Ed25519 => ed25519::PLUGIN,
+            Plugin::Parsec => parsec::PLUGIN,
+            Plugin::Sha256 => clear::SHA256,
+            Plugin::Clear => clear::PLUGIN,
         }
     }
 
@@ -71,14 +92,15 @@ impl Plugin {
     }
 }
 
-/// The plugin that a client is asked for: its own, if the account has that, else the account's first. A name that no account has is asked for what some
+/// The plugin that a client is asked for: its own, if the account has that, else the account's first; one that the proxy can log in to a node with, if
+/// there is one. A name that no account has is asked for what some
 /// account would be, always the same by `decoy`, so that the question does not tell which names exist.
 pub fn plugin_for(
     accounts: &Accounts,
     user: &str,
     from: IpAddr,
     own: Option<Plugin>,
-    default: Plugin,
+    (default, passwords): (Plugin, &Passwords),
     decoy: u64,
 ) -> Plugin {
     let decoy = || {
@@ -91,11 +113,19 @@ pub fn plugin_for(
             Proof::Native(_) => Some(Plugin::Native),
             Proof::CachingSha2(_) => Some(Plugin::CachingSha2),
             Proof::Ed25519(_) => Some(Plugin::Ed25519),
+            Proof::Parsec(_) => Some(Plugin::Parsec),
+            Proof::Sha256(_) => Some(Plugin::Sha256),
+            Proof::Clear => Some(Plugin::Clear),
             Proof::Empty => Some(default),
             Proof::Other(_) => None,
         })
     };
-    spoken().find(|plugin| Some(*plugin) == own).or_else(|| spoken().next()).unwrap_or(default)
+    // One that signs leads nowhere without a password of the configuration.
+    let is_of_use =
+        |plugin: &Plugin| !matches!(plugin, Plugin::Ed25519 | Plugin::Parsec) || passwords.has(&account.user);
+    let of_use = || spoken().filter(is_of_use);
+    let found = of_use().find(|plugin| Some(*plugin) == own).or_else(|| of_use().next());
+    found.or_else(|| spoken().next()).unwrap_or(default)
 }
 
 /// The result of checking the client's answer.
@@ -118,9 +148,6 @@ pub enum Check {
     },
 }
 
-/// Why an account of ed25519 is not let in: the signature is right, and nothing that a node would take follows from it.
-const SIGNED: &str = "it authenticates with ed25519, by a signature for this connection only, from which no login to a database node follows: give it \
-                      caching_sha2_password or mysql_native_password as well (IDENTIFIED VIA ed25519 ... OR mysql_native_password ...)";
 const LOCKED: &str = "it is locked (ALTER USER ... ACCOUNT UNLOCK)";
 
 /// What a client's connection has of what an account may demand.
@@ -134,12 +161,14 @@ pub enum Channel {
     Certificate,
 }
 
+const CERTIFICATE: &str =
+    "a certificate from the client (REQUIRE X509), of an authority in listen.tls_ca_file";
 /// What no client can give through the proxy: the node would look at the proxy's certificate.
 const PARTICULAR: &str = "it requires a certificate of a certain issuer or subject, or a cipher, and a database node sees the proxy's, not the client's \
                           (REQUIRE X509 or REQUIRE SSL can be had)";
 
-/// Checks `answer`, which was given under `plugin` for the challenge `salt`. One of [`Plugin::CachingSha2`] is right here only for an account without a
-/// password: see [`crate::digests`].
+/// Checks `answer`, which was given under `plugin` for the challenge `salt`. One of a plugin that compares the password itself is right here only for an
+/// account without one: see [`check_password`] and [`crate::digests`].
 pub fn check(
     accounts: &Accounts,
     user: &str,
@@ -156,8 +185,10 @@ pub fn check(
             let stage1 = native::verify(stored, salt.try_into().ok()?, answer)?;
             Some(Check::Accept(Credential::Stage1(Zeroizing::new(stage1))))
         }
-        (Plugin::Ed25519, Proof::Ed25519(key)) => {
-            ed25519::verify(key, salt.try_into().ok()?, answer).then_some(Check::NotServed(SIGNED))
+        (Plugin::Ed25519, Proof::Ed25519(key)) => ed25519::verify(key, salt.try_into().ok()?, answer)
+            .then_some(Check::Accept(Credential::Configured)),
+        (Plugin::Parsec, Proof::Parsec(stored)) => {
+            stored.verify(salt.try_into().ok()?, answer).then_some(Check::Accept(Credential::Configured))
         }
         _ => None,
     });
@@ -167,35 +198,64 @@ pub fn check(
     }
 }
 
-/// What a password that a client has shown is compared with.
-pub fn stored(accounts: &Accounts, user: &str, from: IpAddr) -> Vec<Stored> {
-    accounts.find(user, from).into_iter().flat_map(stored_of).cloned().collect()
+/// As [`check`] has found it, unless it lacks a password of the configuration that fits the account. May take milliseconds.
+pub fn configured(checked: Check, account: Option<&Account>, passwords: &Passwords) -> Check {
+    match (checked, account) {
+        (Check::Accept(Credential::Configured), Some(account)) => match passwords.fitting(account) {
+            Ok(_) => Check::Accept(Credential::Configured),
+            Err(why) => Check::NotServed(why),
+        },
+        (checked, _) => checked,
+    }
 }
 
-fn stored_of(account: &Account) -> impl Iterator<Item = &Stored> {
-    account.proofs.iter().filter_map(|proof| match proof {
-        Proof::CachingSha2(stored) => Some(stored),
+/// A password that only the node can check: it decides about a locked account, too. Nothing that is said here follows from the password.
+pub fn unchecked(accounts: &Accounts, user: &str, from: IpAddr, password: &str, channel: Channel) -> Check {
+    match accounts.find(user, from) {
+        None => Check::Unknown,
+        Some(account) if account.proofs.contains(&Proof::Clear) => match account.requires {
+            Requirement::Certificate if channel < Channel::Certificate => Check::Demands(CERTIFICATE),
+            Requirement::Particular => Check::Demands(PARTICULAR),
+            _ => Check::Accept(Credential::Pam(password.into())),
+        },
+        Some(account) => wrong(account),
+    }
+}
+
+/// What a password that a client has shown under `plugin` is compared with.
+pub fn stored(accounts: &Accounts, user: &str, from: IpAddr, plugin: Plugin) -> Vec<Stored> {
+    let account = accounts.find(user, from).into_iter();
+    account.flat_map(|account| stored_of(account, plugin)).cloned().collect()
+}
+
+fn stored_of(account: &Account, plugin: Plugin) -> impl Iterator<Item = &Stored> {
+    account.proofs.iter().filter_map(move |proof| match (plugin, proof) {
+        (Plugin::CachingSha2, Proof::CachingSha2(stored)) | (Plugin::Sha256, Proof::Sha256(stored)) => {
+            Some(stored)
+        }
         _ => None,
     })
 }
 
-/// Checks a password that a client has shown. Takes milliseconds: not for a thread that others wait for. A name that does not exist, or has no such
+/// Checks a password that a client has shown under `plugin`. Takes milliseconds: not for a thread that others wait for. A name that does not exist, or has no such
 /// password, takes as long as one that has.
 pub fn check_password(
     accounts: &Accounts,
     user: &str,
     from: IpAddr,
+    plugin: Plugin,
     password: &[u8],
     channel: Channel,
 ) -> Check {
-    let stored = stored(accounts, user, from);
+    let stored = stored(accounts, user, from, plugin);
     if stored.is_empty() {
-        let other = accounts.rows().iter().flat_map(stored_of).next().cloned();
+        let other = accounts.rows().iter().flat_map(|row| stored_of(row, plugin)).next().cloned();
         let _ = std::hint::black_box(other.unwrap_or_else(Stored::of_nobody).is_of(password));
     }
     let is_right = stored.iter().any(|stored| stored.is_of(password));
     match accounts.find(user, from) {
         None => Check::Unknown,
+        Some(account) if is_right && plugin == Plugin::Sha256 => allowed(account, channel, shown(password)),
         Some(account) if is_right => allowed(account, channel, Check::Accept(sha256(password))),
         Some(account) => wrong(account),
     }
@@ -204,6 +264,14 @@ pub fn check_password(
 /// An answer that is right by a digest which is remembered.
 pub fn remembered(account: &Account, stage1: caching_sha2::Sha256, channel: Channel) -> Check {
     allowed(account, channel, Check::Accept(Credential::Sha256(Zeroizing::new(stage1))))
+}
+
+/// What a node is to be shown as well. The server takes a password as bytes, a login to a node as text: clients send UTF-8.
+fn shown(password: &[u8]) -> Check {
+    match std::str::from_utf8(password) {
+        Ok(password) => Check::Accept(Credential::Password(password.into())),
+        Err(_) => Check::NotServed("its password is not in UTF-8"),
+    }
 }
 
 fn sha256(password: &[u8]) -> Credential {
@@ -215,9 +283,7 @@ fn allowed(account: &Account, channel: Channel, right: Check) -> Check {
     match account.requires {
         _ if account.locked => Check::NotServed(LOCKED),
         Requirement::Tls if channel < Channel::Tls => Check::Demands("TLS (REQUIRE SSL)"),
-        Requirement::Certificate if channel < Channel::Certificate => Check::Demands(
-            "a certificate from the client (REQUIRE X509), of an authority in listen.tls_ca_file",
-        ),
+        Requirement::Certificate if channel < Channel::Certificate => Check::Demands(CERTIFICATE),
         Requirement::Particular => Check::NotServed(PARTICULAR),
         Requirement::Nothing | Requirement::Tls | Requirement::Certificate => right,
     }

@@ -1,13 +1,15 @@
 //! What differs between two configurations, setting by setting, and whether a running `serve` can take it up.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use super::document::Document;
+use super::document::{Document, LISTS};
+use super::password::PasswordSource;
 use super::table::{Applies, Row, TABLE, ValueKind};
 use super::value::Value;
 use super::{Node, Settings, table as t};
 
-/// The value of each setting of a configuration, defaults included, except those of nodes. Debug shows none: passwords are among them.
+/// The value of each setting of a configuration, defaults included, except those of tables that may stand many times. Debug shows none: passwords are among them.
 #[derive(Clone)]
 pub struct Values(Vec<(&'static Row, Option<Value>)>);
 
@@ -20,7 +22,7 @@ impl fmt::Debug for Values {
 impl Values {
     /// Those of this document.
     pub fn of(document: &Document) -> Self {
-        let rows = TABLE.iter().filter(|row| row.section() != t::NODE_NAME.section());
+        let rows = TABLE.iter().filter(|row| !LISTS.contains(&row.section()));
         Self(rows.map(|row| (*row, document.value(row))).collect())
     }
 
@@ -57,8 +59,35 @@ pub fn changes(old: &Settings, new: &Settings) -> Vec<Change> {
             applies: row.applies,
         })
         .collect();
+    changes.extend(clients(old, new));
     changes.extend(nodes(&old.nodes, &new.nodes));
     changes
+}
+
+/// Of the accounts whose clients sign, those whose passwords are elsewhere, or are other ones.
+fn clients(old: &Settings, new: &Settings) -> Vec<Change> {
+    let of = |settings: &'_ Settings, user: &str| -> Vec<PasswordSource> {
+        let all = settings.clients.iter().filter(|(account, _)| account.user == user);
+        all.map(|(account, _)| account.password.clone()).collect()
+    };
+    let users: BTreeSet<&String> =
+        old.clients.iter().chain(&new.clients).map(|(account, _)| &account.user).collect();
+    let section = t::PROXY_ACCOUNT_USER.section();
+    let change = |user: &String| {
+        let what = match (of(old, user), of(new, user)) {
+            (was, is) if was == is => return None,
+            (was, _) if was.is_empty() => "is added",
+            (_, is) if is.is_empty() => "is taken out",
+            _ => "has another password",
+        };
+        Some(Change {
+            path: format!("{section} {user}"),
+            sentence: format!("{section} {user:?} {what}"),
+            line: new.clients.iter().find(|(account, _)| account.user == *user).map(|(_, line)| *line),
+            applies: t::PROXY_ACCOUNT_USER.applies,
+        })
+    };
+    users.into_iter().filter_map(change).collect()
 }
 
 fn nodes(old: &[Node], new: &[Node]) -> Vec<Change> {

@@ -12,10 +12,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
 use super::quotes;
-use super::table::{Default, Row, Setting, TABLE, ValueKind};
+use super::table::{Default, NODE_NAME, Row, Setting, TABLE, ValueKind};
 use super::value::{Read, Value, network};
 
-/// The table that may stand many times.
+/// The tables that may stand many times.
+pub const LISTS: [&str; 2] = [NODES, "proxy.account"];
 const NODES: &str = "cluster.node";
 
 /// What was read.
@@ -25,8 +26,8 @@ pub struct Document {
     values: BTreeMap<String, (Value, usize)>,
     /// The full paths of settings that are there with a value that is not allowed: they are wrong, and not missing.
     wrong: BTreeSet<String>,
-    /// The line of each `[[cluster.node]]`.
-    nodes: Vec<usize>,
+    /// The line of each table that may stand many times.
+    entries: BTreeMap<&'static str, Vec<usize>>,
     /// What is wrong, in no order.
     pub problems: Vec<Problem>,
 }
@@ -38,7 +39,7 @@ impl Document {
             file: file.to_owned(),
             values: BTreeMap::new(),
             wrong: BTreeSet::new(),
-            nodes: Vec::new(),
+            entries: BTreeMap::new(),
             problems: Vec::new(),
         };
         let (root, errors) = DeTable::parse_recoverable(text);
@@ -56,7 +57,22 @@ impl Document {
 
     /// The lines on which nodes begin.
     pub fn nodes(&self) -> &[usize] {
-        &self.nodes
+        self.entries(&NODE_NAME)
+    }
+
+    /// The lines on which the tables begin that `row` is meant for each of.
+    pub fn entries(&self, row: &Row) -> &[usize] {
+        self.entries.get(row.section()).map_or(&[], Vec::as_slice)
+    }
+
+    /// As [`Document::has`], of one of several tables.
+    pub fn has_at(&self, place: Option<usize>, row: &Row) -> bool {
+        self.is_there(&path_at(place, row))
+    }
+
+    /// As [`Document::read_as`], likewise.
+    pub fn read_at<T: Read>(&self, place: Option<usize>, row: &Row) -> T {
+        T::read(self.at(&path_at(place, row), row).as_ref(), base(&self.file))
     }
 
     /// Whether the file sets it, be it to something that is not allowed.
@@ -84,11 +100,6 @@ impl Document {
         self.at(row.path, row)
     }
 
-    /// The same for one node.
-    pub fn node_value(&self, node: usize, row: &Row) -> Option<Value> {
-        self.at(&node_path(node, row), row)
-    }
-
     /// The same as those who use it read it.
     pub fn get<T: Read>(&self, setting: &Setting<T>) -> T {
         self.read_as(&setting.row)
@@ -96,21 +107,21 @@ impl Document {
 
     /// The same for one node.
     pub fn node_get<T: Read>(&self, node: usize, setting: &Setting<T>) -> T {
-        T::read(self.node_value(node, setting).as_ref(), base(&self.file))
+        self.read_at(Some(node), setting)
     }
 
     /// The value of `row`, or its default, as a `T`.
     pub fn read_as<T: Read>(&self, row: &Row) -> T {
-        T::read(self.value(row).as_ref(), base(&self.file))
+        self.read_at(None, row)
     }
 
     /// Notes every required key that is missing.
     pub fn require(&mut self) {
         for row in TABLE.iter().filter(|row| row.default == Default::Required) {
-            if row.section() == NODES {
-                for node in 0..self.nodes.len() {
-                    if !self.is_there(&node_path(node, row)) {
-                        let line = self.nodes.get(node).copied();
+            if LISTS.contains(&row.section()) {
+                for (place, line) in self.entries(row).to_vec().into_iter().enumerate() {
+                    if !self.has_at(Some(place), row) {
+                        let line = Some(line);
                         self.problem(line, missing(row));
                     }
                 }
@@ -141,19 +152,15 @@ impl Document {
         for (name, value) in table {
             let path = join(section, name.get_ref());
             let line = line_of(text, &name.span());
+            let list = LISTS.into_iter().find(|list| *list == path);
             match (value.get_ref(), is_section(&path)) {
-                (DeValue::Array(nodes), true) if path == NODES => {
-                    for node in nodes {
-                        self.walk_node(node, text);
+                (DeValue::Array(entries), true) if let Some(list) = list => {
+                    for entry in entries {
+                        self.walk_entry(list, entry, text);
                     }
                 }
-                (DeValue::Table(inner), true) if path != NODES => self.walk(&path, inner, text),
-                (_, true) if path == NODES => {
-                    self.problem(
-                        Some(line),
-                        format!("{path} is a list of tables: write [[{NODES}]] above each node"),
-                    );
-                }
+                (DeValue::Table(inner), true) if list.is_none() => self.walk(&path, inner, text),
+                (_, true) if let Some(list) = list => self.problem(Some(line), not_a_list(list)),
                 (_, true) => {
                     self.problem(Some(line), format!("{path} is a table: write [{path}] above its keys"));
                 }
@@ -162,21 +169,19 @@ impl Document {
         }
     }
 
-    fn walk_node(&mut self, node: &Spanned<DeValue<'_>>, text: &str) {
-        let place = self.nodes.len();
-        let first = line_of(text, &node.span());
-        self.nodes.push(first);
-        let DeValue::Table(table) = node.get_ref() else {
-            self.problem(
-                Some(first),
-                format!("{NODES} is a list of tables: write [[{NODES}]] above each node"),
-            );
+    fn walk_entry(&mut self, list: &'static str, entry: &Spanned<DeValue<'_>>, text: &str) {
+        let first = line_of(text, &entry.span());
+        let entries = self.entries.entry(list).or_default();
+        let place = entries.len();
+        entries.push(first);
+        let DeValue::Table(table) = entry.get_ref() else {
+            self.problem(Some(first), not_a_list(list));
             return;
         };
         for (name, value) in table {
             let key = name.get_ref();
             let line = line_of(text, &name.span());
-            self.take(&join(NODES, key), format!("{NODES}[{place}].{key}"), value.get_ref(), line);
+            self.take(&join(list, key), format!("{list}[{place}].{key}"), value.get_ref(), line);
         }
     }
 
@@ -203,9 +208,16 @@ pub fn base(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
-/// The full path of a node's key.
-pub fn node_path(node: usize, row: &Row) -> String {
-    format!("{NODES}[{node}].{}", row.key())
+/// The full path of a key of one of several tables; of any other with `None`.
+pub fn path_at(place: Option<usize>, row: &Row) -> String {
+    match place {
+        Some(place) => format!("{}[{place}].{}", row.section(), row.key()),
+        None => row.path.to_owned(),
+    }
+}
+
+fn not_a_list(list: &str) -> String {
+    format!("{list} is a list of tables: write [[{list}]] above each")
 }
 
 fn check(kind: ValueKind, found: &DeValue<'_>) -> Option<Value> {

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use link::{Login, ProxyHeader, ServerTls};
 
-use document::{Document, base, node_path};
+use document::{Document, base, path_at};
 use password::{Account, PasswordRows, PasswordSource};
 use problem::{Problem, Problems};
 use table::{self as t, Setting};
@@ -62,6 +62,8 @@ pub struct Settings {
     pub replication: Option<Account>,
     /// That replays on the standbys; `None`: they are not warmed.
     pub warm: Option<Account>,
+    /// Of the proxy's clients, those that sign; each with the line where it begins.
+    pub clients: Vec<(Account, usize)>,
     /// The API's files.
     pub api: Api,
     /// A given certificate for clients of the database, and its key.
@@ -142,7 +144,10 @@ impl Settings {
             priority: document.node_get(place, &t::NODE_PRIORITY),
             line: *line,
         };
-        let account = |rows: &PasswordRows| rows.is_used(document).then(|| rows.account(document));
+        let account = |rows: &PasswordRows| rows.is_used(document).then(|| rows.account(document, None));
+        let clients = document.entries(&t::PROXY_ACCOUNT_USER).iter().enumerate();
+        let client =
+            |(place, line): (usize, &usize)| (password::CLIENTS.account(document, Some(place)), *line);
         let state_dir = document.get(&t::STATE_DIR);
         let key_file = document.get(&t::API_KEY_FILE);
         let pair = |certificate: &Setting<Option<PathBuf>>, key: &Setting<Option<PathBuf>>| {
@@ -157,9 +162,10 @@ impl Settings {
             writers: document.get(&t::CLUSTER_WRITERS),
             manager: document.get(&t::CLUSTER_MANAGER),
             nodes: document.nodes().iter().enumerate().map(node).collect(),
-            monitor: password::MONITOR.account(document),
+            monitor: password::MONITOR.account(document, None),
             replication: account(&password::REPLICATION),
             warm: account(&password::WARM),
+            clients: clients.map(client).collect(),
             api: Api {
                 key_is_ours: key_file.is_none(),
                 key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
@@ -290,6 +296,15 @@ impl Settings {
         self.warm.as_ref().map(|warm| self.node_account(&password::WARM, warm)).transpose()
     }
 
+    /// The accounts of the proxy's clients that sign, in the file's order.
+    pub fn client_accounts(&self) -> Result<Vec<manager::Account>, Problem> {
+        let read = |(account, line): &(Account, usize)| {
+            let account = self.node_account(&password::CLIENTS, account);
+            account.map_err(|problem| Problem { line: problem.line.or(Some(*line)), ..problem })
+        };
+        self.clients.iter().map(read).collect()
+    }
+
     /// How the streamers are asked: by the files that `[warm]` names.
     pub fn stream_access(&self) -> Result<Access, Problem> {
         let (key, authority) = (self.get(&t::WARM_STREAM_KEY_FILE), self.get(&t::WARM_STREAM_CA));
@@ -350,7 +365,10 @@ fn together(document: &mut Document) {
     unique(document, &t::NODE_NAME);
     unique(document, &t::NODE_ADDRESS);
 
-    password::MONITOR.check(document);
+    password::MONITOR.check(document, None);
+    for place in 0..document.entries(&t::PROXY_ACCOUNT_USER).len() {
+        password::CLIENTS.check(document, Some(place));
+    }
     warm::check(document);
     // A misspelled kind or manager is one mistake: what fits neither is not to be taken for a second one.
     if !document.is_wrong(&t::CLUSTER_KIND) && !document.is_wrong(&t::CLUSTER_MANAGER) {
@@ -435,7 +453,7 @@ fn fits_kind(document: &mut Document) {
         document.problem(document.line(t::CLUSTER_WRITERS.path), text);
     }
     if document.has(&t::REPLICATION_USER) {
-        password::REPLICATION.check(document);
+        password::REPLICATION.check(document, None);
     } else if !is_external {
         let text = "cluster.replication.user is missing: with cluster.kind = \"replication\" the account that replicas log in with at \
                     the primary must be given";
@@ -446,7 +464,7 @@ fn fits_kind(document: &mut Document) {
 fn unique(document: &mut Document, row: &Setting<String>) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for node in 0..document.nodes().len() {
-        let Some(line) = document.line(&node_path(node, row)) else { continue };
+        let Some(line) = document.line(&path_at(Some(node), row)) else { continue };
         let text = document.node_get(node, row);
         match seen.get(&text) {
             Some(first) => {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::document::LISTS;
 use super::table::{Applies, Default, Row, TABLE, ValueKind};
 use report::table::wrap;
 
@@ -97,7 +98,7 @@ fn meaning(row: &Row) -> String {
 }
 
 fn heading(section: &str) -> String {
-    if section == "cluster.node" { format!("[[{section}]]") } else { format!("[{section}]") }
+    if LISTS.contains(&section) { format!("[[{section}]]") } else { format!("[{section}]") }
 }
 
 fn default(row: &Row) -> String {

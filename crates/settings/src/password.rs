@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::document::Document;
+use super::document::{Document, path_at};
 use super::table as t;
 
 /// Where a password is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum PasswordSource {
     /// In the configuration itself.
     Given(String),
@@ -28,7 +28,7 @@ impl fmt::Debug for PasswordSource {
 }
 
 /// An account, and where its password is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     pub user: String,
     pub password: PasswordSource,
@@ -66,18 +66,28 @@ pub const WARM: PasswordRows = PasswordRows {
     env: &t::WARM_PASSWORD_ENV.row,
 };
 
+/// Those of accounts whose clients sign.
+pub const CLIENTS: PasswordRows = PasswordRows {
+    user: &t::PROXY_ACCOUNT_USER.row,
+    given: &t::PROXY_ACCOUNT_PASSWORD.row,
+    file: &t::PROXY_ACCOUNT_PASSWORD_FILE.row,
+    env: &t::PROXY_ACCOUNT_PASSWORD_ENV.row,
+};
+
 impl PasswordRows {
     /// The three keys.
     pub fn all(&self) -> [&'static t::Row; 3] {
         [self.given, self.file, self.env]
     }
 
-    /// Notes when it is not set exactly once.
-    pub fn check(&self, document: &mut Document) {
-        let given: Vec<_> = self.all().into_iter().filter(|row| document.has(row)).collect();
+    /// Notes when it is not set exactly once. `place`: in this one of several tables.
+    pub fn check(&self, document: &mut Document, place: Option<usize>) {
+        let given: Vec<_> = self.all().into_iter().filter(|row| document.has_at(place, row)).collect();
         match given[..] {
             [] => document.problem(
-                document.line(self.user.path),
+                document
+                    .line(&path_at(place, self.user))
+                    .or_else(|| place.map(|place| document.entries(self.user)[place])),
                 format!(
                     "{} has no password: set password, password_file or password_env",
                     self.user.section()
@@ -85,7 +95,7 @@ impl PasswordRows {
             ),
             [_] => {}
             [first, second, ..] => document.problem(
-                document.line(second.path),
+                document.line(&path_at(place, second)),
                 format!("{} and {} are both set: keep one of them", first.path, second.path),
             ),
         }
@@ -97,15 +107,15 @@ impl PasswordRows {
     }
 
     /// The account, with where its password is.
-    pub fn account(&self, document: &Document) -> Account {
-        let password = if document.has(self.file) {
-            PasswordSource::File(document.read_as(self.file))
-        } else if document.has(self.env) {
-            PasswordSource::Env(document.read_as(self.env))
+    pub fn account(&self, document: &Document, place: Option<usize>) -> Account {
+        let password = if document.has_at(place, self.file) {
+            PasswordSource::File(document.read_at(place, self.file))
+        } else if document.has_at(place, self.env) {
+            PasswordSource::Env(document.read_at(place, self.env))
         } else {
-            PasswordSource::Given(document.read_as(self.given))
+            PasswordSource::Given(document.read_at(place, self.given))
         };
-        Account { user: document.read_as(self.user), password }
+        Account { user: document.read_at(place, self.user), password }
     }
 
     /// Reads it from wherever it is.

@@ -34,7 +34,7 @@ impl<T> Deref for Setting<T> {
 /// What is written of one setting.
 #[derive(Debug)]
 pub struct Row {
-    /// Where it stands in the file, dotted. A row under `cluster.node` is meant for each `[[cluster.node]]`.
+    /// Where it stands in the file, dotted. A row under `cluster.node` is meant for each `[[cluster.node]]`, and so are those of `proxy.account`.
     pub path: &'static str,
     /// What its value must be.
     pub kind: ValueKind,
@@ -261,6 +261,15 @@ settings! {
         "How many clients may be connected at once; the next is told 1040, too many connections.";
     PROXY_SHUTDOWN_GRACE: Duration = "proxy.shutdown_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("5000"), Reload,
         "How long running transactions may go on when Understudy is told to stop.";
+
+    PROXY_ACCOUNT_USER: String = "proxy.account.user", Text, Required, Reload,
+        "The name of a database account of ed25519 or parsec (MariaDB). Its clients prove by a signature that they know the password, from which no login to a node follows: so the proxy logs in to the nodes with the password given here. A name may stand here several times: the password that fits the account is used. See docs/accounts.md.";
+    PROXY_ACCOUNT_PASSWORD: Option<String> = "proxy.account.password", Secret, Unset("one of password, password_file and password_env must be set"), Reload,
+        "Its password. Rather use password_file or password_env.";
+    PROXY_ACCOUNT_PASSWORD_FILE: Option<PathBuf> = "proxy.account.password_file", Path, Unset("see password"), Reload,
+        "A file with its password; white space at the end does not count. It is read again at each reload.";
+    PROXY_ACCOUNT_PASSWORD_ENV: Option<String> = "proxy.account.password_env", Text, Unset("see password"), Reload,
+        "The name of an environment variable with its password.";
 
     API_KEY_FILE: Option<PathBuf> = "api.key_file", Path, Unset("api.key in state.dir, made at first start"), Reload,
         "The file with the key of the API.";

@@ -351,6 +351,39 @@ fn a_list_where_a_table_must_be_is_explained() {
 }
 
 #[test]
+fn accounts_of_clients_are_a_list_and_their_passwords_are_not_shown() {
+    let account = |rest: &str| format!("[[proxy.account]]\n{rest}\n");
+    let app = account("user = \"app\"\npassword = \"hunter2\"");
+    let env = account("user = \"web\"\npassword_env = \"NO_SUCH_VARIABLE\"");
+    let old = parse(&format!("{GOOD}{app}")).unwrap();
+    let read = old.client_accounts().unwrap();
+    assert_eq!(
+        read.iter().map(|one| (&*one.user, &*one.password.0)).collect::<Vec<_>>(),
+        [("app", "hunter2")]
+    );
+    assert!(!format!("{old:?}{read:?}").contains("hunter2"));
+    let new = parse(&format!("{GOOD}{}{env}", app.replace("hunter2", "hunter3"))).unwrap();
+    let told: Vec<_> = difference::changes(&old, &new).into_iter().map(|change| change.sentence).collect();
+    assert_eq!(told, ["proxy.account \"app\" has another password", "proxy.account \"web\" is added"]);
+    let told: Vec<_> = difference::changes(&new, &old).into_iter().map(|change| change.sentence).collect();
+    assert_eq!(told[1], "proxy.account \"web\" is taken out");
+    let problem = new.client_accounts().unwrap_err().to_string();
+    assert!(problem.contains("proxy.account.password_env") && problem.contains(":24:"), "{problem}");
+    for (rest, what) in [
+        ("user = \"app\"", ":22: proxy.account has no password"),
+        ("password = \"x\"", ":21: proxy.account.user is missing"),
+        ("user = \"app\"\npassword = \"x\"\npassword_file = \"y\"", ":24: proxy.account.password"),
+        ("user = \"app\"\npassword = 7", ":23: proxy.account.password must be"),
+        ("usr = \"app\"\npassword = \"x\"", "did you mean proxy.account.user?"),
+    ] {
+        let said = said(&format!("{GOOD}{}", account(rest)));
+        assert!(said.contains(what), "{rest}: {said}");
+    }
+    let said = said(&format!("{GOOD}[proxy.account]\nuser = \"app\"\n"));
+    assert!(said.contains("proxy.account is a list of tables: write [[proxy.account]]"), "{said}");
+}
+
+#[test]
 fn the_password_may_be_elsewhere_and_its_absence_is_told_with_the_line() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("understudy.toml");

@@ -8,7 +8,7 @@ use super::{password, table as t};
 /// Notes what does not go together.
 pub(super) fn check(document: &mut Document) {
     if document.has(&t::WARM_USER) {
-        password::WARM.check(document);
+        password::WARM.check(document, None);
         if document.get(&t::CLUSTER_WRITERS) == Writers::All {
             let text = "warm.user is set and cluster.writers is \"all\": where all nodes take the traffic there is no standby to warm; \
                         take [warm] out";

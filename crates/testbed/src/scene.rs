@@ -90,6 +90,16 @@ impl Scene {
         client_says(&program, self.through(), &[], statement)
     }
 
+    /// Makes the account "signer", by whose `plugin` its clients sign; `library` has it. Returns what the configuration needs for them.
+    pub async fn signer(&self, library: &str, plugin: &str) -> &'static str {
+        for node in self.stage.nodes() {
+            self.stage.run_in(&node.name, &format!("INSTALL SONAME '{library}'")).await.unwrap();
+        }
+        let user = format!("CREATE USER signer@'%' IDENTIFIED VIA {plugin} USING PASSWORD('signed')");
+        self.stage.run_in("db1", &user).await.unwrap();
+        "[[proxy.account]]\nuser = \"signer\"\npassword = \"signed\"\n"
+    }
+
     /// A node's address.
     pub fn address(&self, node: &str) -> String {
         self.stage.node(node).unwrap().address.to_string()

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use protocol::auth::ed25519::PublicKey;
+use protocol::auth::parsec;
 use protocol::auth::stored_sha2::Stored;
 
 /// One way in which an account may authenticate.
@@ -15,7 +16,13 @@ pub enum Proof {
     CachingSha2(Stored),
     /// MariaDB's ed25519 with this public key.
     Ed25519(PublicKey),
-    /// mysql_native_password or caching_sha2_password with no password.
+    /// MariaDB's parsec.
+    Parsec(parsec::Stored),
+    /// sha256_password with this hash.
+    Sha256(Stored),
+    /// The password itself, which only the server can check (MariaDB's pam).
+    Clear,
+    /// mysql_native_password, caching_sha2_password or sha256_password with no password.
     Empty,
     /// What the proxy does not support; in words, for the log.
     Other(String),

@@ -22,6 +22,8 @@ pub struct Accounts {
     pub monitor: manager::Account,
     /// The account that replicas log in with at the primary.
     pub replication: Option<manager::Account>,
+    /// Those of the proxy's clients that sign.
+    pub clients: Vec<manager::Account>,
     /// What is shown to standbys, and to whoever tells what the active node was asked.
     pub warm: Option<warm::Secrets>,
 }
@@ -79,10 +81,12 @@ pub(crate) fn proxy_settings(
     certificate: Option<&Shown>,
     accounts: &Accounts,
 ) -> proxy::Settings {
+    let clients = accounts.clients.iter();
     proxy::Settings {
         listen: settings.get(&t::LISTEN_MYSQL),
         tls: client_tls(&settings.get(&t::LISTEN_TLS), certificate),
         certificate_expires_unix_s: certificate.and_then(|certificate| certificate.expires_unix_s),
+        passwords: Arc::new(clients.map(|client| (client.user.clone(), client.password.0.clone())).collect()),
         node_tls: accounts.monitor.tls.clone(),
         proxy_header_from: settings.get(&t::LISTEN_PROXY_HEADER).into(),
         node_proxy_header: settings.node_proxy_header(),

@@ -78,7 +78,7 @@ fn the_greetings_own_plugin_is_answered_at_once() {
         assert_eq!(answers, [native::reply(&one, &SALT).to_vec()]);
     }
     for default in [native::PLUGIN, caching_sha2::PLUGIN] {
-        for secret in [Secret::None, Secret::Password(String::new())] {
+        for secret in [Secret::None, Secret::Password("".into())] {
             let (plugin, answers, _) = told(&secret, Way::Plain, default, &[DONE.to_vec()]);
             assert_eq!((plugin, answers), (default, vec![vec![]]));
         }
@@ -95,9 +95,19 @@ fn a_switch_is_followed() {
     let said = [switch(ed25519::PLUGIN, &LONG_SALT), DONE.to_vec()];
     let (_, answers, _) = told(&password(), Way::Plain, native::PLUGIN, &said);
     assert!(ed25519::verify(&ed25519::public_key(b"secret"), &LONG_SALT, &answers[1]));
-    let said = [switch(clear::PLUGIN, &[]), DONE.to_vec()];
-    let (_, answers, _) = told(&password(), Way::Proved, native::PLUGIN, &said);
-    assert_eq!(answers[1], b"secret\0");
+    for plugin in [clear::PLUGIN, clear::DIALOG, clear::SHA256] {
+        let said = [switch(plugin, &SALT), DONE.to_vec()];
+        let (_, answers, _) = told(&password(), Way::Proved, native::PLUGIN, &said);
+        assert_eq!(answers[1], b"secret\0");
+    }
+    let stored =
+        parsec::Stored::parse("P0:hzl8y5LwfaCUM2Qh37NzvtSj:+jbn8DqgECNC12jUjSai2ZXNKU69hTFOMJohCaRCCnE");
+    let stored = stored.unwrap();
+    let said = [switch(parsec::PLUGIN, &LONG_SALT), stored.derivation.encode(), DONE.to_vec()];
+    let (_, answers, _) = told(&password(), Way::Plain, native::PLUGIN, &said);
+    assert!(answers[1].is_empty() && stored.verify(&LONG_SALT, &answers[2]));
+    let (_, again, _) = told(&password(), Way::Plain, native::PLUGIN, &said);
+    assert_ne!(answers[2], again[2], "with bytes of its own");
 }
 
 #[test]
@@ -113,10 +123,15 @@ fn a_password_in_clear_is_only_for_a_server_that_has_proved_itself() {
     let full = [caching_sha2::FULL.to_vec(), DONE.to_vec()];
     let (_, answers, _) = told(&password(), Way::Encrypted, caching_sha2::PLUGIN, &full);
     assert_eq!(answers[1], b"secret\0");
-    let clear = [switch(clear::PLUGIN, &[]), refusal()];
-    let (_, answers, error) = told(&password(), Way::Encrypted, native::PLUGIN, &clear);
-    assert!(matches!(error, Some(LinkError::Unanswered(Unanswered::Withheld { .. }))), "{error:?}");
-    assert!(!answers.concat().windows(6).any(|part| part == b"secret"));
+    let sha256 = [switch(clear::SHA256, &SALT), DONE.to_vec()];
+    let (_, answers, _) = told(&password(), Way::Encrypted, caching_sha2::PLUGIN, &sha256);
+    assert_eq!(answers[1], b"secret\0");
+    for plugin in [clear::PLUGIN, clear::DIALOG] {
+        let clear = [switch(plugin, &[]), refusal()];
+        let (_, answers, error) = told(&password(), Way::Encrypted, native::PLUGIN, &clear);
+        assert!(matches!(error, Some(LinkError::Unanswered(Unanswered::Withheld { .. }))), "{error:?}");
+        assert!(!answers.concat().windows(6).any(|part| part == b"secret"));
+    }
 }
 
 #[test]
@@ -124,11 +139,15 @@ fn a_password_is_never_shown_on_a_plain_way() {
     let withheld = |plugin: &str| Some(LinkError::Unanswered(Unanswered::Withheld { plugin: plugin.into() }));
     let full = || caching_sha2::FULL.to_vec();
     let no_key = || b"\x01-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n".to_vec();
+    let sha256 = || switch(clear::SHA256, &SALT);
     for (said, plugin, last) in [
         (vec![full()], caching_sha2::PLUGIN, &caching_sha2::KEY_WANTED[..]),
         (vec![switch(caching_sha2::PLUGIN, &SALT), full()], caching_sha2::PLUGIN, &caching_sha2::KEY_WANTED),
         (vec![full(), no_key()], caching_sha2::PLUGIN, &[0]),
+        (vec![sha256()], clear::SHA256, &clear::SHA256_KEY_WANTED),
+        (vec![sha256(), no_key()], clear::SHA256, &[0]),
         (vec![switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
+        (vec![switch(clear::DIALOG, &[])], clear::DIALOG, &[0]),
         (vec![switch(native::PLUGIN, &SALT), switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
         (vec![full(), switch(clear::PLUGIN, &[])], clear::PLUGIN, &[0]),
     ] {
@@ -189,16 +208,48 @@ fn a_digest_is_enough_for_its_own_plugin_only() {
     let ended = |secret: &Secret, said: Vec<u8>| {
         told(secret, Way::Proved, caching_sha2::PLUGIN, &[said, refusal()]).2
     };
-    let digest_only =
-        |plugin: &str| Some(LinkError::Unanswered(Unanswered::DigestOnly { plugin: plugin.into() }));
-    assert_eq!(ended(&sha1, switch(caching_sha2::PLUGIN, &SALT)), digest_only(caching_sha2::PLUGIN));
-    assert_eq!(ended(&sha1, switch(ed25519::PLUGIN, &LONG_SALT)), digest_only(ed25519::PLUGIN));
-    assert_eq!(ended(&sha1, switch(clear::PLUGIN, &[])), digest_only(clear::PLUGIN));
-    assert_eq!(ended(&sha256, switch(native::PLUGIN, &SALT)), digest_only(native::PLUGIN));
+    let for_another =
+        |plugin: &str| Some(LinkError::Unanswered(Unanswered::ForAnother { plugin: plugin.into() }));
+    assert_eq!(ended(&sha1, switch(caching_sha2::PLUGIN, &SALT)), for_another(caching_sha2::PLUGIN));
+    assert_eq!(ended(&sha1, switch(ed25519::PLUGIN, &LONG_SALT)), for_another(ed25519::PLUGIN));
+    for plugin in [clear::PLUGIN, clear::DIALOG, clear::SHA256, parsec::PLUGIN] {
+        for secret in [&sha1, &sha256] {
+            assert_eq!(ended(secret, switch(plugin, &LONG_SALT)), for_another(plugin));
+        }
+    }
+    assert_eq!(ended(&sha256, switch(native::PLUGIN, &SALT)), for_another(native::PLUGIN));
     assert_eq!(
         ended(&sha256, caching_sha2::FULL.to_vec()),
         Some(LinkError::Unanswered(Unanswered::Forgotten))
     );
+}
+
+/// Whoever stands between could ask for it by another plugin than the account's.
+#[test]
+fn a_password_for_signatures_or_for_pam_is_used_for_nothing_else() {
+    let (signing, shown) = (Secret::Signing("secret".into()), Secret::Shown("secret".into()));
+    let said = |plugin| vec![switch(plugin, &LONG_SALT), refusal()];
+    let full = || vec![switch(caching_sha2::PLUGIN, &SALT), caching_sha2::FULL.to_vec(), refusal()];
+    for way in [Way::Plain, Way::Encrypted, Way::Proved] {
+        for (secret, plugins) in
+            [(&signing, &[clear::PLUGIN, clear::DIALOG][..]), (&shown, &[ed25519::PLUGIN, parsec::PLUGIN])]
+        {
+            for plugin in plugins.iter().copied().chain([clear::SHA256, native::PLUGIN]) {
+                let (_, answers, error) = told(secret, way, native::PLUGIN, &said(plugin));
+                assert!(matches!(error, Some(LinkError::Unanswered(_))), "{plugin}: {error:?}");
+                assert_eq!(*answers.concat(), b"\0"[..], "{plugin}");
+            }
+            let (_, answers, error) = told(secret, way, caching_sha2::PLUGIN, &full());
+            assert!(matches!(error, Some(LinkError::Unanswered(_))), "{error:?}");
+            assert!(answers.concat().iter().all(|byte| *byte == 0), "no digest, no question for a key");
+        }
+    }
+    let (_, answers, error) = told(&shown, Way::Encrypted, native::PLUGIN, &said(clear::PLUGIN));
+    assert!(answers[1] == b"\0" && error.is_some(), "its certificate was not looked at");
+    let done = [switch(clear::PLUGIN, &[]), DONE.to_vec()];
+    assert_eq!(told(&shown, Way::Proved, native::PLUGIN, &done).1[1], b"secret\0");
+    let done = [switch(ed25519::PLUGIN, &LONG_SALT), DONE.to_vec()];
+    assert_eq!(told(&signing, Way::Plain, native::PLUGIN, &done).1[1].len(), 64);
 }
 
 #[test]
@@ -228,6 +279,10 @@ fn what_is_no_login_is_refused() {
         vec![caching_sha2::FULL.to_vec()],
         vec![switch(caching_sha2::PLUGIN, &SALT), vec![1, 9]],
         vec![switch(native::PLUGIN, b"short")],
+        vec![switch(parsec::PLUGIN, b"short")],
+        vec![switch(parsec::PLUGIN, &LONG_SALT), b"\x01P\0short".to_vec()],
+        // Rounds that would take minutes.
+        vec![switch(parsec::PLUGIN, &LONG_SALT), [&b"\x01P\x16"[..], &[7; 18]].concat()],
         vec![switch(native::PLUGIN, &SALT); usize::from(SWITCHES_MAX) + 1],
     ] {
         let error = ended(&said);

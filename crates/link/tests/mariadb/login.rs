@@ -161,10 +161,10 @@ async fn a_switch_of_plugins_is_followed_to_the_native_one() {
 
 #[tokio::test]
 async fn a_plugin_we_do_not_speak_is_named() {
-    let switch = AuthSwitch { plugin: "dialog".into(), data: b"Password: \0".to_vec() }.encode();
-    let (_peer, address) = talker(vec![greeting("dialog"), switch]).await;
+    let switch = AuthSwitch { plugin: "auth_gssapi_client".into(), data: b"Password: \0".to_vec() }.encode();
+    let (_peer, address) = talker(vec![greeting("auth_gssapi_client"), switch]).await;
     let found = Link::connect(&address, &app(), LONG).await.unwrap_err();
-    assert_eq!(found, LinkError::Unanswered(Unanswered::NotSpoken { plugin: "dialog".into() }));
+    assert_eq!(found, LinkError::Unanswered(Unanswered::NotSpoken { plugin: "auth_gssapi_client".into() }));
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn accounts_of_mariadbs_ed25519() {
     let digest = || Secret::Stage1(native::stage1(b"secret"));
     connected("two", digest()).await.unwrap();
     let signs = connected("signs", digest()).await.unwrap_err();
-    assert_eq!(signs, LinkError::Unanswered(Unanswered::DigestOnly { plugin: ed25519::PLUGIN.into() }));
+    assert_eq!(signs, LinkError::Unanswered(Unanswered::ForAnother { plugin: ed25519::PLUGIN.into() }));
     let unix = link::Endpoint::Unix(server.socket());
     let login = Login { user: "signs".into(), ..app() };
     Link::connect_to(&unix, &login, LONG).await.unwrap();

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use link::{Endpoint, Login, Secret};
+use link::{Endpoint, Login};
 use tokio::sync::watch;
 use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
@@ -81,10 +81,10 @@ impl Warm {
     /// Warms until told to stop.
     pub fn run(self) -> CommandResult {
         foreground::log();
-        let secret = std::env::var(PASSWORD_ENV).ok().filter(|text| !text.is_empty());
         let mut skipped_users = self.skip_user;
         skipped_users.push(self.user.clone());
-        let login = Login::new(self.user.clone(), secret.map_or(Secret::None, Secret::Password));
+        let password = std::env::var(PASSWORD_ENV).unwrap_or_default();
+        let login = Login::with_password(self.user.clone(), password);
         let settings = replay::Settings {
             sessions: match self.pool {
                 Some(sessions) => Sessions::Pool(sessions as usize),

@@ -1,10 +1,18 @@
-//! The password itself, as `mysql_clear_password` and the full authentication of `caching_sha2_password` send it: with a NUL behind it. Only for a
-//! way that nobody can listen on.
+//! The password itself, as `mysql_clear_password`, `sha256_password`, the full authentication of `caching_sha2_password`, and `dialog` send it: with a
+//! NUL behind it. Only for a way that nobody can listen on.
 
 use zeroize::Zeroizing;
 
 /// The plugin's name on the wire.
 pub const PLUGIN: &str = "mysql_clear_password";
+/// MariaDB's plugin by which a server asks one question after another; `pam` asks for the password first.
+pub const DIALOG: &str = "dialog";
+/// MariaDB's plugin `pam` in the account table: its clients are asked by one of the two above (`pam_use_cleartext_plugin`).
+pub const PAM: &str = "pam";
+/// MySQL's plugin that takes the password itself under TLS, and encrypted for its RSA key otherwise.
+pub const SHA256: &str = "sha256_password";
+/// Its client's payload: it has no TLS and asks for the key.
+pub const SHA256_KEY_WANTED: [u8; 1] = [1];
 
 /// The payload that shows the password. Empty with a password that has a NUL in it, which no server could read.
 pub fn reply(password: &[u8]) -> Zeroizing<Vec<u8>> {

@@ -1,9 +1,11 @@
-//! What MySQL stores of a password under `caching_sha2_password`, in one of two forms (`caching_sha2_password_storage_format`).
+//! What MySQL stores of a password under `caching_sha2_password`, in one of two forms (`caching_sha2_password_storage_format`), and under
+//! `sha256_password`.
 //!
 //! ```text
 //!   $A$00A$ 20 characters of salt, 43 of a sum    SHA-crypt (sha_crypt.rs); MySQL's default
 //!   $B$00A$ 20 characters of salt, 88 of a sum    PBKDF2 over HMAC-SHA-512, in base64; since 9.7
 //!      --- three hexadecimal digits: thousands of rounds
+//!   $5$ 20 characters of salt, $, 43 of a sum     SHA-crypt of 5000 rounds; sha256_password
 //! ```
 //!
 //! One check takes thousands of sums: some milliseconds.
@@ -21,6 +23,8 @@ use super::sha_crypt;
 const SALT_LEN: usize = 20;
 /// What the field of rounds counts.
 const ROUNDS_UNIT: u32 = 1000;
+/// Those of `sha256_password`.
+const SHA256_ROUNDS: u32 = 5000;
 
 /// A password as MySQL stores it.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,6 +56,13 @@ impl Stored {
             _ => return None,
         };
         (rounds > 0).then_some(Stored { rounds, salt: salt.try_into().ok()?, sum })
+    }
+
+    /// The same under `sha256_password`.
+    pub fn parse_sha256(stored: &str) -> Option<Stored> {
+        let (salt, sum) = stored.as_bytes().strip_prefix(b"$5$")?.split_first_chunk()?;
+        let sum = Sum::ShaCrypt(sum.strip_prefix(b"$")?.try_into().ok()?);
+        Some(Stored { rounds: SHA256_ROUNDS, salt: *salt, sum })
     }
 
     /// What no password matches.
@@ -100,6 +111,19 @@ mod tests {
             assert!(!stored.is_of(&[b'x'; PASSWORD_BYTES_MAX + 1]));
         }
         assert!(!Stored::of_nobody().is_of(b""));
+    }
+
+    #[test]
+    fn what_sha256_password_stores_is_another_form() {
+        // Of the password "secret", by MySQL 9.7.4.
+        const SHA256: &str =
+            "$5$\x1d&i^p:%;\x0e\x1aE(0W\x07\x12h0-\x0e$Io.BTit2K2OVi0fdLhrn.D4xC6KvThp2E6sBAlE7Gh7";
+        let stored = Stored::parse_sha256(SHA256).unwrap();
+        assert!(stored.is_of(b"secret") && !stored.is_of(b"Secret"));
+        for bad in [&SHA256[1..], &SHA256[..SHA256.len() - 1], &format!("{SHA256}."), "$5$", SHA_CRYPT] {
+            assert_eq!(Stored::parse_sha256(bad), None, "{bad}");
+        }
+        assert_eq!(Stored::parse(SHA256), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use session::finish::NodeError;
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
+use topology::fact::ConnectFailure;
 use topology::flavor::Flavor;
 
 use super::{Driver, END, Flow, OF_LOGIN, flow_after};
@@ -22,13 +23,17 @@ use crate::activity::Card;
 use crate::attachment::Attachment;
 use crate::backend::AttachError;
 use crate::error_reply;
-use crate::frontend::{BufferedCommand, Client, Done};
+use crate::frontend::{BufferedCommand, Client, Done, Unchecked};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
 
 /// How long a login waits for a free connection on a node that has none.
 const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
 /// The pause between two attempts to get one.
 const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
+const NOT_CHECKED: &str =
+    "only a database node can check this account's password (pam), and none did in time: connect again";
+/// A server's errors for a wrong password; the second without one.
+const IS_WRONG: [u16; 2] = [errno::ACCESS_DENIED_ERROR, errno::ACCESS_DENIED_NO_PASSWORD_ERROR];
 /// After so many refused changes of the user MariaDB takes none on that connection.
 const CHANGES_REFUSED_MAX: u8 = 3;
 /// MariaDB's message then.
@@ -60,7 +65,10 @@ pub(super) async fn log_in(
         // The client is gone, or did not log in in time: there is nobody to answer.
         Ok(Err(Done::Gone)) | Err(_) => return None,
     };
-    drop(login);
+    // Who has proved nothing yet keeps its place among those that are logging in.
+    if let Some(unchecked) = &mut client.unchecked {
+        unchecked.place = login;
+    }
     let card = Card::new(client.id, peer);
     card.set_user(&who.user);
     let listed = shared.list(card.clone());
@@ -97,10 +105,28 @@ fn new_session(shared: &Shared, schema: Option<Vec<u8>>) -> Session {
 
 /// Why a login is refused.
 enum Refusal {
+    /// By PAM on a node.
+    Denied,
     /// In a node's words, or in those of a server.
     Node(NodeError),
     /// In the proxy's own: the session cannot be set up; the text says why.
     NotRebuilt(String),
+}
+
+/// Whether an attempt to make a link refuses the login, or leaves it to the first statement to wait for one.
+fn refusal_of(attached: Result<(), AttachError>) -> Result<(), Refusal> {
+    match attached {
+        Err(AttachError::Full(error)) => Err(Refusal::Node(error_reply::full_node(Some(error)))),
+        Err(AttachError::StillFull) => Err(Refusal::Node(error_reply::full_node(None))),
+        Err(AttachError::Refused(error)) => Err(Refusal::Node(error)),
+        Err(AttachError::NotRebuilt(why) | AttachError::Forgotten(why) | AttachError::Insecure(why)) => {
+            Err(Refusal::NotRebuilt(why))
+        }
+        Ok(())
+        | Err(AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_)) => {
+            Ok(())
+        }
+    }
 }
 
 impl Driver {
@@ -108,7 +134,7 @@ impl Driver {
     pub(super) async fn finish_login(&mut self) -> Flow {
         match self.begin_session().await {
             Ok(()) => {
-                self.client.prove_certificate(&self.who.credential);
+                self.client.prove_certificate();
                 let said = self.say_ok(self.seq).await;
                 self.client.begin_compression();
                 said
@@ -123,27 +149,65 @@ impl Driver {
     /// If a lane is open, a link is made first, so that the node itself can refuse the account or the schema. Otherwise the client gets an OK, and
     /// its first statement waits.
     async fn begin_session(&mut self) -> Result<(), Refusal> {
+        if let Some(unchecked) = self.client.unchecked.take() {
+            return self.check_by_node(unchecked).await;
+        }
         if !self.at.lease_now() {
             return Ok(());
         }
         let attached = self.attach_for_login().await;
         self.at.let_go(LetGo::Lease);
-        match attached {
-            Err(AttachError::Full(error)) => Err(Refusal::Node(error_reply::full_node(Some(error)))),
-            Err(AttachError::StillFull) => Err(Refusal::Node(error_reply::full_node(None))),
-            Err(AttachError::Refused(error)) => Err(Refusal::Node(error)),
-            Err(AttachError::NotRebuilt(why) | AttachError::Forgotten(why) | AttachError::Insecure(why)) => {
-                Err(Refusal::NotRebuilt(why))
+        refusal_of(attached)
+    }
+
+    /// A password that only a node can check: nobody is let in before one has. Waits for a node as long as a login may take. The attempt is used
+    /// up by a wrong password, and by one about which the node says nothing, which is not shown again; by nothing else: clients that come while no
+    /// node takes sessions have sent no wrong one. Who is refused waits as long, and hears the same, as for other plugins.
+    async fn check_by_node(&mut self, unchecked: Unchecked) -> Result<(), Refusal> {
+        let began = Instant::now();
+        let checked = loop {
+            let attached =
+                if self.at.lease_now() { self.attach_for_login().await } else { Err(AttachError::Shut) };
+            self.at.let_go(LetGo::Lease);
+            match attached {
+                Ok(()) => break Ok(()),
+                Err(AttachError::Refused(error)) if IS_WRONG.contains(&error.code) => {
+                    tokio::time::sleep_until((began + ACCOUNTS_WAIT).into()).await;
+                    return Err(Refusal::Denied);
+                }
+                Err(AttachError::Lost(ConnectFailure::TimedOut)) => {
+                    return Err(Refusal::NotRebuilt(NOT_CHECKED.into()));
+                }
+                Err(error) => {
+                    if let Err(refusal) = refusal_of(Err(error)) {
+                        break Err(refusal);
+                    }
+                }
             }
-            Ok(())
-            | Err(AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_)) => {
-                Ok(())
+            let is_gone = tokio::select! {
+                () = tokio::time::sleep(FULL_LOGIN_PAUSE) => false,
+                () = self.client.gone() => true,
+            };
+            if is_gone || began.elapsed() >= self.shared.login_timeout() {
+                break Err(Refusal::NotRebuilt(NOT_CHECKED.into()));
             }
-        }
+        };
+        self.shared.password_errors.was_right(unchecked.attempt, Instant::now());
+        checked
     }
 
     async fn say_refusal(&mut self, refusal: &Refusal) -> Result<(), Done> {
         match refusal {
+            Refusal::Denied => {
+                let (reply, from) = (error_reply::ACCESS_DENIED, self.client.peer.ip());
+                self.shared.counts.error(reply);
+                tracing::info!(
+                    "client {from} was refused as {:?}: PAM on a node did not let it in",
+                    self.who.user
+                );
+                let denied = error_reply::denied(&self.who.user, from, true);
+                self.client.say(reply, self.seq, &denied).await
+            }
             Refusal::Node(NodeError { code, state, message }) => {
                 self.client.say_err(self.seq, *code, *state, message).await
             }
@@ -219,7 +283,7 @@ impl Driver {
                         {
                             self.client.untold = schema_change(schema);
                         }
-                        self.client.prove_certificate(&self.who.credential);
+                        self.client.prove_certificate();
                         self.say_ok(self.seq).await
                     }
                     Err(refusal @ Refusal::NotRebuilt(_)) => {

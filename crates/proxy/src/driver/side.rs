@@ -363,8 +363,10 @@ impl Driver {
         lane: &Arc<Lane>,
         on_primary: &link::Rows,
     ) -> Result<Backend, Unfit> {
-        let terms = self.shared.terms(CatchUp::No, true);
-        let attach = Backend::attach(lane, &self.who, self.client.caps, &self.session, false, terms);
+        let attach = async {
+            let terms = self.shared.terms(&self.who, CatchUp::No, true)?;
+            Backend::attach(lane, &self.who, self.client.caps, &self.session, false, terms).await
+        };
         let attached = tokio::select! {
             attached = attach => attached,
             () = self.client.gone() => return Err(Unfit::ClientGone),

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   its plugin, its answer ──> is it the account's plugin? ──no──> AuthSwitch ──> its answer
-//!   mysql_native_password, client_ed25519: the answer is checked
+//!   mysql_native_password, client_ed25519, parsec: the answer is checked
 //!   caching_sha2_password: 01 03 where its digest is remembered, else 01 04 ──> its password, under TLS or our RSA key
+//!   sha256_password: its password, likewise
+//!   mysql_clear_password: its password, under TLS only, which the first node that is logged in to checks
 //! ```
 //!
 //! Who cannot be let in waits the same time for the same words, whatever the reason, and is asked the same questions as others.
@@ -13,17 +15,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::auth::stored_sha2::Stored;
-use protocol::auth::{caching_sha2, clear};
+use protocol::auth::{caching_sha2, clear, native, parsec};
 use protocol::handshake::AuthSwitch;
 use protocol::packet::put_packet;
 use rand::Rng;
 use session::login::{self, Channel, Check, Credential, Plugin};
 use tokio::io::AsyncWriteExt;
-use topology::account::Accounts;
+use topology::account::{Accounts, Proof};
 use zeroize::Zeroizing;
 
 use super::rsa_key::ENCRYPTED_LEN;
-use super::{Client, Done};
+use super::{Client, Done, Unchecked};
 use crate::error_reply;
 use crate::password_errors::Attempt;
 use crate::priming;
@@ -42,7 +44,7 @@ impl Client {
         &mut self,
         user: &str,
         plugin: Option<&str>,
-        answer: Vec<u8>,
+        answer: Zeroizing<Vec<u8>>,
         shared: &Arc<Shared>,
     ) -> Result<Credential, Done> {
         let from = self.peer.ip();
@@ -51,23 +53,41 @@ impl Client {
         };
         let own = plugin.map_or(Some(Plugin::Native), Plugin::of);
         let decoy = shared.decoy(user);
-        let asked = login::plugin_for(&accounts, user, from, own, shared.default_plugin(), decoy);
-        let answered = if own == Some(asked) {
-            Answered { plugin: asked, salt: self.salt.to_vec(), answer: without_nul(Zeroizing::new(answer)) }
+        let passwords = shared.passwords();
+        let ways = (shared.default_plugin(), &*passwords);
+        let asked = login::plugin_for(&accounts, user, from, own, ways, decoy);
+        let is_first = matches!(asked, Plugin::Native | Plugin::CachingSha2 | Plugin::Clear);
+        if asked == Plugin::Clear && !self.stream.is_private() {
+            return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
+        }
+        let answered = if own == Some(asked) && is_first {
+            Answered { plugin: asked, salt: self.salt.to_vec(), answer: without_nul(answer) }
         } else {
-            self.switch(asked).await?
+            self.switch(asked, || derivation(user, from, &accounts, shared)).await?
         };
-        let attempt = self.attempt(user, shared)?;
+        let mut attempt = Some(self.attempt(user, shared)?);
         let has_answered = !answered.answer.is_empty();
-        let checked = if asked == Plugin::CachingSha2 && has_answered {
-            self.check_sha2(user, &answered, &accounts, attempt, shared).await?
-        } else {
-            let checked = check_again(user, &answered, &accounts, (from, self.channel()), shared).await;
-            if is_decided(&checked) {
-                shared.password_errors.was_right(attempt, Instant::now());
+        let checked = match asked {
+            Plugin::CachingSha2 if has_answered => {
+                self.check_sha2(user, &answered, &accounts, attempt, shared).await?
             }
-            checked
+            Plugin::Sha256 if has_answered => {
+                give_back(&mut attempt, shared);
+                self.check_shown(user, asked, &answered.answer, &accounts, attempt, shared).await?.checked
+            }
+            _ => {
+                let checked = check_again(user, &answered, &accounts, (from, self.channel()), shared).await;
+                if let Check::Accept(Credential::Pam(_)) = &checked {
+                    self.unchecked = attempt.map(|attempt| Unchecked { attempt, place: None });
+                } else if is_decided(&checked) {
+                    give_back(&mut attempt, shared);
+                }
+                checked
+            }
         };
+        if let Check::Accept(credential) = &checked {
+            self.stored = what_proves(user, from, credential, asked, shared);
+        }
         self.decided(user, checked, has_answered, shared)
     }
 
@@ -87,19 +107,29 @@ impl Client {
         })
     }
 
-    /// Asks for another plugin's answer.
-    async fn switch(&mut self, plugin: Plugin) -> Result<Answered, Done> {
+    /// Asks for another plugin's answer. `derivation`: that of the account's key, for parsec.
+    async fn switch(
+        &mut self,
+        plugin: Plugin,
+        derivation: impl FnOnce() -> parsec::Derivation,
+    ) -> Result<Answered, Done> {
         let (salt, switch) = match plugin {
-            Plugin::Ed25519 => {
+            Plugin::Ed25519 | Plugin::Parsec => {
                 let salt: [u8; 32] = rand::rng().random();
                 (salt.to_vec(), AuthSwitch { plugin: plugin.name().into(), data: salt.to_vec() })
             }
-            Plugin::Native | Plugin::CachingSha2 => {
+            Plugin::Native | Plugin::CachingSha2 | Plugin::Sha256 => {
                 (self.salt.to_vec(), AuthSwitch::to(plugin.name(), &self.salt))
             }
+            Plugin::Clear => (vec![], AuthSwitch { plugin: plugin.name().into(), data: vec![] }),
         };
         self.say_in_login(&switch.encode()).await?;
-        let answer = without_nul(self.read_login().await?);
+        let mut answer = without_nul(self.read_login().await?);
+        // A client begins with an empty packet.
+        if plugin == Plugin::Parsec && answer.is_empty() {
+            self.say_in_login(&derivation().encode()).await?;
+            answer = self.read_login().await?;
+        }
         Ok(Answered { plugin, salt, answer })
     }
 
@@ -110,12 +140,11 @@ impl Client {
         user: &str,
         answered: &Answered,
         accounts: &Arc<Accounts>,
-        attempt: Attempt,
+        mut attempt: Option<Attempt>,
         shared: &Arc<Shared>,
     ) -> Result<Check, Done> {
         let from = self.peer.ip();
         let by_digest = self.by_digest(user, &answered.answer, accounts, shared);
-        let mut attempt = Some(attempt);
         if !matches!(by_digest, ByDigest::Wrong) {
             give_back(&mut attempt, shared);
         }
@@ -125,27 +154,56 @@ impl Client {
         }
         self.say_in_login(&caching_sha2::FULL).await?;
         let shown = self.read_login().await?;
-        let shown =
-            if self.stream.is_private() { shown } else { self.encrypted_password(&shown, shared).await? };
-        let Some(password) = clear::password_in(&shown) else {
+        let plugin = Plugin::CachingSha2;
+        let looked = self.check_shown(user, plugin, &shown, accounts, attempt, shared).await?;
+        if let Check::Accept(Credential::Sha256(stage1)) = &looked.checked {
+            let under_rsa = !self.stream.is_private();
+            priming::shown(shared, (user, from), &looked.password, stage1, &looked.compared, under_rsa).await;
+        }
+        Ok(looked.checked)
+    }
+
+    /// A password that was `sent` under TLS, or is to be under our RSA key, is compared with what is stored.
+    async fn check_shown(
+        &mut self,
+        user: &str,
+        plugin: Plugin,
+        sent: &[u8],
+        accounts: &Arc<Accounts>,
+        mut attempt: Option<Attempt>,
+        shared: &Shared,
+    ) -> Result<Looked, Done> {
+        let decrypted;
+        let shown = if self.stream.is_private() {
+            sent
+        } else {
+            decrypted = self.encrypted_password(plugin, sent, shared).await?;
+            &decrypted
+        };
+        let Some(password) = clear::password_in(shown) else {
             return Err(Done::Refused(error_reply::MALFORMED, "a password without its end".into()));
         };
         let password = Arc::new(Zeroizing::new(password.to_vec()));
-        let (checked, compared) = self.compare_again(user, &password, accounts, &mut attempt, shared).await?;
+        let shown = (plugin, &password);
+        let (checked, compared) = self.compare_again(user, shown, accounts, &mut attempt, shared).await?;
         if is_decided(&checked) {
             give_back(&mut attempt, shared);
         }
-        if let Check::Accept(Credential::Sha256(stage1)) = &checked {
-            let under_rsa = !self.stream.is_private();
-            priming::shown(shared, (user, from), &password, stage1, &compared, under_rsa).await;
-        }
-        Ok(checked)
+        Ok(Looked { password, checked, compared })
     }
 
     /// The password, with its NUL, of a client without TLS, which encrypts it with our key. It asks for that first (`sent`), unless it has it
     /// already: from the login, when this is a change of user, or from a file.
-    async fn encrypted_password(&mut self, sent: &[u8], shared: &Shared) -> Result<Zeroizing<Vec<u8>>, Done> {
-        let asks = sent == caching_sha2::KEY_WANTED;
+    async fn encrypted_password(
+        &mut self,
+        plugin: Plugin,
+        sent: &[u8],
+        shared: &Shared,
+    ) -> Result<Zeroizing<Vec<u8>>, Done> {
+        let asks = match plugin {
+            Plugin::Sha256 => sent == clear::SHA256_KEY_WANTED,
+            _ => sent == caching_sha2::KEY_WANTED,
+        };
         if !asks && sent.len() != ENCRYPTED_LEN {
             return Err(Done::Refused(error_reply::PASSWORD_NEEDS_TLS, String::new()));
         }
@@ -186,14 +244,14 @@ impl Client {
     async fn compare_again(
         &self,
         user: &str,
-        password: &Arc<Zeroizing<Vec<u8>>>,
+        shown: Shown<'_>,
         accounts: &Arc<Accounts>,
         attempt: &mut Option<Attempt>,
         shared: &Shared,
     ) -> Result<(Check, Vec<Stored>), Done> {
         let from = self.peer.ip();
-        let mut checked = self.compare(user, password, accounts.clone(), attempt, shared).await?;
-        let mut compared = login::stored(accounts, user, from);
+        let mut checked = self.compare(user, shown, accounts.clone(), attempt, shared).await?;
+        let mut compared = login::stored(accounts, user, from, shown.0);
         if is_decided(&checked) {
             return Ok((checked, compared));
         }
@@ -201,10 +259,10 @@ impl Client {
         while !is_decided(&checked)
             && let Some(accounts) = tables.next().await
         {
-            let stored = login::stored(&accounts, user, from);
+            let stored = login::stored(&accounts, user, from, shown.0);
             if stored != compared {
                 compared = stored;
-                checked = self.compare(user, password, accounts, attempt, shared).await?;
+                checked = self.compare(user, shown, accounts, attempt, shared).await?;
             }
         }
         Ok((checked, compared))
@@ -214,7 +272,7 @@ impl Client {
     async fn compare(
         &self,
         user: &str,
-        password: &Arc<Zeroizing<Vec<u8>>>,
+        (plugin, password): Shown<'_>,
         accounts: Arc<Accounts>,
         attempt: &mut Option<Attempt>,
         shared: &Shared,
@@ -225,7 +283,9 @@ impl Client {
             *attempt = Some(self.attempt(user, shared)?);
         }
         // Another client may have shown it while this one waited.
-        if let Some(account) = accounts.find(user, from) {
+        if plugin == Plugin::CachingSha2
+            && let Some(account) = accounts.find(user, from)
+        {
             let stage1 = Zeroizing::new(caching_sha2::stage1(password));
             if shared.digests().is_of(account, &stage1) {
                 return Ok(login::remembered(account, *stage1, self.channel()));
@@ -233,7 +293,7 @@ impl Client {
         }
         let (user, password, channel) = (user.to_owned(), password.clone(), self.channel());
         let comparing = tokio::task::spawn_blocking(move || {
-            login::check_password(&accounts, &user, from, &password, channel)
+            login::check_password(&accounts, &user, from, plugin, &password, channel)
         });
         Ok(comparing.await.unwrap_or(Check::Denied))
     }
@@ -284,6 +344,46 @@ impl Client {
     }
 }
 
+/// A password, and the plugin that it was shown under.
+type Shown<'a> = (Plugin, &'a Arc<Zeroizing<Vec<u8>>>);
+
+/// A password that was shown, what came of it, and with what it was compared last.
+struct Looked {
+    password: Arc<Zeroizing<Vec<u8>>>,
+    checked: Check,
+    compared: Vec<Stored>,
+}
+
+/// How the key of an account of parsec is derived, or would be if there were such an account.
+fn derivation(user: &str, from: IpAddr, accounts: &Accounts, shared: &Shared) -> parsec::Derivation {
+    let of = |proof: &Proof| match proof {
+        Proof::Parsec(stored) => Some(stored.derivation),
+        _ => None,
+    };
+    let account = accounts.find(user, from);
+    let derivation = account.and_then(|account| account.proofs.iter().find_map(of));
+    derivation.unwrap_or_else(|| parsec::Derivation::of_nobody(shared.decoys(user)))
+}
+
+/// What the server stores of the password, by which a certificate is proved ([`protocol::certificate_proof`]).
+fn what_proves(
+    user: &str,
+    from: IpAddr,
+    credential: &Credential,
+    plugin: Plugin,
+    shared: &Shared,
+) -> Option<Vec<u8>> {
+    if let Credential::Stage1(stage1) = credential {
+        return Some(native::stage2(stage1).to_vec());
+    }
+    let lane_table = shared.door.lane_table();
+    lane_table.accounts.find(user, from)?.proofs.iter().find_map(|proof| match (plugin, proof) {
+        (Plugin::Ed25519, Proof::Ed25519(key)) => Some(key.to_vec()),
+        (Plugin::Parsec, Proof::Parsec(stored)) => Some(stored.in_memory()),
+        _ => None,
+    })
+}
+
 /// What an answer is worth without the password.
 enum ByDigest {
     /// The digest says so.
@@ -320,15 +420,28 @@ async fn check_again(
     (from, channel): (IpAddr, Channel),
     shared: &Shared,
 ) -> Check {
+    let passwords = shared.passwords();
     let look = |accounts: &Accounts| {
-        login::check(accounts, user, from, answered.plugin, &answered.salt, &answered.answer, channel)
+        let Answered { plugin, salt, answer } = answered;
+        if *plugin == Plugin::Clear {
+            let password = if answer.is_empty() { Some(&b""[..]) } else { clear::password_in(answer) };
+            let password = password.and_then(|password| std::str::from_utf8(password).ok());
+            let unchecked = |password| login::unchecked(accounts, user, from, password, channel);
+            return password.map_or(Check::Denied, unchecked);
+        }
+        let checked = login::check(accounts, user, from, *plugin, salt, answer, channel);
+        login::configured(checked, accounts.find(user, from), &passwords)
+    };
+    // Before a node has looked at the password, what the account demands is not told sooner than that there is none.
+    let is_final = |checked: &Check| {
+        is_decided(checked) && !(answered.plugin == Plugin::Clear && matches!(checked, Check::Demands(_)))
     };
     let mut checked = look(accounts);
-    if is_decided(&checked) {
+    if is_final(&checked) {
         return checked;
     }
     let mut tables = shared.read_again(user);
-    while !is_decided(&checked)
+    while !is_final(&checked)
         && let Some(accounts) = tables.next().await
     {
         checked = look(&accounts);

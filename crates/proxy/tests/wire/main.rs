@@ -10,6 +10,7 @@ mod early_flags;
 mod forged_refusals;
 mod kills;
 mod logins;
+mod mariadb_accounts;
 mod mysql_accounts;
 mod plugins;
 mod proxy_header;

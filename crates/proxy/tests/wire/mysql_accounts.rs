@@ -93,15 +93,21 @@ fn mysqld(program: &Path, dir: &Path) -> Command {
     command
 }
 
+fn proof(stored: &str) -> Proof {
+    match Stored::parse_sha256(stored) {
+        Some(stored) => Proof::Sha256(stored),
+        None => Proof::CachingSha2(Stored::parse(stored).unwrap()),
+    }
+}
+
 /// The account table, as the manager reads it.
 async fn accounts(link: &mut Link) -> Accounts {
-    let asked =
-        "SELECT user, host, authentication_string FROM mysql.user WHERE user IN ('app', 'newer', 'third')";
+    let asked = "SELECT user, host, authentication_string FROM mysql.user WHERE user IN ('app', 'newer', 'third', 'older')";
     let rows = link.query(asked, LONG).await.unwrap();
     let row = |row| Account {
         user: rows.text(row, 0).unwrap().into(),
         host: rows.text(row, 1).unwrap().into(),
-        proofs: vec![Proof::CachingSha2(Stored::parse(rows.text(row, 2).unwrap()).unwrap())],
+        proofs: vec![proof(rows.text(row, 2).unwrap())],
         ..Account::default()
     };
     Accounts::new((0..rows.len()).map(row).collect())
@@ -109,8 +115,18 @@ async fn accounts(link: &mut Link) -> Accounts {
 
 /// MySQL's own client, through the proxy.
 fn mysql(bench: &Bench, user: &str, arguments: &[&str], statement: &str) -> (bool, String) {
+    mysql_with(bench, user, "secret", arguments, statement)
+}
+
+fn mysql_with(
+    bench: &Bench,
+    user: &str,
+    password: &str,
+    arguments: &[&str],
+    statement: &str,
+) -> (bool, String) {
     let done = Command::new(home().join("bin/mysql"))
-        .args(["--no-defaults", &format!("-u{user}"), "-psecret", "-h127.0.0.1", "-N", "-B"])
+        .args(["--no-defaults", &format!("-u{user}"), &format!("-p{password}"), "-h127.0.0.1", "-N", "-B"])
         .arg(format!("-P{}", bench.proxy.local_addresses()[0].port()))
         .args(arguments)
         .args(["-e", statement])
@@ -145,6 +161,7 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
             "SET GLOBAL caching_sha2_password_storage_format = 'PBKDF2_SHA512'",
             "CREATE USER newer@'%' IDENTIFIED BY 'secret'",
             "CREATE USER third@'%' IDENTIFIED BY 'secret'",
+            "CREATE USER older@'%' IDENTIFIED WITH sha256_password BY 'secret'",
         ])
         .await;
     let node = lane(0, ([127, 0, 0, 1], server.port).into(), LaneState::Open, 1);
@@ -202,6 +219,19 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
         let is_whole = said.contains(&"x".repeat(3_000_000));
         assert!(is_well && is_whole, "{options:?}: {} bytes: {}", said.len(), &said[..said.len().min(500)]);
     }
+
+    // sha256_password: the password each time, under TLS or our key, and no node remembers anything.
+    for options in [
+        &["--ssl-mode=REQUIRED"][..],
+        &["--ssl-mode=DISABLED"],
+        &["--default-auth=sha256_password"],
+        &has_key,
+    ] {
+        let (is_well, said) = mysql(&bench, "older", options, whoami);
+        assert!(is_well && said.contains("42\tolder@%"), "{options:?}: {said}");
+    }
+    let done = mysql_with(&bench, "older", "Secret", &[], whoami);
+    assert!(!done.0 && done.1.contains("ERROR 1045"), "{}", done.1);
 
     let (is_well, said) = mysql(&bench, "nobody", &[], whoami);
     assert!(!is_well && said.contains("ERROR 1045"), "{said}");

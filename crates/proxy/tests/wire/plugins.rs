@@ -185,7 +185,8 @@ async fn an_account_that_signs_is_told_why_it_is_not_served() {
     let password = || Secret::Password("secret".into());
     let found = scene.login("app", password()).await;
     assert_eq!(errno(&found), 9122);
-    assert!(found.unwrap_err().to_string().contains("OR mysql_native_password"));
+    let said = found.unwrap_err().to_string();
+    assert!(said.contains("OR mysql_native_password") && said.contains("[[proxy.account]]"), "{said}");
     assert_eq!(errno(&scene.login("app", Secret::Password("Secret".into())).await), 1045);
     let stage1 = Secret::Stage1(native::stage1(b"secret"));
     scene.login("either", stage1).await.unwrap();

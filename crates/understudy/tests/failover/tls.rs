@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
 use lab::stage::replication::REPLICATION_USER;
 use lab::stage::{ClusterKind, Stage, StagePlan};
+use link::{Link, Login};
 use testbed::program::{Serving, with_config};
 use testbed::scene::{Scene, is_well, journal, status_when, writer};
 use testbed::writers::{self, Writers};
@@ -15,6 +17,8 @@ use crate::lost_member::scene::{Scene as Galera, two_writers};
 
 /// What a node of the stage shows.
 const FILES: [&str; 2] = ["server.crt", "server.key"];
+
+const LONG: Duration = Duration::from_secs(30);
 
 /// Puts these lines into `[cluster]`.
 fn secure(dir: &Path, lines: &str) {
@@ -41,7 +45,8 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     for node in ["db1", "db2", "db3"] {
         scene.stage.run_in(node, "SET GLOBAL require_secure_transport = ON").await.unwrap();
     }
-    let directory = scene.directory("failover_gap_ms = 0");
+    let signer = scene.signer("auth_ed25519", "ed25519").await;
+    let directory = scene.directory(&format!("failover_gap_ms = 0\n{signer}"));
     let config = directory.path().join("understudy.toml");
     let plain = with_config(&config, &["serve", "--check"]).with(1);
     assert!(plain.contains("Access denied"), "{plain}");
@@ -63,6 +68,8 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     serving.ask(&["reload"]).with(0);
 
     demands(&scene, directory.path(), &serving, &verified).await;
+    let login = Login::with_password("signer", "signed");
+    let mut signed = Link::connect(&scene.through().to_string(), &login, LONG).await.unwrap();
     let writers = Writers::at(scene.through());
     writers.more(20).await;
     scene.stage.fault("db1", Fault::Kill).await.unwrap();
@@ -70,6 +77,8 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     let told = writers.stop().await;
     let moved = |status: &_| !writer(status).is_empty() && writer(status) != "db1";
     let primary = writer(&status_when(&serving, "another is the primary", moved));
+    let on = signed.query("SELECT CONCAT('db', @@server_id)", LONG).await.unwrap();
+    assert_eq!(on.text(0, 0), Some(&*primary), "the session of an account that signs has moved");
     scene.stage.start("db1").await.unwrap();
     let follows = |status: &_| is_well(status) && scene.follows(status, "db1") == scene.address(&primary);
     status_when(&serving, "the old primary follows the new one", follows);

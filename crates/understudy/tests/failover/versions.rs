@@ -1,31 +1,40 @@
 //! `understudy serve` before servers of other versions than the machine's, which `scripts/servers.sh` unpacks.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, StagePlan};
+use link::{Link, Login};
 use mysql_async::prelude::Queryable;
 use testbed::program::Serving;
 use testbed::scene::{Scene, is_well, status_when, writer};
 use testbed::writers::{Writers, connect};
 
-/// MariaDB 11.8 has TLS by default: the primary is changed while clients write, and an idle session has its state on the new one.
+const LONG: Duration = Duration::from_secs(30);
+
+/// MariaDB 11.8 has TLS by default: the primary is changed while clients write, and idle sessions have their state on the new one; that of an account of
+/// `parsec`, too, whose password is configured.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switchover_on_mariadb_11_8() {
     let scene = Scene::on(StagePlan {
         server: Some("mariadb-11.8".to_owned()),
         kind: ClusterKind::Replication { semi_sync: true },
         name: format!("t{}-other", std::process::id()),
+        server_options: vec!["plugin_maturity=beta".to_owned()],
         ..StagePlan::default()
     })
     .await;
-    let directory = scene.directory("failover_gap_ms = 0");
+    let signer = scene.signer("auth_parsec", "parsec").await;
+    let directory = scene.directory(&format!("failover_gap_ms = 0\n{signer}"));
     let serving = Serving::start(directory.path());
     assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
 
     let said = scene.client("mariadb-11.8", "mariadb", "\\s");
     assert!(said.contains("TLS_AES"), "{said}");
 
+    let login = Login::with_password("signer", "signed");
+    let mut signed = Link::connect(&scene.through().to_string(), &login, LONG).await.unwrap();
+    signed.query("SET @remembered = 8", LONG).await.unwrap();
     let mut session = connect(scene.through()).await.unwrap();
     session.query_drop("SET @remembered = 7, SESSION sql_mode = 'ANSI_QUOTES'").await.unwrap();
     // This version does not report the collation.
@@ -40,6 +49,8 @@ async fn a_switchover_on_mariadb_11_8() {
     writers.more(20).await;
     let after: Option<(u32, String, String, u32)> = session.query_first(state).await.unwrap();
     assert_eq!(after, Some((7, "ANSI_QUOTES".to_owned(), collation, 2)));
+    let after = signed.query("SELECT @remembered, @@server_id, CURRENT_USER()", LONG).await.unwrap();
+    assert_eq!([0, 1, 2].map(|column| after.text(0, column)), [Some("8"), Some("2"), Some("signer@%")]);
     let told = writers.stop().await;
     assert_eq!(told.errors, Vec::<String>::new());
     scene.has_exactly(&told, &["db1", "db2", "db3"]).await;
@@ -52,16 +63,21 @@ async fn a_switchover_on_mariadb_11_8() {
 }
 
 /// A primary with replicas of MySQL, whose accounts are of `caching_sha2_password`: switchovers and a kill while plain clients write. No client sees a
-/// switchover; the kill is seen once by each at most.
+/// switchover, and an idle session of `sha256_password` has its state on each primary; the kill is seen once by each at most.
 #[tokio::test(flavor = "multi_thread")]
 async fn switchovers_and_a_kill_on_mysql_9_7() {
     let scene = Scene::mysql("mysql").await;
+    let older = "CREATE USER older@'%' IDENTIFIED WITH sha256_password BY 'secret'";
+    scene.stage.run_in("db1", older).await.unwrap();
     let directory = scene.directory("failover_gap_ms = 0");
     let serving = Serving::start(directory.path());
     assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
     // No server remembers the account: the client shows its password under TLS, and the servers are shown it under their RSA keys.
     let said = scene.client("mysql-9.7", "mysql", "SELECT 6 * 7");
     assert!(said.starts_with("42\n"), "{said}");
+    let login = Login::with_password("older", "secret");
+    let mut older = Link::connect(&scene.through().to_string(), &login, LONG).await.unwrap();
+    older.query("SET @remembered = 9", LONG).await.unwrap();
     let mut gaps = Vec::new();
     for to in ["db2", "db1", "db3", "db2"] {
         let writers = Writers::at(scene.through());
@@ -76,6 +92,8 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
         gaps.push(told.gap(began));
         assert_eq!(told.errors, Vec::<String>::new());
         scene.has_exactly(&told, &["db1", "db2", "db3"]).await;
+        let state = older.query("SELECT @remembered, CONCAT('db', @@server_id)", LONG).await.unwrap();
+        assert_eq!([0, 1].map(|column| state.text(0, column)), [Some("9"), Some(to)]);
     }
     println!("the longest time without a commit in each switchover: {gaps:?}");
 

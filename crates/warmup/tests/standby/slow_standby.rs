@@ -61,7 +61,7 @@ async fn a_standby_that_is_frozen_costs_what_is_too_late_and_no_more() {
     let standby = Server::start(&[]);
     let target = Target {
         place: Endpoint::Tcp(standby.address().to_string()),
-        login: Login::new("app".to_owned(), Secret::Password("secret".to_owned())),
+        login: Login::new("app".to_owned(), Secret::Password("secret".into())),
         session_init: Vec::new(),
     };
     let settings = replay::Settings {

@@ -69,6 +69,7 @@ fn accounts(settings: &Settings) -> Result<Accounts, Failure> {
     Ok(Accounts {
         monitor: settings.monitor_account().map_err(Failure::usage)?,
         replication: settings.replication_account().map_err(Failure::usage)?,
+        clients: settings.client_accounts().map_err(Failure::usage)?,
         warm: warm_secrets(settings)?,
     })
 }

@@ -29,6 +29,9 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
     if let Some(warm) = &settings.warm {
         password(&warm.password, &t::WARM_PASSWORD, &t::WARM_PASSWORD_FILE);
     }
+    for (client, _) in &settings.clients {
+        password(&client.password, &t::PROXY_ACCOUNT_PASSWORD, &t::PROXY_ACCOUNT_PASSWORD_FILE);
+    }
     if let Some(path) = settings.get(&t::WARM_STREAM_KEY_FILE) {
         files.push((&t::WARM_STREAM_KEY_FILE, path));
     }

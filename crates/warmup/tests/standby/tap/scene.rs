@@ -106,6 +106,7 @@ fn settings() -> Settings {
         tls: None,
         certificate_expires_unix_s: None,
         node_tls: None,
+        passwords: Arc::default(),
         proxy_header_from: [].into(),
         node_proxy_header: None,
         login_timeout: 5 * second,
