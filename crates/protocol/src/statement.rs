@@ -148,7 +148,6 @@ impl Statement {
             whole.insert_id = InsertId::Unknown;
         }
         whole.sets = look.sets;
-        whole.calls = whole.runs_several;
         whole.alone = statements == 1 && !look.lexer.is_doubtful;
         if !whole.recalled.is_empty() || look.lexer.is_doubtful {
             whole.kind = StatementKind::Write;
@@ -173,6 +172,7 @@ impl Statement {
         Statement {
             may_commit: self.may_commit || next.may_commit,
             runs_several: self.runs_several || next.runs_several,
+            calls: self.calls || next.calls,
             calls_stored: self.calls_stored || next.calls_stored,
             insert_id: self.insert_id.max(next.insert_id),
             leaves_no_trace: self.leaves_no_trace && next.leaves_no_trace,
@@ -210,7 +210,7 @@ impl Statement {
 
     /// It may do anything, any number of times.
     fn several() -> Statement {
-        Statement { runs_several: true, insert_id: InsertId::Unknown, ..Statement::write(true) }
+        Statement { runs_several: true, calls: true, insert_id: InsertId::Unknown, ..Statement::write(true) }
     }
 }
 

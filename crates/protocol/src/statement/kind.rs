@@ -213,7 +213,8 @@ impl<'a> Look<'a> {
             }
             // Galera may commit a large file in pieces (wsrep_load_data_splitting), of which the last may fail.
             b"LOAD" => {
-                Statement { insert_id: InsertId::Unknown, runs_several: true, ..Statement::write(true) }
+                let pieces = Statement { runs_several: true, ..Statement::write(true) };
+                Statement { insert_id: InsertId::Unknown, renews: Recalls::WARNINGS, ..pieces }
             }
             // GET DIAGNOSTICS, of the statement before
             _ => {

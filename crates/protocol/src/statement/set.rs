@@ -54,6 +54,7 @@ impl<'a> Look<'a> {
                     },
                     may_commit: inner.may_commit,
                     runs_several: inner.runs_several,
+                    calls: inner.calls,
                     insert_id: inner.insert_id,
                     ..Statement::plain(StatementKind::Write)
                 };

@@ -349,7 +349,11 @@ fn what_may_run_several_statements() {
         ("COMMIT", false),
         ("LOAD DATA INFILE 'f' INTO TABLE t", true),
     ] {
-        assert_eq!(Statement::of(sql.as_bytes()).runs_several, several, "{sql}");
+        let found = Statement::of(sql.as_bytes());
+        assert_eq!(found.runs_several, several, "{sql}");
+        // A file loaded in pieces runs no code, and what a version's comment has is not understood as any.
+        let is_code = several && !sql.starts_with("LOAD") && !sql.contains("/*!");
+        assert_eq!(found.calls, is_code, "{sql}");
     }
 }
 

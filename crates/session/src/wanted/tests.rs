@@ -96,11 +96,14 @@ fn what_code_may_have_set_ties_the_session_until_the_server_has_told() {
     on.wanted.failed(&Statement::of(b"SELECT f()"), &mut on.link);
     assert_eq!(on.pins(), Pins::UNNAMED);
     on.link.has_asked_all();
-    for plain in ["INSERT INTO t (a) VALUES (1)", "SELECT MAX(a) FROM t", "SELECT NEXTVAL(s)"] {
+    let load = "LOAD DATA LOCAL INFILE 'f' INTO TABLE t";
+    for plain in ["INSERT INTO t (a) VALUES (1)", "SELECT MAX(a) FROM t", "SELECT NEXTVAL(s)", load] {
         on.wanted.failed(&Statement::of(plain.as_bytes()), &mut on.link);
         on.wanted.changed_without_name(&Statement::of(plain.as_bytes()), &mut on.link);
         assert_eq!(on.pins(), Pins::NONE, "{plain}");
     }
+    assert!(!On::after(&[load]).link.must_ask_all(), "nothing is read from MySQL of what code has set");
+    assert!(On::after(&["CALL p()"]).link.must_ask_all());
     on.wanted.changed_without_name(&Statement::of(b"SELECT f()"), &mut on.link);
     on.reports("SET wait_timeout=99", &[("wait_timeout", "99")]);
     assert_eq!(on.pins(), Pins::UNNAMED, "it has said so before");
