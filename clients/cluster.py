@@ -32,21 +32,25 @@ class Cluster:
         try:
             self.up()
             self.accounts()
-            self.serve()
+            self.serve(f'tls = "verified"\ntls_ca_file = "{self.authority}"\n')
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        if self.serving is not None:
-            self.serving.terminate()
-            try:
-                self.serving.wait(40)
-            except subprocess.TimeoutExpired:
-                self.serving.kill()
-                self.serving.wait()
+        self.stop()
         subprocess.run([self.program, "lab", "down", "--name", self.stage], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+    def stop(self):
+        if self.serving is None:
+            return
+        self.serving.terminate()
+        try:
+            self.serving.wait(40)
+        except subprocess.TimeoutExpired:
+            self.serving.kill()
+            self.serving.wait()
 
     def ask(self, *arguments, limit_seconds=120):
         return subprocess.run([self.program, *arguments], capture_output=True, text=True, timeout=limit_seconds, check=False, env=self.environment)
@@ -83,17 +87,22 @@ class Cluster:
         there = "".join(f"{made[kind].format(name)};" for kind, name in sorted(dropped) if name != "absent")
         self.as_root("".join(f"CREATE DATABASE c_{n}; CREATE DATABASE c_{n}_other; USE c_{n}; {there}" for n in range(1, count + 1)))
 
-    def serve(self):
+    def serve_anew(self, tls):
+        self.stop()
+        self.serve(tls)
+
+    def serve(self, tls):
+        """`tls` is the lines of the configuration about TLS to the nodes; none: Understudy's defaults."""
         nodes = "".join(f'[[cluster.node]]\nname = "{name}"\naddress = "{node["address"]}"\n' for name, node in self.nodes.items())
         self.config.write_text(
-            f'[cluster]\nname = "clients"\nid = 1\nkind = "replication"\ntls = "verified"\ntls_ca_file = "{self.authority}"\n{nodes}'
+            f'[cluster]\nname = "clients"\nid = 1\nkind = "replication"\n{tls}{nodes}'
             '[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n[cluster.replication]\nuser = "replication"\npassword = "replication"\n'
             f'[listen]\nmysql = "{self.host}:6133"\nhttp = "{self.host}:6180"\n[state]\ndir = "{self.work}/state"\n'
             # Wrong passwords are a part of the operations, and all clients come from one address.
             "[proxy]\npassword_errors_max = 1000\n"
         )
         log = self.work / "serve.log"
-        with log.open("w") as file:
+        with log.open("a") as file:
             command = ["setpriv", "--pdeathsig", "KILL", self.program, "serve", "--config", str(self.config)]
             self.serving = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=self.environment)
         self.await_well(log)

@@ -6,7 +6,7 @@ HEAD = """# Compatibility with clients
 Made by `make test-clients` on {day}; not edited by hand. The clients are those of [clients/](../clients/README.md), in the versions that are named there. Each carries out the same list
 of operations (`clients/operations.json`; programs, applications and the tests that come with a driver have their own) directly at a server and through Understudy, and tells what each gave. "same" means: line for line
 what it told directly, in each setting: TLS off and on (below: what this run had), and with parameters in the text and prepared, where the client has both. The accounts are of each server's own plugin: `mysql_native_password` on
-MariaDB, `caching_sha2_password` on MySQL. Then it goes on through Understudy, again and again, while a planned switchover begins every two seconds.
+MariaDB, `caching_sha2_password` on MySQL. Then it goes on through Understudy, again and again, while a planned switchover begins every two seconds. A driver "with its defaults" is told nothing about TLS, and neither is Understudy.
 
 {switchovers}
 """
@@ -22,7 +22,7 @@ def cell(runs, ways, numbers):
     found = [difference for run in runs for difference in run.differences if difference["way"] in ways]
     if not runs:
         return "-"
-    return ", ".join(sorted({f"[{numbers[one['cause']]}](#what-differs)" for one in found})) or "same"
+    return ", ".join(f"[{number}](#what-differs)" for number in sorted({numbers[one["cause"]] for one in found})) or "same"
 
 
 def rows(played, versions, ways, numbers):
@@ -41,7 +41,7 @@ def text(played, versions):
     differing = [(run, difference) for server in played for run in server["runs"] for difference in run.differences]
     causes = list(dict.fromkeys(difference["cause"] for _, difference in differing))
     numbers = {cause: number for number, cause in enumerate(causes, 1)}
-    tls = {server["title"]: " and ".join(sorted({run.tls for run in server["runs"]})) for server in played}
+    tls = {server["title"]: " and ".join(sorted({run.tls for run in server["runs"]} - {"unset"})) for server in played}
     moved = [f"{server['title']}: TLS {tls[server['title']]}; {server['switchovers']} switchovers beside the clients, {len(server['refused'])} orders refused." for server in played]
     lines = [HEAD.format(day=datetime.date.today(), switchovers=" ".join(moved)), "## Directly and through", "", *rows(played, versions, ["through"], numbers)]
     lines += ["", "## Beside switchovers", "", *rows(played, versions, ["moved"], numbers), "", "## What differs", "", "| | cause | clients | operations |", "|---|---|---|---|"]

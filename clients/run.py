@@ -34,7 +34,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", type=lambda text: text.split(","), default=SERVERS)
     parser.add_argument("--clients", type=lambda text: text.split(","), default=None, help="names of clients.json; all of them without")
-    parser.add_argument("--tls", type=lambda text: text.split(","), default=["off", "on"])
+    parser.add_argument("--tls", type=lambda text: text.split(","), default=["off", "on", "unset"])
     parser.add_argument("--protocols", type=lambda text: text.split(","), default=["text", "prepared"])
     parser.add_argument("--jobs", type=int, default=6, help="clients at a time")
     parser.add_argument("--seconds", type=float, default=8, help="how long a client goes on beside switchovers")
@@ -102,7 +102,7 @@ def play_server(server, options, chosen, work):
     with cluster.Cluster(options.program, server, work) as here:
         protocols = lambda client: [one for one in client["protocols"] if one in options.protocols]
         fitting = [client for client in chosen if server in client.get("servers", server)]
-        settings = [(client, tls, protocol) for client in fitting for tls in options.tls if tls in client.get("tls", tls) for protocol in protocols(client)]
+        settings = [(client, tls, protocol) for client in fitting for tls in options.tls if tls in client.get("tls", ["off", "on"]) for protocol in protocols(client)]
         runs = [Run(client, server, here.kind, tls, protocol, number) for number, (client, tls, protocol) in enumerate(settings, 1)]
         here.schemas(len(runs), json.loads((HERE / "operations.json").read_text(encoding="utf-8")))
 
@@ -111,13 +111,19 @@ def play_server(server, options, chosen, work):
             run.play("through", here.through(), 0, work)
 
         direct = here.direct()
-        each(quiet, runs, options.jobs)
+        unset = [run for run in runs if run.tls == "unset"]
+        each(quiet, [run for run in runs if run not in unset], options.jobs)
         moved = [0, []]
         if options.seconds:
             with cluster.Switchovers(here) as switchovers:
                 moving = [run for run in runs if not run.client.get("quiet")]
                 each(lambda run: run.play("moved", here.through(), options.seconds, work), moving, options.jobs)
             moved = [switchovers.done, switchovers.refused]
+        if unset:
+            here.serve_anew(tls="")
+            direct = here.direct()
+            # One after the other: the first logs in under TLS, so that server and proxy remember the account for the next, which has none.
+            each(quiet, unset, 1)
         shutil.copy(work / "serve.log", options.out / f"serve-{server}.log")
         return {"server": server, "version": here.version(), "switchovers": moved[0], "refused": moved[1], "runs": runs}
 

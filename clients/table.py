@@ -38,8 +38,12 @@ def differences(run):
 
 
 def cause_of(causes, run, difference):
-    """The first row of causes.json that fits: client, server, operation and way are patterns; `through` is a regular expression."""
+    """The first row of causes.json that fits: client, server, operation and way are patterns; `through` is a regular expression; `after` is an
+    operation that must differ in the same way."""
+    differing = [one["operation"] for one in run.differences if one["way"] == difference["way"]]
     for cause in causes:
+        if cause.get("after", difference["operation"]) not in differing:
+            continue
         names = {"client": run.client["name"], "server": run.server, "operation": difference["operation"], "way": difference["way"], "protocol": run.protocol, "tls": run.tls}
         if all(any(fnmatch.fnmatchcase(names[key], one) for one in cause.get(key, "*").split("|")) for key in names) and re.search(cause.get("through", ""), difference["through"]):
             return cause["cause"]

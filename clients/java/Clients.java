@@ -26,17 +26,21 @@ public class Clients {
     }
 
     static String url(boolean compress) {
-        boolean isTls = given("TLS").equals("on");
         String url = "jdbc:" + driver + "://" + given("HOST") + ":" + given("PORT") + "/" + given("SCHEMA") + "?useServerPrepStmts=" + isPrepared()
-            + "&allowMultiQueries=true&allowPublicKeyRetrieval=true&socketTimeout=60000";
-        if (driver.equals(DRIVER_MARIADB)) {
-            url += "&allowLocalInfile=true&connectionAttributes=app:clients&useCompression=" + compress;
-            url += isTls ? "&sslMode=verify-full&serverSslCert=" + given("AUTHORITY") : "&sslMode=disable";
-        } else {
-            url += "&allowLoadLocalInfile=true&connectionAttributes=app:clients&rewriteBatchedStatements=true&useCursorFetch=" + isPrepared() + "&useCompression=" + compress;
-            url += isTls ? "&sslMode=REQUIRED" : "&sslMode=DISABLED";
-        }
-        return url;
+            + "&allowMultiQueries=true&socketTimeout=60000" + tls();
+        if (driver.equals(DRIVER_MARIADB))
+            return url + "&allowLocalInfile=true&connectionAttributes=app:clients&useCompression=" + compress;
+        return url + "&allowLoadLocalInfile=true&connectionAttributes=app:clients&rewriteBatchedStatements=true&useCursorFetch=" + isPrepared() + "&useCompression=" + compress;
+    }
+
+    /** Nothing about TLS and keys where the driver is tried with its defaults. */
+    static String tls() {
+        boolean isMariadb = driver.equals(DRIVER_MARIADB);
+        return switch (given("TLS")) {
+            case "on" -> "&allowPublicKeyRetrieval=true" + (isMariadb ? "&sslMode=verify-full&serverSslCert=" + given("AUTHORITY") : "&sslMode=REQUIRED");
+            case "off" -> "&allowPublicKeyRetrieval=true" + (isMariadb ? "&sslMode=disable" : "&sslMode=DISABLED");
+            default -> "";
+        };
     }
 
     static Connection connect(boolean compress) throws SQLException {

@@ -25,7 +25,7 @@ async function saved(source) {
 }
 
 async function read(source) {
-  const found = await source.getRepository("customer").find({ where: { name: Like("%1%") }, relations: { orders: true }, order: { id: "ASC" } });
+  const found = await source.getRepository("customer").find({ where: { name: Like("%1%") }, relations: { orders: true }, order: { id: "ASC", orders: { id: "ASC" } } });
   const sums = await source.getRepository("order").createQueryBuilder("o").select("o.customerId", "customer").addSelect("SUM(o.total)", "sum").groupBy("o.customerId").orderBy("o.customerId").getRawMany();
   return [found, sums, await source.getRepository("order").findAndCount({ take: 2, skip: 1, order: { id: "ASC" } })];
 }
