@@ -16,7 +16,7 @@ esac
 shift
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog slowlog health ndb)
-connection=(transport proxy_header)
+connection=(transport proxy_header login)
 features=()
 [ $# -gt 0 ] || [ "$seconds" -lt 60 ] || targets+=("${connection[@]}")
 for name in "${connection[@]}"; do

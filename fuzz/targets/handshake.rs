@@ -5,7 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use protocol::auth::{ed25519, native};
+use protocol::auth::stored_sha2::Stored;
+use protocol::auth::{clear, ed25519, native, parsec};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use session::login::{Channel, Check, Plugin, check};
@@ -41,6 +42,15 @@ fuzz_target!(|payload: &[u8]| {
         no_forgery(&login.user, &login.auth);
     }
     let _ = is_ssl_request(payload);
+    if let Some(derivation) = parsec::Derivation::parse(payload) {
+        assert_eq!(parsec::Derivation::parse(&derivation.encode()), Some(derivation));
+    }
+    if let Some(password) = clear::password_in(payload) {
+        assert_eq!(**clear::reply(password), *payload);
+    }
+    if let Ok(text) = std::str::from_utf8(payload) {
+        let _ = (Stored::parse(text), parsec::Stored::parse(text), ed25519::parse_stored(text));
+    }
     for attributes in [Caps::NONE, Caps::CONNECT_ATTRS] {
         let caps = fuzz::caps(0) | attributes;
         change_user(payload, caps);
@@ -68,16 +78,24 @@ fn no_forgery(user: &[u8], auth: &[u8]) {
         requires: Requirement::Nothing,
     };
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let salt = b"0123456789abcdefghij";
+    let stored = "P0:hzl8y5LwfaCUM2Qh37NzvtSj:+jbn8DqgECNC12jUjSai2ZXNKU69hTFOMJohCaRCCnE";
+    let parsec = parsec::Stored::parse(stored).expect("MariaDB's own");
+    let salt = b"0123456789abcdefghijklmnopqrstuv";
     for (row, may_enter) in [
         (row(Proof::Native(native::stage2(&native::stage1(b"secret"))), false), false),
         (row(Proof::Empty, true), auth.is_empty()),
         (row(Proof::Other("pam".into()), false), false),
         (row(Proof::Ed25519(ed25519::public_key(b"secret")), false), false),
+        (row(Proof::Parsec(parsec), false), false),
         (row(Proof::Empty, false), auth.is_empty()),
     ] {
         let accounts = Accounts::new(vec![row]);
-        for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519] {
+        for (plugin, salt) in [
+            (Plugin::Native, &salt[..20]),
+            (Plugin::CachingSha2, &salt[..20]),
+            (Plugin::Ed25519, salt),
+            (Plugin::Parsec, salt),
+        ] {
             let checked = check(&accounts, &user, from, plugin, salt, auth, Channel::Certificate);
             if matches!(checked, Check::Accept(_) | Check::NotServed(_) | Check::Demands(_)) {
                 assert!(may_enter, "a login without the password");
