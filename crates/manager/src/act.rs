@@ -154,7 +154,7 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
     in_time(within, async {
         let mut link = Link::connect(address, login, within).await?;
         let flavor = Flavor::of(&link.greeting.version);
-        let rows = account_table(&mut link, flavor, within).await?;
+        let rows = table_of(&mut link, flavor, within).await?;
         // There may be thousands of JSON documents, which must not delay the thread that probes.
         tokio::task::spawn_blocking(move || crate::accounts::read(flavor, &rows))
             .await
@@ -163,8 +163,16 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
     .await
 }
 
+/// The accounts of a node, for a command.
+///
+/// # Errors
+/// Why they could not be read.
+pub async fn account_table(address: &str, login: &Login, within: Duration) -> Result<Vec<Account>, String> {
+    accounts(address, login, within).await.map_err(|failed| failed.why)
+}
+
 /// The first of the flavor's statements that the server knows.
-async fn account_table(link: &mut Link, flavor: Flavor, within: Duration) -> Result<Rows, LinkError> {
+async fn table_of(link: &mut Link, flavor: Flavor, within: Duration) -> Result<Rows, LinkError> {
     let mut asked = Err(LinkError::Closed);
     for statement in flavor.accounts() {
         asked = link.query(statement, within).await;

@@ -48,6 +48,7 @@ mod tables;
 mod tasks;
 mod watched;
 
+pub use act::account_table;
 pub use advice::{account_for, grants_for, grants_with};
 pub use aliases::{as_configured, tells_apart};
 pub use bootstrap::{Trial, try_proof};

@@ -53,7 +53,20 @@ async fn a_primary_that_must_be_used_under_tls_is_replaced() {
     let authority = scene.stage.authority().unwrap();
     let verified = format!("tls = \"verified\"\ntls_ca_file = \"{}\"", authority.display());
     secure(directory.path(), &verified);
-    with_config(&config, &["serve", "--check"]).with(0);
+    let checked = with_config(&config, &["serve", "--check"]).with(0);
+    assert!(checked.contains("a password of proxy.account fits 'signer'@'%'"), "{checked}");
+    let right = std::fs::read_to_string(&config).unwrap();
+    let (wrong, other) =
+        (right.replace("\"signed\"", "\"Signed\""), right.replace("\"signer\"", "\"nobody\""));
+    std::fs::write(&config, wrong).unwrap();
+    let said = with_config(&config, &["serve", "--check"]).with(1);
+    let line = 1 + right.lines().position(|line| line == "[[proxy.account]]").unwrap();
+    let expected = format!("understudy.toml:{line}: clients of 'signer'@'%' cannot be let in: the password");
+    assert!(said.contains(&expected), "{said}");
+    std::fs::write(&config, other).unwrap();
+    let said = with_config(&config, &["serve", "--check"]).with(0);
+    assert!(said.contains("WARN   ") && said.contains("no account of this name"), "{said}");
+    std::fs::write(&config, right).unwrap();
     let forecast = with_config(&config, &["recovery", "forecast"]).said();
     assert!(!forecast.contains("Access denied") && forecast.contains("db3"), "{forecast}");
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use serde::Serialize;
 use topology::kind::Kind;
 
+use super::signers::Found;
 use super::warnings::NotMade;
 use doctor::servers;
 
-use super::{first_start, ports, warm, warnings};
+use super::{first_start, ports, signers, warm, warnings};
 use cli::exit::CommandResult;
 use doctor::judge::two_clusters;
 use doctor::read::{self, MissingPrivilege};
@@ -77,6 +78,14 @@ pub fn run(settings: &Settings, is_json: bool) -> CommandResult {
                 Err(problem) => tried.wrong_file(&problem.to_string()),
             }
             proxy_headers(settings, &monitor, &mut tried)?;
+            match cli::runtime::start()?.block_on(signers::all(settings, &monitor)) {
+                Ok(found) => found.into_iter().for_each(|found| match found {
+                    Found::Well(well) => tried.ok(&well),
+                    Found::Needless(problem) => tried.warning(&problem.to_string()),
+                    Found::Shut(problem) => tried.wrong_world(&problem.to_string()),
+                }),
+                Err(problem) => tried.wrong_file(&problem.to_string()),
+            }
         }
         Err(problem) => tried.wrong_file(&problem.to_string()),
     }

@@ -4,6 +4,7 @@ mod check;
 mod first_start;
 mod ports;
 mod reload;
+mod signers;
 mod warm;
 mod warnings;
 
