@@ -147,14 +147,14 @@ impl Card {
         (doing == Doing::Running && self.commits.load(Relaxed)).then_some(time)
     }
 
-    /// Sets what ties it to its node.
-    pub fn set_pins(&self, pins: Pins) {
+    /// Sets what ties it to its node, except for state that is read from there before a planned move.
+    pub fn set_ties(&self, pins: Pins) {
         self.pins.store(pins.0, Relaxed);
     }
 
-    /// What ties it to `node`, except for state that is read from there before a planned move.
+    /// What ties it to `node`.
     pub fn tied(&self, node: &str) -> Option<Tied> {
-        let pins = Pins(self.pins.load(Relaxed)).without(Pins::USER_VARIABLE.union(Pins::UNNAMED));
+        let pins = Pins(self.pins.load(Relaxed));
         (!pins.is_empty()).then(|| Tied {
             id: self.id,
             user: self.user.lock().unwrap_or_else(PoisonError::into_inner).clone(),

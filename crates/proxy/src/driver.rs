@@ -823,17 +823,23 @@ impl Driver {
         self.at.let_go(LetGo::Link);
     }
 
-    /// Updates the number of sessions that cannot move.
+    /// Updates the number of sessions that cannot move, and what is told of this one. What code or an expression has set is read from MariaDB before a
+    /// planned move; MySQL shows user variables to privileged accounts only.
     fn note_pins(&mut self, alive: bool) {
-        let pins = self.at.standing().filter(|_| alive).map_or(Pins::NONE, |link| link.pins());
+        const READ: Pins = Pins::USER_VARIABLE.union(Pins::UNNAMED);
+        let link = self.at.standing().filter(|_| alive);
+        let mut pins = link.as_ref().map_or(Pins::NONE, |link| link.pins());
+        if link.is_some_and(|link| link.must_ask_all()) && !self.is_mariadb() {
+            pins = pins.union(READ);
+        }
         if pins == self.pins {
             return;
         }
+        self.card.set_ties(if self.is_mariadb() { pins.without(READ) } else { pins });
         if pins.is_empty() != self.pins.is_empty() {
             self.shared.counts.pinned(!pins.is_empty());
         }
         self.pins = pins;
-        self.card.set_pins(pins);
     }
 
     // ---- statements that may have crashed a node

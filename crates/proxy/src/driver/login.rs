@@ -307,7 +307,7 @@ impl Driver {
         }
     }
 
-    fn is_mariadb(&self) -> bool {
+    pub(super) fn is_mariadb(&self) -> bool {
         self.shared.server_version().is_some_and(|version| Flavor::of(&version) == Flavor::MariaDb)
     }
 

@@ -78,6 +78,17 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
     let login = Login::with_password("older", "secret");
     let mut older = Link::connect(&scene.through().to_string(), &login, LONG).await.unwrap();
     older.query("SET @remembered = 9", LONG).await.unwrap();
+    // MySQL shows user variables to privileged accounts only: these sessions stay where they are, and the operator is told beforehand.
+    scene.stage.run_in("db1", "CREATE PROCEDURE sbtest.nothing() DO 0").await.unwrap();
+    let mut tied = vec![];
+    for sets in ["SET @remembered = 6 * 7", "CALL nothing()"] {
+        tied.push(connect(scene.through()).await.unwrap());
+        tied.last_mut().unwrap().query_drop(sets).await.unwrap();
+    }
+    status_when(&serving, "two cannot move", |status| status["proxy"]["sessions_pinned"] == 2);
+    let said = serving.ask(&["switchover", "--to", "db2", "--check"]).with(0);
+    assert!(said.contains("2 sessions that cannot move") && said.contains("user variable"), "{said}");
+    drop(tied);
     let mut gaps = Vec::new();
     for to in ["db2", "db1", "db3", "db2"] {
         let writers = Writers::at(scene.through());
