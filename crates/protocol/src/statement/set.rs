@@ -55,6 +55,7 @@ impl<'a> Look<'a> {
                     may_commit: inner.may_commit,
                     runs_several: inner.runs_several,
                     calls: inner.calls,
+                    calls_stored: inner.calls_stored,
                     insert_id: inner.insert_id,
                     ..Statement::plain(StatementKind::Write)
                 };

@@ -93,9 +93,11 @@ fn what_code_may_have_set_ties_the_session_until_the_server_has_told() {
     assert_eq!(on.pins(), Pins::UNNAMED);
     on.reports("SET wait_timeout=99", &[("wait_timeout", "99")]);
     assert_eq!(on.pins(), Pins::NONE, "it would have said that something else changed");
-    on.wanted.failed(&Statement::of(b"SELECT f()"), &mut on.link);
-    assert_eq!(on.pins(), Pins::UNNAMED);
-    on.link.has_asked_all();
+    for code in ["SELECT f()", "SET STATEMENT max_statement_time=5 FOR SELECT f()"] {
+        on.wanted.failed(&Statement::of(code.as_bytes()), &mut on.link);
+        assert_eq!(on.pins(), Pins::UNNAMED, "{code}");
+        on.link.has_asked_all();
+    }
     let load = "LOAD DATA LOCAL INFILE 'f' INTO TABLE t";
     for plain in ["INSERT INTO t (a) VALUES (1)", "SELECT MAX(a) FROM t", "SELECT NEXTVAL(s)", load] {
         on.wanted.failed(&Statement::of(plain.as_bytes()), &mut on.link);
