@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
@@ -52,8 +52,20 @@ impl Socket {
         on_either!(self, stream => stream.poll_write_ready(context))
     }
 
+    /// Where fewer bytes came than there was room for, the socket is empty: the runtime is told so, as its own `poll_read` does, which saves
+    /// a system call to learn it.
     pub(super) fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
-        on_either!(self, stream => stream.try_read(room))
+        let mut last = None;
+        let mut read = || {
+            let read = rustix::net::recv(&*self.descriptor(), &mut *room, RecvFlags::DONTWAIT)?.1;
+            if read == 0 || read == room.len() {
+                return Ok(read);
+            }
+            last = Some(read);
+            Err(io::ErrorKind::WouldBlock.into())
+        };
+        let tried = on_either!(self, stream => stream.try_io(Interest::READABLE, &mut read));
+        last.map_or(tried, Ok)
     }
 
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
