@@ -9,15 +9,15 @@ pub mod fact_answerer;
 pub mod twin;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fixture::Server;
 use fixture::tls::Certificate;
 use fixture::wait::until_async;
-use link::{Link, LinkError, Login, Secret, ServerTls};
+use link::{Endpoint, Link, LinkError, Login, Secret, ServerTls};
 use protocol::auth::native;
 use protocol::capability::Caps;
 
@@ -29,6 +29,7 @@ use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 
 pub const SECOND: Duration = Duration::from_secs(1);
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// A proxy that shows this certificate to clients.
 pub fn shows(certificate: &Certificate, is_required: bool) -> Option<ClientTls> {
@@ -191,6 +192,23 @@ pub async fn connect_under(address: &str, tls: Option<ServerTls>) -> Result<Link
 pub async fn one(link: &mut Link, sql: &str) -> String {
     let rows = link.query(sql, 20 * SECOND).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     rows.text(0, 0).unwrap_or("NULL").to_owned()
+}
+
+/// A server of another version, once it answers root at the socket `s` in its directory, where it writes `log`; with these statements done.
+pub async fn run_as_root(directory: &Path, statements: &[&str]) -> Link {
+    let (socket, login) = (Endpoint::Unix(directory.join("s")), Login::new("root", Secret::None));
+    let began = Instant::now();
+    let mut link = loop {
+        match Link::connect_to(&socket, &login, START_MAX).await {
+            Ok(link) => break link,
+            Err(LinkError::NoSocket) if began.elapsed() < START_MAX => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}: {:?}", std::fs::read_to_string(directory.join("log"))),
+        }
+    };
+    for statement in statements {
+        link.query(statement, START_MAX).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    link
 }
 
 /// Runs the package's own client through the proxy.

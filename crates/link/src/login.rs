@@ -128,8 +128,8 @@ impl Login {
     );
 
     /// As [`Login::new`]. An empty password: the account has none.
-    pub fn with_password(user: impl Into<String>, password: impl Into<String>) -> Login {
-        let password = Password::from(password.into());
+    pub fn with_password(user: impl Into<String>, password: impl Into<Password>) -> Login {
+        let password = password.into();
         Login::new(user, if password.is_empty() { Secret::None } else { Secret::Password(password) })
     }
 

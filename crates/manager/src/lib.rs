@@ -56,7 +56,7 @@ pub use journal::Journal;
 pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, purged, session_defaults, unlogged};
 pub use reading::ServerReading;
 pub use samples::Samples;
-pub use settings::{Account, Password, Settings};
+pub use settings::{Account, Settings};
 pub use start::{Handles, Orders, StartError, Stop, begin_after, start};
 pub use store::{JournalRow, Marks, StoreError, remembered};
 pub use topology::brain::NotTaken;

@@ -1,9 +1,9 @@
 //! The manager's settings.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use link::{Login, ServerTls};
+use protocol::auth::password::Password;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,16 +46,6 @@ pub struct Account {
 impl Account {
     /// How it logs in at a node.
     pub fn login(&self) -> Login {
-        Login { tls: self.tls.clone(), ..Login::with_password(&self.user, &self.password.0) }
-    }
-}
-
-/// A password; Debug does not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(pub String);
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+        Login { tls: self.tls.clone(), ..Login::with_password(&self.user, self.password.clone()) }
     }
 }

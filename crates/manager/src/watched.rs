@@ -451,11 +451,7 @@ mod tests {
             let cluster =
                 topology::settings::Settings::new("shop", topology::settings::Writers::One, vec![node]);
             let dir = tempfile::tempdir().unwrap();
-            let monitor = crate::Account {
-                user: "app".into(),
-                password: crate::Password("secret".to_owned()),
-                tls: None,
-            };
+            let monitor = crate::Account { user: "app".into(), password: "secret".into(), tls: None };
             let settings = crate::Settings {
                 cluster,
                 monitor,

@@ -829,13 +829,13 @@ impl Driver {
         const READ: Pins = Pins::USER_VARIABLE.union(Pins::UNNAMED);
         let link = self.at.standing().filter(|_| alive);
         let mut pins = link.as_ref().map_or(Pins::NONE, |link| link.pins());
-        if link.is_some_and(|link| link.must_ask_all()) && !self.is_mariadb() {
+        if link.is_some_and(|link| link.must_ask_all()) && !self.shared.is_mariadb() {
             pins = pins.union(READ);
         }
         if pins == self.pins {
             return;
         }
-        self.card.set_ties(if self.is_mariadb() { pins.without(READ) } else { pins });
+        self.card.set_ties(if self.shared.is_mariadb() { pins.without(READ) } else { pins });
         if pins.is_empty() != self.pins.is_empty() {
             self.shared.counts.pinned(!pins.is_empty());
         }

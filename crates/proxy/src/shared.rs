@@ -21,6 +21,7 @@ use session::suspects::Suspects;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
 use topology::account::Accounts;
 use topology::fact::ProxyFact;
+use topology::flavor::Flavor;
 use topology::routes::ServerGreeting;
 
 use crate::activity::Card;
@@ -451,9 +452,10 @@ impl Shared {
         greeting.as_ref().map_or(status::AUTOCOMMIT, |greeting| greeting.status & status::OF_LOGIN)
     }
 
-    /// The version in the nodes' greeting, if it is known.
-    pub fn server_version(&self) -> Option<String> {
-        self.door.lane_table().greeting.as_ref().map(|greeting| greeting.version.clone())
+    /// Whether the nodes are of MariaDB, by their greeting; not while that is unknown.
+    pub fn is_mariadb(&self) -> bool {
+        let lane_table = self.door.lane_table();
+        lane_table.greeting.as_ref().is_some_and(|greeting| Flavor::of(&greeting.version) == Flavor::MariaDb)
     }
 
     /// The accounts, once any has been read; `None` when none has until `until`.

@@ -32,8 +32,8 @@ impl fmt::Debug for Passwords {
     }
 }
 
-impl FromIterator<(String, String)> for Passwords {
-    fn from_iter<I: IntoIterator<Item = (String, String)>>(all: I) -> Self {
+impl<P: Into<Password>> FromIterator<(String, P)> for Passwords {
+    fn from_iter<I: IntoIterator<Item = (String, P)>>(all: I) -> Self {
         Self(all.into_iter().map(|(user, password)| (user, password.into())).collect())
     }
 }

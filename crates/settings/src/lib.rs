@@ -277,7 +277,7 @@ impl Settings {
     }
 
     fn node_account(&self, rows: &PasswordRows, account: &Account) -> Result<manager::Account, Problem> {
-        let password = manager::Password(self.read_password(rows, &account.password)?);
+        let password = self.read_password(rows, &account.password)?.into();
         Ok(manager::Account { user: account.user.clone(), password, tls: self.node_tls()? })
     }
 

@@ -59,7 +59,7 @@ fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
     assert_eq!(s.state_dir, Path::new("/var/lib/understudy"));
     assert_eq!(s.api.key_file, Path::new("/var/lib/understudy/api.key"));
     assert!(s.api.key_is_ours && s.api.certificate.is_none());
-    assert_eq!(s.monitor_account().unwrap().password.0, "very secret");
+    assert_eq!(*s.monitor_account().unwrap().password, *"very secret");
     assert!(!format!("{s:?}").contains("very secret"));
 }
 
@@ -95,7 +95,7 @@ fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
     assert_eq!((dry.dry_run, dry.failover_gap), (true, Duration::from_millis(5)));
     assert_eq!(loss(&(replicating() + "failover = \"manual\"")).failover, FailoverPolicy::Manual);
     let account = s.replication_account().unwrap().unwrap();
-    assert_eq!(account.password.0, "also secret");
+    assert_eq!(*account.password, *"also secret");
     assert!(!format!("{s:?} {account:?}").contains("secret"));
     let s = parse(GOOD).unwrap();
     assert_eq!((s.kind, s.replication_account().unwrap().is_none()), (Kind::Galera, true));
@@ -155,7 +155,7 @@ fn standbys_are_warmed_when_there_is_an_account_for_it() {
     assert!(parse(GOOD).unwrap().warm.is_none());
     let warm = |more: &str| format!("{GOOD}[warm]\n{more}");
     let s = parse(&warm("user = \"warm\"\npassword = \"hidden word\"\n")).unwrap();
-    assert_eq!(s.warm_account().unwrap().unwrap().password.0, "hidden word");
+    assert_eq!(*s.warm_account().unwrap().unwrap().password, *"hidden word");
     assert!(!format!("{s:?}").contains("hidden word"));
     let sample = (s.get(&t::WARM_SAMPLE), s.get(&t::WARM_SAMPLE_BY));
     assert_eq!((s.get(&t::WARM_STREAM_PORT), sample), (3307, (1, "session".to_owned())));
@@ -357,10 +357,7 @@ fn accounts_of_clients_are_a_list_and_their_passwords_are_not_shown() {
     let env = account("user = \"web\"\npassword_env = \"NO_SUCH_VARIABLE\"");
     let old = parse(&format!("{GOOD}{app}")).unwrap();
     let read = old.client_accounts().unwrap();
-    assert_eq!(
-        read.iter().map(|one| (&*one.user, &*one.password.0)).collect::<Vec<_>>(),
-        [("app", "hunter2")]
-    );
+    assert_eq!(read.iter().map(|one| (&*one.user, &*one.password)).collect::<Vec<_>>(), [("app", "hunter2")]);
     assert!(!format!("{old:?}{read:?}").contains("hunter2"));
     let new = parse(&format!("{GOOD}{}{env}", app.replace("hunter2", "hunter3"))).unwrap();
     let told: Vec<_> = difference::changes(&old, &new).into_iter().map(|change| change.sentence).collect();
@@ -395,7 +392,7 @@ fn the_password_may_be_elsewhere_and_its_absence_is_told_with_the_line() {
         "{problem}"
     );
     std::fs::write(dir.path().join("pw"), "from file\n").unwrap();
-    assert_eq!(s.monitor_account().unwrap().password.0, "from file");
+    assert_eq!(*s.monitor_account().unwrap().password, *"from file");
     let text = GOOD.replace("password = \"very secret\"", "password_env = \"UNDERSTUDY_TEST_NOT_SET\"");
     let problem = Settings::parse(&file, &text).unwrap().monitor_account().unwrap_err().to_string();
     assert!(problem.contains(":17:") && problem.contains("no variable UNDERSTUDY_TEST_NOT_SET"), "{problem}");

@@ -182,12 +182,12 @@ mod tests {
         ];
         assert_eq!(nodes, expect);
         assert_eq!(
-            (settings.monitor.user.as_str(), settings.monitor_account().unwrap().password.0.as_str()),
+            (settings.monitor.user.as_str(), &*settings.monitor_account().unwrap().password),
             ("mha", "s3cret")
         );
         assert_eq!(settings.get(&settings::table::MONITOR_INTERVAL).as_millis(), 1000);
         let account = settings.replication_account().unwrap().unwrap();
-        assert_eq!((account.user.as_str(), account.password.0.as_str()), ("repl", "r3pl"));
+        assert_eq!((account.user.as_str(), &*account.password), ("repl", "r3pl"));
         assert_eq!(settings.state_dir, Path::new("/var/log/masterha/app1/understudy"));
         for line in [
             "#   ssh_user (/etc/app1.cnf:9): no SSH is used",
@@ -204,7 +204,7 @@ mod tests {
         let text = configuration(&read(text).unwrap());
         let settings = Settings::parse(Path::new("/etc/understudy.toml"), &text).unwrap();
         assert_eq!(settings.nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["server1", "server2"]);
-        assert_eq!(settings.monitor_account().unwrap().password.0, "a\"b\\c");
+        assert_eq!(*settings.monitor_account().unwrap().password, *"a\"b\\c");
     }
 
     #[test]

@@ -66,10 +66,10 @@ pub(super) async fn follow(
     }
     let told_its_source = async {
         let statement = {
-            let (user, password) = (&account.user, &account.password.0);
+            let (user, password) = (&account.user, &*account.password);
             sql::change_source(server.dialect, (host, port), user, password, account.tls.is_some())
         };
-        server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
+        server.order(&statement).await.map_err(|failed| without(failed, &account.password))?;
         server.order(sql::start(server.dialect)).await?;
         until_running(server, source).await
     };

@@ -16,7 +16,7 @@ use topology::NodeId;
 use super::*;
 use crate::events::Events;
 use crate::events::tests::kept_in;
-use crate::settings::{Account, Password};
+use crate::settings::Account;
 
 const TERM: Term = Term(7);
 const NODE: NodeId = NodeId(0);
@@ -60,7 +60,7 @@ impl Means {
 }
 
 fn account(password: &str) -> Option<Account> {
-    Some(Account { user: "repl".into(), password: Password(password.into()), tls: None })
+    Some(Account { user: "repl".into(), password: password.into(), tls: None })
 }
 
 fn action(within: Duration, errand: Errand) -> Action {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fixture::mysql::Group;
 use fixture::wait::within_async;
-use manager::{Account, Handles, Password, Settings};
+use manager::{Account, Handles, Settings};
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
 use topology::fact::ProxyFact;
@@ -54,11 +54,8 @@ impl Site {
         let nodes = (0..3).map(node).collect();
         let mut cluster = topology::settings::Settings::new("shop", Writers::One, nodes);
         cluster.kind = Kind::Replication;
-        let account = |user: &str| Account {
-            user: user.into(),
-            password: Password("it's \\ secret".into()),
-            tls: None,
-        };
+        let account =
+            |user: &str| Account { user: user.into(), password: "it's \\ secret".into(), tls: None };
         let settings = Settings {
             proof_command: None,
             cluster,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fixture::Server;
 use fixture::wait::until_async;
-use manager::{Account, Handles, NotTaken, Password, Settings};
+use manager::{Account, Handles, NotTaken, Settings};
 use tokio::time::timeout;
 use topology::NodeId;
 use topology::fact::{ConnectFailure, ProxyFact};
@@ -35,7 +35,7 @@ impl Stand {
         cluster.kind = Kind::Replication;
         let settings = Settings {
             cluster,
-            monitor: Account { user: "app".into(), password: Password("secret".into()), tls: None },
+            monitor: Account { user: "app".into(), password: "secret".into(), tls: None },
             replication: None,
             proof_command: None,
             store: dir.path().join("state.sqlite"),
@@ -106,8 +106,7 @@ async fn links_stay_until_another_account_has_logged_in() {
     stand.until("no connection is new", |stand| stand.connections("app").is_subset(&old)).await;
 
     stand.server.sql("CREATE USER other@'%' IDENTIFIED BY 'another'; GRANT ALL ON *.* TO other@'%'");
-    stand.settings.monitor =
-        Account { user: "other".into(), password: Password("another".into()), tls: None };
+    stand.settings.monitor = Account { user: "other".into(), password: "another".into(), tls: None };
     stand.apply().await;
     stand.until("all links are the new account's", |stand| stand.connections("app").is_empty()).await;
     assert!(!stand.connections("other").is_empty());

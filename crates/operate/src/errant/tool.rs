@@ -26,7 +26,7 @@ pub struct BinlogLogin {
 impl BinlogLogin {
     /// The option file of a client that logs in at `host`.
     fn options(&self, host: &str, port: &str) -> String {
-        let (user, password) = (quoted(&self.account.user), quoted(&self.account.password.0));
+        let (user, password) = (quoted(&self.account.user), quoted(&self.account.password));
         let login = format!(
             "[client]\nhost={}\nport={port}\nprotocol=tcp\nuser={user}\npassword={password}\n",
             quoted(host)

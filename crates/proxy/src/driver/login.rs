@@ -10,13 +10,12 @@ use protocol::errno;
 use protocol::ok::schema_change;
 use protocol::packet::HEADER_LEN;
 use protocol::statement::Pins;
-use session::exchange::LetGo;
+use session::exchange::{LetGo, NoLink};
 use session::finish::NodeError;
 use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
 use topology::fact::ConnectFailure;
-use topology::flavor::Flavor;
 
 use super::{Driver, END, Flow, OF_LOGIN, flow_after};
 use crate::activity::Card;
@@ -115,17 +114,10 @@ enum Refusal {
 
 /// Whether an attempt to make a link refuses the login, or leaves it to the first statement to wait for one.
 fn refusal_of(attached: Result<(), AttachError>) -> Result<(), Refusal> {
-    match attached {
-        Err(AttachError::Full(error)) => Err(Refusal::Node(error_reply::full_node(Some(error)))),
-        Err(AttachError::StillFull) => Err(Refusal::Node(error_reply::full_node(None))),
-        Err(AttachError::Refused(error)) => Err(Refusal::Node(error)),
-        Err(AttachError::NotRebuilt(why) | AttachError::Forgotten(why) | AttachError::Insecure(why)) => {
-            Err(Refusal::NotRebuilt(why))
-        }
-        Ok(())
-        | Err(AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_)) => {
-            Ok(())
-        }
+    match attached.map_err(Attachment::no_link) {
+        Ok(()) | Err(NoLink::NotNow) => Ok(()),
+        Err(NoLink::Full(error) | NoLink::Refused(error)) => Err(Refusal::Node(error)),
+        Err(NoLink::NotRebuilt(why)) => Err(Refusal::NotRebuilt(why)),
     }
 }
 
@@ -269,7 +261,7 @@ impl Driver {
                 self.session = new_session(&self.shared, self.who.schema.clone());
                 // MariaDB does not run init_connect then. (Without a character set of its own, a session would have another one after a reset; and MySQL's
                 // reset takes no session back to that of its login.)
-                if self.is_mariadb() && self.who.charset != 0 {
+                if self.shared.is_mariadb() && self.who.charset != 0 {
                     self.session.wanted.begin_anew();
                 }
                 self.tell_as_new();
@@ -307,13 +299,9 @@ impl Driver {
         }
     }
 
-    pub(super) fn is_mariadb(&self) -> bool {
-        self.shared.server_version().is_some_and(|version| Flavor::of(&version) == Flavor::MariaDb)
-    }
-
     /// A change of the user was refused. MariaDB's connections go on as the user that they had, MySQL's end.
     fn go_on_as_before(&mut self, said: Result<(), Done>) -> Flow {
-        if !self.is_mariadb() {
+        if !self.shared.is_mariadb() {
             return END;
         }
         self.changes_refused += 1;

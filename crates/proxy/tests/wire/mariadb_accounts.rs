@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use fixture::free_port;
 use fixture::tls::Certificate;
-use harness::{Bench, SECOND, lane, one, routes_of, settings, shows, unpacked};
-use link::{Endpoint, Link, LinkError, Login, Secret, ServerTls};
+use harness::{Bench, SECOND, lane, one, routes_of, run_as_root, settings, shows, unpacked};
+use link::{Link, ServerTls};
 use protocol::auth::{ed25519, parsec};
 use proxy::Settings;
 use topology::account::{Account, Accounts, Proof, Requirement};
@@ -91,21 +91,8 @@ impl MariaDb {
         Self { dir, child, port }
     }
 
-    /// As root, through its socket.
     async fn run(&self, statements: &[&str]) -> Link {
-        let login = Login::new("root", Secret::None);
-        let began = std::time::Instant::now();
-        let mut link = loop {
-            match Link::connect_to(&Endpoint::Unix(self.dir.path().join("s")), &login, LONG).await {
-                Ok(link) => break link,
-                Err(LinkError::NoSocket) if began.elapsed() < LONG => tokio::task::yield_now().await,
-                Err(error) => panic!("{error}: {:?}", std::fs::read_to_string(self.dir.path().join("log"))),
-            }
-        };
-        for statement in statements {
-            link.query(statement, LONG).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
-        }
-        link
+        run_as_root(self.dir.path(), statements).await
     }
 }
 

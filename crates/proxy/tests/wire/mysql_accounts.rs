@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fixture::free_port;
 use fixture::tls::Certificate;
-use harness::{Bench, SECOND, lane, one, routes_of, settings, shows, unpacked};
+use harness::{Bench, SECOND, lane, one, routes_of, run_as_root, settings, shows, unpacked};
 use link::{Endpoint, Link, LinkError, Login, Secret, ServerTls, Unanswered};
 use protocol::auth::caching_sha2;
 use protocol::auth::stored_sha2::Stored;
@@ -56,21 +56,8 @@ impl MySql {
         Endpoint::Unix(self.dir.path().join("s"))
     }
 
-    /// As root, through its socket.
     async fn run(&self, statements: &[&str]) -> Link {
-        let login = Login::new("root", Secret::None);
-        let began = std::time::Instant::now();
-        let mut link = loop {
-            match Link::connect_to(&self.socket(), &login, LONG).await {
-                Ok(link) => break link,
-                Err(LinkError::NoSocket) if began.elapsed() < LONG => tokio::task::yield_now().await,
-                Err(error) => panic!("{error}"),
-            }
-        };
-        for statement in statements {
-            link.query(statement, LONG).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
-        }
-        link
+        run_as_root(self.dir.path(), statements).await
     }
 }
 

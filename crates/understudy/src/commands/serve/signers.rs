@@ -1,5 +1,6 @@
 //! What `understudy serve --check` finds of the accounts whose clients sign: whether the passwords of `[[proxy.account]]` fit what the database stores.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use link::Login;
@@ -27,26 +28,23 @@ pub enum Found {
 /// # Errors
 /// A password that cannot be read.
 pub async fn all(settings: &Settings, monitor: &Login) -> Result<Vec<Found>, Problem> {
-    let passwords = settings.client_accounts()?;
-    let passwords: Passwords = passwords.into_iter().map(|client| (client.user, client.password.0)).collect();
-    let mut all = vec![];
+    let clients = settings.client_accounts()?.into_iter();
+    let passwords: Passwords = clients.map(|client| (client.user, client.password)).collect();
     if settings.clients.is_empty() {
-        return Ok(all);
+        return Ok(vec![]);
     }
     for node in &settings.nodes {
         if let Ok(table) = manager::account_table(&node.address, monitor, TABLE_WAIT).await {
-            let mut seen: Vec<&str> = vec![];
-            for (client, line) in &settings.clients {
-                if !seen.contains(&&*client.user) {
-                    seen.push(&client.user);
-                    let problem = |text| Problem { file: settings.file.clone(), line: Some(*line), text };
-                    all.extend(of_name(&client.user, &table, &passwords, problem));
-                }
-            }
-            break;
+            let mut seen = BTreeSet::new();
+            let names = settings.clients.iter().filter(|(client, _)| seen.insert(&client.user));
+            let of_name = |(client, line): &(settings::password::Account, usize)| {
+                let problem = |text| Problem { file: settings.file.clone(), line: Some(*line), text };
+                of_name(&client.user, &table, &passwords, problem)
+            };
+            return Ok(names.flat_map(of_name).collect());
         }
     }
-    Ok(all)
+    Ok(vec![])
 }
 
 fn of_name(
