@@ -1,5 +1,5 @@
 //! What the program says, against its documentation: every command, every word of `status`, each limit of docs/waits.md with the test that reaches
-//! it, and that no page names a command that is not there.
+//! it, and that no page names a command that is not there. Every link leads to a file and a heading, and the start page has every page.
 //! Settings, errors and metrics are compared where they are made: `settings`, `errors`, monitoring/metrics.rs. The terms of ARCHITECTURE.md's glossary are
 //! compared with the code, and names that were replaced by the field's terms must not come back.
 
@@ -21,6 +21,59 @@ fn pages() -> Vec<(String, String)> {
     files.retain(|path| path.extension().is_some_and(|ext| ext == "md"));
     let read = |path: PathBuf| (path.display().to_string(), std::fs::read_to_string(path).unwrap());
     files.into_iter().map(read).collect()
+}
+
+/// A page's lines outside blocks of code.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    page.lines().filter(move |line| {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// The names of a page's headings in links: lower case, dashes for spaces, no punctuation.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = prose(page).filter(|line| line.starts_with('#'));
+    let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+    let anchor = |line: &str| {
+        line.trim_start_matches('#').trim().to_lowercase().chars().filter(kept).collect::<String>()
+    };
+    headings.map(|line| anchor(line).replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut wrong = vec![];
+    let others = ["ARCHITECTURE.md", "CHANGELOG.md"].map(|name| {
+        let path = root().join(name);
+        (path.display().to_string(), std::fs::read_to_string(path).unwrap())
+    });
+    for (path, page) in pages().into_iter().chain(others) {
+        let here = Path::new(&path);
+        let links =
+            prose(&page).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.starts_with("http")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { here.to_owned() } else { here.parent().unwrap().join(file) };
+            let has_it =
+                || std::fs::read_to_string(&target).is_ok_and(|page| anchors(&page).contains(anchor));
+            if !target.exists() || !(anchor.is_empty() || has_it()) {
+                wrong.push(format!("{path}: {link}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these lead nowhere: {wrong:#?}");
+}
+
+#[test]
+fn the_start_page_has_every_page() {
+    let start = std::fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for (path, _) in pages().iter().filter(|(path, _)| !path.ends_with("README.md")) {
+        let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+        assert!(start.contains(&format!("]({name}")), "docs/README.md does not list {name}");
+    }
 }
 
 /// The commands under this one, by its own help: `["recovery", "measure"]` and so on; those without others under them.
