@@ -136,7 +136,7 @@ impl Change for Replication {
         }
     }
 
-    /// Orders `to` to take over within `within`. `true`: it is the primary already, by another manager's hand.
+    /// Orders `to` to take over within `within`. `true`: it is the primary already.
     fn take_over(
         &mut self,
         core: &mut Core,
@@ -145,7 +145,9 @@ impl Change for Replication {
         _lost: Option<NodeId>,
         within: Duration,
     ) -> bool {
-        if core.settings.replication.is_external() {
+        let settings = &core.settings.replication;
+        // At a start under dry_run it is writable already (`who_starts`); an order would make it wait for replicas (semi-sync).
+        if settings.is_external() || (settings.dry_run && !self.decided && writes(core.node(to))) {
             return true;
         }
         let reach = self.reach(core, to);
