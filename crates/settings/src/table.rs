@@ -126,7 +126,7 @@ settings! {
     CLUSTER_ID: u32 = "cluster.id", Count { min: 0, max: 4_294_967_295 }, Toml("1"), Reload,
         "The number in the API's paths: /api/cluster/ID/...";
     CLUSTER_KIND: Kind = "cluster.kind", Choice(<Kind as Words>::WORDS), Toml("\"galera\""), Restart,
-        "What the nodes are. \"galera\": a Galera cluster; measured with MariaDB Galera Cluster, not tried with Percona XtraDB Cluster. \"replication\": a primary and replicas that follow it by GTID; MariaDB 10.11, not MySQL.";
+        "What the nodes are. \"galera\": a Galera cluster; measured with MariaDB Galera Cluster, not tried with Percona XtraDB Cluster. \"replication\": a primary and replicas that follow it by GTID; MariaDB, or MySQL (tested on 9.7 only).";
     CLUSTER_WRITERS: Writers = "cluster.writers", Choice(<Writers as Words>::WORDS), Toml("\"one\""), Restart,
         "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first; Galera only.";
 
@@ -201,7 +201,7 @@ settings! {
         "After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not wait.";
 
     LISTEN_MYSQL: Vec<String> = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"), Restart,
-        "Where applications connect.";
+        "Where applications connect; by default at every address of the machine, with TLS offered and not demanded.";
     LISTEN_TLS: String = "listen.tls", Choice(&["off", "optional", "required"]), Toml("\"optional\""), Reload,
         "TLS on listen.mysql, and on listen.read unless listen.read_tls says otherwise. \"optional\": whoever asks for it has it. \"required\": whoever does not is refused, with the server's error 3159. Clients that are connected stay as they are.";
     LISTEN_READ_TLS: Option<String> = "listen.read_tls", Choice(&["off", "optional", "required"]), Unset("as listen.tls"), Reload,

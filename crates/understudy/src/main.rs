@@ -1,4 +1,4 @@
-//! Understudy keeps a stand-in ready for every node of a MySQL-protocol cluster, and hands traffic over unnoticed.
+//! Understudy is a proxy and failover manager for MariaDB and MySQL: applications connect to it, and do not notice when a node is lost or moved.
 //!
 //! `serve` is the program itself, put together in the crate wiring; the order commands talk to a running one through its API; `lab` starts the
 //! program that measures. This file only tells the story: read the command line, run one command, say how it ended.
@@ -15,9 +15,9 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Keeps a stand-in ready for a database node, and hands traffic over so that the application need not notice.
+/// Proxy and failover manager for MariaDB Galera Cluster, and for a primary with replicas.
 #[derive(Parser)]
-#[command(name = "understudy", version, propagate_version = true, after_help = cli::exit::HELP)]
+#[command(name = "understudy", version, propagate_version = true, help_template = commands::help(), after_help = cli::exit::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,

@@ -26,7 +26,7 @@ pub enum Command {
     Status(status::StatusArgs),
     /// Watch the cluster in the terminal, with keys for drain and switchover
     Top(Box<top::Top>),
-    /// Move the writer in good order: transactions end first, statements wait meanwhile
+    /// Move the writer: transactions end first, statements wait meanwhile
     Switchover(switchover::Switchover),
     /// Take a node out: its sessions move to another one
     Drain(drain::Drain),
@@ -38,7 +38,7 @@ pub enum Command {
     Reload(reload::Reload),
     /// Show what was decided, and why
     Journal(journal::Journal),
-    /// Ask the nodes for what decides the length of a failover, and propose better values
+    /// Ask the nodes how they are set up, and propose what is better for a failover
     Doctor(doctor::Doctor),
     /// Transactions that a server has and the primary has not: list, export, undo
     #[command(subcommand)]
@@ -69,6 +69,31 @@ pub enum Command {
     Recovery(recovery::Recovery),
     /// Start real clusters on this machine, load them, break them, measure
     Lab(lab::Lab),
+}
+
+/// The commands as `--help` lists them, by what they are used for.
+const BY_USE: [(&str, &[&str]); 4] = [
+    (
+        "Every day",
+        &["status", "top", "journal", "switchover", "drain", "undrain", "set-max-connections", "reload"],
+    ),
+    ("Set up", &["serve", "doctor", "settings", "errors", "check", "vip"]),
+    ("Repair, and know before it hurts", &["errant", "recovery", "capacity"]),
+    ("Warm standbys, and measure", &["warm", "warmth", "pool", "slowlog", "replay", "lab"]),
+];
+
+/// The template of the program's help, which clap would give one list of all commands.
+pub fn help() -> String {
+    let all = Command::augment_subcommands(clap::Command::new("understudy"));
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (group, names) in BY_USE {
+        text += &format!("\n{group}:\n");
+        for name in names {
+            let about = all.find_subcommand(name).and_then(clap::Command::get_about);
+            text += &format!("  {name:<19}  {}\n", about.map(ToString::to_string).unwrap_or_default());
+        }
+    }
+    text + "\nOptions:\n{options}{after-help}"
 }
 
 impl Command {
@@ -124,5 +149,20 @@ pub fn run(command: Command) -> CommandResult {
         Command::Warmth(warmth) => warmth.run(),
         Command::Recovery(recovery) => recovery.run(),
         Command::Lab(lab) => lab.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_each_command_once() {
+        let all = Command::augment_subcommands(clap::Command::new("understudy"));
+        let mut all: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = BY_USE.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        all.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, all);
     }
 }

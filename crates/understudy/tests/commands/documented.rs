@@ -81,7 +81,11 @@ fn commands(above: &[String]) -> Vec<Vec<String>> {
     let mut args: Vec<&str> = above.iter().map(String::as_str).collect();
     args.push("--help");
     let help = understudy(&args).with(0);
-    let listed = help.split("\nCommands:\n").nth(1).map(|rest| rest.split("\n\n").next().unwrap());
+    // The program's own help has several lists.
+    let listed = match above {
+        [] => help.split("\nOptions:\n").next(),
+        _ => help.split("\nCommands:\n").nth(1).map(|rest| rest.split("\n\n").next().unwrap()),
+    };
     let names = listed.into_iter().flat_map(str::lines).filter_map(|line| {
         // A line of the list is indented by two; the second line of a long description by more.
         let name =
