@@ -111,14 +111,16 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
 /// What keeps a server from ever being the primary. `replicas`: what replicas log in with; `None`: no orders are given.
 fn wrong(said: &ServerState, monitor: &Login, replicas: Option<&Login>) -> Vec<String> {
     let mut wrong = Vec::new();
+    let flavor = Flavor::of(said.value("version").unwrap_or_default());
     if said.standing.is_none() {
-        let right = match Flavor::of(said.value("version").unwrap_or_default()) {
+        let right = match flavor {
             Flavor::MariaDb => "SLAVE MONITOR",
             Flavor::MySql => "REPLICATION CLIENT",
         };
         wrong.push(lacks(
             &[format!("{right} ON *.*: it is needed for asking whom a server follows")],
             monitor,
+            flavor,
         ));
     }
     if said.is_on("wsrep_on") {
@@ -135,7 +137,7 @@ fn wrong(said: &ServerState, monitor: &Login, replicas: Option<&Login>) -> Vec<S
         ));
     }
     if !said.lacks.is_empty() {
-        wrong.push(lacks(&said.lacks, monitor));
+        wrong.push(lacks(&said.lacks, monitor, flavor));
     }
     if let Some((account, Login { user, .. })) = said.replicas_account.as_ref().zip(replicas) {
         let first =
@@ -148,12 +150,12 @@ fn wrong(said: &ServerState, monitor: &Login, replicas: Option<&Login>) -> Vec<S
     wrong
 }
 
-fn lacks(missing: &[String], monitor: &Login) -> String {
-    format!(
-        "the monitor account lacks {}; run on the primary:\n{}",
-        missing.join("; "),
-        manager::grants_with(Kind::Replication, &monitor.user, missing)
-    )
+fn lacks(missing: &[String], monitor: &Login, flavor: Flavor) -> String {
+    let statements = match flavor {
+        Flavor::MariaDb => manager::grants_with(Kind::Replication, &monitor.user, missing),
+        Flavor::MySql => manager::mysql_grants(&monitor.user),
+    };
+    format!("the monitor account lacks {}; run on the primary:\n{statements}", missing.join("; "))
 }
 
 /// What the monitor account lacks, one sentence each. `gives_orders`: it moves the primary.
@@ -167,15 +169,20 @@ pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<S
     if link.query_unless_rejected(&count, DEADLINE).await?.is_none() {
         missing.push(format!("SELECT ON {accounts}: it is needed for learning the client accounts"));
     }
-    let heard = replication::sql::heard(Dialect::of(&link.greeting.version));
-    if let Some(heard) = heard.filter(|_| gives_orders)
-        && link.query_unless_rejected(heard, DEADLINE).await?.is_none()
-    {
-        let needs = |table| {
-            let why = "it is needed for seeing soon that a primary stands still";
-            format!("SELECT ON performance_schema.{table}: {why}")
-        };
-        missing.extend(["replication_connection_status", "replication_connection_configuration"].map(needs));
+    let dialect = Dialect::of(&link.greeting.version);
+    let questions = [
+        (
+            replication::sql::heard(dialect).filter(|_| gives_orders),
+            "seeing soon that a primary stands still",
+        ),
+        (replication::sql::shows_sessions(dialect), "moving sessions in which code has run"),
+    ];
+    for (question, purpose) in questions {
+        if let Some(question) = question
+            && link.query_unless_rejected(question, DEADLINE).await?.is_none()
+        {
+            missing.push(format!("SELECT ON performance_schema.*: it is needed for {purpose}"));
+        }
     }
     Ok(missing)
 }

@@ -63,6 +63,7 @@ pub fn settings() -> Settings {
         passwords: Arc::default(),
         tls: None,
         certificate_expires_unix_s: None,
+        monitor: Login::with_password("monitor", ""),
         node_tls: None,
         proxy_header_from: [].into(),
         node_proxy_header: None,

@@ -49,7 +49,7 @@ mod tasks;
 mod watched;
 
 pub use act::account_table;
-pub use advice::{account_for, grants_for, grants_with};
+pub use advice::{account_for, grants_for, grants_with, mysql_grants};
 pub use aliases::{as_configured, tells_apart};
 pub use bootstrap::{Trial, try_proof};
 pub use journal::Journal;

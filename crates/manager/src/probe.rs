@@ -133,6 +133,29 @@ impl Times {
     }
 }
 
+/// What was told last of the sessions to come.
+#[derive(Default)]
+struct OfLogins {
+    status: u16,
+    shows_sessions: bool,
+}
+
+impl OfLogins {
+    /// What an answer says that was not told yet.
+    fn changed(&mut self, node: NodeId, answer: &ProbeAnswer) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        if let Some(status) = answer.login_status.filter(|status| *status != self.status) {
+            self.status = status;
+            facts.push(Fact::LoginStatus { node, status });
+        }
+        if let Some(shows) = answer.shows_sessions.filter(|shows| *shows != self.shows_sessions) {
+            self.shows_sessions = shows;
+            facts.push(Fact::ShowsSessions { node, shows });
+        }
+        facts
+    }
+}
+
 struct Trying {
     link: Connecting,
     since: Instant,
@@ -158,8 +181,7 @@ impl Probe {
         let mut times = Times { ask: now, beat: now, sample: now, usual_status, usual_beat };
         let mut warned = None;
         let mut login = self.now().login.clone();
-        // What a login begins with, as it was told last.
-        let mut login_status = 0;
+        let mut of_logins = OfLogins::default();
         loop {
             let means = self.now();
             if means.login != login && trying.is_none() {
@@ -207,7 +229,7 @@ impl Probe {
                                 status: link.greeting.status & ok::status::OF_LOGIN,
                                 plugin: link.greeting.plugin.clone(),
                             };
-                            login_status = greeting.status;
+                            of_logins.status = greeting.status;
                             if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {
                                 return;
                             }
@@ -245,9 +267,8 @@ impl Probe {
                     let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());
                     kept = if status_next { self.ask(*link, &mut times) } else { Kept::Idle(link) };
                     if let Some(told) = word {
-                        if let Some(status) = told.login_status.filter(|status| *status != login_status) {
-                            login_status = status;
-                            if !self.tell(Fact::LoginStatus { node: self.node, status }).await {
+                        for fact in of_logins.changed(self.node, &told) {
+                            if !self.tell(fact).await {
                                 return;
                             }
                         }

@@ -27,6 +27,8 @@ pub(crate) struct ProbeAnswer {
     pub counters: Option<Counters>,
     /// The status flags that a login begins with now; `None` where the server does not say.
     pub login_status: Option<u16>,
+    /// See [`topology::routes::Lane::shows_sessions`]; asked for with each sample, else `None`.
+    pub shows_sessions: Option<bool>,
 }
 
 /// The answer of a server of a primary-replica setup.
@@ -84,7 +86,7 @@ pub(crate) async fn ask(
             let said = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
             let counters = is_sampled.then(|| Counters::read_galera(|name| status.value_of(name)));
             let login_status = login_status(|name| variables.value_of(name));
-            Ok(ProbeAnswer { reading: Reading::Galera(said), counters, login_status })
+            Ok(ProbeAnswer { reading: Reading::Galera(said), counters, login_status, shows_sessions: None })
         }
         Kind::Replication => {
             let dialect = Dialect::of(&link.greeting.version);
@@ -99,12 +101,24 @@ pub(crate) async fn ask(
             {
                 note_heard(&mut standing.status.channels, &heard);
             }
+            let shows_sessions = match replication::sql::shows_sessions(dialect).filter(|_| is_sampled) {
+                Some(question) => {
+                    let answer = link.query_unless_rejected(question, deadline).await?;
+                    Some(answer.is_some_and(|rows| rows.text(0, 0) == Some("1")))
+                }
+                None => None,
+            };
             let counters = is_sampled.then(|| Counters {
                 replication: Some(replication_counters(&standing.status, &rows)),
                 ..Counters::read(|name| status.value_of(name))
             });
             let login_status = login_status(|name| variables.value_of(name));
-            Ok(ProbeAnswer { reading: Reading::Replication(standing), counters, login_status })
+            Ok(ProbeAnswer {
+                reading: Reading::Replication(standing),
+                counters,
+                login_status,
+                shows_sessions,
+            })
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use link::Rows;
 use protocol::capability::Caps;
 use protocol::errno;
 use protocol::statement::Pins;
@@ -12,12 +13,13 @@ use session::digests::Told;
 use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
 use session::finish::NodeError;
 use session::login::Credential;
-use session::saving;
+use session::saving::{self, Seen};
 use session::session::Session;
 use session::standing::Standing;
 use tokio::time::timeout;
 use topology::account::Accounts;
 use topology::fact::{ConnectFailure, ProxyFact};
+use topology::flavor::Flavor;
 
 use crate::activity::{Card, Doing};
 use crate::backend::{AttachError, Backend, Stirred, insecure};
@@ -470,6 +472,12 @@ impl Attachment {
         self.saver.is_some() && self.backend.as_ref().is_some_and(|backend| !backend.lane().is_cut())
     }
 
+    /// Whether such state can be read where the session is.
+    pub fn is_shown(&self) -> bool {
+        let shows = |backend: &Backend| backend.lane().shows_sessions();
+        self.shared.flavor() == Flavor::MariaDb || self.backend.as_ref().is_some_and(shows)
+    }
+
     /// Whether the session may have to leave its node now, and there is such state.
     pub fn has_to_save_now(&self) -> bool {
         self.has_to_save()
@@ -492,7 +500,16 @@ impl Attachment {
     pub async fn save(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
         let saver = self.saver.take();
         let Some(backend) = self.backend.as_mut() else { return Ok(()) };
-        let read = timeout(SAVE_TIME, read(backend, session)).await;
+        let flavor = self.shared.flavor();
+        let read = timeout(SAVE_TIME, async {
+            let shows = flavor == Flavor::MySql && backend.lane().shows_sessions();
+            let seen = match shows && needs_all(&backend.standing) {
+                true => backend.lane().seen(backend.thread_id(), &self.shared.monitor()).await,
+                false => None,
+            };
+            read(backend, session, flavor, seen).await
+        });
+        let read = read.await;
         backend.standing.forget(saving::LOSES);
         drop(saver);
         match read {
@@ -502,7 +519,19 @@ impl Attachment {
     }
 }
 
-async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
+/// Whether more than the id of the last insert is to be read.
+fn needs_all(link: &Standing) -> bool {
+    let pins = link.pins();
+    link.must_ask_all() || pins.has(Pins::GET_LOCK) || pins.has(Pins::USER_VARIABLE)
+}
+
+/// `seen`: what MySQL shows the manager's account of the session.
+async fn read(
+    backend: &mut Backend,
+    session: &mut Session,
+    flavor: Flavor,
+    seen: Option<Seen>,
+) -> Result<(), ConnectFailure> {
     let asks_all = backend.standing.must_ask_all();
     if asks_all {
         // The link may end at each question: what stored code has set is not forgotten before all of it was read.
@@ -515,13 +544,25 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
         session.wanted.learned_insert_id(id);
     }
     if asks_all || backend.standing.pins().has(Pins::GET_LOCK) {
-        locks(backend).await?;
+        let held = match flavor {
+            Flavor::MariaDb => locks(backend).await?,
+            Flavor::MySql => seen.as_ref().map(|seen| seen.locks == 0),
+        };
+        match held {
+            Some(true) => backend.standing.unpin(Pins::GET_LOCK),
+            Some(false) => backend.standing.pin(Pins::GET_LOCK),
+            None => {}
+        }
     }
     if asks_all {
-        variables(backend, session).await?;
+        variables(backend, session, flavor).await?;
+        if flavor == Flavor::MySql && seen.is_none() {
+            // It may hold a lock, which is looked for again.
+            backend.standing.ran_code();
+        }
     }
     if backend.standing.pins().has(Pins::USER_VARIABLE)
-        && let Some(texts) = user_variables(backend).await?
+        && let Some(texts) = user_variables(backend, flavor, seen).await?
     {
         session.wanted.learned_user_variables(texts);
         backend.standing.unpin(Pins::USER_VARIABLE);
@@ -530,14 +571,23 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
 }
 
 /// Reads what stored code may have changed in the session, except for user variables.
-async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
+async fn variables(
+    backend: &mut Backend,
+    session: &mut Session,
+    flavor: Flavor,
+) -> Result<(), ConnectFailure> {
     backend.flush_reports(session).await?;
     // A temporary table or a prepared statement made by stored code would have been reported.
     let may_have_unreported = backend.standing.may_have_unreported();
-    let question = saving::variables_of(session.wanted.variable_names());
-    let values = backend.query(&question, SAVE_TIME).await?;
+    let values = match flavor {
+        Flavor::MariaDb => {
+            let question = saving::variables_of(session.wanted.variable_names());
+            backend.query(&question, SAVE_TIME).await?
+        }
+        Flavor::MySql => Some(Rows::default()),
+    };
     let role = backend.query(saving::ROLE, SAVE_TIME).await?;
-    let ties = backend.query(saving::TIES, SAVE_TIME).await?;
+    let ties = backend.query(saving::ties(flavor), SAVE_TIME).await?;
     backend.standing.has_asked_all();
     let (Some(values), Some(role), Some(ties)) = (values, role, ties) else {
         backend.standing.pin(Pins::UNNAMED);
@@ -550,30 +600,42 @@ async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), C
             session.wanted.learned_variable(name, value, &mut backend.standing);
         }
     }
-    session.wanted.learned_role(role.text(0, 0), &mut backend.standing);
-    if may_have_unreported
-        && ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0")))
-    {
+    session.wanted.learned_role(role.text(0, 0), flavor, &mut backend.standing);
+    if may_have_unreported && !saving::has_no_ties(ties.rows.iter().map(Vec::as_slice)) {
         // Possibly a temporary table, or a prepared statement.
         backend.standing.pin(Pins::UNNAMED);
     }
     Ok(())
 }
 
-/// Stored code may have taken named locks, and those taken by the session's own statements may have been released.
-async fn locks(backend: &mut Backend) -> Result<(), ConnectFailure> {
-    if let Some(held) = backend.query(saving::LOCKS, SAVE_TIME).await? {
-        match held.text(0, 0) {
-            Some("0") => backend.standing.unpin(Pins::GET_LOCK),
-            _ => backend.standing.pin(Pins::GET_LOCK),
-        }
-    }
-    Ok(())
+/// Whether the session holds no lock by name: stored code may have taken one, and those taken by the session's own statements may have been
+/// released. `None` where the node does not tell.
+async fn locks(backend: &mut Backend) -> Result<Option<bool>, ConnectFailure> {
+    let held = backend.query(saving::LOCKS, SAVE_TIME).await?;
+    Ok(held.map(|held| held.text(0, 0) == Some("0")))
 }
 
-async fn user_variables(backend: &mut Backend) -> Result<Option<Vec<String>>, ConnectFailure> {
-    let Some(names) = backend.query(saving::NAMES, SAVE_TIME).await? else { return Ok(None) };
-    let Some(variables) = saving::variables(names.rows.iter().map(Vec::as_slice)) else { return Ok(None) };
+/// Statements that set the session's user variables; `None` when there is none that certainly does.
+async fn user_variables(
+    backend: &mut Backend,
+    flavor: Flavor,
+    seen: Option<Seen>,
+) -> Result<Option<Vec<String>>, ConnectFailure> {
+    let variables = match flavor {
+        Flavor::MariaDb => {
+            let names = backend.query(saving::NAMES, SAVE_TIME).await?;
+            names.and_then(|names| saving::variables(names.rows.iter().map(Vec::as_slice)))
+        }
+        Flavor::MySql => {
+            let Some(seen) = seen else { return Ok(None) };
+            let types = match seen.types() {
+                Some(question) => backend.query(&question, SAVE_TIME).await?,
+                None => Some(Rows { rows: vec![vec![]], ..Rows::default() }),
+            };
+            types.and_then(|types| seen.variables(types.rows.first()?))
+        }
+    };
+    let Some(variables) = variables else { return Ok(None) };
     let Some(question) = saving::values(&variables) else { return Ok(Some(vec![])) };
     let Some(values) = backend.query(&question, SAVE_TIME).await? else { return Ok(None) };
     Ok(values.rows.first().and_then(|row| saving::texts(&variables, row)))

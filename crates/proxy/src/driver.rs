@@ -823,19 +823,22 @@ impl Driver {
         self.at.let_go(LetGo::Link);
     }
 
-    /// Updates the number of sessions that cannot move, and what is told of this one. What code or an expression has set is read from MariaDB before a
-    /// planned move; MySQL shows user variables to privileged accounts only.
+    /// Updates the number of sessions that cannot move, and what is told of this one. What code or an expression has set is read before a planned move,
+    /// where the node shows it.
     fn note_pins(&mut self, alive: bool) {
         const READ: Pins = Pins::USER_VARIABLE.union(Pins::UNNAMED);
         let link = self.at.standing().filter(|_| alive);
         let mut pins = link.as_ref().map_or(Pins::NONE, |link| link.pins());
-        if link.is_some_and(|link| link.must_ask_all()) && !self.shared.is_mariadb() {
-            pins = pins.union(READ);
-        }
-        if pins == self.pins {
+        let asks_all = link.is_some_and(|link| link.must_ask_all());
+        if pins == self.pins && pins.is_empty() && !asks_all {
             return;
         }
-        self.card.set_ties(if self.shared.is_mariadb() { pins.without(READ) } else { pins });
+        // Whether it is shown may have changed since the last statement.
+        let is_shown = self.at.is_shown();
+        if asks_all && !is_shown {
+            pins = pins.union(READ);
+        }
+        self.card.set_ties(if is_shown { pins.without(READ) } else { pins });
         if pins.is_empty() != self.pins.is_empty() {
             self.shared.counts.pinned(!pins.is_empty());
         }

@@ -9,6 +9,7 @@
 mod full;
 mod links;
 pub mod occupancy;
+mod seen;
 mod sync;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use topology::routes::{Cut, LaneState};
 use self::full::FullPace;
 use self::links::Links;
 use self::occupancy::{Occupancy, State};
+use self::seen::SessionViewer;
 
 /// The manager's check of a node is awaited for this long; it should take a few round trips.
 pub const LOOK_WAIT: Duration = Duration::from_secs(2);
@@ -53,6 +55,9 @@ pub struct Lane {
     refused: AtomicU64,
     /// See [`topology::routes::Lane::links_anew`].
     links_anew: AtomicU64,
+    /// See [`topology::routes::Lane::shows_sessions`].
+    shows_sessions: AtomicBool,
+    session_viewer: SessionViewer,
     /// See [`topology::routes::Lane::is_removed`].
     pub is_removed: bool,
     /// It was shut because its node was lost.
@@ -93,6 +98,8 @@ impl Lane {
             looked: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             links_anew: AtomicU64::new(0),
+            shows_sessions: AtomicBool::new(false),
+            session_viewer: SessionViewer::default(),
             is_removed: lane.is_removed,
             lost: AtomicBool::new(false),
             full: FullPace::default(),
@@ -111,6 +118,7 @@ impl Lane {
         self.looked.fetch_max(lane.looked, SeqCst);
         self.refused.fetch_max(lane.refused, SeqCst);
         self.links_anew.store(lane.links_anew, Relaxed);
+        self.shows_sessions.store(lane.shows_sessions, Relaxed);
         self.note_end(lane);
         match lane.state {
             LaneState::Open => self.occupancy.set(State::Open),
@@ -128,6 +136,11 @@ impl Lane {
     /// See [`topology::routes::Lane::links_anew`].
     pub fn links_anew(&self) -> u64 {
         self.links_anew.load(Relaxed)
+    }
+
+    /// See [`topology::routes::Lane::shows_sessions`].
+    pub fn shows_sessions(&self) -> bool {
+        self.shows_sessions.load(Relaxed)
     }
 
     /// Notes why it ends or has ended, before sessions can see that it does.

@@ -334,6 +334,7 @@ mod tests {
             connect_timeout: Duration::from_secs(1),
             tls: None,
             certificate_expires_unix_s: None,
+            monitor: link::Login::with_password("monitor", ""),
             node_tls: None,
             proxy_header_from: [].into(),
             node_proxy_header: None,

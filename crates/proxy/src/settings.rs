@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use link::{ProxyHeader, ServerConfig, ServerTls};
+use link::{Login, ProxyHeader, ServerConfig, ServerTls};
 use protocol::certificate_proof::Fingerprint;
 use session::configured::Passwords;
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub tls: Option<ClientTls>,
     /// When the certificate expires that clients are shown, on this port or another, in seconds since 1970.
     pub certificate_expires_unix_s: Option<u64>,
+    /// The manager's account, which asks MySQL about sessions.
+    pub monitor: Login,
     /// How a node is connected to in a client's name; `None`: plain.
     pub node_tls: Option<ServerTls>,
     /// Of accounts whose clients sign.

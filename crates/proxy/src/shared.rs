@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use api::proxy::{HoldStats, LaneStats, Stats};
 use arc_swap::ArcSwap;
-use link::{ProxyHeader, Secret, ServerTls};
+use link::{Login, ProxyHeader, Secret, ServerTls};
 use listen::log_limit::LogLimit;
 use listen::slots::ConnectionSlots;
 use protocol::ok::status;
@@ -452,10 +452,15 @@ impl Shared {
         greeting.as_ref().map_or(status::AUTOCOMMIT, |greeting| greeting.status & status::OF_LOGIN)
     }
 
-    /// Whether the nodes are of MariaDB, by their greeting; not while that is unknown.
-    pub fn is_mariadb(&self) -> bool {
+    /// The family of the nodes, by their greeting; MySQL's while that is unknown.
+    pub fn flavor(&self) -> Flavor {
         let lane_table = self.door.lane_table();
-        lane_table.greeting.as_ref().is_some_and(|greeting| Flavor::of(&greeting.version) == Flavor::MariaDb)
+        lane_table.greeting.as_ref().map_or(Flavor::MySql, |greeting| Flavor::of(&greeting.version))
+    }
+
+    /// See [`Settings::monitor`].
+    pub fn monitor(&self) -> Login {
+        self.settings.load().monitor.clone()
     }
 
     /// The accounts, once any has been read; `None` when none has until `until`.

@@ -8,35 +8,111 @@
 //! The session itself may have a `sql_select_limit` of 0. Each question therefore has a LIMIT of its own, which takes precedence. (SET
 //! STATEMENT would, too, but then the variables read are those of that statement.)
 //!
+//! MySQL does not tell a session the names of its own user variables, nor its locks by name: the manager's account asks for those
+//! ([`of_thread`]). Its types are found by way of JSON. In return it reports each system variable that stored code sets, so those are not asked for.
+//!
 //! Each question is a statement of its own, after which the node no longer knows what an earlier statement left; see [`LOSES`]. Measured on
-//! MariaDB 10.11.19: a variable set to its value as text has the same type, character set and collation, and a double has the same value.
+//! MariaDB 10.11.19 and MySQL 9.7.4: a variable set to its value as text has the same type, character set and collation, and a double has the
+//! same value.
 
 use std::fmt::Write; // into a String it cannot fail
 
 use protocol::statement::Recalls;
+use topology::flavor::Flavor;
 
 use crate::value::{is_number, put_text};
 
 /// The id of the last insert: one row, one column.
 pub const INSERT_ID: &str = "SELECT LAST_INSERT_ID() LIMIT 1";
 
-/// Name (as hexadecimal) and type of each user variable of the session. MariaDB has the table since 10.2; a server without it refuses.
+/// Name (as hexadecimal) and type of each user variable of the session. MariaDB has the table since 10.2; MySQL refuses.
 pub const NAMES: &str = "SELECT HEX(VARIABLE_NAME), VARIABLE_TYPE FROM information_schema.USER_VARIABLES LIMIT 18446744073709551615";
 
 /// The role in force.
 pub const ROLE: &str = "SELECT CURRENT_ROLE() LIMIT 1";
 
-/// How often the session created something that ties it to its node, also inside a procedure. If not 0, it may still have it.
-pub const TIES: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS \
-    WHERE VARIABLE_NAME IN ('Com_create_temporary_table','Com_prepare_sql') LIMIT 18446744073709551615";
+/// How often the session created something that ties it to its node, also inside a procedure: two rows. If not 0, it may still have it. MySQL counts
+/// temporary tables among all tables.
+pub fn ties(flavor: Flavor) -> &'static str {
+    match flavor {
+        Flavor::MariaDb => {
+            "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS \
+             WHERE VARIABLE_NAME IN ('Com_create_temporary_table','Com_prepare_sql') LIMIT 18446744073709551615"
+        }
+        Flavor::MySql => "SHOW SESSION STATUS WHERE VARIABLE_NAME IN ('Com_create_table','Com_prepare_sql')",
+    }
+}
+
+/// Whether the answer to [`ties`] says that there is nothing.
+pub fn has_no_ties<'a>(mut rows: impl ExactSizeIterator<Item = &'a Row>) -> bool {
+    rows.len() == 2 && rows.all(|row| matches!(row, [_, Some(count)] if count == b"0"))
+}
 
 /// How many named locks (GET_LOCK) the session holds: one row, one column. MariaDB reports them if its plugin metadata_lock_info is loaded;
 /// without it the server refuses, and the number is unknown.
 pub const LOCKS: &str = "SELECT COUNT(*) FROM information_schema.METADATA_LOCK_INFO \
     WHERE THREAD_ID = CONNECTION_ID() AND LOCK_TYPE = 'User lock' LIMIT 1";
 
+/// MySQL: asks on another connection what a session of this connection id has ([`Seen`]): its thread if that is observed, in each row the name of
+/// one user variable (as hexadecimal), and how many locks by name it holds ("The user_variables_by_thread Table", "The metadata_locks Table").
+pub fn of_thread(connection_id: u32) -> String {
+    format!(
+        "SELECT t.THREAD_ID, HEX(v.VARIABLE_NAME), (SELECT COUNT(*) FROM performance_schema.metadata_locks \
+         WHERE OBJECT_TYPE = 'USER LEVEL LOCK' AND OWNER_THREAD_ID = t.THREAD_ID) FROM performance_schema.threads t \
+         LEFT JOIN performance_schema.user_variables_by_thread v USING (THREAD_ID) \
+         WHERE t.THREAD_ID = PS_THREAD_ID({connection_id}) AND t.INSTRUMENTED = 'YES'"
+    )
+}
+
+/// What the answer to [`of_thread`] says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Of its user variables.
+    pub names: Vec<String>,
+    /// Locks by name that it holds.
+    pub locks: u64,
+}
+
+impl Seen {
+    /// `None`: the session was not seen, or has a variable that cannot be transferred.
+    pub fn of<'a>(rows: impl ExactSizeIterator<Item = &'a Row>) -> Option<Self> {
+        if rows.len() == 0 || rows.len() > VARIABLES_MAX {
+            return None;
+        }
+        let mut seen = Self::default();
+        for row in rows {
+            let [Some(_), variable, Some(locks)] = row else { return None };
+            seen.locks = std::str::from_utf8(locks).ok()?.parse().ok()?;
+            if let Some(variable) = variable {
+                seen.names.push(name_of(variable)?);
+            }
+        }
+        Some(seen)
+    }
+
+    /// MySQL: a statement that asks for the types of these variables, each in a column of one row. `None` when there are none.
+    pub fn types(&self) -> Option<String> {
+        let types: Vec<String> = self
+            .names
+            .iter()
+            .map(|name| format!("JSON_TYPE(JSON_EXTRACT(JSON_ARRAY({}),'$[0]'))", quoted(name)))
+            .collect();
+        (!types.is_empty()).then(|| format!("SELECT {} LIMIT 1", types.join(",")))
+    }
+
+    /// The variables with the types in the answer to that; `None` when one of them cannot be transferred.
+    pub fn variables(self, types: &Row) -> Option<Vec<Variable>> {
+        if types.len() != self.names.len() {
+            return None;
+        }
+        let both = self.names.into_iter().zip(types);
+        both.map(|(name, kind)| Some(Variable { name, kind: ValueKind::of_json(kind.as_deref()?)? }))
+            .collect()
+    }
+}
+
 /// Asks for the variables whose values differ from those of a new session, by name and value, and for those of `names` in any case. MariaDB
-/// has the table since 10.1. The character sets are left out: after a login with a character set other than the server's default, they
+/// has the table since 10.1; MySQL has reported them all, and is not asked. The character sets are left out: after a login with a character set other than the server's default, they
 /// differ from the global values, and no SET has the same effect.
 pub fn variables_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
     // These follow other variables: they must be set even where they have their usual values again.
@@ -81,10 +157,33 @@ enum ValueKind {
     Text,
 }
 
+impl ValueKind {
+    /// By the word that MySQL's JSON_TYPE has for it. NULL has none: it is set as a text's, which keeps its character set.
+    fn of_json(word: &[u8]) -> Option<Self> {
+        Some(match word {
+            b"INTEGER" => Self::Integer,
+            b"UNSIGNED INTEGER" => Self::Unsigned,
+            b"DECIMAL" => Self::Decimal,
+            b"DOUBLE" => Self::Double,
+            b"STRING" | b"BLOB" | b"NULL" => Self::Text,
+            _ => return None,
+        })
+    }
+}
+
+/// A variable's name, from its hexadecimal form.
+fn name_of(hex: &[u8]) -> Option<String> {
+    String::from_utf8(unhex(hex)?).ok().filter(|name| name.is_ascii())
+}
+
+fn quoted(name: &str) -> String {
+    format!("@`{}`", name.replace('`', "``"))
+}
+
 impl Variable {
     fn of(row: &Row) -> Option<Self> {
         let [Some(name), Some(kind)] = row else { return None };
-        let name = String::from_utf8(unhex(name)?).ok().filter(|name| name.is_ascii())?;
+        let name = name_of(name)?;
         let kind = match kind.as_slice() {
             b"INT" => ValueKind::Integer,
             b"INT UNSIGNED" => ValueKind::Unsigned,
@@ -94,10 +193,6 @@ impl Variable {
             _ => return None,
         };
         Some(Self { name, kind })
-    }
-
-    fn quoted(&self) -> String {
-        format!("@`{}`", self.name.replace('`', "``"))
     }
 }
 
@@ -116,7 +211,7 @@ pub fn values(variables: &[Variable]) -> Option<String> {
     }
     let mut text = String::from("SELECT ");
     for (at, variable) in variables.iter().enumerate() {
-        let name = variable.quoted();
+        let name = quoted(&variable.name);
         let comma = if at > 0 { "," } else { "" };
         let value = if variable.kind == ValueKind::Text { format!("HEX({name})") } else { name.clone() };
         let _ = write!(text, "{comma}{value},CHARSET({name}),COLLATION({name})");
@@ -133,7 +228,7 @@ pub fn texts(variables: &[Variable], row: &Row) -> Option<Vec<String>> {
         if at > 0 {
             text.push(',');
         }
-        let _ = write!(text, "{}=", variable.quoted());
+        let _ = write!(text, "{}=", quoted(&variable.name));
         match value {
             // It keeps its character set.
             None if variable.kind == ValueKind::Text && charset.as_deref() != Some(b"binary") => {
@@ -235,6 +330,35 @@ mod tests {
         );
         null[0] = Some(b"1;DROP".to_vec());
         assert_eq!(texts(&variables, &null), None);
+    }
+
+    #[test]
+    fn what_mysql_shows_of_a_session() {
+        let seen = |rows: &[&[Option<&str>]]| {
+            let rows: Vec<_> = rows.iter().map(|values| row(values)).collect();
+            Seen::of(rows.iter().map(Vec::as_slice))
+        };
+        assert_eq!(seen(&[]), None, "the session is not observed");
+        assert_eq!(seen(&[&[Some("57"), Some("C3A9"), Some("0")]]), None, "a name in another character set");
+        assert_eq!(seen(&[&[Some("57"), None, Some("2")]]), Some(Seen { names: vec![], locks: 2 }));
+        let two =
+            seen(&[&[Some("57"), Some("61"), Some("0")], &[Some("57"), Some("6260"), Some("0")]]).unwrap();
+        let types = two.types().unwrap();
+        assert_eq!(types.matches("JSON_TYPE").count(), 2);
+        assert!(types.contains("(@`b```)") && types.ends_with(" LIMIT 1"), "{types}");
+        let of = |kinds: &[Option<&str>]| two.clone().variables(&row(kinds));
+        assert_eq!(of(&[Some("INTEGER")]), None);
+        assert_eq!(of(&[Some("INTEGER"), Some("OPAQUE")]), None);
+        let kinds: Vec<_> =
+            of(&[Some("DOUBLE"), Some("NULL")]).unwrap().into_iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [ValueKind::Double, ValueKind::Text]);
+        let counted = |first: &str| [row(&[Some("a"), Some(first)]), row(&[Some("b"), Some("0")])];
+        assert!(has_no_ties(counted("0").iter().map(Vec::as_slice)));
+        assert!(!has_no_ties(counted("1").iter().map(Vec::as_slice)));
+        assert!(
+            !has_no_ties(counted("0")[..1].iter().map(Vec::as_slice)),
+            "the session's own limit left one out"
+        );
     }
 
     #[test]

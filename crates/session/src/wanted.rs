@@ -18,6 +18,8 @@ use protocol::statement::{
     NamesSaid, Pins, Recalls, Sets, Statement, StatementKind, names_said, unreported_variables,
 };
 
+use topology::flavor::Flavor;
+
 use crate::bound::{BOUND, Bound, CHARSETS};
 use crate::finish::Finish;
 use crate::standing::{Standing, UnreportedChange};
@@ -296,11 +298,13 @@ impl Wanted {
         self.variable(name.as_bytes(), value, Sets::NONE, link);
     }
 
-    /// The node was asked for the role; `None`: there is none.
-    pub fn learned_role(&mut self, role: Option<&str>, link: &mut Standing) {
+    /// The node was asked for the role; `None`: there is none. MySQL tells all that are in force as SET ROLE takes them.
+    pub fn learned_role(&mut self, role: Option<&str>, flavor: Flavor, link: &mut Standing) {
+        let is_plain = |role: &str| role.bytes().all(|c| c.is_ascii_graphic());
         let role = match role {
             None => "NONE".to_owned(),
-            Some(role) if role.bytes().all(|c| c.is_ascii_graphic() && c != b'`') => format!("`{role}`"),
+            Some(roles) if flavor == Flavor::MySql && is_plain(roles) => roles.to_owned(),
+            Some(role) if is_plain(role) && !role.contains('`') => format!("`{role}`"),
             // It may be in any character set that the session has for its answers.
             Some(_) => return link.pin(Pins::ROLE),
         };

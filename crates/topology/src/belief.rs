@@ -52,6 +52,8 @@ pub(crate) struct Belief {
     pub linked_once: bool,
     /// See [`crate::routes::Lane::links_anew`].
     pub links_anew: u64,
+    /// See [`crate::routes::Lane::shows_sessions`].
+    pub shows_sessions: bool,
     pub greeting: Option<ServerGreeting>,
     /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
     pub rejected: Option<(u16, String)>,
@@ -123,6 +125,7 @@ impl Belief {
             linked: false,
             linked_once: false,
             links_anew: 0,
+            shows_sessions: false,
             greeting: None,
             rejected: None,
             status: None,

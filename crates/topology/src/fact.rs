@@ -29,6 +29,9 @@ pub enum Fact {
     /// The status flags that a login to the node begins with are others than the greeting, or this fact, said last: somebody has set `autocommit` or
     /// `sql_mode` for all sessions to come.
     LoginStatus { node: NodeId, status: u16 },
+    /// Whether the manager's account may read, on this node of MySQL, what [`crate::replication::sql::shows_sessions`] asks for. Sent when it has
+    /// changed.
+    ShowsSessions { node: NodeId, shows: bool },
     /// The probe's connection has ended. Unless `how` is [`LinkEnd::Silent`], the node takes no new transaction from here on, and a new
     /// connect is ordered at once: its result decides.
     LinkEnded { node: NodeId, how: LinkEnd },
@@ -115,6 +118,7 @@ impl Fact {
         match self {
             Self::LinkUp { node, .. }
             | Self::LoginStatus { node, .. }
+            | Self::ShowsSessions { node, .. }
             | Self::LinkEnded { node, .. }
             | Self::ConnectFailed { node, .. }
             | Self::Status { node, .. }

@@ -318,6 +318,7 @@ impl Readers {
                 lost_epoch: lane.lost_epoch,
                 cut: Cut::Nothing,
                 links_anew: node.links_anew,
+                shows_sessions: node.shows_sessions,
                 is_removed: !core.known(id),
             }
         };

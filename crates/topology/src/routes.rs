@@ -60,6 +60,9 @@ pub struct Lane {
     /// How often the manager's connection to the node was opened anew: when it grows, the server may have been restarted, and have forgotten what
     /// it keeps in memory only (the accounts of `caching_sha2_password` that have logged in).
     pub links_anew: u64,
+    /// On MySQL: the manager's account may read which user variables and locks by name a session has, so that a session can move in which code has
+    /// run. On MariaDB each session may read its own, and this has no meaning.
+    pub shows_sessions: bool,
     /// The configuration does not have this node any more. Its lane is shut, and not shown to people.
     pub is_removed: bool,
 }
@@ -131,6 +134,7 @@ impl Lane {
             lost_epoch: None,
             cut: Cut::Nothing,
             links_anew: 0,
+            shows_sessions: false,
             is_removed: false,
         }
     }

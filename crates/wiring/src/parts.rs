@@ -87,6 +87,7 @@ pub(crate) fn proxy_settings(
         tls: client_tls(&settings.get(&t::LISTEN_TLS), certificate),
         certificate_expires_unix_s: certificate.and_then(|certificate| certificate.expires_unix_s),
         passwords: Arc::new(clients.map(|client| (client.user.clone(), client.password.clone())).collect()),
+        monitor: accounts.monitor.login(),
         node_tls: accounts.monitor.tls.clone(),
         proxy_header_from: settings.get(&t::LISTEN_PROXY_HEADER).into(),
         node_proxy_header: settings.node_proxy_header(),

@@ -23,7 +23,7 @@ use super::{config, sql, stage_dir};
 use crate::wait;
 
 /// Must be incremented when the content of a template changes.
-const EDITION: u32 = 4;
+const EDITION: u32 = 5;
 
 /// The template for this server and kind; created now if it is missing.
 ///

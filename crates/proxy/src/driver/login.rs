@@ -16,6 +16,7 @@ use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
 use topology::fact::ConnectFailure;
+use topology::flavor::Flavor;
 
 use super::{Driver, END, Flow, OF_LOGIN, flow_after};
 use crate::activity::Card;
@@ -261,7 +262,7 @@ impl Driver {
                 self.session = new_session(&self.shared, self.who.schema.clone());
                 // MariaDB does not run init_connect then. (Without a character set of its own, a session would have another one after a reset; and MySQL's
                 // reset takes no session back to that of its login.)
-                if self.shared.is_mariadb() && self.who.charset != 0 {
+                if self.shared.flavor() == Flavor::MariaDb && self.who.charset != 0 {
                     self.session.wanted.begin_anew();
                 }
                 self.tell_as_new();
@@ -301,7 +302,7 @@ impl Driver {
 
     /// A change of the user was refused. MariaDB's connections go on as the user that they had, MySQL's end.
     fn go_on_as_before(&mut self, said: Result<(), Done>) -> Flow {
-        if !self.shared.is_mariadb() {
+        if self.shared.flavor() == Flavor::MySql {
             return END;
         }
         self.changes_refused += 1;

@@ -189,6 +189,7 @@ impl Brain {
         match fact {
             Fact::LinkUp { node, greeting } => self.link_up(node, greeting),
             Fact::LoginStatus { node, status } => self.login_status(node, status),
+            Fact::ShowsSessions { node, shows } => self.core.node_mut(node).shows_sessions = shows,
             Fact::LinkEnded { node, how } => self.link_ended(node, &how),
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
             Fact::Status { node, status, asked } => self.status(node, status, asked),
@@ -390,6 +391,7 @@ impl Brain {
                 lost_epoch: node.lost_epoch,
                 cut: node.cut,
                 links_anew: node.links_anew,
+                shows_sessions: node.shows_sessions,
                 is_removed: !core.known(id),
             })
             .collect();

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::{ClusterKind, StagePlan};
 use link::{Link, Login};
 use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row};
 use testbed::program::Serving;
 use testbed::scene::{Scene, is_well, status_when, writer};
 use testbed::writers::{Writers, connect};
@@ -78,17 +80,7 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
     let login = Login::with_password("older", "secret");
     let mut older = Link::connect(&scene.through().to_string(), &login, LONG).await.unwrap();
     older.query("SET @remembered = 9", LONG).await.unwrap();
-    // MySQL shows user variables to privileged accounts only: these sessions stay where they are, and the operator is told beforehand.
-    scene.stage.run_in("db1", "CREATE PROCEDURE sbtest.nothing() DO 0").await.unwrap();
-    let mut tied = vec![];
-    for sets in ["SET @remembered = 6 * 7", "CALL nothing()"] {
-        tied.push(connect(scene.through()).await.unwrap());
-        tied.last_mut().unwrap().query_drop(sets).await.unwrap();
-    }
-    status_when(&serving, "two cannot move", |status| status["proxy"]["sessions_pinned"] == 2);
-    let said = serving.ask(&["switchover", "--to", "db2", "--check"]).with(0);
-    assert!(said.contains("2 sessions that cannot move") && said.contains("user variable"), "{said}");
-    drop(tied);
+    let mut coded = Coded::begin(&scene, &serving).await;
     let mut gaps = Vec::new();
     for to in ["db2", "db1", "db3", "db2"] {
         let writers = Writers::at(scene.through());
@@ -105,6 +97,7 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
         scene.has_exactly(&told, &["db1", "db2", "db3"]).await;
         let state = older.query("SELECT @remembered, CONCAT('db', @@server_id)", LONG).await.unwrap();
         assert_eq!([0, 1].map(|column| state.text(0, column)), [Some("9"), Some(to)]);
+        coded.is_as_before(to).await;
     }
     println!("the longest time without a commit in each switchover: {gaps:?}");
 
@@ -127,4 +120,84 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
     scene.has_all(&told, has).await;
     drop(serving);
     scene.stage.down().await.unwrap();
+}
+
+/// Sessions in which code has run, on MySQL.
+struct Coded {
+    /// Has variables of each type by expressions, and what a procedure and a function have set.
+    moves: Conn,
+    /// What it had on its first node.
+    before: Row,
+    /// Its procedure has taken a lock by name; until the first switchover.
+    stays: Option<Conn>,
+}
+
+impl Coded {
+    const STATE: &str = "SELECT @i, @u, @d, @t, @e, HEX(@s), CHARSET(@s), COLLATION(@s), HEX(@b), CHARSET(@b), COLLATION(@n), @`we``ird`, @q, @o, @f, \
+        @@sort_buffer_size, CURRENT_ROLE(), JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@u), '$[0]')), JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@d), '$[0]')), \
+        JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@t), '$[0]')), JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@e), '$[0]'))";
+    const SETS: [&str; 6] = [
+        "SET @i = -2 - 3, @u = CAST(18446744073709551615 AS UNSIGNED) - 0, @d = 1.50 * 2, @t = CAST(7 AS DECIMAL(10,0)), @e = 0.1e0 * 3, \
+         @s = CONCAT(_latin1 0xE9 COLLATE latin1_bin), @b = x'00ff', @n = CONVERT(NULL USING latin1) COLLATE latin1_bin, @`we``ird` = 1 + 2",
+        "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = 'InnoDB' INTO @q",
+        "CALL sbtest.sets(@o)",
+        "SELECT sbtest.counts()",
+        "CALL sbtest.locks()",
+        "CALL sbtest.unlocks()",
+    ];
+
+    async fn begin(scene: &Scene, serving: &Serving) -> Self {
+        for made in [
+            "CREATE ROLE reader, writer",
+            "GRANT reader, writer TO sbtest",
+            "CREATE PROCEDURE sbtest.sets(OUT o INT) SQL SECURITY INVOKER BEGIN SET o = 4; SET SESSION sort_buffer_size = 300000; SET ROLE reader, writer; END",
+            "CREATE FUNCTION sbtest.counts() RETURNS INT DETERMINISTIC NO SQL BEGIN SET @f = 'äf'; RETURN 1; END",
+            "CREATE PROCEDURE sbtest.locks() DO GET_LOCK('a lock', 0)",
+            "CREATE PROCEDURE sbtest.unlocks() DO RELEASE_ALL_LOCKS()",
+            "REVOKE SELECT ON performance_schema.* FROM understudy",
+        ] {
+            scene.stage.run_in("db1", made).await.unwrap();
+        }
+        let mut moves = connect(scene.through()).await.unwrap();
+        for sets in Self::SETS {
+            moves.query_drop(sets).await.unwrap();
+        }
+        // The manager's account may not look: the session stays where it is, and the operator is told beforehand.
+        Self::until_check_says(
+            serving,
+            &mut moves,
+            "1 session that cannot move and would end with error 9104",
+        )
+        .await;
+        scene.stage.run_in("db1", "GRANT SELECT ON performance_schema.* TO understudy").await.unwrap();
+        Self::until_check_says(serving, &mut moves, "and all can move").await;
+        let before = moves.query_first(Self::STATE).await.unwrap().unwrap();
+        let mut stays = connect(scene.through()).await.unwrap();
+        stays.query_drop("CALL sbtest.locks()").await.unwrap();
+        Self { moves, before, stays: Some(stays) }
+    }
+
+    async fn until_check_says(serving: &Serving, session: &mut Conn, part: &str) {
+        until_async(part, async || {
+            session.query_drop("DO 0").await.unwrap();
+            let said = serving.ask(&["switchover", "--to", "db2", "--check"]).said();
+            if said.contains(part) { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+
+    /// After a switchover to that node.
+    async fn is_as_before(&mut self, to: &str) {
+        let on: Option<String> = self.moves.query_first("SELECT CONCAT('db', @@server_id)").await.unwrap();
+        assert_eq!(on.as_deref(), Some(to));
+        let after: Row = self.moves.query_first(Self::STATE).await.unwrap().unwrap();
+        assert_eq!(after.columns_ref().len(), self.before.columns_ref().len());
+        let types =
+            |row: &Row| row.columns_ref().iter().map(|column| column.column_type()).collect::<Vec<_>>();
+        if let Some(mut stays) = self.stays.take() {
+            let error = stays.query_drop("DO 0").await.unwrap_err().to_string();
+            assert!(error.contains("9104") && error.contains("GET_LOCK"), "{error}");
+        }
+        assert_eq!((types(&after), after.unwrap()), (types(&self.before), self.before.clone().unwrap()));
+    }
 }

@@ -39,12 +39,9 @@ const MARIADB_GRANTS: &str = "PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_
 /// | CONNECTION_ADMIN | KILL of others' connections, being let in while super_read_only is on and beyond max_connections |
 /// | SESSION_VARIABLES_ADMIN | sql_log_bin |
 /// | PROCESS, RELOAD, SHUTDOWN, TRIGGER, EXECUTE, EVENT | as on MariaDB |
-/// | SELECT on two tables of performance_schema ([`MYSQL_HEARD`]) | for how long a replica has received nothing |
+/// | SELECT on performance_schema | for how long a replica has received nothing; what a session has set by code |
 const MYSQL_GRANTS: &str = "SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, REPLICATION CLIENT, REPLICATION SLAVE, CONNECTION_ADMIN, \
      SESSION_VARIABLES_ADMIN, PROCESS, RELOAD, SHUTDOWN, TRIGGER, EXECUTE, EVENT";
-
-/// See [`MYSQL_GRANTS`].
-const MYSQL_HEARD: [&str; 2] = ["replication_connection_status", "replication_connection_configuration"];
 
 /// Run once, in the template from which every node is copied: no binlog contains them. MySQL's accounts have its default plugin,
 /// caching_sha2_password.
@@ -62,8 +59,7 @@ pub fn statements(product: Product) -> Vec<String> {
         format!("GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'"),
     ]);
     if product == Product::MySql {
-        let may_read = |table| format!("GRANT SELECT ON performance_schema.{table} TO '{MONITOR_USER}'@'%'");
-        statements.extend(MYSQL_HEARD.map(may_read));
+        statements.push(format!("GRANT SELECT ON performance_schema.* TO '{MONITOR_USER}'@'%'"));
     }
     statements
 }

@@ -105,6 +105,7 @@ fn settings() -> Settings {
         connect_timeout: 5 * second,
         tls: None,
         certificate_expires_unix_s: None,
+        monitor: Login::with_password("monitor", ""),
         node_tls: None,
         passwords: Arc::default(),
         proxy_header_from: [].into(),
