@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup servers build dist static check test test-clients soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink nightly
+.PHONY: help setup servers build dist static check test test-clients soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -70,6 +70,9 @@ bench-memory: dist ## What 10,000 idle clients take of memory, plain and under T
 
 bench-proxy: dist ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy
+
+docs: ## The documentation as one searchable site, target/site/book, by mdBook (cargo install mdbook --locked); checks its links
+	scripts/site.py
 
 demo: build ## Three real Galera nodes, a load, the active node killed, and the report (demo.html)
 	target/release/understudy lab demo --html demo.html
