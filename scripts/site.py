@@ -23,6 +23,7 @@ src = "src"
 [output.html]
 no-section-label = true
 fold = { enable = true, level = 0 }
+additional-css = ["wide.css"]
 """
 
 
@@ -106,6 +107,7 @@ def main() -> None:
     copy_linked(pages, source)
     (source / "SUMMARY.md").write_text(summary)
     (SITE / "book.toml").write_text(BOOK)
+    (SITE / "wide.css").write_text(":root { --content-max-width: 1200px; }\n")
     subprocess.run(["mdbook", "build", SITE], check=True)
     wrong = broken(SITE / "book")
     if wrong:
