@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login};
+use link::{Link, LinkError, Login, Secret};
 use manager::{Marks, ServerReading};
 use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
@@ -147,7 +147,24 @@ fn wrong(said: &ServerState, monitor: &Login, replicas: Option<&Login>) -> Vec<S
             "the account that replicas log in with, {user}, {account}; {first}run on the primary: {statements}"
         ));
     }
+    wrong.extend(replicas.and_then(|replicas| too_long(replicas, flavor)));
     wrong
+}
+
+/// A password that no server can be told to log in with at its primary: refused by MySQL 9.7 with error 3056, by MariaDB 10.11 with 1470.
+fn too_long(replicas: &Login, flavor: Flavor) -> Option<String> {
+    let characters_max = match flavor {
+        Flavor::MariaDb => 96,
+        Flavor::MySql => 32,
+    };
+    let Secret::Password(password) = &replicas.secret else { return None };
+    (password.chars().count() > characters_max).then(|| {
+        format!(
+            "the password that replicas log in with has more than {characters_max} characters, which this server refuses when it is to follow \
+             another primary: give {} a shorter one, there and in [cluster.replication]",
+            replicas.user
+        )
+    })
 }
 
 fn lacks(missing: &[String], monitor: &Login, flavor: Flavor) -> String {

@@ -8,6 +8,7 @@ pub mod lab;
 pub mod pool;
 pub mod recovery;
 pub mod replay;
+pub mod setup;
 pub mod slowlog;
 pub mod streamer;
 pub mod vip;

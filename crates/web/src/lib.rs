@@ -20,7 +20,7 @@ mod admitted;
 mod api;
 mod guarded;
 mod live;
-mod private_file;
+pub mod private_file;
 mod readers;
 mod repeat;
 mod reply;

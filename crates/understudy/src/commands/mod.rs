@@ -10,7 +10,9 @@ mod show_settings;
 mod switchover;
 
 use clap::Subcommand;
-use operate::{capacity, errant::command as errant, lab, pool, recovery, replay, slowlog, vip, warm, warmth};
+use operate::{
+    capacity, errant::command as errant, lab, pool, recovery, replay, setup, slowlog, vip, warm, warmth,
+};
 use watch::{journal, status, top};
 
 use cli::exit::CommandResult;
@@ -18,6 +20,8 @@ use cli::exit::CommandResult;
 /// What the program can be asked to do.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Set up Understudy in front of a running cluster, from one of its servers
+    Setup(Box<setup::Setup>),
     /// Serve: proxy, manager and API, until told to stop
     Serve(serve::Serve),
     /// Tell load balancers and keepalived whether a database node may take traffic
@@ -77,7 +81,7 @@ const BY_USE: [(&str, &[&str]); 4] = [
         "Every day",
         &["status", "top", "journal", "switchover", "drain", "undrain", "set-max-connections", "reload"],
     ),
-    ("Set up", &["serve", "doctor", "settings", "errors", "check", "vip"]),
+    ("Set up", &["setup", "serve", "doctor", "settings", "errors", "check", "vip"]),
     ("Repair, and know before it hurts", &["errant", "recovery", "capacity"]),
     ("Warm standbys, and measure", &["warm", "warmth", "pool", "slowlog", "replay", "lab"]),
 ];
@@ -102,6 +106,8 @@ impl Command {
     fn only_prints(&self) -> bool {
         match self {
             Self::Serve(_)
+            // In the middle of it nothing must end it.
+            | Self::Setup(_)
             | Self::Check(_)
             | Self::Slowlog(_)
             | Self::Replay(_)
@@ -126,6 +132,7 @@ pub fn run(command: Command) -> CommandResult {
         sigpipe::reset();
     }
     match command {
+        Command::Setup(setup) => setup.run(),
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
         Command::Status(status) => status.run(),

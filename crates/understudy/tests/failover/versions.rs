@@ -193,7 +193,7 @@ impl Coded {
         let after: Row = self.moves.query_first(Self::STATE).await.unwrap().unwrap();
         assert_eq!(after.columns_ref().len(), self.before.columns_ref().len());
         let types =
-            |row: &Row| row.columns_ref().iter().map(|column| column.column_type()).collect::<Vec<_>>();
+            |row: &Row| row.columns_ref().iter().map(mysql_async::Column::column_type).collect::<Vec<_>>();
         if let Some(mut stays) = self.stays.take() {
             let error = stays.query_drop("DO 0").await.unwrap_err().to_string();
             assert!(error.contains("9104") && error.contains("GET_LOCK"), "{error}");

@@ -12,4 +12,5 @@ mod recovery_binlogs;
 mod recovery_forecast;
 mod recovery_ndb;
 mod reload;
+mod setup;
 mod vip;

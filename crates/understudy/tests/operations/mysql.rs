@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
+use lab::stage::replication::REPLICATION_PASSWORD;
 use testbed::program::{Ended, Serving, bin, run, until, with_config};
 use testbed::scene::{Scene, is_well, status_when};
 
@@ -36,7 +37,7 @@ async fn each_command_on_mysql_9_7() {
     let text = std::fs::read_to_string(&config).unwrap();
     let under_tls = text.replacen("[cluster]\n", "[cluster]\ntls = \"required\"\n", 1);
     assert_ne!(under_tls, text);
-    std::fs::write(&config, under_tls).unwrap();
+    std::fs::write(&config, &under_tls).unwrap();
     let (primary, replica) = (scene.stage.node("db1").unwrap(), scene.stage.node("db2").unwrap());
     let checked = with_config(&config, &["serve", "--check"]);
     says(&checked, 0, &["is reached: 9.7.", "follows nobody, writable", "replica of ", ", read only"]);
@@ -49,6 +50,20 @@ async fn each_command_on_mysql_9_7() {
     let advice = said.lines().find(|line| line.trim_start().starts_with("GRANT ")).unwrap();
     scene.stage.run_in("db1", advice.trim()).await.unwrap();
     says(&with_config(&config, &["serve", "--check"]), 0, &["is reached: 9.7."]);
+    // A password that replicas cannot be given, found before a switchover is refused with error 3056.
+    let long = directory.path().join("long.toml");
+    let text = under_tls.replacen(
+        &format!("password = \"{REPLICATION_PASSWORD}\""),
+        &format!("password = \"{}\"", "x".repeat(33)),
+        1,
+    );
+    assert_ne!(text, under_tls);
+    std::fs::write(&long, text).unwrap();
+    says(
+        &with_config(&long, &["serve", "--check"]),
+        1,
+        &["has more than 32 characters, which this server refuses"],
+    );
 
     let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
