@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use link::{Link, Login};
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -14,6 +13,7 @@ use topology::galera::position::Left;
 use topology::galera::sql;
 
 use crate::failed::{Failed, in_time};
+use crate::group::Group;
 
 /// A running server accepts a connection within this time.
 const LISTENS_WITHIN: Duration = Duration::from_millis(500);
@@ -90,7 +90,7 @@ async fn run(command: &str, name: &str, address: &str, within: Duration) -> Resu
         .process_group(0)
         .kill_on_drop(true);
     let mut child = shell.spawn().map_err(|error| format!("proof_command cannot be run: {error}"))?;
-    let group = Group(child.id());
+    let group = Group::of(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let ended = timeout(within, async { tokio::join!(said(stdout), said(stderr), child.wait()) }).await;
     let Ok((stdout, stderr, status)) = ended else {
@@ -112,26 +112,6 @@ async fn said(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
         let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
     }
     said
-}
-
-/// The process group of a shell; killed when this is dropped, also when its output is not needed any more.
-struct Group(Option<u32>);
-
-impl Group {
-    /// The shell has ended by itself, so its process id may be reused.
-    fn has_ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(leader) = leader {
-            // They may have just ended.
-            let _ = kill_process_group(leader, Signal::KILL);
-        }
-    }
 }
 
 /// The node whose component is made Primary, and the conditions at that moment.

@@ -25,6 +25,7 @@ use super::steps::{KNOWN_WITHIN, read_conf};
 use super::workdir::Workdir;
 use super::{dead, scripts};
 use crate::mha::conf::{Conf, Server};
+use crate::mha::shell;
 
 use Takes::{Nothing, Value as Text};
 
@@ -152,7 +153,7 @@ fn watch_until_dead<'a>(
     Ok(Some((site, master)))
 }
 
-/// Records SIGTERM, SIGINT and SIGHUP, so that the manager can end at a suitable point.
+/// Records SIGTERM, SIGINT, SIGHUP and SIGQUIT, so that the manager can end at a suitable point.
 struct Ended {
     signalled: Arc<AtomicBool>,
     /// Held so that the signal tasks run as long as this value exists.
@@ -164,7 +165,10 @@ impl Ended {
         let runtime = cli::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
         let signalled = Arc::new(AtomicBool::new(false));
         let inside = runtime.enter();
-        for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+        shell::signals_do_not_end_us();
+        let kinds =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
+        for kind in kinds {
             let mut signals = signal(kind).map_err(|e| format!("cannot listen for signals: {e}"))?;
             let signalled = Arc::clone(&signalled);
             runtime.spawn(async move {

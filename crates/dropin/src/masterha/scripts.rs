@@ -7,7 +7,7 @@
 //! | other, a signal, no such script, no end | stop | stop |
 //!
 //! MHA passes passwords on the command line, where every user can read them. Here they are in the environment: ORIG_MASTER_PASSWORD and
-//! NEW_MASTER_PASSWORD. MHA waits for a script without end; here its process is killed after [`TIME_MAX`], and what that has started is not.
+//! NEW_MASTER_PASSWORD. MHA waits for a script without end; here it is killed after [`TIME_MAX`], with all that it has started.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;

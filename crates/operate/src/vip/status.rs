@@ -20,6 +20,7 @@ use super::files::{CONF_FILE, PID_FILE, STATE_FILE, read_conf};
 use super::held;
 use super::keepalived::Keepalived;
 use cli::exit::{CommandResult, Failure};
+use manager::Group;
 use report::table::{moment, span};
 
 /// A state is one short word.
@@ -303,15 +304,22 @@ async fn check(script: &Script, decides: bool) -> Checked {
 async fn outcome(command: &str, limit: Duration) -> Result<(std::process::ExitStatus, String), String> {
     let words = shlex::split(command).unwrap_or_default();
     let (program, arguments) = words.split_first().ok_or("its command line cannot be read")?;
-    let run = tokio::process::Command::new(program)
+    let cannot = |e: std::io::Error| format!("cannot run {program}: {e}");
+    let child = tokio::process::Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(limit, run)
+        .spawn()
+        .map_err(cannot)?;
+    let group = Group::of(&child);
+    let output = tokio::time::timeout(limit, child.wait_with_output())
         .await
         .map_err(|_| format!("no answer within {} s", limit.as_secs()))?
-        .map_err(|e| format!("cannot run {program}: {e}"))?;
+        .map_err(cannot)?;
+    group.has_ended();
     let text = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
     let text = String::from_utf8_lossy(text);
     // Of an HTTP answer, the body's line; of anything else, the last one.
@@ -368,6 +376,21 @@ fn now_unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_a_check_has_started_is_ended_with_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let command = format!("sh -c 'sleep 60 & echo $! > {}; wait'", file.path().display());
+        let late = outcome(&command, Duration::from_millis(500)).await.unwrap_err();
+        assert!(late.contains("no answer within"), "{late}");
+        let pid = std::fs::read_to_string(file.path()).unwrap();
+        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !(stat().is_empty() || stat().contains(") Z ")) {
+            assert!(Instant::now() < deadline, "it goes on: {}", stat());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
 
     fn found(told: &[(&str, &str, bool)], keepalived: Keepalived) -> Found {
         let mut found = Found {

@@ -5,6 +5,7 @@
 //! ```
 
 mod named;
+mod signals;
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
