@@ -64,11 +64,11 @@ pub fn json() -> serde_json::Value {
     TABLE.iter().map(one).collect()
 }
 
-/// The table for a terminal.
-pub fn text() -> String {
+/// The table for a terminal: the rows whose name contains `part`. `None` when there is none.
+pub fn text(part: &str) -> Option<String> {
     let mut page = String::new();
     let mut section = "";
-    for row in TABLE {
+    for row in TABLE.iter().filter(|row| row.path.contains(part)) {
         if row.section() != section {
             if !section.is_empty() {
                 page.push('\n');
@@ -87,7 +87,7 @@ pub fn text() -> String {
         }
         let _ = writeln!(page, "      {}.", capital(&row.kind.allowed()));
     }
-    page
+    (!page.is_empty()).then_some(page)
 }
 
 fn meaning(row: &Row) -> String {

@@ -1,14 +1,17 @@
 //! `understudy journal`: what was decided, and why.
 
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use topology::view::Decision;
 
-use cli::exit::CommandResult;
-use client::Server;
+use cli::exit::{CommandResult, Failure};
+use client::{Answer, Server};
 use report::table::moment;
+
+/// Between two questions of --follow.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// The decisions, oldest first, each as one sentence with its reason. Times are UTC.
 #[derive(Args)]
@@ -17,9 +20,12 @@ pub struct Journal {
     /// 1970
     #[arg(long, value_name = "TIME", value_parser = after, default_value = "0")]
     after: u64,
-    /// As JSON
+    /// As JSON; with --follow each decision on a line of its own
     #[arg(long)]
     json: bool,
+    /// Go on with what is decided from now on, until it is ended; also while the server is away
+    #[arg(long, short)]
+    follow: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -27,7 +33,10 @@ pub struct Journal {
 impl Journal {
     /// Prints it.
     pub fn run(&self) -> CommandResult {
-        let answer = self.server.client()?.get(&format!("journal?after={}", self.after))?;
+        let answer = self.asked(self.after)?;
+        if self.follow {
+            return self.follow(answer);
+        }
         if self.json {
             println!("{:#}", answer.data);
             return Ok(ExitCode::SUCCESS);
@@ -36,6 +45,31 @@ impl Journal {
             println!("{}", line(decision));
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn asked(&self, after: u64) -> Result<Answer, Failure> {
+        self.server.client()?.get(&format!("journal?after={after}"))
+    }
+
+    /// Asks once a second for what is newer than the last that was told.
+    fn follow(&self, first: Answer) -> CommandResult {
+        let (mut after, mut answer) = (self.after, Some(first));
+        loop {
+            for decision in
+                answer.as_ref().map(Answer::read::<Vec<Decision>>).transpose()?.unwrap_or_default()
+            {
+                after = after.max(decision.at_unix_ms);
+                let text = if self.json { serde_json::to_string(&decision) } else { Ok(line(&decision)) };
+                println!("{}", text.map_err(Failure::usage)?);
+            }
+            std::thread::sleep(FOLLOW_EVERY);
+            answer = match self.asked(after) {
+                Ok(answer) => Some(answer),
+                // Whoever follows wants to see it come back.
+                Err(Failure::Unreachable(_) | Failure::NotRunning(_)) => None,
+                Err(other) => return Err(other),
+            };
+        }
     }
 }
 

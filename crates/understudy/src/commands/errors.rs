@@ -1,15 +1,23 @@
-//! `understudy errors`: what the proxy itself says to clients.
+//! `understudy errors`: what the proxy itself says to clients, and what to do about one of these errors.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
+use cli::exit::{CommandResult, Failure};
+
 use report::table::{Lean, Table};
+
+/// What each of them means, and what to do.
+const PAGE: &str = include_str!("../../../../docs/errors.md");
 
 /// Each error the proxy itself makes: number, SQLSTATE, name, and whether the connection ends with it.
 #[derive(Args)]
 pub struct Errors {
+    /// Explain this one: its number, or its name
+    #[arg(value_name = "CODE", conflicts_with = "json")]
+    code: Option<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -17,8 +25,23 @@ pub struct Errors {
 
 impl Errors {
     /// Prints them.
-    pub fn run(&self) -> ExitCode {
+    ///
+    /// # Errors
+    /// There is no such error.
+    pub fn run(&self) -> CommandResult {
         let all = proxy::error_reply::ALL;
+        if let Some(wanted) = &self.code {
+            let of = |section: &&str| {
+                let head = section.lines().next().unwrap_or_default();
+                head.split(' ').take(2).any(|word| word == wanted)
+            };
+            let found = PAGE.split("\n## ").skip(1).find(of);
+            let found = found.ok_or_else(|| {
+                Failure::usage(format!("{wanted} is no error of the proxy's own: a server gave it (`understudy errors` lists them all)"))
+            })?;
+            println!("{}", found.trim_end());
+            return Ok(ExitCode::SUCCESS);
+        }
         if self.json {
             let list: Vec<_> = all
                 .iter()
@@ -27,7 +50,7 @@ impl Errors {
                 })
                 .collect();
             println!("{:#}", json!(list));
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
         let mut table = Table::new(&[
             ("CODE", Lean::Right),
@@ -47,7 +70,7 @@ impl Errors {
             ]);
         }
         print!("{}", table.text());
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -55,8 +78,7 @@ impl Errors {
 mod tests {
     #[test]
     fn the_page_of_errors_has_a_section_for_each() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
-        let page = std::fs::read_to_string(page).unwrap();
+        let page = super::PAGE;
         let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         let expected: Vec<_> =
             proxy::error_reply::ALL.iter().map(|v| format!("{} {} ({})", v.code, v.name, v.state)).collect();

@@ -146,7 +146,7 @@ pub fn run(command: Command) -> CommandResult {
         Command::Doctor(doctor) => doctor.run(),
         Command::Errant(errant) => errant.run(),
         Command::Settings(show) => show.run(),
-        Command::Errors(errors) => Ok(errors.run()),
+        Command::Errors(errors) => errors.run(),
         Command::Vip(vip) => vip.run(),
         Command::Slowlog(slowlog) => slowlog.run(),
         Command::Replay(replay) => replay.run(),

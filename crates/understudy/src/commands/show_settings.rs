@@ -13,6 +13,9 @@ use settings::page;
 /// Every setting with its default, what is allowed, and what it means.
 #[derive(Args)]
 pub struct ShowSettings {
+    /// Only those whose name contains this, such as `hold.time_ms`, `tls` or `cluster.monitor.`
+    #[arg(value_name = "KEY", conflicts_with_all = ["markdown", "json", "from_mha"])]
+    key: Option<String>,
     /// As the page of the documentation
     #[arg(long)]
     markdown: bool,
@@ -40,7 +43,10 @@ impl ShowSettings {
             }
             None if self.json => format!("{:#}\n", page::json()),
             None if self.markdown => page::markdown(),
-            None => page::text(),
+            None => {
+                let key = self.key.as_deref().unwrap_or_default();
+                page::text(key).ok_or_else(|| Failure::usage(format!("no setting's name contains {key}")))?
+            }
         };
         print!("{text}");
         Ok(ExitCode::SUCCESS)

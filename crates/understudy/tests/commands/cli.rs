@@ -27,7 +27,10 @@ fn what_needs_no_server_is_printed() {
         (&["settings"][..], "interval_ms"),
         (&["settings", "--markdown"], "| `interval_ms` | `200` |"),
         (&["settings", "--json"], "\"path\": \"hold.time_ms\""),
+        (&["settings", "hold.time_ms"], "[hold]\n  time_ms "),
         (&["errors"], "outcome_unknown"),
+        (&["errors", "9104"], "9104 session_lost (08006)\n\n> the session's database node is gone"),
+        (&["errors", "session_lost"], "**What to do:** Connect again"),
         (&["errors", "--json"], "\"sqlstate\": \"08007\""),
         (&["--help"], "Exit codes: 0 done"),
         (&["doctor", "--help"], "Exit codes: 0 nothing must be put right"),
@@ -37,6 +40,9 @@ fn what_needs_no_server_is_printed() {
         let said = understudy(args).with(0);
         assert!(said.contains(expect), "{args:?}: {said}");
     }
+    assert!(!understudy(&["settings", "hold.time_ms"]).with(0).contains("interval_ms"));
+    assert!(understudy(&["settings", "nothing.like_it"]).with(2).contains("no setting's name contains"));
+    assert!(understudy(&["errors", "1062"]).with(2).contains("a server gave it"));
 }
 
 #[test]

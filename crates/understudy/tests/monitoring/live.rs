@@ -86,6 +86,7 @@ async fn what_nodes_do_is_sampled_told_as_it_comes_and_shown() {
     let recording = watched(&serving, directory.path());
     top(&serving, &recording);
     ordered_by_keys(&serving);
+    followed(&serving);
     myq_status(&stage, directory.path());
     writer.end().await;
     drop(serving);
@@ -142,6 +143,30 @@ fn watched(serving: &Serving, dir: &Path) -> std::path::PathBuf {
     let file = dir.join("recording");
     std::fs::write(&file, lines.join("\n") + "\n").unwrap();
     file
+}
+
+/// What is decided while somebody follows the journal comes to it, a line each, once.
+fn followed(serving: &Serving) {
+    let mut child = Command::new(bin())
+        .args(["journal", "--follow", "--json", "--config"])
+        .arg(serving.dir().join("understudy.toml"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+    assert!(first["at_unix_ms"].is_u64() && first["text"].is_string(), "{first}");
+    serving.ask(&["drain", "db1"]).with(0);
+    serving.ask(&["undrain", "db1"]).with(0);
+    let told: Vec<String> =
+        lines.by_ref().take_while(|line| !line.contains("db1 takes sessions again")).collect();
+    assert_eq!(
+        told.iter().filter(|line| line.contains("db1 is draining: drained by an operator")).count(),
+        1,
+        "{told:?}"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// The view on a terminal, which is given back whatever ends it.
