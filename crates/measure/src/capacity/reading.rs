@@ -42,6 +42,8 @@ pub struct Other {
     pub committed: u64,
     /// Time for which flow control paused its writes, a counter.
     pub flow_control_paused: Duration,
+    /// Flow control messages that it sent, a counter.
+    pub flow_control_sent: u64,
 }
 
 impl Reading {
@@ -63,5 +65,15 @@ impl Reading {
             Some(now.flow_control_paused.saturating_sub(then.flow_control_paused))
         });
         paused.max().unwrap_or_default()
+    }
+
+    /// The other nodes, by their places, that have asked for a pause since `earlier` (flow control).
+    pub fn askers_since(&self, earlier: &Reading) -> Vec<usize> {
+        let has_asked = |place: &usize| {
+            let sent =
+                |reading: &Reading| reading.others.get(*place)?.as_ref().map(|other| other.flow_control_sent);
+            sent(self) > sent(earlier) && sent(earlier).is_some()
+        };
+        (0..self.others.len()).filter(has_asked).collect()
     }
 }

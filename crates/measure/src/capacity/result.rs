@@ -21,7 +21,8 @@ pub struct Counted {
     /// How long that took, as far as the looks at the node tell.
     pub catch_up: Duration,
     /// Of these, transactions applied between the first and the last look that saw a queue, and the time between these two. Unlike the two ends of the
-    /// catch-up, which lie between looks, both belong to the same moments, however late those are. `None` without two such looks.
+    /// catch-up, which lie between looks, both belong to the same moments, however late those are. Up to the look that saw none, where
+    /// that rate is higher. `None` without two looks that saw a queue.
     pub behind: Option<(u64, Duration)>,
 }
 
@@ -86,7 +87,7 @@ pub struct Record {
 }
 
 /// The effect on the other nodes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Elsewhere {
     /// Commits per second during the baseline.
     pub before_per_s: f64,
@@ -94,6 +95,10 @@ pub struct Elsewhere {
     pub during_per_s: f64,
     /// For how long flow control paused writes in that time. Any value above zero means that the measurement affected clients.
     pub paused: Duration,
+    /// Which of the other nodes asked for that, by their places in [`Reading::others`].
+    pub askers: Vec<usize>,
+    /// Whether the measured node did.
+    pub is_asker: bool,
 }
 
 impl Record {
@@ -109,14 +114,21 @@ impl Record {
         let (resumed, resumed_at) = self.marks.resumed?;
         let (held, empty) = (self.at(held)?, self.at(self.marks.empty?)?);
         let (first, last) = (self.at(resumed)?, self.at(self.marks.empty?.saturating_sub(1))?);
-        let behind = (last.node.applied.saturating_sub(first.node.applied), last.at.saturating_sub(first.at));
+        let up_to = |to: &Reading| {
+            (to.node.applied.saturating_sub(first.node.applied), to.at.saturating_sub(first.at))
+        };
+        // A node that takes its time to begin has done the most after the last look that saw a queue. When it is seen empty, it has been so for a
+        // while: counted up to there the rate is too low, if anything.
+        let (behind, whole) = (up_to(last), up_to(empty));
+        let rate = |(applied, over)| per_s(applied, over).unwrap_or_default();
+        let behind = Some(if rate(whole) > rate(behind) { whole } else { behind });
         Some(Counted {
             baseline_applied: to.node.applied.saturating_sub(from.node.applied),
             baseline: to.at.saturating_sub(from.at),
             held: resumed_at.saturating_sub(held_at),
             applied: empty.node.applied.saturating_sub(held.node.applied),
             catch_up: empty.at.saturating_sub(resumed_at),
-            behind: Some(behind).filter(|(applied, over)| *applied > 0 && !over.is_zero()),
+            behind: behind.filter(|(applied, _)| *applied > 0 && last.at > first.at),
         })
     }
 
@@ -155,6 +167,8 @@ impl Record {
             before_per_s: rate(self.at(from)?, self.at(to)?)?,
             during_per_s: rate(held, empty)?,
             paused: empty.paused_since(held),
+            askers: empty.askers_since(held),
+            is_asker: empty.node.flow_control_sent > held.node.flow_control_sent,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::precheck::{Condition, Facts, refusals};
 use super::procedure::{Event, Failure, HoldEnd, Order, Phase, Plan, Procedure};
 use super::reading::{Node, Other, Reading};
-use super::result::Counted;
+use super::result::{Counted, Marks, Record};
 use topology::kind::Kind;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -35,6 +35,7 @@ struct Model {
     is_out: bool,
     paused: Duration,
     sent: u64,
+    sent_elsewhere: u64,
     written: u64,
     writers_waiting: u64,
     is_recovering: bool,
@@ -53,6 +54,7 @@ impl Model {
             is_out: false,
             paused: Duration::ZERO,
             sent: 0,
+            sent_elsewhere: 0,
             written: 0,
             writers_waiting: 0,
             is_recovering: false,
@@ -67,7 +69,11 @@ impl Model {
         if !self.is_stopped {
             self.applied = self.arrived.min(self.applied + self.apply_per_s * TICK.as_secs_f64());
         }
-        let other = Other { committed: self.arrived as u64, flow_control_paused: self.paused };
+        let other = Other {
+            committed: self.arrived as u64,
+            flow_control_paused: self.paused,
+            flow_control_sent: self.sent_elsewhere,
+        };
         Reading {
             at: self.now,
             node: Node {
@@ -200,6 +206,34 @@ fn looks_that_are_late_do_not_change_the_figure() {
     }
 }
 
+/// A short queue is applied all at once, between the last look that saw it and the next.
+#[test]
+fn a_node_that_begins_late_is_not_judged_by_its_beginning() {
+    let reading = |at_ms: u64, applied: u64, queue: u64| Reading {
+        at: Duration::from_millis(at_ms),
+        node: Node { applied, queue, ..Node::default() },
+        others: Vec::new(),
+        arrived_bytes: 0,
+    };
+    let readings = vec![
+        reading(0, 0, 0),
+        reading(1_100, 130, 0),
+        reading(1_200, 130, 0),
+        reading(3_400, 130, 170),
+        reading(3_520, 144, 166),
+        reading(3_570, 342, 0),
+    ];
+    let marks = Marks {
+        baseline: Some((0, 1)),
+        held: Some((2, Duration::from_millis(1_200))),
+        resumed: Some((3, Duration::from_millis(3_225))),
+        empty: Some(5),
+    };
+    let counted = Record { readings, marks }.counted().unwrap();
+    let rate = counted.capacity().unwrap().apply_per_s;
+    assert!((rate - 212.0 / 0.17).abs() < 1.0, "{rate}: 14 in 120 ms are not what it can apply");
+}
+
 #[test]
 fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
     let places = [
@@ -247,6 +281,26 @@ fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
             }
         }
     }
+}
+
+#[test]
+fn who_asked_for_a_pause_is_known() {
+    let elsewhere = |disturb: fn(&mut Model)| {
+        let mut model = Model::new();
+        let (procedure, _) = run(plan(Kind::Galera), &mut model, |procedure, _, model| {
+            if procedure.phase() == Phase::Held && procedure.in_phase() > Duration::from_secs(5) {
+                model.paused += Duration::from_millis(1);
+                disturb(model);
+            }
+            None
+        });
+        assert_eq!(procedure.hold_end(), Some(HoldEnd::FlowControl));
+        procedure.record().elsewhere().unwrap()
+    };
+    let other = elsewhere(|model| model.sent_elsewhere += 1);
+    assert_eq!((other.askers, other.is_asker), (vec![0], false));
+    let own = elsewhere(|model| model.sent += 1);
+    assert_eq!((own.askers, own.is_asker), (vec![], true));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Procedure};
 use measure::capacity::reading::Reading;
-use measure::capacity::result::{Capacity, Counted};
+use measure::capacity::result::{Capacity, Counted, Elsewhere};
 use serde_json::{Value, json};
 use topology::kind::Kind;
 
@@ -81,7 +81,8 @@ impl Measured<'_> {
                 (Kind::Replication, _) => String::new(),
                 (Kind::Galera, true) => "; flow control stopped nobody".to_owned(),
                 (Kind::Galera, false) => {
-                    format!("; FLOW CONTROL STOPPED WRITES FOR {}", span(ms(elsewhere.paused)))
+                    let long = span(ms(elsewhere.paused));
+                    format!("; FLOW CONTROL STOPPED WRITES FOR {long}{}", self.asked_by(&elsewhere))
                 }
             };
             line(format!(
@@ -97,6 +98,22 @@ impl Measured<'_> {
             ));
         }
         out
+    }
+
+    /// Who asked for the pauses of flow control, where that is known: the names of the nodes.
+    fn askers(&self, elsewhere: &Elsewhere) -> Vec<&str> {
+        let others = elsewhere.askers.iter().filter_map(|&place| self.site.others.get(place));
+        let own = elsewhere.is_asker.then_some(&self.site.node);
+        others.chain(own).map(|member| &*member.name).collect()
+    }
+
+    fn asked_by(&self, elsewhere: &Elsewhere) -> String {
+        let (names, node) = (self.askers(elsewhere).join(" and "), &self.site.node.name);
+        match (names.is_empty(), elsewhere.is_asker) {
+            (true, _) => String::new(),
+            (false, true) => format!(": {names} asked for it"),
+            (false, false) => format!(": {names} asked for it, not {node}"),
+        }
     }
 
     /// Everything.
@@ -137,6 +154,7 @@ impl Measured<'_> {
                 "before_per_s": elsewhere.before_per_s,
                 "during_per_s": elsewhere.during_per_s,
                 "flow_control_paused_ms": elsewhere.paused.as_secs_f64() * 1000.0,
+                "flow_control_asked_by": self.askers(&elsewhere),
             })),
             "moments_ms": {
                 "held": marks.held.map(|(_, at)| ms(at)),

@@ -154,6 +154,7 @@ pub fn galera_other(rows: &Rows) -> Option<(Other, u64)> {
     let other = Other {
         committed: rows.value_of("wsrep_last_committed")?.parse().ok()?,
         flow_control_paused: Duration::from_nanos(number(rows, "wsrep_flow_control_paused_ns")),
+        flow_control_sent: number(rows, "wsrep_flow_control_sent"),
     };
     Some((other, number(rows, "wsrep_replicated_bytes")))
 }

@@ -121,7 +121,7 @@ impl Watch {
                 Kind::Galera => sql::galera_other(&rows),
                 Kind::Replication => {
                     let committed = rows.text(0, 0).and_then(sql::transactions)?;
-                    Some((Other { committed, flow_control_paused: Duration::ZERO }, 0))
+                    Some((Other { committed, ..Other::default() }, 0))
                 }
             });
             match said {
