@@ -229,7 +229,7 @@ impl Probe {
                                 status: link.greeting.status & ok::status::OF_LOGIN,
                                 plugin: link.greeting.plugin.clone(),
                             };
-                            of_logins.status = greeting.status;
+                            of_logins = OfLogins { status: greeting.status, shows_sessions: false };
                             if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {
                                 return;
                             }

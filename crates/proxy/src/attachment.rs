@@ -501,15 +501,12 @@ impl Attachment {
         let saver = self.saver.take();
         let Some(backend) = self.backend.as_mut() else { return Ok(()) };
         let flavor = self.shared.flavor();
-        let read = timeout(SAVE_TIME, async {
-            let shows = flavor == Flavor::MySql && backend.lane().shows_sessions();
-            let seen = match shows && needs_all(&backend.standing) {
-                true => backend.lane().seen(backend.thread_id(), &self.shared.monitor()).await,
-                false => None,
-            };
-            read(backend, session, flavor, seen).await
-        });
-        let read = read.await;
+        let shows = flavor == Flavor::MySql && backend.lane().shows_sessions();
+        let seen = match shows && needs_all(&backend.standing) {
+            true => backend.lane().seen(backend.thread_id(), &self.shared.monitor()).await,
+            false => None,
+        };
+        let read = timeout(SAVE_TIME, read(backend, session, flavor, seen)).await;
         backend.standing.forget(saving::LOSES);
         drop(saver);
         match read {
@@ -549,6 +546,8 @@ async fn read(
             Flavor::MySql => seen.as_ref().map(|seen| seen.locks == 0),
         };
         match held {
+            // What a statement of the client's own has taken, MySQL may not have noted.
+            Some(true) if flavor == Flavor::MySql => {}
             Some(true) => backend.standing.unpin(Pins::GET_LOCK),
             Some(false) => backend.standing.pin(Pins::GET_LOCK),
             None => {}

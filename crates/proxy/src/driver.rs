@@ -828,17 +828,20 @@ impl Driver {
     fn note_pins(&mut self, alive: bool) {
         const READ: Pins = Pins::USER_VARIABLE.union(Pins::UNNAMED);
         let link = self.at.standing().filter(|_| alive);
-        let mut pins = link.as_ref().map_or(Pins::NONE, |link| link.pins());
-        let asks_all = link.is_some_and(|link| link.must_ask_all());
-        if pins == self.pins && pins.is_empty() && !asks_all {
+        let (mut pins, lasting, asks_all) = match link {
+            Some(link) => (link.pins(), link.lasting_pins(), link.must_ask_all()),
+            None => (Pins::NONE, Pins::NONE, false),
+        };
+        if pins.is_empty() && self.pins.is_empty() && !asks_all {
             return;
         }
         // Whether it is shown may have changed since the last statement.
-        let is_shown = self.at.is_shown();
+        let needs_look = asks_all || pins != lasting;
+        let is_shown = needs_look && self.at.is_shown();
         if asks_all && !is_shown {
             pins = pins.union(READ);
         }
-        self.card.set_ties(if is_shown { pins.without(READ) } else { pins });
+        self.card.set_ties(if is_shown { lasting } else { pins });
         if pins.is_empty() != self.pins.is_empty() {
             self.shared.counts.pinned(!pins.is_empty());
         }

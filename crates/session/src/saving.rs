@@ -53,14 +53,19 @@ pub fn has_no_ties<'a>(mut rows: impl ExactSizeIterator<Item = &'a Row>) -> bool
 pub const LOCKS: &str = "SELECT COUNT(*) FROM information_schema.METADATA_LOCK_INFO \
     WHERE THREAD_ID = CONNECTION_ID() AND LOCK_TYPE = 'User lock' LIMIT 1";
 
-/// MySQL: asks on another connection what a session of this connection id has ([`Seen`]): its thread if that is observed, in each row the name of
-/// one user variable (as hexadecimal), and how many locks by name it holds ("The user_variables_by_thread Table", "The metadata_locks Table").
+/// MySQL: asks on another connection what a session of this connection id has ([`Seen`]): its thread and how many locks that last it holds (by name,
+/// of the locking service, of HANDLER), if those are noted; then in each row the name of one user variable, as hexadecimal ("The user_variables_by_thread Table", "The metadata_locks Table").
 pub fn of_thread(connection_id: u32) -> String {
+    // Locks that the server has had no room to note are none that could be counted.
     format!(
-        "SELECT t.THREAD_ID, HEX(v.VARIABLE_NAME), (SELECT COUNT(*) FROM performance_schema.metadata_locks \
-         WHERE OBJECT_TYPE = 'USER LEVEL LOCK' AND OWNER_THREAD_ID = t.THREAD_ID) FROM performance_schema.threads t \
-         LEFT JOIN performance_schema.user_variables_by_thread v USING (THREAD_ID) \
-         WHERE t.THREAD_ID = PS_THREAD_ID({connection_id}) AND t.INSTRUMENTED = 'YES'"
+        "SELECT t.THREAD_ID, NULL, (SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OWNER_THREAD_ID = PS_THREAD_ID({connection_id}) \
+         AND (OBJECT_TYPE = 'USER LEVEL LOCK' OR LOCK_DURATION = 'EXPLICIT')) FROM performance_schema.threads t \
+         WHERE t.THREAD_ID = PS_THREAD_ID({connection_id}) AND t.INSTRUMENTED = 'YES' \
+         AND EXISTS(SELECT 1 FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl' AND ENABLED = 'YES') \
+         AND @@performance_schema_max_metadata_locks <> 0 AND EXISTS(SELECT 1 FROM performance_schema.global_status \
+         WHERE VARIABLE_NAME = 'Performance_schema_metadata_lock_lost' AND VARIABLE_VALUE = 0) \
+         UNION ALL SELECT THREAD_ID, HEX(VARIABLE_NAME), 0 FROM performance_schema.user_variables_by_thread \
+         WHERE THREAD_ID = PS_THREAD_ID({connection_id})"
     )
 }
 
@@ -69,25 +74,25 @@ pub fn of_thread(connection_id: u32) -> String {
 pub struct Seen {
     /// Of its user variables.
     pub names: Vec<String>,
-    /// Locks by name that it holds.
+    /// Locks that it holds beyond a transaction.
     pub locks: u64,
 }
 
 impl Seen {
     /// `None`: the session was not seen, or has a variable that cannot be transferred.
     pub fn of<'a>(rows: impl ExactSizeIterator<Item = &'a Row>) -> Option<Self> {
-        if rows.len() == 0 || rows.len() > VARIABLES_MAX {
+        if rows.len() > VARIABLES_MAX {
             return None;
         }
-        let mut seen = Self::default();
+        let (mut names, mut counted) = (Vec::new(), None);
         for row in rows {
-            let [Some(_), variable, Some(locks)] = row else { return None };
-            seen.locks = std::str::from_utf8(locks).ok()?.parse().ok()?;
-            if let Some(variable) = variable {
-                seen.names.push(name_of(variable)?);
+            match row {
+                [Some(_), None, Some(locks)] => counted = std::str::from_utf8(locks).ok()?.parse().ok(),
+                [Some(_), Some(variable), _] => names.push(name_of(variable)?),
+                _ => return None,
             }
         }
-        Some(seen)
+        Some(Self { names, locks: counted? })
     }
 
     /// MySQL: a statement that asks for the types of these variables, each in a column of one row. `None` when there are none.
@@ -339,10 +344,12 @@ mod tests {
             Seen::of(rows.iter().map(Vec::as_slice))
         };
         assert_eq!(seen(&[]), None, "the session is not observed");
-        assert_eq!(seen(&[&[Some("57"), Some("C3A9"), Some("0")]]), None, "a name in another character set");
-        assert_eq!(seen(&[&[Some("57"), None, Some("2")]]), Some(Seen { names: vec![], locks: 2 }));
-        let two =
-            seen(&[&[Some("57"), Some("61"), Some("0")], &[Some("57"), Some("6260"), Some("0")]]).unwrap();
+        let locks = |count| [Some("57"), None, Some(count)];
+        let named = |name| [Some("57"), Some(name), Some("0")];
+        assert_eq!(seen(&[&locks("0"), &named("C3A9")]), None, "a name in another character set");
+        assert_eq!(seen(&[&named("61")]), None, "its locks are not noted");
+        assert_eq!(seen(&[&locks("2")]), Some(Seen { names: vec![], locks: 2 }));
+        let two = seen(&[&locks("0"), &named("61"), &named("6260")]).unwrap();
         let types = two.types().unwrap();
         assert_eq!(types.matches("JSON_TYPE").count(), 2);
         assert!(types.contains("(@`b```)") && types.ends_with(" LIMIT 1"), "{types}");

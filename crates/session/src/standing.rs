@@ -163,6 +163,15 @@ impl Standing {
     pub fn pins(&self) -> Pins {
         let is_unknown = self.unreported.is_some() || self.is_asked || self.has_to_ask();
         let own = if is_unknown { self.pins.union(Pins::UNNAMED) } else { self.pins };
+        self.with_statements(own)
+    }
+
+    /// Of those, what also prevents it once the node was asked for what code and expressions have set.
+    pub fn lasting_pins(&self) -> Pins {
+        self.with_statements(self.pins.without(Pins::USER_VARIABLE))
+    }
+
+    fn with_statements(&self, own: Pins) -> Pins {
         self.tied
             .iter()
             .filter_map(|id| self.statement(*id))

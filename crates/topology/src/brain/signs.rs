@@ -38,6 +38,7 @@ impl Brain {
         }
         node.linked = true;
         node.links_anew += u64::from(node.linked_once);
+        node.shows_sessions = false;
         node.linked_once = true;
         node.shut_out = 0;
         node.confirm_asked = None;

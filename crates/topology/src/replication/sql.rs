@@ -114,6 +114,7 @@ pub fn shows_sessions(dialect: Dialect) -> Option<&'static str> {
     (dialect == Dialect::MySql).then_some(
         "SELECT @@performance_schema AND PS_THREAD_ID(CONNECTION_ID()) IS NOT NULL \
          AND EXISTS(SELECT 1 FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation' AND ENABLED = 'YES') \
+         AND @@performance_schema_max_metadata_locks <> 0 \
          AND EXISTS(SELECT 1 FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl' AND ENABLED = 'YES') \
          AND NOT EXISTS(SELECT 1 FROM performance_schema.user_variables_by_thread WHERE THREAD_ID = 0) \
          AND NOT EXISTS(SELECT 1 FROM performance_schema.metadata_locks WHERE OWNER_THREAD_ID = 0) \

@@ -128,8 +128,8 @@ struct Coded {
     moves: Conn,
     /// What it had on its first node.
     before: Row,
-    /// Its procedure has taken a lock by name; until the first switchover.
-    stays: Option<Conn>,
+    /// Each has taken a lock; until the first switchover.
+    stays: Vec<Conn>,
 }
 
 impl Coded {
@@ -154,6 +154,8 @@ impl Coded {
             "CREATE FUNCTION sbtest.counts() RETURNS INT DETERMINISTIC NO SQL BEGIN SET @f = 'äf'; RETURN 1; END",
             "CREATE PROCEDURE sbtest.locks() DO GET_LOCK('a lock', 0)",
             "CREATE PROCEDURE sbtest.unlocks() DO RELEASE_ALL_LOCKS()",
+            "CREATE PROCEDURE sbtest.nothing() DO 0",
+            "CREATE FUNCTION service_get_write_locks RETURNS INT SONAME 'locking_service.so'",
             "REVOKE SELECT ON performance_schema.* FROM understudy",
         ] {
             scene.stage.run_in("db1", made).await.unwrap();
@@ -171,10 +173,27 @@ impl Coded {
         .await;
         scene.stage.run_in("db1", "GRANT SELECT ON performance_schema.* TO understudy").await.unwrap();
         Self::until_check_says(serving, &mut moves, "and all can move").await;
+        // So do sessions on a server that does not note locks.
+        for (note, said) in [("NO", "1 session that cannot move"), ("YES", "and all can move")] {
+            let instrument = format!(
+                "UPDATE performance_schema.setup_instruments SET ENABLED = '{note}' WHERE NAME = 'wait/lock/metadata/sql/mdl'"
+            );
+            scene.stage.run_in("db1", &instrument).await.unwrap();
+            Self::until_check_says(serving, &mut moves, said).await;
+        }
         let before = moves.query_first(Self::STATE).await.unwrap().unwrap();
-        let mut stays = connect(scene.through()).await.unwrap();
-        stays.query_drop("CALL sbtest.locks()").await.unwrap();
-        Self { moves, before, stays: Some(stays) }
+        let mut stays = Vec::new();
+        for locks in [
+            "CALL sbtest.locks()",
+            "SELECT service_get_write_locks('space', 'a lock', 0)",
+            "SELECT GET_LOCK('another lock', 0)",
+        ] {
+            let mut session = connect(scene.through()).await.unwrap();
+            session.query_drop(locks).await.unwrap();
+            session.query_drop("CALL sbtest.nothing()").await.unwrap();
+            stays.push(session);
+        }
+        Self { moves, before, stays }
     }
 
     async fn until_check_says(serving: &Serving, session: &mut Conn, part: &str) {
@@ -194,7 +213,7 @@ impl Coded {
         assert_eq!(after.columns_ref().len(), self.before.columns_ref().len());
         let types =
             |row: &Row| row.columns_ref().iter().map(mysql_async::Column::column_type).collect::<Vec<_>>();
-        if let Some(mut stays) = self.stays.take() {
+        for mut stays in self.stays.drain(..) {
             let error = stays.query_drop("DO 0").await.unwrap_err().to_string();
             assert!(error.contains("9104") && error.contains("GET_LOCK"), "{error}");
         }
