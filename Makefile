@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup servers build dist static check test test-clients soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
+.PHONY: help setup servers build dist static check test test-clients test-page soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -42,6 +42,9 @@ test-clients: dist servers ## Clients that others wrote, directly and through Un
 	clients/run.py --document docs/compatibility.md
 	scripts/kept-clients.sh target/clients/run
 
+test-page: dist ## The page at the HTTP port in Chromium, before a primary with replicas: a failover and orders while it is open, axe, hostile texts; writes docs/img/page-*.png
+	scripts/page.sh target/dist/understudy docs/img
+
 soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), one of MySQL killed and one that stands still thirty times each (MYSQL_LOSSES=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), random statements beside twins while links are cut (STATEMENTS_CASES=N, STATEMENTS_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong -- --exact --nocapture
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong_on_mysql -- --nocapture
@@ -58,6 +61,7 @@ nightly: dist ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and
 	cargo deny --all-features check bans licenses sources
 	scripts/fuzz.sh $${FUZZ_SECONDS:-300}
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
+	scripts/page.sh target/dist/understudy
 	cargo test --locked -p slowlog --test logs forms:: -- --ignored
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \

@@ -88,6 +88,8 @@ pub struct Stats {
     pub errors: Vec<ErrorCount>,
     /// Sessions that keep a node's lane busy, the longest first.
     pub busy: Vec<Busy>,
+    /// Sessions that are held, have a transaction open, cannot move, or have been doing something else for long; the longest first.
+    pub sessions: Vec<Busy>,
     /// Where reads ran; `None` if none may run on replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitStats>,
@@ -135,7 +137,7 @@ pub struct SplitStats {
     pub lanes: Vec<(String, u32)>,
 }
 
-/// A session that keeps a lane busy.
+/// A session, and what it is doing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Busy {
@@ -145,8 +147,10 @@ pub struct Busy {
     pub user: String,
     /// Its client's address.
     pub client: String,
-    /// The node.
+    /// The node; empty when it has none.
     pub node: String,
+    /// What ties it to that node, so that it cannot move now; empty when nothing does.
+    pub ties: String,
     /// How long its client has been connected, in seconds.
     pub connected_s: u64,
     /// How long it has been doing that, in milliseconds.

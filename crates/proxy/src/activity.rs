@@ -152,15 +152,25 @@ impl Card {
         self.pins.store(pins.0, Relaxed);
     }
 
+    /// What ties it to its node, by name; empty when nothing does.
+    fn ties(&self) -> String {
+        Pins(self.pins.load(Relaxed)).names().join(", ")
+    }
+
+    /// Whether anything does.
+    pub fn is_tied(&self) -> bool {
+        !Pins(self.pins.load(Relaxed)).is_empty()
+    }
+
     /// What ties it to `node`.
     pub fn tied(&self, node: &str) -> Option<Tied> {
-        let pins = Pins(self.pins.load(Relaxed));
-        (!pins.is_empty()).then(|| Tied {
+        let why = self.ties();
+        (!why.is_empty()).then(|| Tied {
             id: self.id,
             user: self.user.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             client: self.peer.to_string(),
             node: node.to_owned(),
-            why: pins.names().join(", "),
+            why,
         })
     }
 
@@ -179,6 +189,7 @@ impl Card {
             user: self.user.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             client: self.peer.to_string(),
             node: node.to_owned(),
+            ties: self.ties(),
             connected_s: self.began.elapsed().as_secs(),
             waits_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
             what: doing.sentence(time.as_secs_f64()),

@@ -206,6 +206,34 @@ impl Registry {
         busy.truncate(SHOWN_MAX);
         busy
     }
+
+    /// The sessions that are held, have a transaction open, cannot move, or have been doing something else for long; the longest first.
+    pub fn notable(&self) -> Vec<Busy> {
+        self.with(|state| {
+            let mut notable: Vec<(std::cmp::Reverse<Duration>, &Entry)> = state
+                .sessions
+                .values()
+                .filter_map(|entry| {
+                    let (doing, time) = entry.card.now();
+                    let is_notable = match doing {
+                        Doing::Held | Doing::InTransaction => true,
+                        Doing::Idle => false,
+                        Doing::Running | Doing::Unread | Doing::Ending | Doing::Sending => time >= LONG,
+                    };
+                    (is_notable || entry.card.is_tied()).then_some((std::cmp::Reverse(time), entry))
+                })
+                .collect();
+            // There may be thousands, under a lock: only those that are shown are put in order.
+            if notable.len() > SHOWN_MAX {
+                notable.select_nth_unstable_by_key(SHOWN_MAX, |(time, _)| *time);
+                notable.truncate(SHOWN_MAX);
+            }
+            notable.sort_by_key(|(time, _)| *time);
+            let node =
+                |entry: &Entry| entry.now().map_or_else(String::new, |place| place.lane.name.to_string());
+            notable.iter().map(|(_, entry)| entry.card.busy(&node(entry))).collect()
+        })
+    }
 }
 
 impl Entry {
@@ -229,7 +257,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::time::Instant;
 
+    use protocol::statement::Pins;
     use tokio::sync::Notify;
     use topology::NodeId;
     use topology::routes::LaneState;
@@ -244,6 +274,34 @@ mod tests {
 
     fn place(lane: &Arc<Lane>, thread_id: u32) -> SessionLocation {
         SessionLocation { lane: lane.clone(), thread_id, kills: Arc::default() }
+    }
+
+    #[test]
+    fn sessions_that_wait_hold_a_transaction_or_cannot_move_are_notable_and_at_most_fifty_are_told() {
+        let registry = Registry::default();
+        let (lane, now) = (lane(0), Instant::now());
+        let session = |number: u32, doing: Doing, pins: Pins| {
+            let card = Card::new(FIRST_ID + number, SocketAddr::from(([127, 0, 0, 1], 1)));
+            card.set(doing, now);
+            card.set_ties(pins);
+            registry.add(card);
+            registry.settle(FIRST_ID + number, Some(place(&lane, number)));
+        };
+        session(1, Doing::Idle, Pins::NONE);
+        session(2, Doing::Running, Pins::NONE);
+        session(3, Doing::Idle, Pins::TEMP_TABLE);
+        session(4, Doing::Held, Pins::NONE);
+        session(5, Doing::InTransaction, Pins::NONE);
+        let mut notable = registry.notable();
+        notable.sort_by_key(|session| session.id);
+        let told: Vec<(u32, &str)> =
+            notable.iter().map(|session| (session.id - FIRST_ID, &*session.ties)).collect();
+        assert_eq!(told, [(3, "temporary table"), (4, ""), (5, "")]);
+        assert!(notable.iter().all(|session| session.node == "db0"), "{notable:?}");
+        for number in 10..10 + 2 * SHOWN_MAX as u32 {
+            session(number, Doing::Held, Pins::NONE);
+        }
+        assert_eq!(registry.notable().len(), SHOWN_MAX);
     }
 
     #[test]

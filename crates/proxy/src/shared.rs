@@ -354,6 +354,7 @@ impl Shared {
                 .collect(),
             errors: self.counts.errors(),
             busy: self.registry.busy(),
+            sessions: self.registry.notable(),
             split: self.replicas.as_ref().map(|replicas| replicas.stats()),
         }
     }

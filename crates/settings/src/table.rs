@@ -273,6 +273,8 @@ settings! {
 
     API_KEY_FILE: Option<PathBuf> = "api.key_file", Path, Unset("api.key in state.dir, made at first start"), Reload,
         "The file with the key of the API.";
+    API_READ_KEY_FILE: Option<PathBuf> = "api.read_key_file", Path, Unset("there is no such key"), Reload,
+        "The file with a second key of the API, whose holder sees the cluster and changes nothing; the statements of clients (/slow) are not shown to it.";
     API_CERTIFICATE: Option<PathBuf> = "api.certificate_file", Path, Unset("a self-signed certificate in state.dir, made at first start"), Reload,
         "The certificate of listen.https (PEM, its chain after it).";
     API_CERTIFICATE_KEY: Option<PathBuf> = "api.certificate_key_file", Path, Unset("see certificate_file"), Reload,

@@ -33,7 +33,6 @@ pub struct ClusterView {
     /// The writer's name (`writers = "one"`); also while its lane is held.
     pub writer: Option<String>,
     /// When another node last became the writer, in milliseconds since the program started; `None` when none has.
-    #[serde(skip)]
     pub writer_changed_ms: Option<u64>,
     /// The node that a switchover without a named target would choose (`writers = "one"`).
     pub candidate: Option<String>,

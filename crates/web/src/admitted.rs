@@ -10,13 +10,17 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use crate::Control;
+use crate::key::Role;
 use crate::reply::Reply;
 use crate::request::{OrderBody, key_of};
 use crate::slots::Connection;
 use crate::state::Api;
 
 /// An authenticated request that only reads; its key is in the headers.
-pub struct Admitted;
+pub struct Admitted(pub Role);
+
+/// The same with an operator's key.
+pub struct Operator;
 
 /// An authenticated order; its key is in the body or in the headers.
 pub struct Ordered {
@@ -43,8 +47,18 @@ impl<C: Control> FromRequestParts<Arc<Api<C>>> for Admitted {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api<C>>) -> Result<Self, Reply> {
         let names = names(parts).await?;
-        admit(api, key_of(&parts.headers), cluster(&names))?;
+        let role = admit(api, key_of(&parts.headers), cluster(&names))?;
         hold(parts);
+        Ok(Self(role))
+    }
+}
+
+impl<C: Control> FromRequestParts<Arc<Api<C>>> for Operator {
+    type Rejection = Reply;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api<C>>) -> Result<Self, Reply> {
+        let Admitted(role) = Admitted::from_request_parts(parts, api).await?;
+        operator(role)?;
         Ok(Self)
     }
 }
@@ -56,7 +70,7 @@ impl<C: Control> FromRequest<Arc<Api<C>>> for Ordered {
         let (mut parts, body) = request.into_parts();
         let mut names = names(&mut parts).await?;
         let said = OrderBody::read(body).await?;
-        admit(api, said.key.as_deref().or_else(|| key_of(&parts.headers)), cluster(&names))?;
+        operator(admit(api, said.key.as_deref().or_else(|| key_of(&parts.headers)), cluster(&names))?)?;
         hold(&parts);
         Ok(Self { said, node: names.remove("name") })
     }
@@ -69,17 +83,23 @@ fn hold(parts: &Parts) {
     }
 }
 
-fn admit<C: Control>(api: &Api<C>, key: Option<&str>, id: Option<&str>) -> Result<(), Reply> {
-    let refused = |message| Err(Reply::refused(StatusCode::UNAUTHORIZED, "bad_key", message));
-    match key {
-        None => return refused("no API key: send it as \"apikey\" in the body, or as X-Api-Key header"),
-        Some(said) if !api.key.is(said) => return refused("the API key is not right"),
-        Some(_) => {}
+fn operator(role: Role) -> Result<(), Reply> {
+    let message = "this key only reads: orders, and statements of clients, are for the other key";
+    match role {
+        Role::Operator => Ok(()),
+        Role::Reader => Err(Reply::refused(StatusCode::FORBIDDEN, "read_only_key", message)),
     }
+}
+
+fn admit<C: Control>(api: &Api<C>, key: Option<&str>, id: Option<&str>) -> Result<Role, Reply> {
+    let refused = |message| Reply::refused(StatusCode::UNAUTHORIZED, "bad_key", message);
+    let no_key = "no API key: send it as \"apikey\" in the body, or as X-Api-Key header";
+    let said = key.ok_or_else(|| refused(no_key))?;
+    let role = api.keys.role(said).ok_or_else(|| refused("the API key is not right"))?;
     let cluster = api.control.cluster();
-    let Some(id) = id else { return Ok(()) };
+    let Some(id) = id else { return Ok(role) };
     if id == cluster.name || id.parse() == Ok(cluster.id) {
-        return Ok(());
+        return Ok(role);
     }
     let message = format!("no cluster {id} here; this is cluster {} ({})", cluster.id, cluster.name);
     Err(Reply::refused(StatusCode::NOT_FOUND, "unknown_cluster", message))

@@ -12,8 +12,9 @@ use serde_json::json;
 use topology::order::{Order, OrderReply};
 
 use crate::admitted::{Admitted, Ordered};
-use crate::key::ApiKey;
+use crate::key::Keys;
 use crate::live::{live, samples};
+use crate::page;
 use crate::repeat::Turn;
 use crate::reply::Reply;
 use crate::request::{MoveWish, OrderBody, preflight_wish};
@@ -22,9 +23,9 @@ use crate::state::{Api, Kept, Shared};
 use crate::{Cluster, Control, WriterDecision};
 
 /// All routes. `budget` is the budget of orders that carry none.
-pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration, kept: Kept) -> Router {
+pub fn router<C: Control>(control: Arc<C>, keys: Keys, budget: Duration, kept: Kept) -> Router {
     let Kept { readers, failover } = kept;
-    let api = Api { control, key, readers, budget, failover };
+    let api = Api { control, keys, readers, budget, failover };
     Router::new()
         .route("/api/cluster/{id}/status", get(status::<C>))
         .route("/api/cluster/{id}/journal", get(journal::<C>))
@@ -39,6 +40,7 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration, kept: 
         .route("/api/cluster/{id}/samples", get(samples::<C>))
         .route("/api/cluster/{id}/live", get(live::<C>))
         .route("/slow", get(slow::<C>))
+        .route("/v1/key", get(whose_key))
         .route("/v1/samples", get(samples::<C>))
         .route("/v1/live", get(live::<C>))
         .route("/metrics", get(metrics::<C>))
@@ -46,12 +48,18 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration, kept: 
         .route("/readyz", get(readyz::<C>))
         .route("/health", any(health::<C>))
         .route("/health/{*rest}", any(health::<C>))
+        .merge(page::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(Arc::new(api))
 }
 
 // ---- reading
+
+/// What the key's holder may do.
+async fn whose_key(Admitted(role): Admitted) -> Reply {
+    Reply::done("the API key is right", json!({ "role": role }))
+}
 
 async fn status<C: Control>(_: Admitted, State(api): Shared<C>) -> Reply {
     let cluster = api.control.cluster();
@@ -200,7 +208,7 @@ fn changed_already(standing: &WriterDecision, ago: Duration, cluster: &Cluster) 
 // ---- paths and methods that do not exist
 
 async fn no_such_path() -> Reply {
-    let message = "no such path; the API is under /api/cluster/ID/, and there are /v1/samples, /v1/live, /slow, /metrics, /healthz, /readyz and /health/NODE";
+    let message = "no such path; the API is under /api/cluster/ID/, and there are /, /v1/key, /v1/samples, /v1/live, /slow, /metrics, /healthz, /readyz and /health/NODE";
     Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
 }
 

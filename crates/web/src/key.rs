@@ -1,4 +1,4 @@
-//! The API key: one secret, kept in a file, compared in constant time.
+//! The API's keys: secrets, each kept in a file, compared in constant time.
 //!
 //! Enters: a path. Leaves: an [`ApiKey`] that can be compared, and is never printed.
 
@@ -14,11 +14,44 @@ use crate::private_file;
 /// Longest key taken, in bytes. Also the length to which both sides are padded before they are compared.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// The secret that authenticates clients of the API.
+/// A secret that authenticates clients of the API.
 #[derive(Clone)]
 pub struct ApiKey {
     padded: [u8; KEY_BYTES_MAX],
     len: usize,
+}
+
+/// What the holder of a key may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees the cluster; gives no orders, and sees no statements of clients (`/slow`).
+    Reader,
+    /// Everything.
+    Operator,
+}
+
+/// The keys of the API.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// An operator's.
+    pub operator: ApiKey,
+    /// A reader's, where there is one.
+    pub reader: Option<ApiKey>,
+}
+
+impl Keys {
+    /// Whose key that is.
+    pub fn role(&self, said: &str) -> Option<Role> {
+        let is_reader = self.reader.as_ref().is_some_and(|key| key.is(said));
+        if self.operator.is(said) { Some(Role::Operator) } else { is_reader.then_some(Role::Reader) }
+    }
+}
+
+impl From<ApiKey> for Keys {
+    fn from(operator: ApiKey) -> Self {
+        Self { operator, reader: None }
+    }
 }
 
 /// Why there is no key.
@@ -82,6 +115,11 @@ impl ApiKey {
             return Err("holds more than one line, or control characters");
         }
         Ok(Self { padded: pad(key.as_bytes()), len: key.len() })
+    }
+
+    /// Whether both are the same key.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.padded == other.padded && self.len == other.len
     }
 
     /// Whether `said` is the key. Takes the same time for every input.

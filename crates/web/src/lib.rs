@@ -9,7 +9,7 @@
 //!   (plain, TLS)            401                     400, 404, 413     409 or 200
 //! ```
 //!
-//! Invariant: nothing but `/metrics`, `/healthz`, `/readyz` and `/health` is answered without the key, and a key is never logged.
+//! Invariant: nothing but the page's files (`page`), `/metrics`, `/healthz`, `/readyz` and `/health` is answered without the key, and a key is never logged.
 
 pub mod bearer;
 pub mod certificate;
@@ -20,6 +20,7 @@ mod admitted;
 mod api;
 mod guarded;
 mod live;
+mod page;
 pub mod private_file;
 mod readers;
 mod repeat;
@@ -93,8 +94,8 @@ pub trait Control: Send + Sync + 'static {
     /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.
     fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
     /// The counters of each node that were taken after that moment (milliseconds since 1970), from memory: one JSON value in parts, each of which
-    /// takes a millisecond or two and is made when it is asked for.
-    fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static;
+    /// takes a millisecond or two and is made when it is asked for. Of each node, two samples are at least `every_ms` apart.
+    fn samples(&self, since_unix_ms: u64, every_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static;
     /// Samples and states from now on; `None` when the program is stopping.
     fn live(&self) -> Option<broadcast::Receiver<Event>>;
     /// Whether a statement of a client would flow now; an `Err` says why not. From memory.

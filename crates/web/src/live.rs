@@ -47,12 +47,12 @@ impl Event {
 
 /// The counters, part by part as they are read.
 pub async fn samples<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
-    let Some(since) = since(query.as_deref().unwrap_or_default(), unix_ms()) else {
-        let message = "samples takes only ?since=MS, milliseconds since 1970: later samples are told; without it, those of the last minute";
+    let Some((since, every)) = wanted(query.as_deref().unwrap_or_default(), unix_ms()) else {
+        let message = "samples takes only ?since=MS, milliseconds since 1970: later samples are told; without it, those of the last minute; and &every_ms=N, which leaves out those that come sooner after another";
         return Reply::bad_request(message).into_response();
     };
     let name = &api.control.cluster().name;
-    let parts = in_turns(api.control.samples(since));
+    let parts = in_turns(api.control.samples(since, every));
     let mut response = Reply::done(format!("samples of cluster {name}"), Value::Null).with_data(parts);
     response.extensions_mut().insert(UnreadMax(UNREAD_TIME_MAX));
     response
@@ -110,12 +110,18 @@ fn told(
     })
 }
 
-/// Of the query; `None` when it is not understood.
-fn since(query: &str, now_unix_ms: u64) -> Option<u64> {
-    if query.is_empty() {
-        return Some(now_unix_ms.saturating_sub(SINCE_DEFAULT.as_millis() as u64));
+/// The moment, and the time between two samples, of the query; `None` when it is not understood.
+fn wanted(query: &str, now_unix_ms: u64) -> Option<(u64, u64)> {
+    let (mut since, mut every_ms) = (None, None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=')? {
+            ("since", ms) if since.is_none() => since = Some(ms.parse().ok()?),
+            ("every_ms", ms) if every_ms.is_none() => every_ms = Some(ms.parse().ok()?),
+            _ => return None,
+        }
     }
-    query.strip_prefix("since=")?.parse().ok()
+    let last_minute = now_unix_ms.saturating_sub(SINCE_DEFAULT.as_millis() as u64);
+    Some((since.unwrap_or(last_minute), every_ms.unwrap_or(0)))
 }
 
 fn unix_ms() -> u64 {
@@ -132,10 +138,11 @@ mod tests {
 
     #[test]
     fn a_moment_is_read_or_refused() {
-        assert_eq!(since("", 100_000), Some(40_000));
-        assert_eq!(since("since=7", 100_000), Some(7));
-        for wrong in ["since=", "since=-1", "since=x", "after=7", "since=1&since=2"] {
-            assert_eq!(since(wrong, 100_000), None, "{wrong}");
+        assert_eq!(wanted("", 100_000), Some((40_000, 0)));
+        assert_eq!(wanted("since=7", 100_000), Some((7, 0)));
+        assert_eq!(wanted("every_ms=10000&since=7", 100_000), Some((7, 10_000)));
+        for wrong in ["since=", "since=-1", "since=x", "after=7", "since=1&since=2", "every_ms=-1"] {
+            assert_eq!(wanted(wrong, 100_000), None, "{wrong}");
         }
     }
 

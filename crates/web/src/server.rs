@@ -22,7 +22,7 @@ use tower::ServiceExt;
 
 use crate::Control;
 use crate::api;
-use crate::key::ApiKey;
+use crate::key::Keys;
 use crate::slots::{Admission, ConnectionLimits, ConnectionSlots, mark_answering};
 use crate::state::Kept;
 
@@ -41,8 +41,8 @@ pub struct Settings {
     pub https: Vec<String>,
     /// The TLS configuration; required with TLS listeners.
     pub tls: Option<Arc<ServerConfig>>,
-    /// The key of the API.
-    pub key: ApiKey,
+    /// The keys of the API.
+    pub keys: Keys,
     /// The budget of orders that carry none.
     pub budget: Duration,
     /// Limits of connections.
@@ -79,7 +79,7 @@ pub enum StartError {
 /// Opens all listeners and serves the API on them. Must be called inside a tokio runtime.
 pub fn start<C: Control>(settings: Settings, control: Arc<C>) -> Result<Server, StartError> {
     let kept = Kept::default();
-    let router = api::router(control, settings.key, settings.budget, kept.clone());
+    let router = api::router(control, settings.keys, settings.budget, kept.clone());
     let server = serve(router, &settings.http, &settings.https, settings.tls, settings.limits)?;
     Ok(Server { kept, ..server })
 }
@@ -140,11 +140,11 @@ impl Server {
     pub fn replace<C: Control>(
         &self,
         control: Arc<C>,
-        key: ApiKey,
+        keys: Keys,
         budget: Duration,
         tls: Option<Arc<ServerConfig>>,
     ) {
-        self.router.store(Arc::new(api::router(control, key, budget, self.kept.clone())));
+        self.router.store(Arc::new(api::router(control, keys, budget, self.kept.clone())));
         if let (Some(listening), Some(tls)) = (&self.tls, tls) {
             listening.reload_from_config(tls);
         }

@@ -1,16 +1,16 @@
-//! `GET /slow`: what the proxy's clients read, as a slow log. It shows their data, so the key is asked for, here as everywhere.
+//! `GET /slow`: what the proxy's clients read, as a slow log. It shows their data, so an operator's key is asked for.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::admitted::Admitted;
+use crate::admitted::Operator;
 use crate::reply::Reply;
 use crate::state::Shared;
 use crate::{Control, SlowWish};
 
 /// The whole answer is the log; it has no end of its own.
-pub async fn slow<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
+pub async fn slow<C: Control>(_: Operator, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
     let Some(wish) = wish(query.as_deref().unwrap_or_default()) else {
         return Reply::bad_request(
             "slow takes only ?rate_limit=N, with N from 1 on, and &by=event or &by=session",

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::extract::State;
 
-use crate::key::ApiKey;
+use crate::key::Keys;
 use crate::readers::Readers;
 use crate::repeat::Repeat;
 
 pub struct Api<C> {
     pub(crate) control: Arc<C>,
-    pub(crate) key: ApiKey,
+    pub(crate) keys: Keys,
     pub(crate) readers: Arc<Readers>,
     pub(crate) budget: Duration,
     pub(crate) failover: Arc<Repeat>,

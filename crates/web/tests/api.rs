@@ -14,11 +14,13 @@ use tokio::sync::{Notify, broadcast};
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Report, Row, Severity};
 use topology::{NodeId, Term};
-use web::key::ApiKey;
+use web::key::{ApiKey, Keys};
 use web::server::{Server, Settings};
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
+/// Of who only reads.
+const READ_KEY: &str = "5e3b3a7c0b6f4a0f8f5d0c1e2d3f405162738495";
 
 struct Fake {
     cluster: Cluster,
@@ -80,8 +82,10 @@ impl Control for Fake {
     async fn journal(&self, after: u64) -> Result<Value, String> {
         Ok(json!({ "after": after }))
     }
-    fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
-        ["{\"since\":".to_owned(), since_unix_ms.to_string(), "}".to_owned()].into_iter().map(Bytes::from)
+    fn samples(&self, since_unix_ms: u64, every_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
+        [format!("{{\"since\":{since_unix_ms},"), format!("\"every\":{every_ms}}}")]
+            .into_iter()
+            .map(Bytes::from)
     }
     fn live(&self) -> Option<broadcast::Receiver<Event>> {
         Some(self.live.subscribe())
@@ -134,7 +138,7 @@ impl Stand {
             http: vec!["127.0.0.1:0".into()],
             https: vec![],
             tls: None,
-            key: ApiKey::new(KEY).unwrap(),
+            keys: Keys { operator: ApiKey::new(KEY).unwrap(), reader: Some(ApiKey::new(READ_KEY).unwrap()) },
             budget: Duration::from_secs(5),
             limits: web::ConnectionLimits::default(),
         };
@@ -169,6 +173,13 @@ impl Stand {
 }
 
 async fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    let answer = whole(address, method, path, headers, body).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// The answer with its head.
+async fn whole(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "{method} {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
@@ -177,8 +188,7 @@ async fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body:
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    answer
 }
 
 fn keyed(more: &str) -> String {
@@ -441,7 +451,9 @@ async fn samples_are_told_from_a_moment_on() {
     for path in ["/v1/samples", "/api/cluster/5/samples"] {
         assert_eq!(stand.get(path, "").await.0, 401);
         let (status, said) = stand.get(&format!("{path}?since=77"), &key).await;
-        assert_eq!((status, &said["data"]["since"]), (200, &json!(77)));
+        assert_eq!((status, &said["data"]), (200, &json!({ "since": 77, "every": 0 })));
+        let (_, said) = stand.get(&format!("{path}?since=77&every_ms=10000"), &key).await;
+        assert_eq!(said["data"]["every"], 10_000);
         assert!(stand.get(path, &key).await.1["data"]["since"].as_u64().unwrap() > 77, "the last minute");
         assert_eq!(stand.get(&format!("{path}?until=77"), &key).await.0, 400);
     }
@@ -467,4 +479,81 @@ async fn events_are_told_as_they_come_and_only_to_who_has_the_key() {
         stand.fake.live.send(Event::new("status", &json!({ "term": term }))).unwrap();
         heard(&format!("event: status\ndata: {{\"term\":{term}}}\n\n")).await;
     }
+}
+
+/// The most that the page's files may have together, bytes.
+const PAGE_BYTES_MAX: usize = 120 * 1024;
+
+/// The page's files need no key, and have everything that they name; nothing in them can run but the script, which never makes HTML of a text.
+#[tokio::test]
+async fn the_page_is_served_whole_and_bound_by_its_headers() {
+    let stand = Stand::new();
+    let mut files = Vec::new();
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/page.js", "text/javascript; charset=utf-8"),
+        ("/page.css", "text/css; charset=utf-8"),
+        ("/page.svg", "image/svg+xml"),
+    ] {
+        let answer = whole(stand.address(), "GET", path, "", "").await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.0 200"), "{path}: {head}");
+        let policy = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+        let content_type = format!("content-type: {content_type}");
+        for line in [policy, &content_type, "x-content-type-options: nosniff", "cache-control: no-store"] {
+            assert!(head.lines().any(|other| other == line), "{path} has no {line}: {head}");
+        }
+        files.push(body.to_owned());
+    }
+    assert!(files.iter().map(String::len).sum::<usize>() <= PAGE_BYTES_MAX);
+    let [html, script, ..] = &files[..] else { panic!("{files:?}") };
+    for named in html.split(['"', ' ']).filter(|word| word.starts_with("page.")) {
+        assert_eq!(stand.ask("GET", &format!("/{named}"), "", "").await.0, 200, "{named}");
+    }
+    for wrong in [" style=", "<style", "javascript:", "http://", "https://", " on"] {
+        let attributes = html.split('<').filter_map(|tag| tag.split('>').next());
+        assert!(attributes.clone().all(|tag| !tag.contains(wrong)), "{wrong}");
+    }
+    assert_eq!(html.matches("<script").count(), 1);
+    let makers =
+        ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(", "DOMParser"];
+    for wrong in
+        makers.into_iter().chain(["srcdoc", "createContextualFragment", "setHTML", "localStorage", "cookie"])
+    {
+        assert!(!script.contains(wrong), "{wrong}");
+    }
+    assert_eq!(stand.ask("PUT", "/", "", "").await.0, 405);
+}
+
+#[tokio::test]
+async fn the_key_that_only_reads_gives_no_order_and_sees_no_statements() {
+    let stand = Stand::new();
+    let (reader, operator) = (format!("X-Api-Key: {READ_KEY}\r\n"), format!("X-Api-Key: {KEY}\r\n"));
+    assert_eq!(stand.get("/v1/key", "").await.0, 401);
+    assert_eq!(stand.get("/v1/key", &reader).await.1["data"], json!({ "role": "reader" }));
+    assert_eq!(stand.get("/v1/key", &operator).await.1["data"], json!({ "role": "operator" }));
+    for path in ["status", "journal", "preflight", "samples"] {
+        assert_eq!(stand.get(&format!("/api/cluster/5/{path}"), &reader).await.0, 200, "{path}");
+    }
+    for path in ["/slow", "/api/cluster/5/slow"] {
+        let (status, said) = stand.get(path, &reader).await;
+        assert_eq!((status, &said["data"]["code"]), (403, &json!("read_only_key")), "{path}");
+    }
+    for path in [
+        "manual_failover",
+        "switchover",
+        "reload",
+        "node/db1/drain",
+        "node/db1/undrain",
+        "node/db1/max_connections",
+    ] {
+        let path = format!("/api/cluster/5/{path}");
+        let body = format!("{{\"apikey\": \"{READ_KEY}\"}}");
+        for (header, body) in [(&*reader, "{}"), ("", &*body)] {
+            let (status, said) = stand.ask("PUT", &path, header, body).await;
+            assert_eq!(status, 403, "{path}: {said}");
+            assert!(!said.contains(READ_KEY), "{said}");
+        }
+    }
+    assert_eq!(stand.given(), []);
 }

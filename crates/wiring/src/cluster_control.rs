@@ -299,8 +299,8 @@ impl Control for ClusterControl {
         self.proxy.flows()
     }
 
-    fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
-        live::Parts::new(&self.cluster, &self.samples, since_unix_ms)
+    fn samples(&self, since_unix_ms: u64, every_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
+        live::Parts::new(&self.cluster, &self.samples, since_unix_ms, every_ms)
     }
 
     fn live(&self) -> Option<broadcast::Receiver<Event>> {

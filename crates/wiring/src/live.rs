@@ -73,20 +73,24 @@ pub async fn feed(cluster_control: Arc<ClusterControl>, samples: Samples, events
 pub struct Parts {
     samples: Samples,
     since_unix_ms: u64,
+    every_us: u64,
     /// Each node's name, and its newest sample when the question came: later ones are not told, or a slow reader would never be done.
     nodes: Vec<(NodeId, String, u64)>,
-    /// The next of `nodes`, and what was told of it last.
+    /// The next of `nodes`, the last of its samples that was looked at, and the last that was told.
     at: usize,
+    seen_us: Option<u64>,
     told_us: Option<u64>,
     is_over: bool,
 }
 
 impl Parts {
-    /// All that was taken after that moment, milliseconds since 1970.
-    pub fn new(cluster: &Cluster, samples: &Samples, since_unix_ms: u64) -> Self {
+    /// What was taken after that moment, milliseconds since 1970; of each node, two are at least `every_ms` apart.
+    pub fn new(cluster: &Cluster, samples: &Samples, since_unix_ms: u64, every_ms: u64) -> Self {
         let newest = |node| samples.last(node).map_or(0, |sample| sample.at_us);
         let nodes = cluster.nodes.iter().map(|(node, name)| (*node, name.clone(), newest(*node))).collect();
-        Self { samples: samples.clone(), since_unix_ms, nodes, at: 0, told_us: None, is_over: false }
+        let samples = samples.clone();
+        let every_us = every_ms.saturating_mul(1000);
+        Self { samples, since_unix_ms, every_us, nodes, at: 0, seen_us: None, told_us: None, is_over: false }
     }
 }
 
@@ -98,7 +102,7 @@ impl Iterator for Parts {
             return None;
         }
         let mut text = String::new();
-        if self.at == 0 && self.told_us.is_none() {
+        if self.at == 0 && self.seen_us.is_none() {
             text.push_str("{\"nodes\":[");
         }
         let Some((node, name, newest_us)) = self.nodes.get(self.at) else {
@@ -106,23 +110,26 @@ impl Iterator for Parts {
             text.push_str("]}");
             return Some(text.into());
         };
-        if self.told_us.is_none() {
+        if self.seen_us.is_none() {
             let comma = if self.at > 0 { "," } else { "" };
             text += &format!("{comma}{{\"node\":{},\"samples\":[", json!(name));
         }
-        let page = self.samples.page(*node, self.since_unix_ms, self.told_us, PAGE_SAMPLES);
+        let page = self.samples.page(*node, self.since_unix_ms, self.seen_us, PAGE_SAMPLES);
         let is_last = page.len() < PAGE_SAMPLES || page.last().is_some_and(|last| last.at_us >= *newest_us);
         for sample in page.iter().filter(|sample| sample.at_us <= *newest_us) {
-            if self.told_us.is_some() {
-                text.push(',');
+            self.seen_us = Some(sample.at_us);
+            match self.told_us {
+                Some(told_us) if sample.at_us < told_us.saturating_add(self.every_us) => continue,
+                Some(_) => text.push(','),
+                None => {}
             }
             text += &json!(sample).to_string();
-            self.told_us = Some(sample.at_us);
+            self.told_us = self.seen_us;
         }
         if is_last {
             text.push_str("]}");
             self.at += 1;
-            self.told_us = None;
+            (self.seen_us, self.told_us) = (None, None);
         }
         Some(text.into())
     }

@@ -30,8 +30,8 @@ pub struct Accounts {
 
 /// What web needs that may have to be made at first start.
 pub struct Credentials {
-    /// The API's key.
-    pub key: web::key::ApiKey,
+    /// The API's keys.
+    pub keys: web::key::Keys,
     /// What HTTPS shows; `None` without HTTPS listeners.
     pub https: Option<Arc<ServerConfig>>,
     /// What clients of the database are shown; `None` where they may not use TLS.
@@ -139,7 +139,7 @@ pub(crate) fn web_settings(
         http: settings.get(&t::LISTEN_HTTP),
         https: settings.get(&t::LISTEN_HTTPS),
         tls: credentials.https,
-        key: credentials.key,
+        keys: credentials.keys,
         budget: settings.get(&t::SWITCHOVER_BUDGET),
         limits: shares.api,
     }

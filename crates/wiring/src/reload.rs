@@ -82,7 +82,7 @@ impl Services {
         self.proxy.apply(own, catch_up_max(&settings));
         self.web.replace(
             self.managed.control(),
-            credentials.key,
+            credentials.keys,
             settings.get(&t::SWITCHOVER_BUDGET),
             credentials.https,
         );

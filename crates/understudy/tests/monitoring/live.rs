@@ -113,6 +113,16 @@ fn samples(serving: &Serving) {
         let later = told(&format!("?since={last}"));
         let later =
             later["data"]["nodes"].as_array().unwrap().iter().find(|other| other["node"] == node["node"]);
+        let few = told("?since=0&every_ms=2000");
+        let few = few["data"]["nodes"].as_array().unwrap().iter().find(|other| other["node"] == node["node"]);
+        let few: Vec<u64> = few.unwrap()["samples"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["at_us"].as_u64().unwrap())
+            .collect();
+        assert!(few.len() > 1 && few.windows(2).all(|two| two[1] >= two[0] + 2_000_000), "{few:?}");
+        assert_eq!(few[0], at_us[0]);
         let is_later = |sample: &Value| sample["at_unix_ms"].as_u64().unwrap() > last;
         assert!(later.unwrap()["samples"].as_array().unwrap().iter().all(is_later));
     }

@@ -90,6 +90,7 @@ fn stats() -> Stats {
             ErrorCount { code: 9_103, name: "hold_full".into(), count: 52 },
         ],
         busy: Vec::new(),
+        sessions: Vec::new(),
         split: None,
     }
 }

@@ -130,7 +130,12 @@ fn files(settings: &Settings, tried: &mut Tried) {
         tried.ok(&format!("API key {} will be made at first start", settings.api.key_file.display()));
     } else {
         match first_start::key(settings) {
-            Ok(_) => tried.ok(&format!("API key {} can be read", settings.api.key_file.display())),
+            Ok(key) => {
+                tried.ok(&format!("API key {} can be read", settings.api.key_file.display()));
+                if let Err(e) = first_start::reader_key(settings, &key) {
+                    tried.wrong_file(&e.to_string());
+                }
+            }
             Err(e) => tried.wrong_file(&e.to_string()),
         }
     }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use web::certificate::{self, Pair, Shown};
-use web::key::ApiKey;
+use web::key::{ApiKey, Keys};
 
 use cli::exit::Failure;
 use settings::problem::Problem;
@@ -46,8 +46,9 @@ pub fn claim(settings: &Settings) -> anyhow::Result<Claim> {
 
 /// Finds or makes key and certificate. A given file that is not as it should be is wrong configuration.
 pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
-    let key =
+    let operator =
         if settings.api.key_is_ours { our_key(settings)? } else { key(settings).map_err(Failure::usage)? };
+    let reader = reader_key(settings, &operator).map_err(Failure::usage)?;
     let https = match settings.get(&t::LISTEN_HTTPS).is_empty() {
         true => None,
         false => Some(told(listener(settings, &API)?, &API)),
@@ -63,7 +64,7 @@ pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
         _ => Some(listener(settings, &CLIENTS)?),
     };
     let clients = clients.map(|shown| told(shown, &CLIENTS));
-    Ok(Credentials { key, https: https.map(|shown| shown.config), clients })
+    Ok(Credentials { keys: Keys { operator, reader }, https: https.map(|shown| shown.config), clients })
 }
 
 /// The certificate of a listener, which may expire soon.
@@ -87,6 +88,17 @@ pub fn prepare_again(settings: &Settings) -> Result<Credentials, Failure> {
 pub fn key(settings: &Settings) -> Result<ApiKey, Problem> {
     ApiKey::read(&settings.api.key_file)
         .map_err(|e| settings.problem(&t::API_KEY_FILE, format!("api.key_file: {e}")))
+}
+
+/// The key that only reads, where one is given.
+pub fn reader_key(settings: &Settings, operator: &ApiKey) -> Result<Option<ApiKey>, Problem> {
+    let Some(file) = settings.get(&t::API_READ_KEY_FILE) else { return Ok(None) };
+    let problem = |why| settings.problem(&t::API_READ_KEY_FILE, format!("api.read_key_file: {why}"));
+    let key = ApiKey::read(&file).map_err(|e| problem(e.to_string()))?;
+    match key.is_same(operator) {
+        true => Err(problem("it holds the key of api.key_file, with which everything can be done".into())),
+        false => Ok(Some(key)),
+    }
 }
 
 /// A kind of TLS listener.

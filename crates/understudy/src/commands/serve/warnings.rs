@@ -36,6 +36,9 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
         files.push((&t::WARM_STREAM_KEY_FILE, path));
     }
     files.push((&t::API_KEY_FILE, settings.api.key_file.clone()));
+    if let Some(path) = settings.get(&t::API_READ_KEY_FILE) {
+        files.push((&t::API_READ_KEY_FILE, path));
+    }
     if let Some(pair) = &settings.api.certificate {
         files.push((&t::API_CERTIFICATE_KEY, pair.key.clone()));
     }
