@@ -5,7 +5,6 @@
 
 mod clustercheck;
 mod masterha;
-pub mod mha;
 mod mysql_slowlogd;
 mod percona_playback;
 mod pyclustercheck;

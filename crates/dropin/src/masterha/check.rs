@@ -12,7 +12,7 @@ use super::scripts;
 use super::site::{self, For, Site};
 use super::steps::{KNOWN_WITHIN, read_conf};
 use super::workdir::Workdir;
-use crate::mha::conf::{Conf, Server};
+use import::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
 

@@ -22,7 +22,7 @@ use super::scripts::{self, Call, FAILOVER};
 use super::site::{self, For, Site};
 use super::steps::{FOLLOW_WITHIN, KNOWN_WITHIN, chosen, confirm, followers, remove, start_from};
 use super::workdir::Workdir;
-use crate::mha::conf::{Conf, Server};
+use import::mha::conf::{Conf, Server};
 
 /// How long to wait until the master is seen as dead; one that still answers after this time is not dead.
 const DEAD_WITHIN: Duration = Duration::from_secs(5);

@@ -24,8 +24,8 @@ use super::site::{self, For, Site};
 use super::steps::{KNOWN_WITHIN, read_conf};
 use super::workdir::Workdir;
 use super::{dead, scripts};
-use crate::mha::conf::{Conf, Server};
-use crate::mha::shell;
+use import::mha::conf::{Conf, Server};
+use import::mha::shell;
 
 use Takes::{Nothing, Value as Text};
 

@@ -21,7 +21,7 @@ use super::scripts::{self, Call, ONLINE_CHANGE};
 use super::site::{self, For, Site, ask};
 use super::steps::{KNOWN_WITHIN, chosen, confirm, followers, read_conf, remove, start_from};
 use super::workdir::Workdir;
-use crate::mha::conf::{Conf, Server};
+use import::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
 

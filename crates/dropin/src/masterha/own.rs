@@ -20,8 +20,8 @@ use topology::preflight::{self, Report};
 use topology::replication::FailoverPolicy;
 use topology::routes::{LaneState, Routes};
 
-use crate::mha::conf::Conf;
-use crate::mha::moved;
+use import::mha::conf::Conf;
+use import::mha::moved;
 use settings::Settings;
 use wiring::{self, Accounts};
 

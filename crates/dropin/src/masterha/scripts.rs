@@ -13,8 +13,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use super::log::Log;
-use crate::mha::conf::{Conf, Server, resolved};
-use crate::mha::shell;
+use import::mha::conf::{Conf, Server, resolved};
+use import::mha::shell;
 
 /// The time limit of a script.
 const TIME_MAX: Duration = Duration::from_secs(300);

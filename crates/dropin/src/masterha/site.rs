@@ -22,10 +22,10 @@ use topology::view::{NodeState, NodeView};
 use super::log::Log;
 use super::options::Options;
 use super::own::{Own, Purpose};
-use crate::mha::conf::{Conf, Server};
 use cli::exit::Failure;
 use client::node::escaped;
 use client::{self, Client, body};
+use import::mha::conf::{Conf, Server};
 use settings::{self, Settings};
 
 /// The interval of reading the status of a running server, whose API does not report changes by itself.
@@ -95,7 +95,7 @@ impl Site {
         let names: Vec<(String, String)> = conf
             .servers
             .iter()
-            .map(|server| (server.block.clone(), crate::mha::moved::node_name(conf, server)))
+            .map(|server| (server.block.clone(), import::mha::moved::node_name(conf, server)))
             .collect();
         let called = |server: &Server| names.iter().find(|(block, _)| *block == server.block);
         let purpose = match whatfor {

@@ -8,8 +8,8 @@ use api::Status;
 use super::log::Log;
 use super::options::Options;
 use super::site::Site;
-use crate::mha::conf::{Conf, Server};
-use crate::mha::tiny::{self, Line};
+use import::mha::conf::{Conf, Server};
+use import::mha::tiny::{self, Line};
 
 /// How long to wait until the state of the servers is known.
 pub const KNOWN_WITHIN: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::mha::conf::Conf;
+use import::mha::conf::Conf;
 
 /// The directory, and the name of the application.
 pub struct Workdir {

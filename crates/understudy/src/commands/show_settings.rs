@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use cli::exit::{CommandResult, Failure};
-use dropin::mha;
-use dropin::mha::conf::Conf;
+use import::mha;
+use import::mha::conf::Conf;
 use settings::page;
 
 /// Every setting with its default, what is allowed, and what it means.

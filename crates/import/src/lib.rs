@@ -1,0 +1,3 @@
+//! Reads the configurations of other proxies and failover managers.
+
+pub mod mha;
