@@ -256,12 +256,12 @@ fn check(kind: ValueKind, found: &DeValue<'_>) -> Option<Value> {
     }
 }
 
-fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
 /// `host:port` with a port; an IPv6 address in brackets. Whether the host exists is found out when it is used.
-fn is_address(text: &str) -> bool {
+pub fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host_fits = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),

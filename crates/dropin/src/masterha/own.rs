@@ -20,8 +20,8 @@ use topology::preflight::{self, Report};
 use topology::replication::FailoverPolicy;
 use topology::routes::{LaneState, Routes};
 
+use import::masterha;
 use import::mha::conf::Conf;
-use import::mha::moved;
 use settings::Settings;
 use wiring::{self, Accounts};
 
@@ -58,7 +58,7 @@ impl Own {
                 "{file}: repl_user and repl_password must be set: replicas are told to follow the new master with them"
             ));
         }
-        let settings = Settings::parse(&conf.file, &moved::configuration(conf)).map_err(|e| e.to_string())?;
+        let settings = Settings::parse(&conf.file, &masterha::settings(conf)).map_err(|e| e.to_string())?;
         let monitor = settings.monitor_account().map_err(|e| e.to_string())?;
         let replication = settings.replication_account().map_err(|e| e.to_string())?;
         let accounts = Accounts { monitor, replication, clients: vec![], warm: None };

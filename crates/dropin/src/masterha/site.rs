@@ -95,7 +95,7 @@ impl Site {
         let names: Vec<(String, String)> = conf
             .servers
             .iter()
-            .map(|server| (server.block.clone(), import::mha::moved::node_name(conf, server)))
+            .map(|server| (server.block.clone(), import::masterha::node_name(conf, server)))
             .collect();
         let called = |server: &Server| names.iter().find(|(block, _)| *block == server.block);
         let purpose = match whatfor {

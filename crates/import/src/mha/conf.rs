@@ -21,8 +21,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::keys::{KEYS, becomes};
 use super::{shell, tiny};
+use crate::draft::Item;
+use crate::masterha::keys;
 
 /// The path of MHA's global file.
 pub const GLOBAL: &str = "/etc/masterha_default.cnf";
@@ -96,8 +97,8 @@ pub struct Conf {
     pub unknown: Vec<String>,
     /// What MHA reads otherwise than a reader may think: one sentence for each.
     pub odd: Vec<String>,
-    /// Every key that is set anywhere, with the first place where it is set.
-    pub places: BTreeMap<String, String>,
+    /// Every key that is set anywhere, also one that MHA does not know, with its place.
+    pub given: Vec<Item>,
 }
 
 /// One `[serverN]`.
@@ -125,10 +126,18 @@ impl Conf {
     /// # Errors
     /// A sentence with file and line.
     pub fn read(file: &Path, global: Option<&Path>) -> Result<Self, String> {
+        Self::of(file, &bytes_of(file)?, global)
+    }
+
+    /// The same, of an application's file that was read already.
+    ///
+    /// # Errors
+    /// A sentence with file and line.
+    pub fn of(file: &Path, text: &[u8], global: Option<&Path>) -> Result<Self, String> {
         let path = global.unwrap_or(Path::new(GLOBAL));
         let before = if path.is_file() { Some((path, bytes_of(path)?)) } else { None };
         let bytes = before.as_ref().map(|(path, bytes)| (*path, bytes.as_slice()));
-        let mut conf = Self::parse(file, &bytes_of(file)?, bytes)?;
+        let mut conf = Self::parse(file, text, bytes)?;
         if let (Some(path), None) = (global, before) {
             conf.odd.push(format!("{} is no file: MHA goes on without a global file, too", path.display()));
         }
@@ -136,24 +145,17 @@ impl Conf {
     }
 
     fn parse(file: &Path, text: &[u8], global: Option<(&Path, &[u8])>) -> Result<Self, String> {
-        let (mut unknown, mut odd) = (Vec::new(), Vec::new());
-        let mut places = BTreeMap::new();
-        let mut note = |block: &Block| {
-            for (key, given) in block {
-                places.entry(key.clone()).or_insert_with(|| given.place.clone());
-            }
-        };
+        let (mut unknown, mut odd, mut all_given) = (Vec::new(), Vec::new(), Vec::new());
         let mut defaults = Values::new();
         if let Some((path, text)) = global {
-            let block = default_block(&blocks(path, text, |name| name == DEFAULTS, &mut unknown)?);
-            note(&block);
+            let block =
+                default_block(&blocks(path, text, |name| name == DEFAULTS, &mut unknown, &mut all_given)?);
             defaults = values(DEFAULTS, &block, &defaults)?;
         }
         // The last one that the file gives counts for all servers: MHA keeps it for the whole process.
         let mut ssh_options = defaults.get("ssh_options").cloned();
-        let all = blocks(file, text, |_| true, &mut unknown)?;
+        let all = blocks(file, text, |_| true, &mut unknown, &mut all_given)?;
         let block = default_block(&all);
-        note(&block);
         for key in ["candidate_master", "no_master", "ignore_fail"] {
             if let Some(given) = block.get(key) {
                 let at = &given.place;
@@ -165,8 +167,7 @@ impl Conf {
         defaults = values(DEFAULTS, &block, &defaults)?;
         ssh_options = defaults.get("ssh_options").cloned().or(ssh_options);
         if let Some(script) = defaults.get("init_conf_load_script").filter(|script| is_true(script)) {
-            let block = loaded(script, &mut unknown)?;
-            note(&block);
+            let block = loaded(script, &mut unknown, &mut all_given)?;
             defaults = values(script, &block, &defaults)?;
             ssh_options = defaults.get("ssh_options").cloned().or(ssh_options);
         }
@@ -205,7 +206,6 @@ impl Conf {
         let mut servers: Vec<Server> = Vec::new();
         for (name, (line, block)) in ordered {
             let at = format!("{}:{line}", file.display());
-            note(&block);
             check_host(&block, &at, &name)?;
             let server = Server {
                 values: values(&name, &block, &defaults)?,
@@ -235,7 +235,7 @@ impl Conf {
         if servers.is_empty() {
             return Err(format!("{}: there is no server: write [server1] with its hostname", file.display()));
         }
-        Ok(Self { file: file.to_owned(), servers, binlog_servers, unknown, odd, places })
+        Ok(Self { file: file.to_owned(), servers, binlog_servers, unknown, odd, given: all_given })
     }
 
     /// MHA's name of the application: the file's name without `.cnf`.
@@ -362,6 +362,10 @@ fn login() -> String {
     name.trim().to_owned()
 }
 
+fn is_known(key: &str) -> bool {
+    keys().any(|known| known == key)
+}
+
 /// Whether Perl takes this text for true.
 fn is_true(text: &str) -> bool {
     !text.is_empty() && text != "0"
@@ -395,25 +399,25 @@ fn values(name: &str, block: &Block, before: &Values) -> Result<Values, String> 
     let of = |table: &[(&str, &str)], key: &str| {
         table.iter().find(|(known, _)| *known == key).map(|(_, value)| (*value).to_owned())
     };
-    for (key, _) in KEYS {
+    for key in keys() {
         let inherited = || {
-            let before = before.get(key).filter(|_| !OWN.contains(key)).cloned();
-            let unset = if *key == "ssh_user" { Some(login()) } else { of(UNSET_OR_EMPTY, key) };
+            let before = before.get(key).filter(|_| !OWN.contains(&key)).cloned();
+            let unset = if key == "ssh_user" { Some(login()) } else { of(UNSET_OR_EMPTY, key) };
             match unset {
                 Some(value) => Some(before.filter(|before| is_true(before)).unwrap_or(value)),
                 None => before.or_else(|| of(UNSET, key)),
             }
         };
-        let Some(mut value) = block.get(*key).map(|given| given.value.clone()).or_else(inherited) else {
+        let Some(mut value) = block.get(key).map(|given| given.value.clone()).or_else(inherited) else {
             continue;
         };
-        match *key {
+        match key {
             "ping_type" => value = value.to_ascii_uppercase(),
             "ssh_options" => value.retain(|c| !"\"'".contains(c)),
             "master_binlog_dir" => value.retain(|c| !c.is_ascii_whitespace() && c != '\x0b'),
             _ => {}
         }
-        let is_valid = match *key {
+        let is_valid = match key {
             "ping_type" => ["CONNECT", "SELECT", "INSERT"].contains(&value.as_str()),
             "ping_interval" | "ssh_connection_timeout" => {
                 value.bytes().all(|b| b.is_ascii_digit()) && value.bytes().any(|b| b != b'0')
@@ -421,9 +425,9 @@ fn values(name: &str, block: &Block, before: &Values) -> Result<Values, String> 
             _ => true,
         };
         if !is_valid {
-            let at = block.get(*key).map_or_else(|| format!("[{name}]"), |given| given.place.clone());
+            let at = block.get(key).map_or_else(|| format!("[{name}]"), |given| given.place.clone());
             let allowed =
-                if *key == "ping_type" { "CONNECT, SELECT or INSERT" } else { "a number of seconds above 0" };
+                if key == "ping_type" { "CONNECT, SELECT or INSERT" } else { "a number of seconds above 0" };
             return Err(format!("{at}: {key} is {value:?}, and must be {allowed}{}", behind(&value)));
         }
         all.insert(key, unquoted(&value).to_owned());
@@ -441,7 +445,7 @@ fn unquoted(value: &str) -> &str {
 }
 
 /// What init_conf_load_script prints. Of a line `key=a=b` MHA takes `a`, and blanks belong to the value; its exit code does not count.
-fn loaded(script: &str, unknown: &mut Vec<String>) -> Result<Block, String> {
+fn loaded(script: &str, unknown: &mut Vec<String>, all_given: &mut Vec<Item>) -> Result<Block, String> {
     let printed = shell::printed(script, LOADS_WITHIN, PRINTED_BYTES_MAX)
         .map_err(|why| format!("init_conf_load_script: {why}"))?;
     let mut block = Block::new();
@@ -452,7 +456,13 @@ fn loaded(script: &str, unknown: &mut Vec<String>) -> Result<Block, String> {
         let place = format!("init_conf_load_script, line {}", number + 1);
         let mut fields = line.split(|b| *b == b'=');
         let key = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
-        if becomes(&key).is_none() {
+        all_given.push(item(
+            &place,
+            "init_conf_load_script",
+            &key,
+            fields.clone().next().unwrap_or_default(),
+        ));
+        if !is_known(&key) {
             unknown.push(format!("{place}: MHA has no key {key}{}", near(&key)));
             continue;
         }
@@ -464,6 +474,12 @@ fn loaded(script: &str, unknown: &mut Vec<String>) -> Result<Block, String> {
         block.insert(key.clone(), Given { value: text_of(&key, value, &place)?, place });
     }
     Ok(block)
+}
+
+/// Without the quotes that MHA removes, as far as one step does.
+fn item(at: &str, section: &str, key: &str, value: &[u8]) -> Item {
+    let value = unquoted(&String::from_utf8_lossy(value)).to_owned();
+    Item { at: at.to_owned(), section: section.to_owned(), key: key.to_owned(), value }
 }
 
 /// A value as text.
@@ -498,6 +514,7 @@ fn blocks(
     text: &[u8],
     is_wanted: impl Fn(&str) -> bool,
     unknown: &mut Vec<String>,
+    all_given: &mut Vec<Item>,
 ) -> Result<Vec<(String, usize, Block)>, String> {
     let mut all: Vec<(String, usize, Block)> = Vec::new();
     for (number, line) in tiny::lines(text) {
@@ -519,7 +536,8 @@ fn blocks(
         if !is_wanted(name) {
             continue;
         }
-        if becomes(&key).is_none() {
+        all_given.push(item(&at, name, &key, value));
+        if !is_known(&key) {
             unknown.push(format!("{at}: MHA has no key {key}{}", near(&key)));
             continue;
         }
@@ -531,7 +549,7 @@ fn blocks(
 
 fn near(key: &str) -> String {
     let distance = |known: &&str| strsim::damerau_levenshtein(key, known);
-    let nearest = super::keys::KEYS.iter().map(|(known, _)| *known).min_by_key(distance);
+    let nearest = keys().min_by_key(distance);
     let nearest = nearest.filter(|known| distance(known) * 3 <= key.len().max(3));
     nearest.map(|known| format!("; did you mean {known}?")).unwrap_or_default()
 }

@@ -1,9 +1,7 @@
-//! Reads MHA's configuration as MHA does, and converts it to Understudy's.
+//! Reads MHA's configuration as MHA does.
 
 pub mod conf;
-mod keys;
-pub mod moved;
-#[cfg(test)]
-mod net;
 pub mod shell;
+#[cfg(test)]
+mod tests;
 pub mod tiny;

@@ -47,6 +47,8 @@ pub enum Command {
     /// Transactions that a server has and the primary has not: list, export, undo
     #[command(subcommand)]
     Errant(errant::Errant),
+    /// Print the settings that do what the configuration of another proxy or failover manager does
+    Import(import::Import),
     /// Show every setting, its default and its meaning
     Settings(show_settings::ShowSettings),
     /// Show the errors that the proxy itself gives to clients
@@ -81,7 +83,7 @@ const BY_USE: [(&str, &[&str]); 4] = [
         "Every day",
         &["status", "top", "journal", "switchover", "drain", "undrain", "set-max-connections", "reload"],
     ),
-    ("Set up", &["setup", "serve", "doctor", "settings", "errors", "check", "vip"]),
+    ("Set up", &["setup", "import", "serve", "doctor", "settings", "errors", "check", "vip"]),
     ("Repair, and know before it hurts", &["errant", "recovery", "capacity"]),
     ("Warm standbys, and measure", &["warm", "warmth", "pool", "slowlog", "replay", "lab"]),
 ];
@@ -145,6 +147,7 @@ pub fn run(command: Command) -> CommandResult {
         Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Errant(errant) => errant.run(),
+        Command::Import(import) => import.run(),
         Command::Settings(show) => show.run(),
         Command::Errors(errors) => errors.run(),
         Command::Vip(vip) => vip.run(),

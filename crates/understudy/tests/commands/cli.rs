@@ -64,16 +64,19 @@ fn what_is_odd_in_an_mha_file_is_all_told() {
     let conf = dir.path().join("app1.cnf");
     let text = "[server default]\nuser=u\npasword=x\nrepl_user=r\nwhatsoever=1\n[server1]\nhostname=a\n[server1]\nhostname=b\n";
     std::fs::write(&conf, text).unwrap();
-    let said = understudy(&["settings", "--from-mha", conf.to_str().unwrap()]).with(0);
+    let said = understudy(&["import", conf.to_str().unwrap()]).with(0);
     for line in [
         "app1.cnf:3: MHA has no key pasword; did you mean password?; it is left out\n",
         "app1.cnf:5: MHA has no key whatsoever; it is left out\n",
         "app1.cnf:8: [server1] stands in line 6 already. Both are one server, with the later value of each key, so that a is no server here",
-        "app1.cnf has no repl_password: cluster.replication.password is left out, and has to be written\n",
     ] {
         assert!(said.matches(line).count() == 2, "once as a warning, once in the file: {line}: {said}");
     }
-    assert!(said.contains("user     = \"r\"\n# password =") && !said.contains("[server2]"), "{said}");
+    assert!(
+        said.contains("app1.cnf:4 repl_user\n# password =    # TO FILL IN: repl_password is not set")
+            && !said.contains("[server2]"),
+        "{said}"
+    );
     // MHA itself ends at such a key.
     let said = understudy(&["masterha_check_status", "--conf", conf.to_str().unwrap()]).with(1);
     assert!(said.contains("MHA has no key pasword") && said.contains("MHA has no key whatsoever"), "{said}");

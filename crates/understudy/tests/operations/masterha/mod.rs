@@ -173,18 +173,19 @@ impl Site {
     }
 }
 
-/// `understudy settings --from-mha` prints what can be served.
+/// `understudy import` prints what can be served.
 fn moved(site: &Site) -> Serving {
-    let printed = run(Command::new(bin()).args(["settings", "--from-mha"]).arg(site.conf())).with(0);
+    let printed = run(Command::new(bin()).arg("import").arg(site.conf())).with(0);
     let host = site.scene.stage.host_address();
-    let config = printed
-        .replace("0.0.0.0:6033", &format!("{host}:6033"))
-        .replace("127.0.0.1:6080\"", &format!("{host}:6080\"\nhttps = \"{}\"", site.https()))
-        .replace("[cluster]\n", "[cluster]\nid = 5\n")
-        + &format!("\n[api]\nkey_file = \"{}\"\n", site.key().display());
+    let config = printed.replace("[cluster]\n", "[cluster]\nid = 5\n")
+        + &format!(
+            "\n[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\nhttps = \"{}\"\n[api]\nkey_file = \"{}\"\n",
+            site.https(),
+            site.key().display()
+        );
     std::fs::write(site.key(), KEY).unwrap();
     assert_ne!(printed, config);
-    assert!(config.contains("ssh_user (") && config.contains("no SSH is used"), "{config}");
+    assert!(config.contains("ssh_user: no SSH is used"), "{config}");
     std::fs::create_dir_all(site.dir.path().join("work")).unwrap();
     let file = site.dir.path().join("understudy.toml");
     std::fs::write(&file, config).unwrap();

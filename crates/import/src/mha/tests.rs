@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::conf::Conf;
-use super::keys::KEYS;
+use crate::masterha::keys;
 
 const CASES: u64 = 600;
 
@@ -99,10 +99,8 @@ fn ours(dir: &Path, case: u64) -> Result<Read, String> {
         return Err(conf.unknown.join("; "));
     }
     let of = |server: &super::conf::Server| {
-        let mut values: BTreeMap<String, Vec<u8>> = KEYS
-            .iter()
-            .filter_map(|(key, _)| Some(((*key).to_owned(), server.value(key)?.as_bytes().to_vec())))
-            .collect();
+        let mut values: BTreeMap<String, Vec<u8>> =
+            keys().filter_map(|key| Some((key.to_owned(), server.value(key)?.as_bytes().to_vec()))).collect();
         values.insert("ip".into(), server.ip().as_bytes().to_vec());
         (server.block.replace(' ', "_"), values)
     };
@@ -126,7 +124,7 @@ fn mhas(dir: &Path) -> BTreeMap<u64, Result<Read, String>> {
             all.insert(case, Ok(Read::new()));
         } else if let [block, key, hex] = rest.split(' ').collect::<Vec<_>>()[..] {
             // What MHA makes of other values.
-            if !KEYS.iter().any(|(known, _)| *known == key) || key == "ssh_ip" {
+            if !keys().any(|known| known == key) || key == "ssh_ip" {
                 continue;
             }
             let hex = &hex[1..];
