@@ -1,6 +1,7 @@
 //! Finds the servers of a cluster from one of them: a Galera node lists its group, a replica names its source, and a primary its replicas.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use cli::exit::Failure;
@@ -17,9 +18,6 @@ const SERVERS_MAX: usize = 32;
 /// Which server it is, and what is to be known of it.
 const IDENTITY: &str =
     "SELECT @@hostname, @@port, @@server_id, @@GLOBAL.read_only, @@GLOBAL.event_scheduler, @@version";
-/// Replicas that a primary knows of; by their own name only where `report_host` is set ("SHOW REPLICA HOSTS", MariaDB's manual; "SHOW REPLICAS
-/// Statement", MySQL's).
-const REPLICAS: [&str; 2] = ["SHOW SLAVE HOSTS", "SHOW REPLICAS"];
 /// From where replicas are connected.
 const DUMPS: &str =
     "SELECT DISTINCT HOST FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'";
@@ -44,6 +42,8 @@ pub struct Server {
     identity: String,
     /// Where others are, in its own words.
     others: Vec<String>,
+    /// Members of its group that do not tell where they are.
+    unnamed: usize,
 }
 
 impl Server {
@@ -79,6 +79,7 @@ pub async fn find(address: &str, only: &[String], admin: &Login) -> Result<Found
     let mut found: Vec<Server> = Vec::new();
     let mut unreached = Vec::new();
     let mut asked = BTreeSet::new();
+    let mut reached = BTreeMap::new();
     let mut ahead: VecDeque<String> =
         std::iter::once(address.to_owned()).chain(only.iter().cloned()).collect();
     while let Some(next) = ahead.pop_front() {
@@ -95,6 +96,7 @@ pub async fn find(address: &str, only: &[String], admin: &Login) -> Result<Found
                 if only.is_empty() {
                     ahead.extend(server.others.iter().chain(&server.sources).cloned());
                 }
+                reached.insert(next, server.identity.clone());
                 if !found.iter().any(|known| known.identity == server.identity) {
                     found.push(server);
                 }
@@ -106,18 +108,96 @@ pub async fn find(address: &str, only: &[String], admin: &Login) -> Result<Found
         }
     }
     let kind = if found[0].is_galera { Kind::Galera } else { Kind::Replication };
-    if let Some(other) = found.iter().find(|server| server.is_galera != found[0].is_galera) {
-        return Err(Failure::usage(format!(
-            "{} is {}, and {} is {}: name the servers of one cluster with --node",
-            found[0].address,
-            found[0].role(),
-            other.address,
-            other.role()
-        )));
+    let unnamed =
+        found.iter().map(|server| server.unnamed).max().filter(|count| *count > 0 && only.is_empty());
+    unreached.extend(unnamed.map(|count| {
+        format!("{count} members of the group, which do not tell where they are (wsrep_incoming_addresses has AUTO)")
+    }));
+    for source in found.iter().flat_map(|server| &server.sources) {
+        if !reached.contains_key(source)
+            && let Some(identity) = by_name(source, &reached).await
+        {
+            reached.insert(source.clone(), identity);
+        }
     }
+    check(&found, &reached).map_err(Failure::usage)?;
     // The sort is stable: the server that was named stays first among its equals.
     found.sort_by_key(|server| (!server.sources.is_empty(), server.read_only));
     Ok(Found { kind, servers: found, unreached })
+}
+
+/// The server at `source`, which may be another name for an address that was asked. Nobody is logged in to for that.
+async fn by_name(source: &str, reached: &BTreeMap<String, String>) -> Option<String> {
+    let places = async |name: &str| -> Vec<SocketAddr> {
+        tokio::net::lookup_host(name).await.map(Iterator::collect).unwrap_or_default()
+    };
+    let wanted = places(source).await;
+    for (address, identity) in reached {
+        if places(address).await.iter().any(|place| wanted.contains(place)) {
+            return Some(identity.clone());
+        }
+    }
+    None
+}
+
+/// The server at the other end follows nobody and takes writes.
+///
+/// # Errors
+/// It does not, or does not say so.
+pub async fn is_primary(link: &mut Link) -> Result<(), String> {
+    let dialect = Dialect::of(&link.greeting.version);
+    let channels =
+        link.query(replication::sql::channels(dialect), ANSWER_MAX).await.map_err(|e| e.to_string())?;
+    let writes = link.query("SELECT @@GLOBAL.read_only", ANSWER_MAX).await.map_err(|e| e.to_string())?;
+    match channels.is_empty() && matches!(writes.text(0, 0), Some("0" | "OFF")) {
+        true => Ok(()),
+        false => Err("this server follows another one, or is read only: it is not the primary".to_owned()),
+    }
+}
+
+/// What was found is one cluster of a kind that Understudy manages. `reached`: which server is at each address.
+fn check(found: &[Server], reached: &BTreeMap<String, String>) -> Result<(), String> {
+    const NAME: &str = "name the servers of one cluster with --node";
+    if let [first, rest @ ..] = found
+        && let Some(other) = rest.iter().find(|server| server.is_galera != first.is_galera)
+    {
+        let (one, two) = (first.role(), other.role());
+        return Err(format!("{} is a {one}, and {} a {two}: {NAME}", first.address, other.address));
+    }
+    if let Some(local) = found.iter().find(|server| is_loopback(&server.address)).filter(|_| found.len() > 1)
+    {
+        return Err(format!(
+            "{} is another machine to each server: give --host, or --node, an address at which the others reach it, too",
+            local.address
+        ));
+    }
+    if found.iter().any(|server| server.is_galera) {
+        return Ok(());
+    }
+    let primaries: Vec<&Server> = found.iter().filter(|server| server.sources.is_empty()).collect();
+    let [primary] = primaries[..] else {
+        let all: Vec<&str> = primaries.iter().map(|server| &*server.address).collect();
+        return Err(format!(
+            "exactly one server must follow nobody, and these do: {}; {NAME}",
+            all.join(", ")
+        ));
+    };
+    let follows = |source: &String| reached.get(source) == Some(&primary.identity);
+    let is_well = |server: &&Server| server.sources.len() == 1 && server.sources.iter().all(follows);
+    match found.iter().filter(|server| !server.sources.is_empty()).find(|server| !is_well(server)) {
+        Some(server) => Err(format!(
+            "{} is a {}, and not of {} alone, which follows nobody: Understudy manages one primary and the replicas that follow it directly; {NAME}",
+            server.address,
+            server.role(),
+            primary.address
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 async fn ask(address: &str, admin: &Login) -> Result<Server, String> {
@@ -138,24 +218,26 @@ async fn ask(address: &str, admin: &Login) -> Result<Server, String> {
         is_galera,
         identity: format!("{} {} {}", value(0), value(1), value(2)),
         others: Vec::new(),
+        unnamed: 0,
         version,
     };
     if is_galera {
         // Members may have one server_id, and containers one name.
         server.identity = wsrep.value_of("wsrep_gcomm_uuid").unwrap_or_default().to_owned();
-        server.others = members(wsrep.value_of("wsrep_incoming_addresses").unwrap_or_default());
+        (server.others, server.unnamed) =
+            members(wsrep.value_of("wsrep_incoming_addresses").unwrap_or_default());
         return Ok(server);
     }
     let channels =
         told(replication::sql::channels(Dialect::of(&server.version))).await.map_err(|e| e.to_string())?;
     server.sources = (0..channels.len()).map(|row| channel(&channels, row).source).collect();
-    for question in REPLICAS {
-        if let Ok(rows) = told(question).await {
-            let dumps = told(DUMPS).await.map_err(|e| e.to_string())?;
-            server.others = replicas(&rows, &dumps);
-            break;
-        }
-    }
+    let question = match server.flavor() {
+        Flavor::MariaDb => "SHOW SLAVE HOSTS",
+        Flavor::MySql => "SHOW REPLICAS",
+    };
+    let registered = told(question).await.map_err(|e| format!("{question}: {e}"))?;
+    let dumps = told(DUMPS).await.map_err(|e| e.to_string())?;
+    server.others = replicas(&registered, &dumps);
     link.quit();
     Ok(server)
 }
@@ -164,16 +246,19 @@ fn channel(rows: &Rows, row: usize) -> Channel {
     replication::channel(|name| rows.text(row, rows.column(name)?))
 }
 
-/// The members in `wsrep_incoming_addresses`. One that does not tell its address (`AUTO`, or none) cannot be asked; port 0 is the usual one.
-fn members(said: &str) -> Vec<String> {
-    let members = said.split(',').map(str::trim).filter(|member| !member.is_empty() && *member != "AUTO");
-    members
+/// The members in `wsrep_incoming_addresses`, and how many do not tell their address (`AUTO`); an arbitrator has an empty one. Port 0 is the usual one.
+fn members(said: &str) -> (Vec<String>, usize) {
+    let all = said.split(',').map(str::trim).filter(|member| !member.is_empty());
+    let (unnamed, named): (Vec<&str>, Vec<&str>) = all.partition(|member| *member == "AUTO");
+    let addresses = named
+        .into_iter()
         .map(|member| match member.rsplit_once(':') {
             Some((host, "0")) => format!("{host}:3306"),
             Some(_) => member.to_owned(),
             None => format!("{member}:3306"),
         })
-        .collect()
+        .collect();
+    (addresses, unnamed.len())
 }
 
 /// The addresses of replicas. Those that tell no host are looked for where a replica is connected from, at their own port.
@@ -214,9 +299,52 @@ mod tests {
     fn members_of_a_group() {
         assert_eq!(
             members("10.0.0.1:3306,10.0.0.2:0, db3,,AUTO"),
-            ["10.0.0.1:3306", "10.0.0.2:3306", "db3:3306"]
+            (["10.0.0.1:3306", "10.0.0.2:3306", "db3:3306"].map(str::to_owned).to_vec(), 1)
         );
-        assert_eq!(members("AUTO,AUTO"), Vec::<String>::new());
+        assert_eq!(members("AUTO,AUTO"), (vec![], 2));
+    }
+
+    fn server(address: &str, sources: &[&str]) -> Server {
+        Server {
+            address: address.to_owned(),
+            host: String::new(),
+            version: "10.11.19-MariaDB".to_owned(),
+            read_only: false,
+            has_events: false,
+            sources: sources.iter().map(|&source| source.to_owned()).collect(),
+            is_galera: false,
+            identity: address.to_owned(),
+            others: Vec::new(),
+            unnamed: 0,
+        }
+    }
+
+    #[test]
+    fn only_a_primary_and_its_own_replicas_are_one_cluster() {
+        let checked = |servers: &[(&str, &[&str])]| {
+            let found: Vec<Server> =
+                servers.iter().map(|(address, sources)| server(address, sources)).collect();
+            let reached =
+                found.iter().map(|server| (server.address.clone(), server.identity.clone())).collect();
+            check(&found, &reached).map_err(|why| why.split(';').next().unwrap_or_default().to_owned())
+        };
+        assert_eq!(checked(&[("p:1", &[]), ("r:1", &["p:1"]), ("s:1", &["p:1"])]), Ok(()));
+        let wrong = |servers: &[(&str, &[&str])], part: &str| {
+            assert!(checked(servers).unwrap_err().contains(part), "{:?}", checked(servers));
+        };
+        wrong(
+            &[("e:1", &[]), ("p:1", &["e:1"]), ("r:1", &["p:1"])],
+            "r:1 is a replica of p:1, and not of e:1 alone",
+        );
+        wrong(&[("p:1", &[]), ("r:1", &["p:1", "x:1"])], "r:1 is a replica of p:1 and x:1");
+        wrong(&[("p:1", &[]), ("r:1", &["x:1"])], "r:1 is a replica of x:1");
+        wrong(&[("p:1", &[]), ("q:1", &[])], "exactly one server must follow nobody, and these do: p:1, q:1");
+        wrong(&[("r:1", &["p:1"])], "exactly one server must follow nobody");
+        wrong(
+            &[("127.0.0.1:1", &[]), ("r:1", &["127.0.0.1:1"])],
+            "127.0.0.1:1 is another machine to each server",
+        );
+        assert_eq!(checked(&[("localhost:1", &[])]), Ok(()));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 mod find;
 mod plan;
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -15,9 +15,10 @@ use std::time::Duration;
 use clap::Args;
 use cli::exit::{CommandResult, Failure};
 use cli::runtime;
-use link::{Endpoint, Link, LinkError, Login, Secret};
+use link::{Endpoint, Link, Login, Secret};
 use nodecheck::account::Account;
 use rand::TryRngCore;
+use settings::Settings;
 use tokio::time::{Instant, sleep};
 use topology::kind::Kind;
 use web::private_file;
@@ -48,10 +49,10 @@ pub struct Setup {
     #[arg(long, value_name = "NAME", default_value = "main")]
     cluster: String,
     /// The account that Understudy makes for itself
-    #[arg(long, value_name = "NAME", default_value = "understudy")]
+    #[arg(long, value_name = "NAME", default_value = "understudy", value_parser = user_name)]
     monitor: String,
     /// The account that it makes for replicas
-    #[arg(long, value_name = "NAME", default_value = "understudy_replica")]
+    #[arg(long, value_name = "NAME", default_value = "understudy_replica", value_parser = user_name)]
     replica: String,
     /// Where applications connect; 127.0.0.1:6033 lets in this machine only
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:6033")]
@@ -87,6 +88,9 @@ impl Setup {
             let found = self.find(&endpoint, &admin).await?;
             let plan = self.plan(&found)?;
             self.show(&found, &plan);
+            if let Err(problems) = Settings::parse(&self.config, &plan.settings.whole) {
+                return Err(Failure::usage(plan.without_passwords(&problems.to_string())));
+            }
             if self.dry_run {
                 println!("\nNothing was changed (--dry-run).");
                 return Ok(ExitCode::SUCCESS);
@@ -128,7 +132,7 @@ impl Setup {
     async fn is_new(&self, found: &Found, admin: &Login) -> Result<(), Failure> {
         let address = &found.servers[0].address;
         let mut link = connect(address, admin).await.map_err(Failure::usage)?;
-        for user in [&self.monitor, &self.replica] {
+        for user in [&self.monitor, &self.replica].into_iter().take(accounts_of(found.kind)) {
             let sql = format!("SELECT COUNT(*) FROM mysql.user WHERE user = '{}'", user.replace('\'', "''"));
             let rows = link
                 .query(&sql, STATEMENT_MAX)
@@ -206,8 +210,7 @@ impl Setup {
                 "nobody can be asked here: add --yes, or --dry-run. Nothing was changed",
             ));
         }
-        print!("\nGo on? [y/N] ");
-        let _ = std::io::stdout().flush();
+        eprint!("\nGo on? [y/N] ");
         let mut answer = String::new();
         std::io::stdin().lock().read_line(&mut answer).map_err(Failure::usage)?;
         match answer.trim() {
@@ -217,31 +220,53 @@ impl Setup {
     }
 
     async fn carry_out(&self, found: &Found, plan: &Plan, admin: &Login) -> CommandResult {
-        let done = async {
-            make_accounts(found, plan, admin).await?;
-            self.reach_all(found, plan).await?;
-            self.write(&plan.settings.whole)
-        };
-        done.await.map_err(|why| {
-            let undo = plan.undo.join("; ");
+        let server = &found.servers[0].address;
+        self.write(&plan.settings.whole).map_err(Failure::usage)?;
+        println!(
+            "\nWrote {}. Should this be ended in the middle: {}\n",
+            self.config.display(),
+            self.undo(found, plan)
+        );
+        if let Err(Unmade { why, is_first }) = make_accounts(found, plan, admin).await {
+            let _ = std::fs::remove_file(&self.config);
+            let made = match is_first {
+                true => "No account was made, and the file was taken away again.".to_owned(),
+                false => format!("To take back what was done, run on {server}: {}", plan.undo.join("; ")),
+            };
+            return Err(Failure::Failed(format!("{why}\n{made}")));
+        }
+        let take_back = |failure: Failure| {
             Failure::Failed(format!(
-                "{why}\nTo take back what was done, run on {}: {undo}",
-                found.servers[0].address
+                "{}\nTo take back what was done: {}",
+                failure.text(),
+                self.undo(found, plan)
             ))
-        })?;
-        println!("\nMade the accounts, and wrote {}.\n", self.config.display());
+        };
+        self.begin(found, plan).await.map_err(take_back)?;
+        self.say_what_next(found, plan);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// With the accounts and the settings there: checks them, and starts the service.
+    async fn begin(&self, found: &Found, plan: &Plan) -> Result<(), Failure> {
+        self.reach_all(found, plan).await.map_err(Failure::Failed)?;
         let is_well = self.checked(&["serve", "--check"])?;
         println!("\nWhat decides how long a failover takes here, and what would shorten it:\n");
         self.checked(&["doctor"])?;
         if !is_well {
             return Err(Failure::Failed(format!(
-                "the check found something WRONG: put it right, and run `understudy serve --check --config {}` again. The service was not started",
+                "the check found something WRONG, and the service was not started: put it right, run `understudy serve --check --config {}` until \
+                 it finds nothing, and start it",
                 self.config.display()
             )));
         }
-        self.start()?;
-        self.say_what_next(found, plan);
-        Ok(ExitCode::SUCCESS)
+        self.start()
+    }
+
+    /// What takes back all that was done.
+    fn undo(&self, found: &Found, plan: &Plan) -> String {
+        let (config, server) = (self.config.display(), &found.servers[0].address);
+        format!("rm {config}; and on {server}: {}", plan.undo.join("; "))
     }
 
     /// Each server lets the new account in.
@@ -306,16 +331,32 @@ impl Setup {
         );
         println!("See it work: understudy status, understudy top");
         println!(
-            "The way back: the application to {} again, then systemctl disable --now {SERVICE}; rm {}; and on that server: {}",
+            "The way back: the application to {} again, then systemctl disable --now {SERVICE}; {}",
             found.servers[0].address,
-            self.config.display(),
-            plan.undo.join("; ")
+            self.undo(found, plan)
         );
         if found.kind == Kind::Replication {
             println!(
                 "A primary with replicas has more to be taken back, once Understudy has moved it: docs/remove.md"
             );
         }
+    }
+}
+
+/// How many accounts are made.
+fn accounts_of(kind: Kind) -> usize {
+    match kind {
+        Kind::Galera => 1,
+        Kind::Replication => 2,
+    }
+}
+
+/// The name of an account, which needs no escapes anywhere.
+fn user_name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    match (1..=32).contains(&text.len()) && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("it must be 1 to 32 letters, digits, dots, underscores and dashes".to_owned()),
     }
 }
 
@@ -326,13 +367,26 @@ fn is_service(config: &Path) -> bool {
     Path::new(SYSTEMD).is_dir() && config == Path::new(settings::PLACES[1]) && knows()
 }
 
-async fn make_accounts(found: &Found, plan: &Plan, admin: &Login) -> Result<(), String> {
-    let mut link = connect(&found.servers[0].address, admin).await?;
-    for statement in &plan.statements {
+/// Why the accounts are not there.
+struct Unmade {
+    why: String,
+    /// Nothing was run before it.
+    is_first: bool,
+}
+
+async fn make_accounts(found: &Found, plan: &Plan, admin: &Login) -> Result<(), Unmade> {
+    let first = |why| Unmade { why, is_first: true };
+    let mut link = connect(&found.servers[0].address, admin).await.map_err(first)?;
+    if found.kind == Kind::Replication {
+        // The primary may have been moved while the question waited, and what is written on a replica is on no other server.
+        find::is_primary(&mut link).await.map_err(first)?;
+    }
+    for (place, statement) in plan.statements.iter().enumerate() {
         // The server's words may repeat the statement.
-        let refused =
-            |e: LinkError| format!("{}: {}", statement.shown, plan.without_passwords(&e.to_string()));
-        link.query(&statement.whole, STATEMENT_MAX).await.map_err(refused)?;
+        link.query(&statement.whole, STATEMENT_MAX).await.map_err(|e| Unmade {
+            why: format!("{}: {}", statement.shown, plan.without_passwords(&e.to_string())),
+            is_first: place == 0,
+        })?;
     }
     link.quit();
     Ok(())

@@ -5,6 +5,7 @@
 use std::fmt::Write; // into a String it cannot fail
 
 use link::Login;
+use protocol::auth::native;
 use topology::flavor::Flavor;
 use topology::kind::Kind;
 use topology::rules::privileges::account;
@@ -51,8 +52,9 @@ pub struct Secret {
 
 impl Secret {
     fn new(accounts: &[&NewAccount], whole: String) -> Self {
-        let shown =
-            accounts.iter().fold(whole.clone(), |text, account| text.replace(&account.password, HIDDEN));
+        let shown = accounts.iter().fold(whole.clone(), |text, one| {
+            text.replace(&one.password, HIDDEN).replace(&one.stored(), HIDDEN)
+        });
         Self { whole, shown }
     }
 }
@@ -80,7 +82,7 @@ pub fn password(random: [u8; PASSWORD_BYTES]) -> String {
 pub fn plan(found: &Found, monitor: &NewAccount, replicas: Option<&NewAccount>, wishes: &Wishes<'_>) -> Plan {
     let accounts: Vec<&NewAccount> = std::iter::once(monitor).chain(replicas).collect();
     let writer = &found.servers[0];
-    let mut statements = vec![create(monitor)];
+    let mut statements = vec![create(monitor, writer.flavor())];
     let grants = match writer.flavor() {
         Flavor::MariaDb => manager::grants_for(found.kind, &monitor.user),
         Flavor::MySql => manager::mysql_grants(&monitor.user),
@@ -98,21 +100,37 @@ pub fn plan(found: &Found, monitor: &NewAccount, replicas: Option<&NewAccount>, 
         statements.push(format!("GRANT {events} ON *.* TO {to}"));
     }
     if let Some(replicas) = replicas {
-        statements.push(create(replicas));
+        statements.push(create(replicas, writer.flavor()));
         statements.push(format!("GRANT REPLICATION SLAVE ON *.* TO {}", account(&replicas.user)));
     }
     let settings = settings(found, monitor, replicas, wishes);
     Plan {
         statements: statements.into_iter().map(|text| Secret::new(&accounts, text)).collect(),
         settings: Secret::new(&accounts, settings),
-        passwords: accounts.iter().map(|one| one.password.clone()).collect(),
+        passwords: accounts.iter().flat_map(|one| [one.password.clone(), one.stored()]).collect(),
         monitor: Login::with_password(&monitor.user, monitor.password.clone()),
         undo: accounts.iter().map(|one| format!("DROP USER {}", account(&one.user))).collect(),
     }
 }
 
-fn create(one: &NewAccount) -> String {
-    format!("CREATE USER {} IDENTIFIED BY '{}'", account(&one.user), one.password)
+/// MariaDB writes the statement into its binlog as it is: it has the hash, as the server would store it. MySQL writes the hash by itself.
+fn create(one: &NewAccount, flavor: Flavor) -> String {
+    let user = account(&one.user);
+    match flavor {
+        Flavor::MariaDb => format!("CREATE USER {user} IDENTIFIED BY PASSWORD '{}'", one.stored()),
+        Flavor::MySql => format!("CREATE USER {user} IDENTIFIED BY '{}'", one.password),
+    }
+}
+
+impl NewAccount {
+    /// As `mysql_native_password` stores it.
+    fn stored(&self) -> String {
+        let stage2 = native::stage2(&native::stage1(self.password.as_bytes()));
+        stage2.iter().fold("*".to_owned(), |mut text, byte| {
+            let _ = write!(text, "{byte:02X}");
+            text
+        })
+    }
 }
 
 fn settings(

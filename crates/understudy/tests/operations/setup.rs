@@ -64,6 +64,20 @@ impl Site {
         run(&mut command)
     }
 
+    /// All binlogs of the servers, as they are on the disk.
+    async fn binlogs(&self) -> String {
+        let mut text = String::new();
+        for node in self.stage.nodes() {
+            let directory = self.stage.run_in(&node.name, "SELECT @@datadir").await.unwrap()[0][0].clone();
+            for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+                if entry.file_name().to_string_lossy().contains("bin.0") {
+                    text += &String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+        text
+    }
+
     /// How many of the accounts that setup makes are there.
     async fn accounts(&self) -> String {
         let sql = "SELECT COUNT(*) FROM mysql.user WHERE user IN ('ha','understudy_replica')";
@@ -76,7 +90,9 @@ impl Site {
         let shown = self.setup(at, &["--dry-run"]).with(0);
         assert!(addresses.iter().all(|address| shown.contains(address)), "{shown}");
         assert!(
-            shown.contains("CREATE USER 'ha'@'%' IDENTIFIED BY '...'") && shown.contains("GRANT "),
+            shown.contains("CREATE USER 'ha'@'%' IDENTIFIED BY ")
+                && shown.contains("'...';")
+                && shown.contains("GRANT "),
             "{shown}"
         );
         assert!(shown.contains("Nothing was changed"), "{shown}");
@@ -94,6 +110,8 @@ impl Site {
             text.split("password = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         assert_eq!(passwords.len().to_string(), accounts);
         assert!(passwords.iter().all(|password| password.len() == 32 && !said.contains(password)), "{said}");
+        let binlogs = self.binlogs().await;
+        assert!(passwords.iter().all(|password| !binlogs.contains(password)), "a password is in a binlog");
         assert!(said.contains("The way back:") && said.contains("DROP USER 'ha'@'%'"), "{said}");
         assert!(self.setup(at, &["--yes"]).with(2).contains("understudy.toml exists"));
         std::fs::rename(&config, self.dir.path().join("old.toml")).unwrap();
@@ -142,4 +160,30 @@ async fn a_primary_is_found_from_a_replica() {
 async fn mysql_is_set_up_from_its_primary() {
     let site = Site::of(ClusterKind::Replication { semi_sync: true }, Some("mysql-9.7"), "setm").await;
     site.can_be_set_up_from("db1", "2").await;
+}
+
+/// What is no cluster that Understudy manages is refused before anything is changed: here a replica of a replica.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_replicas_is_refused() {
+    let site = Site::of(ClusterKind::Replication { semi_sync: false }, None, "setc").await;
+    let db2 = site.stage.node("db2").unwrap().address;
+    for sql in [
+        "STOP SLAVE".to_owned(),
+        format!("CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}", db2.ip(), db2.port()),
+        "START SLAVE".to_owned(),
+    ] {
+        site.stage.run_in("db3", &sql).await.unwrap();
+    }
+    let said = site.setup("db1", &["--yes"]).with(2);
+    assert!(
+        said.contains("Understudy manages one primary and the replicas that follow it directly"),
+        "{said}"
+    );
+    // A replica and its replica alone: the primary was forgotten.
+    let addresses = ["db2", "db3"].map(|name| site.stage.node(name).unwrap().address.to_string());
+    let said = site.setup("db2", &["--yes", "--node", &addresses[0], "--node", &addresses[1]]).with(2);
+    assert!(said.contains("exactly one server must follow nobody"), "{said}");
+    assert_eq!(site.accounts().await, "0");
+    assert!(std::fs::read_dir(site.dir.path()).unwrap().next().is_none(), "a file was written");
+    site.stage.down().await.unwrap();
 }
