@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup servers build dist static check test test-clients test-page soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
+.PHONY: help setup servers build dist static packages test-packages check test test-clients test-page soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -29,6 +29,12 @@ static: ## The program for any Linux of this processor, old or new: target/ARCH-
 	rustup target add $(STATIC)
 	cargo build --profile dist --locked -p understudy --no-default-features --target $(STATIC)
 
+packages: dist ## deb and rpm of the program, the lab and clustercheck, what `make static` has made as a tarball, SBOM, checksums (SIGN_KEY=ID signs them): target/packages
+	scripts/packages.sh
+
+test-packages: packages ## Install, upgrade, downgrade, remove and purge them in fresh roots (SUITES="bookworm trixie"), lintian, rpmlint, systemd-analyze; as root
+	scripts/test-packages.sh
+
 check: ## What can be known in some minutes without a database server; prints the lines of code of each room beside its budget
 	@scripts/check.sh
 
@@ -56,7 +62,7 @@ soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICAT
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: dist ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
+nightly: dist test-packages ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --all-features check bans licenses sources
 	scripts/fuzz.sh $${FUZZ_SECONDS:-300}

@@ -7,21 +7,13 @@ mod commands;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use commands::Cli;
 
 /// glibc's allocator keeps what a crowd of clients has used, since a few allocations that stay hold whole regions; this one gives it back to
 /// the system within some seconds (docs/in-front-of-an-application.md has the figures).
 #[cfg(target_env = "gnu")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// Proxy and failover manager for MariaDB Galera Cluster, and for a primary with replicas.
-#[derive(Parser)]
-#[command(name = "understudy", version, propagate_version = true, help_template = commands::help(), after_help = cli::exit::HELP)]
-struct Cli {
-    #[command(subcommand)]
-    command: commands::Command,
-}
 
 fn main() -> ExitCode {
     dropin::run()

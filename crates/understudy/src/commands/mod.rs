@@ -9,13 +9,21 @@ pub mod serve;
 mod show_settings;
 mod switchover;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use operate::{
     capacity, errant::command as errant, lab, pool, recovery, replay, setup, slowlog, vip, warm, warmth,
 };
 use watch::{journal, status, top};
 
 use cli::exit::CommandResult;
+
+/// Proxy and failover manager for MariaDB Galera Cluster, and for a primary with replicas.
+#[derive(Parser)]
+#[command(name = "understudy", version, propagate_version = true, help_template = help(), after_help = cli::exit::HELP)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
 
 /// What the program can be asked to do.
 #[derive(Subcommand)]
@@ -89,7 +97,7 @@ const BY_USE: [(&str, &[&str]); 4] = [
 ];
 
 /// The template of the program's help, which clap would give one list of all commands.
-pub fn help() -> String {
+fn help() -> String {
     let all = Command::augment_subcommands(clap::Command::new("understudy"));
     let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (group, names) in BY_USE {
