@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use fixture::Server;
 use fixture::client::Client;
+use fixture::wait::until_async;
 use tempfile::TempDir;
 
 use super::THINGS;
@@ -149,6 +150,23 @@ impl Nodes {
                     self.caught_up(from, 1 - from).await;
                 }
             }
+        }
+    }
+
+    /// Returns when no session of a client is left on any of them. A server goes on with a text whose connection was cut: it may write behind what is
+    /// said next.
+    pub async fn rest(&mut self) {
+        const LEFT: &str = "SELECT IFNULL(GROUP_CONCAT(ID), '') FROM information_schema.PROCESSLIST WHERE USER IN ('app', 'plain') AND ID <> CONNECTION_ID()";
+        for hand in &mut self.hands {
+            until_async("no session of a client is left", async || {
+                let left = hand.one(LEFT).await;
+                for id in left.split(',').filter(|id| !id.is_empty()) {
+                    // It may have ended by now.
+                    hand.query(format!("KILL {id}")).await;
+                }
+                if left.is_empty() { Ok(()) } else { Err(left) }
+            })
+            .await;
         }
     }
 

@@ -109,6 +109,9 @@ impl Stage {
             self.traffic.given(sql).await;
         }
         let told = self.through(of, caps, steps, losses).await;
+        if losses.iter().any(|loss| matches!(loss, Loss::During(..) | Loss::Between(_, Leave::Lost))) {
+            self.traffic.rest().await;
+        }
         for sql in &of.after {
             self.traffic.given(sql).await;
         }

@@ -212,6 +212,11 @@ impl Traffic {
         self.behind[self.lanes.lock().unwrap().at]
     }
 
+    /// See [`Nodes::rest`].
+    pub async fn rest(&self) {
+        self.nodes.lock().await.rest().await;
+    }
+
     /// Said by an administrator on the server that takes traffic.
     pub async fn given(&self, sql: &str) {
         let at = self.lanes.lock().unwrap().at;
