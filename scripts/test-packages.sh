@@ -192,24 +192,28 @@ service() {
         mv "$booted.new" "$booted"
     }
     fresh "$suite-systemd"
-    in_root dpkg --install "/packages/understudy_${version}_$arch.deb" >/dev/null
     target/dist/understudy lab up galera --name packages >"$keys/stage"
     stage_is_up=yes
     host=$(sed -n 's/.*(a proxy listens here) *//p' "$keys/stage")
-    {
-        printf '[cluster]\nname = "shop"\nkind = "galera"\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n'
-        printf '[listen]\nmysql = "%s:6033"\nhttp = "%s:6080"\n' "$host" "$host"
-        sed -nE 's/^ *(db[0-9]) +([0-9.:]+) .*/[[cluster.node]]\nname = "\1"\naddress = "\2"/p' "$keys/stage"
-    } >"$root/etc/understudy/understudy.toml"
-    in_root chown root:understudy /etc/understudy/understudy.toml
-    in_root chmod 640 /etc/understudy/understudy.toml
+    $(sed -n 's/.*by socket only: *//p' "$keys/stage") <<'SQL'
+CREATE USER setup@'%' IDENTIFIED BY 'for-an-hour';
+GRANT ALL ON *.* TO setup@'%' WITH GRANT OPTION;
+SQL
     systemd-nspawn --quiet --register=no --keep-unit --directory "$root" --boot >"$keys/boot" 2>&1 </dev/null &
     nspawn=$!
     within 60 "systemd has started" booted
-    inside systemctl enable --quiet --now understudy || fail "the service does not start: $(inside journalctl --no-pager -u understudy | tail -n 20)"
+    # From the package to a cluster that is protected, as a new user does it.
+    local began_ms config=/etc/understudy/understudy.toml
+    began_ms=$(date +%s%3N)
+    inside dpkg --install "/packages/understudy_${version}_$arch.deb" >/dev/null
+    inside env UNDERSTUDY_PASSWORD=for-an-hour understudy setup --host "${host%.*}.1" --user setup --monitor understudy_ha \
+        --listen "$host:6033" --http "$host:6080" --yes >"$keys/setup" 2>&1 ||
+        fail "setup: $(cat "$keys/setup"; inside journalctl --no-pager -u understudy | tail -n 20)"
+    wrote "CREATE TABLE IF NOT EXISTS packages (id INT AUTO_INCREMENT PRIMARY KEY)" || fail "no statement goes through it"
+    told "under systemd: a statement went through it $(($(date +%s%3N) - began_ms)) ms after dpkg --install began"
+    [ "$(inside stat -c '%U %a' "$config")" = "understudy 600" ] || fail "others can read $config: $(inside stat -c '%U %a' "$config")"
     pid=$(main_pid)
     [ "$(inside stat -c %U "/proc/$pid")" = understudy ] || fail "it does not serve as its user"
-    wrote "CREATE TABLE IF NOT EXISTS packages (id INT AUTO_INCREMENT PRIMARY KEY)" || fail "no statement goes through it"
     while [ ! -e "$keys/enough" ]; do
         wrote "INSERT INTO packages () VALUES ()" && echo good || echo bad
     done >"$keys/writes" 2>"$keys/errors" &
