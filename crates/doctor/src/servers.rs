@@ -187,12 +187,13 @@ pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<S
         missing.push(format!("SELECT ON {accounts}: it is needed for learning the client accounts"));
     }
     let dialect = Dialect::of(&link.greeting.version);
+    let shows_sessions = replication::sql::shows_sessions(dialect);
     let questions = [
         (
             replication::sql::heard(dialect).filter(|_| gives_orders),
             "seeing soon that a primary stands still",
         ),
-        (replication::sql::shows_sessions(dialect), "moving sessions in which code has run"),
+        (shows_sessions.as_deref(), "moving sessions in which code has run"),
     ];
     for (question, purpose) in questions {
         if let Some(question) = question

@@ -40,16 +40,6 @@ pub fn grants_for(kind: Kind, user: &str) -> String {
     format!("GRANT {global} ON *.* TO {account}; GRANT SELECT ON mysql.global_priv TO {account};")
 }
 
-/// The same on MySQL, for a primary and its replicas.
-pub fn mysql_grants(user: &str) -> String {
-    let account = account(user);
-    format!(
-        "GRANT PROCESS, RELOAD, REPLICATION CLIENT, REPLICATION SLAVE, REPLICATION_SLAVE_ADMIN, SYSTEM_VARIABLES_ADMIN, SESSION_VARIABLES_ADMIN, \
-         CONNECTION_ADMIN, TRIGGER, EXECUTE ON *.* TO {account}; GRANT SELECT ON mysql.user TO {account}; \
-         GRANT SELECT ON performance_schema.* TO {account};"
-    )
-}
-
 /// The same, with those that are needed only where the event scheduler runs if they are in `lacking`: SET USER is much to grant.
 pub fn grants_with(kind: Kind, user: &str, lacking: &[String]) -> String {
     let grants = grants_for(kind, user);
@@ -57,6 +47,16 @@ pub fn grants_with(kind: Kind, user: &str, lacking: &[String]) -> String {
         [] => grants,
         more => format!("{grants} GRANT {} ON *.* TO {};", more.join(", "), account(user)),
     }
+}
+
+/// What the monitor account of a primary and its replicas needs on MySQL.
+pub fn mysql_grants(user: &str) -> String {
+    let account = account(user);
+    format!(
+        "GRANT PROCESS, RELOAD, REPLICATION CLIENT, REPLICATION SLAVE, REPLICATION_SLAVE_ADMIN, SYSTEM_VARIABLES_ADMIN, SESSION_VARIABLES_ADMIN, \
+         CONNECTION_ADMIN, TRIGGER, EXECUTE ON *.* TO {account}; GRANT SELECT ON mysql.user TO {account}; \
+         GRANT SELECT ON performance_schema.* TO {account};"
+    )
 }
 
 /// The statements that let the monitor account in after it was refused with `errno`; a configuration with root needs another account.

@@ -56,7 +56,7 @@ pub use bootstrap::{Trial, try_proof};
 pub use group::Group;
 pub use journal::Journal;
 pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, purged, session_defaults, unlogged};
-pub use reading::ServerReading;
+pub use reading::{ServerReading, channel_rows, channels};
 pub use samples::Samples;
 pub use settings::{Account, Settings};
 pub use start::{Handles, Orders, StartError, Stop, begin_after, start};

@@ -103,7 +103,7 @@ pub(crate) async fn ask(
             }
             let shows_sessions = match replication::sql::shows_sessions(dialect).filter(|_| is_sampled) {
                 Some(question) => {
-                    let answer = link.query_unless_rejected(question, deadline).await?;
+                    let answer = link.query_unless_rejected(&question, deadline).await?;
                     Some(answer.is_some_and(|rows| rows.text(0, 0) == Some("1")))
                 }
                 None => None,
@@ -150,13 +150,13 @@ fn count(position: &Position) -> u64 {
 }
 
 /// One row for each channel.
-pub(crate) async fn channel_rows(link: &mut Link, deadline: Duration) -> Result<Rows, LinkError> {
+pub async fn channel_rows(link: &mut Link, deadline: Duration) -> Result<Rows, LinkError> {
     let dialect = Dialect::of(&link.greeting.version);
     link.query(replication::sql::channels(dialect), deadline).await
 }
 
 /// The channels in those rows. An IPv6 address is in brackets, as in configurations.
-pub(crate) fn channels(rows: &Rows) -> Vec<Channel> {
+pub fn channels(rows: &Rows) -> Vec<Channel> {
     (0..rows.len())
         .map(|row| {
             let value = |name: &str| rows.text(row, rows.column(name)?);

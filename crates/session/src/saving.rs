@@ -19,6 +19,7 @@ use std::fmt::Write; // into a String it cannot fail
 
 use protocol::statement::Recalls;
 use topology::flavor::Flavor;
+use topology::replication::sql::NOTES_LOCKS;
 
 use crate::value::{is_number, put_text};
 
@@ -61,8 +62,7 @@ pub fn of_thread(connection_id: u32) -> String {
         "SELECT t.THREAD_ID, NULL, (SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OWNER_THREAD_ID = PS_THREAD_ID({connection_id}) \
          AND (OBJECT_TYPE = 'USER LEVEL LOCK' OR LOCK_DURATION = 'EXPLICIT')) FROM performance_schema.threads t \
          WHERE t.THREAD_ID = PS_THREAD_ID({connection_id}) AND t.INSTRUMENTED = 'YES' \
-         AND EXISTS(SELECT 1 FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl' AND ENABLED = 'YES') \
-         AND @@performance_schema_max_metadata_locks <> 0 AND EXISTS(SELECT 1 FROM performance_schema.global_status \
+         AND {NOTES_LOCKS} AND EXISTS(SELECT 1 FROM performance_schema.global_status \
          WHERE VARIABLE_NAME = 'Performance_schema_metadata_lock_lost' AND VARIABLE_VALUE = 0) \
          UNION ALL SELECT THREAD_ID, HEX(VARIABLE_NAME), 0 FROM performance_schema.user_variables_by_thread \
          WHERE THREAD_ID = PS_THREAD_ID({connection_id})"

@@ -8,7 +8,6 @@ use cli::exit::Failure;
 use link::{Link, Login, Rows};
 use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
-use topology::replication::{self, Channel};
 
 /// One question, or a connection, may take this long.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -145,9 +144,7 @@ async fn by_name(source: &str, reached: &BTreeMap<String, String>) -> Option<Str
 /// # Errors
 /// It does not, or does not say so.
 pub async fn is_primary(link: &mut Link) -> Result<(), String> {
-    let dialect = Dialect::of(&link.greeting.version);
-    let channels =
-        link.query(replication::sql::channels(dialect), ANSWER_MAX).await.map_err(|e| e.to_string())?;
+    let channels = manager::channel_rows(link, ANSWER_MAX).await.map_err(|e| e.to_string())?;
     let writes = link.query("SELECT @@GLOBAL.read_only", ANSWER_MAX).await.map_err(|e| e.to_string())?;
     match channels.is_empty() && matches!(writes.text(0, 0), Some("0" | "OFF")) {
         true => Ok(()),
@@ -228,9 +225,9 @@ async fn ask(address: &str, admin: &Login) -> Result<Server, String> {
             members(wsrep.value_of("wsrep_incoming_addresses").unwrap_or_default());
         return Ok(server);
     }
-    let channels =
-        told(replication::sql::channels(Dialect::of(&server.version))).await.map_err(|e| e.to_string())?;
-    server.sources = (0..channels.len()).map(|row| channel(&channels, row).source).collect();
+    let channels = manager::channel_rows(&mut link, ANSWER_MAX).await.map_err(|e| e.to_string())?;
+    server.sources = manager::channels(&channels).into_iter().map(|channel| channel.source).collect();
+    let mut told = async |sql: &str| link.query(sql, ANSWER_MAX).await;
     let question = match server.flavor() {
         Flavor::MariaDb => "SHOW SLAVE HOSTS",
         Flavor::MySql => "SHOW REPLICAS",
@@ -240,10 +237,6 @@ async fn ask(address: &str, admin: &Login) -> Result<Server, String> {
     server.others = replicas(&registered, &dumps);
     link.quit();
     Ok(server)
-}
-
-fn channel(rows: &Rows, row: usize) -> Channel {
-    replication::channel(|name| rows.text(row, rows.column(name)?))
 }
 
 /// The members in `wsrep_incoming_addresses`, and how many do not tell their address (`AUTO`); an arbitrator has an empty one. Port 0 is the usual one.

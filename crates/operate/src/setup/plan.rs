@@ -125,11 +125,7 @@ fn create(one: &NewAccount, flavor: Flavor) -> String {
 impl NewAccount {
     /// As `mysql_native_password` stores it.
     fn stored(&self) -> String {
-        let stage2 = native::stage2(&native::stage1(self.password.as_bytes()));
-        stage2.iter().fold("*".to_owned(), |mut text, byte| {
-            let _ = write!(text, "{byte:02X}");
-            text
-        })
+        native::stored(&native::stage2(&native::stage1(self.password.as_bytes())))
     }
 }
 

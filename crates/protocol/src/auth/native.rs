@@ -10,6 +10,8 @@
 //! that stores no password opens its own connections. An account without a password sends an empty reply and has no
 //! stored hash; the caller sees to that.
 
+use std::fmt::Write;
+
 use sha1::{Digest, Sha1 as Hasher};
 use subtle::ConstantTimeEq;
 
@@ -43,6 +45,14 @@ pub fn parse_stored(hash: &str) -> Option<Sha1> {
     Some(stored)
 }
 
+/// A stored hash as the servers print it.
+pub fn stored(stage2: &Sha1) -> String {
+    stage2.iter().fold("*".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}"); // into a String it cannot fail
+        text
+    })
+}
+
 fn hex(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|n| n as u8)
 }
@@ -73,8 +83,9 @@ mod tests {
     #[test]
     fn the_stored_hash_is_the_servers() {
         // SELECT PASSWORD('secret') on MariaDB 10.11
-        let stored = parse_stored("*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").unwrap();
-        assert_eq!(stage2(&stage1(b"secret")), stored);
+        let hash = "*14E65567ABDB5135D0CFD9A70B3032C179A49EE7";
+        assert_eq!(stage2(&stage1(b"secret")), parse_stored(hash).unwrap());
+        assert_eq!(stored(&stage2(&stage1(b"secret"))), hash);
     }
 
     #[test]

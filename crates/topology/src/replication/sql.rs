@@ -107,19 +107,24 @@ pub fn heard(dialect: Dialect) -> Option<&'static str> {
     )
 }
 
+/// A condition: MySQL notes the locks that its sessions hold ("The metadata_locks Table").
+pub const NOTES_LOCKS: &str = "@@performance_schema_max_metadata_locks <> 0 \
+    AND EXISTS(SELECT 1 FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl' AND ENABLED = 'YES')";
+
 /// Whether this account may read which user variables and locks by name other sessions have, and the server notes them: 1 or 0. MySQL refuses the
 /// question where it does not let the account read its tables ("The user_variables_by_thread Table", "The metadata_locks Table"), and where it
 /// is older than 8.0.16 (`PS_THREAD_ID`). `None` for MariaDB, where each session may read its own.
-pub fn shows_sessions(dialect: Dialect) -> Option<&'static str> {
-    (dialect == Dialect::MySql).then_some(
+pub fn shows_sessions(dialect: Dialect) -> Option<String> {
+    (dialect == Dialect::MySql).then(|| {
+        format!(
         "SELECT @@performance_schema AND PS_THREAD_ID(CONNECTION_ID()) IS NOT NULL \
          AND EXISTS(SELECT 1 FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation' AND ENABLED = 'YES') \
-         AND @@performance_schema_max_metadata_locks <> 0 \
-         AND EXISTS(SELECT 1 FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl' AND ENABLED = 'YES') \
+         AND {NOTES_LOCKS} \
          AND NOT EXISTS(SELECT 1 FROM performance_schema.user_variables_by_thread WHERE THREAD_ID = 0) \
          AND NOT EXISTS(SELECT 1 FROM performance_schema.metadata_locks WHERE OWNER_THREAD_ID = 0) \
          AND NOT EXISTS(SELECT 1 FROM performance_schema.threads WHERE THREAD_ID = 0)",
-    )
+        )
+    })
 }
 
 /// From then on, no client's statement changes data. Waits for commits in progress, and for locked tables.
