@@ -89,8 +89,13 @@ fn without_primary<'a>(problem: Problem, status: &ReplicationStatus, remedy: &'a
         Problem::NotFetching | Problem::Stray | Problem::OtherSource => {
             "bring the primary back, or choose another server to take over"
         }
+        // It takes over once only one source is left: there is nothing that it could follow or acknowledge to then.
+        Problem::SeveralSources => {
+            "once Slave_SQL_Running_State is 'Slave has read all relay log' for them: STOP SLAVE 'NAME'; RESET SLAVE 'NAME' ALL there for all \
+             sources but the primary"
+        }
         // Once it has applied what it received, nothing can be lost.
-        Problem::SeveralSources | Problem::Ring | Problem::NotByGtid => remedy,
+        Problem::Ring | Problem::NotByGtid => remedy,
         _ => {
             "bring the primary back, or choose another server to take over; change nothing there before: what it has may be nowhere else"
         }
