@@ -4,6 +4,7 @@
 //! Understudy, too: what is missing has its default, a field that is not known is left out, and a word that is not known reads as the one that
 //! promises least.
 
+pub mod change;
 pub mod proxy;
 pub mod recovery;
 pub mod warm;

@@ -20,7 +20,7 @@ use topology::order::{Order, OrderId, OrderRefused, OrderReply};
 use topology::reads::Reached;
 use topology::replication;
 use topology::routes::Routes;
-use topology::view::{ClusterView, Level};
+use topology::view::{ClusterView, Decision, Level};
 use topology::{NodeId, Origin, Term};
 
 use crate::act;
@@ -37,7 +37,7 @@ use crate::replication as servers;
 use crate::reported::ReportedAdvice;
 use crate::samples::Samples;
 use crate::settings::{Account, Settings};
-use crate::store::{JournalRow, Saved, Shelf, Store, Work, unix_ms};
+use crate::store::{Saved, Shelf, Store, Work, unix_ms};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
@@ -138,7 +138,7 @@ impl Cycle {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Some(why) = self.cannot_go_on() {
-                self.say(cycle_state.term, Sentence { level: Level::Error, text: why });
+                self.say(cycle_state.term, Sentence::new(Level::Error, why));
                 break;
             }
             self.try_change(&mut cycle_state);
@@ -160,13 +160,13 @@ impl Cycle {
                     Err(error) => {
                         // The brain misses its result when the deadline has passed, and asks again.
                         let text = format!("a task that asked or told a node has ended early: {}", reason(error));
-                        self.say(cycle_state.term, Sentence { level: Level::Error, text });
+                        self.say(cycle_state.term, Sentence::new(Level::Error, text));
                         Fact::Tick
                     }
                 },
                 (role, how) = self.watched.ended() => {
                     let (text, fact) = self.watched.note_end(role, &how);
-                    self.say(cycle_state.term, Sentence { level: Level::Error, text });
+                    self.say(cycle_state.term, Sentence::new(Level::Error, text));
                     fact
                 }
                 Some(change) = self.changes.recv(), if cycle_state.change.is_none() => {
@@ -457,7 +457,7 @@ impl Cycle {
             };
             if let Some(text) = text {
                 // An error means that the cycle has ended.
-                let _ = notes.send(Note::Say(Sentence { level: Level::Info, text })).await;
+                let _ = notes.send(Note::Say(Sentence::new(Level::Info, text))).await;
             }
             (Fact::Tick, None)
         });
@@ -608,12 +608,7 @@ impl Cycle {
             Some(text) => {
                 cycle_state.advice.insert((node, topic), text.clone());
                 if cycle_state.said.is_new(node, topic, &text, self.started.elapsed()) {
-                    say_as(
-                        &self.store,
-                        cycle_state.term,
-                        Sentence { level: Level::Error, text },
-                        Shelf::Advice,
-                    );
+                    say_as(&self.store, cycle_state.term, Sentence::new(Level::Error, text), Shelf::Advice);
                 }
             }
             None => {
@@ -664,7 +659,7 @@ impl Cycle {
         // Tasks that still want to send a note get an error instead of waiting.
         notes.close();
         let _ = tokio::time::timeout(PACES_DEADLINE, watched.close()).await;
-        say(&store, cycle_state.term, Sentence { level: Level::Info, text: "the manager stops".into() });
+        say(&store, cycle_state.term, Sentence::new(Level::Info, "the manager stops".into()));
         // Also while others have handles of the store: SQLite removes its log by name when it closes, and would take away that of whoever
         // opens the file next. An error means that the thread has ended.
         let _ = store.send(Work::Close);
@@ -684,12 +679,12 @@ pub(crate) fn say(store: &Store, term: Term, sentence: Sentence) {
 }
 
 /// The same, into one shelf of the journal.
-fn say_as(store: &Store, term: Term, Sentence { level, text }: Sentence, shelf: Shelf) {
+fn say_as(store: &Store, term: Term, Sentence { level, text, about }: Sentence, shelf: Shelf) {
     match level {
         Level::Info => tracing::info!(term = term.0, "{text}"),
         Level::Warn => tracing::warn!(term = term.0, "{text}"),
         Level::Error => tracing::error!(term = term.0, "{text}"),
     }
-    let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
+    let row = Decision { at_unix_ms: unix_ms(), level, text, term: term.0, about };
     let _ = store.send(Work::Note(row, shelf));
 }

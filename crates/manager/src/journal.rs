@@ -3,9 +3,10 @@
 use tokio::sync::oneshot;
 use topology::Term;
 use topology::action::Sentence;
+use topology::view::Decision;
 
 use crate::cycle;
-use crate::store::{JournalRow, Store, StoreError, Work};
+use crate::store::{Store, StoreError, Work};
 
 /// Reads the journal, and adds rows.
 #[derive(Clone)]
@@ -20,7 +21,7 @@ impl Journal {
     }
 
     /// The last `rows_max` rows, newest last.
-    pub async fn last(&self, rows_max: u32) -> Result<Vec<JournalRow>, StoreError> {
+    pub async fn last(&self, rows_max: u32) -> Result<Vec<Decision>, StoreError> {
         let (reply, rows) = oneshot::channel();
         self.store.send(Work::Last(rows_max, reply)).map_err(|_| StoreError::Closed)?;
         rows.await.unwrap_or(Err(StoreError::Closed))

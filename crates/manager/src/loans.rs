@@ -202,7 +202,7 @@ impl Loans {
         link.quit();
         let name = self.name_of(address);
         let text = || format!("{name}: {}", told.join("; "));
-        Ok(Some((!told.is_empty()).then(|| Sentence { level: Level::Warn, text: text() })))
+        Ok(Some((!told.is_empty()).then(|| Sentence::new(Level::Warn, text()))))
     }
 
     /// The program ends: restores what is still changed on the node, and removes it from the list.

@@ -13,11 +13,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use serde_json::json;
 use tokio::sync::oneshot;
 use topology::galera::Component;
 use topology::replication::Written;
 use topology::replication::kept_events::Kept;
-use topology::view::Level;
+use topology::view::{Decision, Level};
 
 use crate::loan::Loan;
 
@@ -46,6 +47,8 @@ const TABLES_SINCE: &str = "
     CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY CHECK (id = 1), kept TEXT NOT NULL);";
 /// Marks advice, which has a limit of its own, so that it cannot displace decisions.
 const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
+/// What a row is about, as JSON; empty where it is about nothing that programs look for.
+const ABOUT: &str = "ALTER TABLE journal ADD COLUMN about TEXT NOT NULL DEFAULT ''";
 /// Journal rows that are kept: of decisions, and of advice.
 const DECISIONS_MAX: i64 = 10_000;
 const ADVICE_MAX: i64 = 1_000;
@@ -106,19 +109,6 @@ pub(crate) struct Saved {
     pub filtered: Vec<(String, String)>,
 }
 
-/// A sentence, with its time and term.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct JournalRow {
-    /// Milliseconds since 1970.
-    pub at_unix_ms: u64,
-    /// Its severity.
-    pub level: Level,
-    /// The sentence.
-    pub text: String,
-    /// The term in force at that time.
-    pub term: u64,
-}
-
 /// Which of the journal's two limits a row counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shelf {
@@ -141,8 +131,8 @@ pub(crate) enum Work {
     Lend(Vec<Loan>, OnWritten),
     /// Replaces the events that the primary runs, or is to run.
     KeepEvents(Kept, OnWritten),
-    Note(JournalRow, Shelf),
-    Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
+    Note(Decision, Shelf),
+    Last(u32, oneshot::Sender<Result<Vec<Decision>, StoreError>>),
     /// Writes what was sent before, and closes the file.
     Close,
 }
@@ -482,7 +472,7 @@ impl File {
     }
 
     /// A journal that cannot be written is no reason to stop: the log has the same sentence.
-    fn note(&mut self, rows: &[(JournalRow, Shelf)]) {
+    fn note(&mut self, rows: &[(Decision, Shelf)]) {
         #[cfg(test)]
         assert!(rows.iter().all(|(row, _)| row.text != tests::FAULT), "a fault of the test's");
         if rows.is_empty() {
@@ -493,12 +483,13 @@ impl File {
         }
     }
 
-    fn write_rows(&mut self, rows: &[(JournalRow, Shelf)]) -> rusqlite::Result<()> {
+    fn write_rows(&mut self, rows: &[(Decision, Shelf)]) -> rusqlite::Result<()> {
         let change = self.journal.transaction()?;
         for (row, shelf) in rows {
+            let about = if row.about.is_other() { String::new() } else { json!(row.about).to_string() };
             change.execute(
-                "INSERT INTO journal (at_unix_ms, level, text, term, is_advice) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![row.at_unix_ms, row.level.word(), row.text, row.term, *shelf == Shelf::Advice],
+                "INSERT INTO journal (at_unix_ms, level, text, term, about, is_advice) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![row.at_unix_ms, row.level.word(), row.text, row.term, about, *shelf == Shelf::Advice],
             )?;
         }
         self.noted += rows.len() as u64;
@@ -515,19 +506,19 @@ impl File {
         change.commit()
     }
 
-    fn last(&self, rows_max: u32) -> rusqlite::Result<Vec<JournalRow>> {
-        let mut select = self
-            .journal
-            .prepare_cached("SELECT at_unix_ms, level, text, term FROM journal ORDER BY id DESC LIMIT ?1")?;
+    fn last(&self, rows_max: u32) -> rusqlite::Result<Vec<Decision>> {
+        let newest = "SELECT at_unix_ms, level, text, term, about FROM journal ORDER BY id DESC LIMIT ?1";
+        let mut select = self.journal.prepare_cached(newest)?;
         let rows = select.query_map([rows_max], |row| {
             let level = match row.get_ref(1)?.as_str()? {
                 "info" => Level::Info,
                 "warn" => Level::Warn,
                 _ => Level::Error,
             };
-            Ok(JournalRow { at_unix_ms: row.get(0)?, level, text: row.get(2)?, term: row.get(3)? })
+            let about = serde_json::from_str(row.get_ref(4)?.as_str()?).unwrap_or_default();
+            Ok(Decision { at_unix_ms: row.get(0)?, level, text: row.get(2)?, term: row.get(3)?, about })
         })?;
-        let mut rows: Vec<JournalRow> = rows.collect::<Result<_, _>>()?;
+        let mut rows: Vec<Decision> = rows.collect::<Result<_, _>>()?;
         rows.reverse();
         Ok(rows)
     }
@@ -570,7 +561,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         }
         return connection
             .execute_batch(TABLES_SINCE)
-            .and_then(|()| tell_advice_apart(connection))
+            .and_then(|()| complete_journal(connection))
             .map_err(|error| explain(path, &error));
     }
     let make = |connection: &mut Connection| -> rusqlite::Result<()> {
@@ -583,7 +574,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
                                    text TEXT NOT NULL, term INTEGER NOT NULL);",
         )?;
         change.execute_batch(TABLES_SINCE)?;
-        change.execute_batch(IS_ADVICE)?;
+        complete_journal(&change)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
         change.commit()
@@ -591,13 +582,15 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     make(connection).map_err(|error| explain(path, &error))
 }
 
-/// Adds the column to the journal of a file from an older version, which can still write to it.
-fn tell_advice_apart(connection: &Connection) -> rusqlite::Result<()> {
-    let there = "SELECT COUNT(*) FROM pragma_table_info('journal') WHERE name = 'is_advice'";
-    match connection.query_row(there, [], |row| row.get(0))? {
-        0 => connection.execute_batch(IS_ADVICE),
-        _ => Ok(()),
+/// Adds to the journal the columns that it lacks in a file from an older version, which can still write to it.
+fn complete_journal(connection: &Connection) -> rusqlite::Result<()> {
+    let there = "SELECT COUNT(*) FROM pragma_table_info('journal') WHERE name = ?1";
+    for (column, add) in [("is_advice", IS_ADVICE), ("about", ABOUT)] {
+        if connection.query_row(there, [column], |row| row.get::<_, u64>(0))? == 0 {
+            connection.execute_batch(add)?;
+        }
     }
+    Ok(())
 }
 
 fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
@@ -610,12 +603,14 @@ fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-pub(crate) fn unix_ms() -> u64 {
+/// Milliseconds since 1970.
+pub fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use topology::about::About;
     use topology::galera::Process;
 
     use super::*;
@@ -691,14 +686,15 @@ pub(crate) mod tests {
         for address in ["h:1", "h:2"] {
             save(&store, |told| Work::KeepEvents(kept(address), told)).unwrap();
         }
+        let about = About::Writes { node: "db2".into() };
         for text in ["one", "two", "three"] {
-            let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
+            let row = Decision { about: about.clone(), ..row(text) };
             assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
         }
         let (reply, rows) = oneshot::channel();
         assert!(store.send(Work::Last(2, reply)).is_ok());
         let rows = rows.blocking_recv().unwrap().unwrap();
-        assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), ["two", "three"]);
+        assert_eq!(rows, ["two", "three"].map(|text| Decision { about: about.clone(), ..row(text) }));
         drop(store);
         thread.join().unwrap();
         let opened = Store::open(&path).unwrap();
@@ -728,7 +724,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE filtered; DROP TABLE component; DROP TABLE written; DROP TABLE events; ALTER TABLE journal DROP COLUMN is_advice;
+        let older = "DROP TABLE loan; DROP TABLE failover; DROP TABLE renumbered; DROP TABLE filtered; DROP TABLE component; DROP TABLE written; DROP TABLE events; ALTER TABLE journal DROP COLUMN is_advice; ALTER TABLE journal DROP COLUMN about;
             INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
         Connection::open(&path).unwrap().execute_batch(older).unwrap();
         let Opened { store, loans, .. } = Store::open(&path).unwrap();
@@ -737,11 +733,13 @@ pub(crate) mod tests {
         assert_eq!(texts(&store), ["of before", "row 0"]);
     }
 
+    pub fn row(text: &str) -> Decision {
+        Decision { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8, about: About::default() }
+    }
+
     fn note(store: &Store, shelf: Shelf, rows: u64) {
         for number in 0..rows {
-            let row =
-                JournalRow { at_unix_ms: 5, level: Level::Error, text: format!("row {number}"), term: 8 };
-            assert!(store.send(Work::Note(row, shelf)).is_ok());
+            assert!(store.send(Work::Note(row(&format!("row {number}")), shelf)).is_ok());
         }
     }
 
@@ -755,8 +753,7 @@ pub(crate) mod tests {
     fn no_flood_of_advice_takes_the_place_of_a_decision() {
         let dir = tempfile::tempdir().unwrap();
         let Opened { store, .. } = Store::open(&dir.path().join("state.db")).unwrap();
-        let decision =
-            JournalRow { at_unix_ms: 1, level: Level::Warn, text: "db2 writes, term 8".into(), term: 8 };
+        let decision = row("db2 writes, term 8");
         assert!(store.send(Work::Note(decision.clone(), Shelf::Decisions)).is_ok());
         note(&store, Shelf::Advice, 12_000);
         let kept = texts(&store);
@@ -770,8 +767,7 @@ pub(crate) mod tests {
     fn a_panic_costs_one_piece_of_work() {
         let dir = tempfile::tempdir().unwrap();
         let Opened { store, thread, .. } = Store::open(&dir.path().join("state.db")).unwrap();
-        let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: FAULT.into(), term: 8 };
-        assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
+        assert!(store.send(Work::Note(row(FAULT), Shelf::Decisions)).is_ok());
         let nine = Saved { term: 9, writer: Some("db1".into()), ..Saved::default() };
         // It may have been taken up together with the row, and be lost with it.
         let _ = store.send(Work::Save(nine.clone(), Box::new(|_| ())));

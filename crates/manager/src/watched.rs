@@ -519,8 +519,7 @@ mod tests {
         let mut stand = Stand::start();
         stand.sees("it answers", is_heard).await;
         std::fs::remove_dir_all(stand.dir.path()).unwrap();
-        let text = crate::store::tests::FAULT.to_owned();
-        let row = crate::JournalRow { at_unix_ms: 0, level: topology::view::Level::Info, text, term: 0 };
+        let row = crate::store::tests::row(crate::store::tests::FAULT);
         assert!(
             stand
                 .handles

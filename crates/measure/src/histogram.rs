@@ -60,6 +60,16 @@ impl Histogram {
     }
 }
 
+impl Snapshot {
+    /// The first bound that no duration exceeded of those added since `before`; `None` where there is none of them, or no such bound.
+    pub fn bound_since(&self, before: &Self) -> Option<Duration> {
+        let added = self.count.saturating_sub(before.count);
+        let until = |at: usize| before.at_most.get(at).map_or(0, |(_, count)| *count);
+        let mut bounds = self.at_most.iter().enumerate();
+        bounds.find(|(at, (_, count))| added > 0 && count - until(*at) >= added).map(|(_, (bound, _))| *bound)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +85,10 @@ mod tests {
         let snapshot = histogram.snapshot();
         assert_eq!(snapshot.at_most, [(BOUNDS[0], 2), (BOUNDS[1], 4)]);
         assert_eq!((snapshot.count, snapshot.sum), (5, Duration::from_micros(62_002)));
+        assert_eq!(snapshot.bound_since(&snapshot), None, "nothing since");
+        histogram.add(Duration::from_millis(3));
+        assert_eq!(histogram.snapshot().bound_since(&snapshot), Some(BOUNDS[1]));
+        histogram.add(Duration::from_secs(1));
+        assert_eq!(histogram.snapshot().bound_since(&snapshot), None, "above all bounds");
     }
 }

@@ -280,6 +280,11 @@ impl StatsReader {
         self.0.snapshot().await
     }
 
+    /// The same without its sessions, at no cost that grows with them.
+    pub async fn counted(&self) -> Stats {
+        self.0.counted().await
+    }
+
     /// The interface for listeners to finished reads.
     pub fn tap(&self) -> Tap {
         self.0.tap.clone()

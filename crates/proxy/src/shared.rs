@@ -315,8 +315,14 @@ impl Shared {
         }
     }
 
-    /// The picture.
+    /// All counters, and the sessions that are worth telling of.
     pub async fn snapshot(&self) -> Stats {
+        let (busy, sessions) = (self.registry.busy(), self.registry.notable());
+        Stats { busy, sessions, ..self.counted().await }
+    }
+
+    /// The counters alone: that costs the same with ten thousand clients as with one.
+    pub async fn counted(&self) -> Stats {
         let hold = self.door.counters().await;
         let lane_table = self.door.lane_table();
         Stats {
@@ -353,9 +359,8 @@ impl Shared {
                 })
                 .collect(),
             errors: self.counts.errors(),
-            busy: self.registry.busy(),
-            sessions: self.registry.notable(),
             split: self.replicas.as_ref().map(|replicas| replicas.stats()),
+            ..Stats::default()
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::about::About;
 use crate::galera::action as galera;
 use crate::order::{OrderId, OrderReply};
 use crate::reads::Reached;
@@ -126,6 +127,15 @@ pub struct Sentence {
     pub level: Level,
     /// The sentence.
     pub text: String,
+    /// What it is about.
+    pub about: About,
+}
+
+impl Sentence {
+    /// One that is about nothing that programs look for.
+    pub fn new(level: Level, text: String) -> Self {
+        Self { level, text, about: About::Other }
+    }
 }
 
 impl From<galera::Action> for Action {

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::about::{About, Change};
 use crate::action::{Action, Level, Sentence};
 use crate::alarms::Alarms;
 use crate::belief::{Belief, Doubt};
@@ -209,20 +210,32 @@ impl Core {
     // ---- sentences
 
     pub fn say(&mut self, level: Level, text: impl Into<String>) {
+        self.say_about(About::Other, level, text);
+    }
+
+    /// The same, of what programs look for.
+    pub fn say_about(&mut self, about: About, level: Level, text: impl Into<String>) {
         let text = text.into();
         if self.decisions.len() == DECISIONS_MAX {
             self.decisions.pop_front();
         }
         let at_unix_ms = self.now.as_millis() as u64;
-        self.decisions.push_back(Decision { at_unix_ms, level, text: text.clone() });
-        self.out.push(Action::Say(Sentence { level, text }));
+        let term = self.term.0;
+        let decision = Decision { at_unix_ms, level, text: text.clone(), term, about: about.clone() };
+        self.decisions.push_back(decision);
+        self.out.push(Action::Say(Sentence { level, text, about }));
     }
 
-    /// Holds, for this reason; said once for each reason.
-    pub fn hold(&mut self, level: Level, because: String) {
+    /// Holds as no node can be the writer, for this reason; said once for each reason.
+    pub fn hold(&mut self, because: String) {
+        self.hold_about(About::NobodyWrites, Level::Error, because);
+    }
+
+    /// Holds until what is told of has come to its end; said once for each reason.
+    pub fn hold_about(&mut self, about: About, level: Level, because: String) {
         if self.said_once.as_ref() != Some(&because) {
             self.said_once = Some(because.clone());
-            self.say(level, because.clone());
+            self.say_about(about, level, because.clone());
         }
         self.hold = because;
     }
@@ -238,6 +251,12 @@ impl Core {
     /// What [`Self::hold`] or [`Self::note`] said last is over: if it comes again, it is said again.
     pub fn settled(&mut self) {
         self.said_once = None;
+    }
+
+    /// What the choice of a writer is about; said before the choice is in force.
+    pub fn chosen(&self, id: NodeId, change: Change) -> About {
+        let from = self.writer.map(|old| self.name(old).to_owned());
+        About::Chosen { node: self.name(id).to_owned(), from, change }
     }
 
     // ---- lanes and terms

@@ -1,5 +1,6 @@
 //! Decides for every node what it is (synced, donor, silent, dead, ...), and writes a journal entry for each change.
 
+use crate::about::About;
 use crate::action::Level;
 use crate::core::Core;
 use crate::finding::{NodeState, Problem, Serves};
@@ -46,7 +47,9 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut dyn Group) {
             let level = if is_grave { Level::Warn } else { Level::Info };
             let word = group.word(finding.state);
             let text = format!("{} is {word}: {}", node.name, finding.sentence);
-            core.say(level, text);
+            let about =
+                About::Node { node: node.name.clone(), state: finding.state, problem: finding.problem };
+            core.say_about(about, level, text);
         }
     }
     group.judged(core);

@@ -14,6 +14,7 @@
 #[macro_use]
 mod counted;
 
+pub mod about;
 pub mod account;
 pub mod action;
 mod alarms;

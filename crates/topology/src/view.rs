@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::about::About;
 pub use crate::action::Level;
 use crate::finding::{self, Finding, Serves};
 pub use crate::finding::{NodeState, Problem};
@@ -284,4 +285,9 @@ pub struct Decision {
     pub level: Level,
     /// The sentence.
     pub text: String,
+    /// The writer decision in force at that time.
+    pub term: u64,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "About::is_other")]
+    pub about: About,
 }

@@ -74,7 +74,7 @@ impl Journal {
 }
 
 /// A moment in milliseconds since 1970.
-fn after(text: &str) -> Result<u64, String> {
+pub fn after(text: &str) -> Result<u64, String> {
     let wrong = || {
         "it must be a time ago such as 10m or 2h, a moment such as '2026-11-21 12:03:11' (UTC), or milliseconds since 1970".to_owned()
     };
@@ -90,7 +90,7 @@ fn after(text: &str) -> Result<u64, String> {
 }
 
 /// One entry; also used by `status`.
-pub fn line(Decision { at_unix_ms, level, text }: &Decision) -> String {
+pub fn line(Decision { at_unix_ms, level, text, .. }: &Decision) -> String {
     format!("{}  {:<5}  {text}", moment(*at_unix_ms), level.word())
 }
 

@@ -17,7 +17,7 @@ use topology::routes::LaneState;
 use topology::settings::Writers;
 use topology::view::{ClusterView, NodeState, TrafficFlow};
 
-use crate::journal;
+use crate::{journal, sessions};
 use cli::exit::{CommandResult, Failure};
 use client::{Client, Server};
 use health::VIEW_AGE_MAX;
@@ -37,6 +37,9 @@ pub struct StatusArgs {
     /// With --json: once a second, each on one line, until it is ended; while the server does not answer, that is said once
     #[arg(long, requires = "json")]
     watch: bool,
+    /// The sessions that wait, have a transaction open, or cannot move, too
+    #[arg(long, conflicts_with = "json")]
+    sessions: bool,
     /// Exit with 4 while a node is not well or the manager says nothing new, and with 5 while statements are held
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
@@ -61,7 +64,11 @@ impl StatusArgs {
         if self.json {
             println!("{:#}", answer.data);
         } else {
-            print!("{}", screen(&answer.read()?));
+            let status = answer.read()?;
+            print!("{}", screen(&status));
+            if self.sessions {
+                print!("\n{}", sessions::table(&status));
+            }
         }
         Ok(if self.exit_code { ExitCode::from(exit_code(&answer.read()?)) } else { ExitCode::SUCCESS })
     }

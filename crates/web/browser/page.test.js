@@ -194,8 +194,8 @@ async function texts(page, url, key, user) {
     return value && typeof value === 'object' ? Object.fromEntries(Object.entries(value).map(([field, one]) => [field, spoil(one, field)])) : value;
   };
   const other = await open(page.context().browser(), url);
-  const entry = (at, what) => ({ at_unix_ms: Date.now() - at, level: HOSTILE, text: `${HOSTILE} ${what}` });
-  const journal = [entry(9000, `${HOSTILE} is to write, term 9`), entry(8000, `${HOSTILE} writes, term 9: x`)];
+  const entry = (at, kind) => ({ at_unix_ms: Date.now() - at, level: HOSTILE, text: HOSTILE, about: { kind, node: HOSTILE, from: HOSTILE } });
+  const journal = [entry(9000, 'chosen'), entry(8000, 'writes')];
   const json = (said) => ({ contentType: 'application/json', body: JSON.stringify({ success: true, message: '', data: said }) });
   await other.route('**/v1/live', (route) => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify({ ...spoil(real), order: HOSTILE, hold_because: HOSTILE })}\n\n` }));
   await other.route('**/journal?*', (route) => route.fulfill(json(journal)));

@@ -112,7 +112,7 @@ impl ClusterControl {
     /// Logs a sentence and writes it to the journal.
     pub fn note(&self, level: Level, text: String) {
         let term = self.view.borrow().term;
-        self.journal.note(term, Sentence { level, text });
+        self.journal.note(term, Sentence::new(level, text));
     }
 }
 

@@ -28,6 +28,7 @@ mod health;
 mod live;
 mod managed;
 mod metrics;
+mod noticed;
 mod parts;
 mod reload;
 mod reload_request;

@@ -18,7 +18,7 @@ use super::health::Doors;
 use super::parts::Accounts;
 use super::reload_request::ReloadRequest;
 use super::warmth::Warmth;
-use super::{live, warm};
+use super::{live, noticed, warm};
 use settings::{Settings, table as t};
 
 /// How long the measurements may take to be written when they end.
@@ -42,13 +42,9 @@ pub struct Managed {
 
 /// What runs beside the manager. Ends when it is dropped.
 pub struct Watchers {
-    /// Sends what happens to the live view's readers.
-    live: AbortHandle,
-    /// Watches for how long each node may be away.
-    windows: AbortHandle,
-    /// What each node could apply, and the task that measures it.
+    tasks: [AbortHandle; 4],
+    /// What each node could apply.
     capacities: Capacities,
-    measuring: AbortHandle,
     /// Warms the standbys.
     warming: Option<(warm::Warming, Warmth)>,
 }
@@ -106,12 +102,12 @@ impl Managed {
             journal: manager.journal.clone(),
             state_dir: settings.state_dir.clone(),
         };
-        let watching = calm.spawn(watch::run(source, windows.clone())).abort_handle();
+        let watching = calm.spawn(watch::run(source, windows.clone()));
         let view = manager.view.borrow().clone();
         let nodes = view.nodes.iter().map(|node| (node.id, node.name.clone()));
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let capacities = Capacities::new(nodes, &settings.state_dir, since_1970.as_micros() as u64);
-        let measuring = calm.spawn(capacities.clone().keep(manager.samples.clone())).abort_handle();
+        let measuring = calm.spawn(capacities.clone().keep(manager.samples.clone()));
         let stats = (around.proxy.stats_reader(), around.reads.map(proxy::Handle::stats_reader));
         let warmth = warming.as_ref().map(|(_, warmth)| warmth.clone());
         let known = Known { warmth, windows, capacities: capacities.clone() };
@@ -126,8 +122,11 @@ impl Managed {
         );
         let control = Arc::new(control);
         let live = live::feed(Arc::clone(&control), manager.samples.clone(), around.events.clone());
-        let live = calm.spawn(live).abort_handle();
-        let watchers = Watchers { live, windows: watching, capacities, measuring, warming };
+        let noticed =
+            noticed::tell(manager.journal.clone(), manager.view.clone(), around.proxy.stats_reader());
+        let tasks =
+            [watching, measuring, calm.spawn(live), calm.spawn(noticed)].map(|task| task.abort_handle());
+        let watchers = Watchers { tasks, capacities, warming };
         Self { control, watchers }
     }
 
@@ -177,8 +176,6 @@ impl Watchers {
 impl Drop for Watchers {
     fn drop(&mut self) {
         // Its readers would otherwise read on for as long as they may.
-        self.live.abort();
-        self.windows.abort();
-        self.measuring.abort();
+        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }

@@ -92,7 +92,7 @@ pub fn start(
         tell: Box::new(move |LogMessage { is_bad, text }| {
             let level = if is_bad { Level::Warn } else { Level::Info };
             let term: Term = term.borrow().term;
-            journal.note(term, Sentence { level, text });
+            journal.note(term, Sentence::new(level, text));
         }),
     };
     let (stop, stopped) = oneshot::channel();

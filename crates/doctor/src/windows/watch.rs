@@ -142,7 +142,7 @@ pub async fn run(source: Source, windows: Windows) {
         let rows = cluster.outlooks();
         if let Some((sentence, bytes_per_s)) = source.copied(&view, &mut nodes, &rows, cluster.data_bytes) {
             copied_bytes_per_s = Some(bytes_per_s);
-            source.journal.note(view.term, Sentence { level: Level::Info, text: sentence });
+            source.journal.note(view.term, Sentence::new(Level::Info, sentence));
         }
         let summary = cluster.summary();
         let copy = copy(&summary, None);
@@ -153,7 +153,7 @@ pub async fn run(source: Source, windows: Windows) {
             let due = forecast.and_then(|forecast| node.absence.warning(now, forecast));
             if let Some(due) = due {
                 let level = if due == Warning::Over { Level::Error } else { Level::Warn };
-                source.journal.note(view.term, Sentence { level, text: warning(row, due, &copy) });
+                source.journal.note(view.term, Sentence::new(level, warning(row, due, &copy)));
             }
         }
         *windows.latest() = Some((summary, rows));

@@ -116,7 +116,7 @@ impl Worker {
         } else {
             "an earlier run ended while evs timers were shortened: not every member can be given its own yet"
         };
-        let sentence = Sentence { level: Level::Warn, text: text.to_owned() };
+        let sentence = Sentence::new(Level::Warn, text.to_owned());
         // A closed queue means that the manager ends; here and below.
         let _ = self.notes.send(Note::Say(sentence)).await;
     }

@@ -21,6 +21,7 @@
 use std::time::Duration;
 
 use super::{Barrier, Budget, back_off, cut};
+use crate::about::About;
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
@@ -137,7 +138,7 @@ impl All {
         } else if core.nodes.iter().all(|node| node.finding.serves == Serves::No) {
             let unchecked = core.nodes.iter().any(|node| node.finding.problem == Problem::Unchecked);
             let text = format!("no node can write: {}", core.why_nobody());
-            if unchecked { core.hold = text } else { core.hold(Level::Error, text) }
+            if unchecked { core.hold = text } else { core.hold(text) }
         } else {
             core.hold =
                 format!("the nodes are asked whether they have applied everything: {}", core.why_nobody());
@@ -260,7 +261,7 @@ impl All {
         self.ticket = Some(core.decide(self.term, None));
         let text =
             format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
-        core.say(Level::Warn, text);
+        core.say_about(About::Lost { node: core.name(id).to_owned() }, Level::Warn, text);
         // Answers to an older term do not count.
         self.entries.iter_mut().for_each(|entry| entry.barrier = Barrier::Idle);
         self.ask_others(core, id);
@@ -298,7 +299,7 @@ impl All {
                 let took = seconds(now.saturating_sub(self.round_since));
                 text = format!("{text}, {took} after the decision");
             }
-            core.say(Level::Info, text);
+            core.say_about(About::Writes { node: core.name(id).to_owned() }, Level::Info, text);
         }
     }
 
@@ -359,7 +360,7 @@ impl All {
                     format!("the decision could not be written to disk: {why}; no lane opens under it");
                 self.ticket = None;
                 self.write_after = core.now + back_off(&core.settings, 4);
-                core.hold(Level::Error, text);
+                core.hold(text);
             }
         }
         if self.ticket.is_none() && core.disk.written < self.term && core.now >= self.write_after {

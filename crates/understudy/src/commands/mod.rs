@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand};
 use operate::{
     capacity, errant::command as errant, lab, pool, recovery, replay, setup, slowlog, vip, warm, warmth,
 };
-use watch::{journal, status, top};
+use watch::{explain, journal, sessions, status, top};
 
 use cli::exit::CommandResult;
 
@@ -36,6 +36,8 @@ pub enum Command {
     Check(Box<nodecheck::Check>),
     /// Show the nodes, the writer, the hold and the last decisions
     Status(status::StatusArgs),
+    /// Show the sessions that wait, have a transaction open, or cannot move
+    Processlist(sessions::ProcessList),
     /// Watch the cluster in the terminal, with keys for drain and switchover
     Top(Box<top::Top>),
     /// Move the writer: transactions end first, statements wait meanwhile
@@ -50,6 +52,8 @@ pub enum Command {
     Reload(reload::Reload),
     /// Show what was decided, and why
     Journal(journal::Journal),
+    /// Explain a change of the writer: what was seen, decided and done, and what clients noticed
+    Explain(explain::Explain),
     /// Ask the nodes how they are set up, and propose what is better for a failover
     Doctor(doctor::Doctor),
     /// Transactions that a server has and the primary has not: list, export, undo
@@ -89,7 +93,18 @@ pub enum Command {
 const BY_USE: [(&str, &[&str]); 4] = [
     (
         "Every day",
-        &["status", "top", "journal", "switchover", "drain", "undrain", "set-max-connections", "reload"],
+        &[
+            "status",
+            "processlist",
+            "top",
+            "journal",
+            "explain",
+            "switchover",
+            "drain",
+            "undrain",
+            "set-max-connections",
+            "reload",
+        ],
     ),
     ("Set up", &["setup", "import", "serve", "doctor", "settings", "errors", "check", "vip"]),
     ("Repair, and know before it hurts", &["errant", "recovery", "capacity"]),
@@ -153,6 +168,8 @@ pub fn run(command: Command) -> CommandResult {
         Command::Reload(reload) => reload.run(),
         Command::SetMaxConnections(limit) => limit.run(),
         Command::Journal(journal) => journal.run(),
+        Command::Explain(explain) => explain.run(),
+        Command::Processlist(list) => list.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Errant(errant) => errant.run(),
         Command::Import(import) => import.run(),

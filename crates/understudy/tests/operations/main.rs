@@ -5,6 +5,7 @@
 
 mod capacity;
 mod errant;
+mod explain;
 mod masterha;
 mod mysql;
 mod preflight;

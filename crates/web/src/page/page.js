@@ -302,37 +302,37 @@ function chart(title, value) {
 
 // ---- journal
 
+const BEGINS = ['chosen', 'lost'], ENDS = ['writes', 'undone'];
 /** The changes of the writer, the newest first: the entry of the decision, that of the end, and all entries from shortly before to shortly after. */
 function moves() {
-  const found = [];
+  const found = [], kind = ({ about }) => about?.kind;
   journal.forEach((entry, at) => {
-    const begun = /(\S+) is to write, term (\d+)/.exec(entry.text);
-    if (!begun) return;
-    const [, to, term] = begun;
-    const next = journal.findIndex((other, place) => place > at && /is to write, term \d/.test(other.text));
+    if (!BEGINS.includes(kind(entry))) return;
+    const next = journal.findIndex((other, place) => place > at && BEGINS.includes(kind(other)));
     const rest = journal.slice(at + 1, next < 0 ? undefined : next);
-    const end = rest.find(({ text }) => text.includes(`${to} writes, term ${term}:`) || text.includes(`switchover to ${to} is undone`));
+    const end = rest.find((other) => ENDS.includes(kind(other)));
     const until = (end ?? entry).at_unix_ms + 1000;
     // What was seen of the writer just before.
-    const old = found.at(-1), isOfOld = ({ level, text, at_unix_ms }) => old && level !== 'info' && text.startsWith(`${old.to} `) && at_unix_ms > entry.at_unix_ms - 10_000;
+    const { from = entry.about.node } = entry.about, old = found.at(-1);
+    const isOfOld = ({ about, level, at_unix_ms }) => about?.kind === 'node' && about.node === from && level !== 'info' && at_unix_ms > entry.at_unix_ms - 10_000;
     const earlier = journal.slice(Math.max(0, at - 10), at).filter(isOfOld);
     if (old) old.steps = old.steps.filter((step) => !earlier.includes(step));
-    found.push({ to, entry, end, steps: [...earlier, entry, ...rest.filter((other) => other.at_unix_ms <= until)] });
+    found.push({ to: end?.about.node ?? entry.about.node, entry, end, isUndone: end && kind(end) === 'undone', steps: [...earlier, entry, ...rest.filter((other) => other.at_unix_ms <= until)] });
   });
   return found.reverse();
 }
 /** Since when the present writer is the writer, by the journal: what earlier runs of the program have decided is there, too. */
 function journalWriterSince() {
-  const all = moved.filter(({ end }) => end && !end.text.includes('is undone')), other = all.findIndex(({ to }) => to !== status.writer);
+  const all = moved.filter(({ end, isUndone }) => end && !isUndone), other = all.findIndex(({ to }) => to !== status.writer);
   return (other < 0 ? all : all.slice(0, other)).at(-1)?.end.at_unix_ms ?? null;
 }
 
 function drawMoves() {
   const all = moved.slice(0, MOVES);
   if (all.length === 0) return show('moves', make('p', {}, 'The journal of the last seven days has none.'));
-  show('moves', make('ul', { class: 'moves' }, all.map(({ to, entry, end, steps }) => {
+  show('moves', make('ul', { class: 'moves' }, all.map(({ to, entry, end, isUndone, steps }) => {
     const first = steps[0].at_unix_ms, whole = Math.max(1, steps.at(-1).at_unix_ms - first);
-    const took = !end ? 'not ended in the journal' : end.text.includes('undone') ? `undone after ${span(end.at_unix_ms - entry.at_unix_ms)}` : `wrote ${span(end.at_unix_ms - entry.at_unix_ms)} after the decision`;
+    const took = !end ? 'not ended in the journal' : isUndone ? `undone after ${span(end.at_unix_ms - entry.at_unix_ms)}` : `wrote ${span(end.at_unix_ms - entry.at_unix_ms)} after the decision`;
     return make('li', { class: 'card' }, make('h3', {}, `${moment(entry.at_unix_ms)} UTC: ${to} ${took}`),
       make('ol', { class: 'steps' }, steps.map((step, at) => {
         const from = step.at_unix_ms, until = steps[at + 1]?.at_unix_ms ?? from;

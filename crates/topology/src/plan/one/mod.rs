@@ -28,6 +28,7 @@ use std::time::Duration;
 use self::informed::Informed;
 use self::moving::{Move, MoveKind};
 use super::{Budget, back_off};
+use crate::about::Change;
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
@@ -183,7 +184,7 @@ impl One {
             self.phase = Phase::Starting { until };
             if time_up {
                 let text = held.unwrap_or_else(|| format!("no node can write: {}", core.why_nobody()));
-                core.hold(Level::Error, text);
+                core.hold(text);
             }
             return false;
         };
@@ -200,7 +201,7 @@ impl One {
         let lost = core.writer.filter(|old| *old != to && core.node(*old).finding.serves == Serves::No);
         let price = lost.map(|lost| group.price(core, lost, to)).unwrap_or_default();
         let because = format!("{because}: {name} is to write, term {term}{price}");
-        core.hold(Level::Info, because);
+        core.hold_about(core.chosen(to, Change::Start), Level::Info, because);
         let mut run = Move::new(core, None, to, term, MoveKind::Start);
         group.begin(core, to, term, lost.is_some());
         if !stays {
@@ -238,7 +239,7 @@ impl One {
                 "{} is back, and still the writer: it is asked whether it has applied everything",
                 node.name
             );
-            core.hold(Level::Info, text);
+            core.hold_about(core.chosen(writer, Change::Start), Level::Info, text);
             let run = Move::new(core, None, writer, core.term, MoveKind::Start);
             self.phase = Phase::Moving(Box::new(run));
             return true;
@@ -331,7 +332,7 @@ impl One {
                 return false;
             }
             Heir::Nobody(why) => {
-                core.hold(Level::Error, why);
+                core.hold(why);
                 core.set_lane(writer, LaneState::Draining);
                 return false;
             }
@@ -371,7 +372,7 @@ impl One {
         }
         if to.is_none() {
             let text = format!("no node can write: {}", core.why_nobody());
-            core.hold(Level::Error, text);
+            core.hold(text);
             core.set_lane(writer, LaneState::Draining);
             self.barrier_needed = true;
         }
@@ -395,9 +396,9 @@ impl One {
         let text = format!("{because}: {how}{} is to write, term {term}{price}", core.name(to));
         core.hold = text.clone();
         core.set_lane(writer, LaneState::Shut);
-        core.say(Level::Warn, text);
         let (from, kind) =
             if to == writer { (None, MoveKind::Start) } else { (Some(writer), MoveKind::Failover) };
+        core.say_about(core.chosen(to, kind.change()), Level::Warn, text);
         core.counts.failovers_begun += u64::from(kind == MoveKind::Failover);
         let mut run = Move::new(core, from, to, term, kind);
         group.begin(core, to, term, order.is_none() && to != writer);
@@ -422,7 +423,7 @@ impl One {
         let term = core.next_term();
         let text = format!("{because}: {} is to write, term {term}", core.name(to));
         core.hold = text.clone();
-        core.say(Level::Info, text);
+        core.say_about(core.chosen(to, Change::Switchover), Level::Info, text);
         if let Some(from) = from {
             core.set_lane(from, LaneState::Draining);
         }

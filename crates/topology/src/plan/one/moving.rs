@@ -8,6 +8,7 @@
 //! ```
 
 use super::{HANDOVER_GAP, One, Phase};
+use crate::about::{About, Change};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
@@ -56,6 +57,16 @@ pub(super) enum MoveKind {
         /// lane may have been drained before.
         after: u64,
     },
+}
+
+impl MoveKind {
+    pub fn change(self) -> Change {
+        match self {
+            Self::Start => Change::Start,
+            Self::Failover => Change::Failover,
+            Self::Handover { .. } => Change::Switchover,
+        }
+    }
 }
 
 impl Move {
@@ -151,7 +162,7 @@ impl One {
                     "{} cannot write yet, the decision could not be written to disk: {why}",
                     core.name(run.to)
                 );
-                core.hold(Level::Error, text);
+                core.hold(text);
                 run.ticket = None;
                 run.write_after = now + back_off(&core.settings, 4);
             }
@@ -189,7 +200,7 @@ impl One {
                 Way::Blocked(why) if matches!(run.kind, MoveKind::Handover { .. }) => {
                     return self.undo(core, group, *run, "not_fenced", Some(&why));
                 }
-                Way::Blocked(why) => core.hold(Level::Error, why),
+                Way::Blocked(why) => core.hold(why),
             }
         }
         let on_disk = core.disk.written >= run.term;
@@ -246,6 +257,7 @@ impl One {
         run.kind = MoveKind::Failover;
         core.counts.switchovers_became_failovers += 1;
         core.counts.failovers_begun += 1;
+        let chosen = core.chosen(to, Change::Failover);
         let is_another = to != run.to;
         if is_another {
             run.to = to;
@@ -256,10 +268,8 @@ impl One {
         if is_another {
             run.ticket = Some(core.decide(run.term, Some(to)));
         }
-        core.say(
-            Level::Warn,
-            format!("{because}; {how}{} is to write, term {}{price}", core.name(to), run.term),
-        );
+        let text = format!("{because}; {how}{} is to write, term {}{price}", core.name(to), run.term);
+        core.say_about(chosen, Level::Warn, text);
         core.hold = because;
         core.set_lane(from, LaneState::Shut);
         false
@@ -293,7 +303,7 @@ impl One {
         let to = match next {
             Ok(to) => to,
             Err(text) if core.writer.is_none() && group.has_order_of_first() => {
-                core.hold(Level::Error, text);
+                core.hold(text);
                 if let Some(order) = run.order {
                     core.refuse(
                         order.id,
@@ -309,7 +319,7 @@ impl One {
             Err(text) => {
                 // A writer that was given up because it does not commit may go on when no other node can write.
                 self.take_back(core, group);
-                core.hold(Level::Error, text);
+                core.hold(text);
                 run.finds_nobody = true;
                 // The decision remains: the first node that can write takes over.
                 self.phase = Phase::Moving(Box::new(run));
@@ -327,7 +337,7 @@ impl One {
             seconds(wait),
             price.unwrap_or_default()
         );
-        core.hold(Level::Warn, text);
+        core.hold_about(core.chosen(to, run.kind.change()), Level::Warn, text);
         if to != failed {
             // The candidate may be the old writer that had come back. What still runs there must not commit after the next candidate has passed
             // the barrier.
@@ -381,7 +391,8 @@ impl One {
             core.name(run.to),
             core.name(from)
         );
-        core.say(Level::Warn, text.clone());
+        let about = About::Undone { node: core.name(from).to_owned() };
+        core.say_about(about, Level::Warn, text.clone());
         core.counts.switchovers_undone += 1;
         self.not_before = core.now + HANDOVER_GAP;
         if may_be_read_only {

@@ -7,6 +7,7 @@
 
 use super::moving::{Move, MoveKind};
 use super::{One, Phase};
+use crate::about::About;
 use crate::action::Level;
 use crate::core::Core;
 use crate::finding::Serves;
@@ -92,7 +93,8 @@ impl One {
         if let Some((drained, _)) = run.undrain {
             text = format!("{} is drained; {text}", core.name(drained));
         }
-        core.say(Level::Info, text.clone());
+        let about = About::Writes { node: core.name(run.to).to_owned() };
+        core.say_about(about, Level::Info, text.clone());
         if let Some(order) = run.order {
             if run.is_moved {
                 core.answer_done(&order, text);

@@ -4,6 +4,7 @@ use super::moving::{Move, MoveKind};
 use super::relief::part_from;
 use super::{One, Phase, is_time_up};
 use crate::NodeId;
+use crate::about::Change;
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::election::elect;
@@ -142,7 +143,7 @@ impl One {
                 let term = core.next_term();
                 let because =
                     format!("{} at the first start: {} is to write, term {term}", order.what, core.name(to));
-                core.hold(Level::Warn, because);
+                core.hold_about(core.chosen(to, Change::Start), Level::Warn, because);
                 let mut run = Move::new(core, None, to, term, MoveKind::Start);
                 run.order = Some(order.clone());
                 run.answer_by = budget.over();
