@@ -186,6 +186,7 @@ async fn run(scene: &Scene, serving: &Serving) -> Run {
     if !told.errors.is_empty() {
         seen("the errors are told of", "ALERTS{alertname=\"UnderstudyGivesErrors\", alertstate=\"firing\"}");
     }
+    seen("another could take over again", "understudy_node_candidate == 1");
     seen("nobody waits", "understudy_hold_waiting == 0");
     let status = serving.status();
     let held = format!("understudy_hold_held_total == {}", status["proxy"]["hold"]["held"]);
@@ -285,6 +286,8 @@ fn shows_who_wrote(run: &Run, shown: &Shown) {
     let since = last_by(shown, "Writes since", "node");
     let ago = run.time.1 - since[third] / 1000.0;
     assert!(since.len() == 1 && ago > 0.0 && ago < run.time.1 - run.time.0, "{since:?}: {ago} s");
+    let next = last_by(shown, "Next writer", "node");
+    assert!(next.len() == 1 && ![second, third].iter().any(|node| next.contains_key(node)), "{next:?}");
     let mut wrote: Vec<(f64, &str)> = Vec::new();
     for series in &shown["Writer over time"] {
         let began = series.points.windows(2).filter(|two| (two[0].1, two[1].1) == (0.0, 1.0));
