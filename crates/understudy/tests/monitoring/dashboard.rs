@@ -21,6 +21,12 @@ use crate::prometheus::{Prometheus, Series, root};
 /// Grafana's `$__rate_interval` is four intervals at least; on a busy machine some looks are late.
 const RATE_INTERVAL: &str = "2s";
 
+/// The cluster's name.
+const CLUSTER: &str = "shop";
+
+/// Prometheus has it under this name, too, as if there were two.
+const OTHER: &str = "bank";
+
 /// Metrics of which this run need not have a value, and why not.
 const NEED_NOT_BE: [(&str, &str); 4] = [
     ("understudy_node_recv_queue", "Galera only"),
@@ -107,8 +113,18 @@ async fn every_question_of_the_dashboard_is_answered_with_what_happened() {
     let serving = Serving::start(directory.path());
     let run = run(&scene, &serving).await;
     rules(&run);
-    let mut shown = BTreeMap::new();
-    for (panel, expr, is_instant) in questions(&run) {
+    shown(&run, &[CLUSTER, OTHER]);
+    let shown = shown(&run, &[CLUSTER]);
+    shows_who_wrote(&run, &shown);
+    shows_what_clients_noticed(&run, &shown);
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
+
+/// What each panel shows of these clusters: each of its questions is answered, and each of its lines has a name of its own.
+fn shown(run: &Run, clusters: &[&str]) -> Shown {
+    let (mut shown, mut names) = (Shown::new(), BTreeSet::new());
+    for Question { panel, expr, legend, is_instant } in questions(run, clusters) {
         let series = if is_instant {
             run.prometheus.at(&expr, run.time.1)
         } else {
@@ -118,12 +134,18 @@ async fn every_question_of_the_dashboard_is_answered_with_what_happened() {
         let may_lack =
             metrics_in(&expr).iter().any(|name| NEED_NOT_BE.iter().any(|(no, _)| name.starts_with(no)));
         assert!(has_data || may_lack, "{panel} shows nothing: {expr}");
-        shown.entry(panel).or_insert_with(Vec::new).extend(series);
+        for one in &series {
+            assert!(
+                clusters.contains(&one.label("cluster")),
+                "{panel} shows other clusters: {:?}",
+                one.labels
+            );
+            let name = one.named(&legend);
+            assert!(names.insert((panel.clone(), name.clone())), "{panel} has two lines {name}");
+        }
+        shown.entry(panel).or_default().extend(series);
     }
-    shows_who_wrote(&run, &shown);
-    shows_what_clients_noticed(&run, &shown);
-    drop(serving);
-    scene.stage.down().await.unwrap();
+    shown
 }
 
 /// With all that listens, so that as many panels as possible have something to show.
@@ -143,9 +165,10 @@ fn reads(scene: &Scene) -> SocketAddr {
 
 async fn run(scene: &Scene, serving: &Serving) -> Run {
     let first = writer(&status_when(serving, "all are well", is_well));
-    let prometheus = Prometheus::start(scene.stage.host_address(), &serving.http);
+    let prometheus = Prometheus::start(scene.stage.host_address(), &serving.http, OTHER);
     let now = || prometheus.now("vector(time())")[0].last();
-    let seen = |what: &str, expr: &str| until(what, || !prometheus.now(expr).is_empty());
+    let is_ours = |series: &Series| series.label("cluster") == CLUSTER;
+    let seen = |what: &str, expr: &str| until(what, || prometheus.now(expr).iter().any(is_ours));
     seen("Prometheus has looked", "understudy_gate_open == 1");
     let began = now();
     let writers = Writers::at(scene.through());
@@ -195,9 +218,18 @@ async fn run(scene: &Scene, serving: &Serving) -> Run {
     Run { prometheus, time, writers: [first, second.to_owned(), third], told, status }
 }
 
-/// Every question, with the title of its panel, and whether it is about the end only: in order of the panels, with the variables put in as
-/// Grafana does with all values chosen.
-fn questions(run: &Run) -> Vec<(String, String, bool)> {
+/// What Grafana asks for one line, or several, of a panel.
+struct Question {
+    panel: String,
+    expr: String,
+    /// What the lines are called.
+    legend: String,
+    /// About the end only.
+    is_instant: bool,
+}
+
+/// Every question, in order of the panels, with the variables put in as Grafana does: these clusters, and all that there is of all others.
+fn questions(run: &Run, clusters: &[&str]) -> Vec<Question> {
     let dashboard = dashboard();
     let range = format!("{:.0}ms", 1000.0 * (run.time.1 - run.time.0));
     let mut variables =
@@ -214,28 +246,23 @@ fn questions(run: &Run) -> Vec<(String, String, bool)> {
         let (metric, label) = query.strip_suffix(')').unwrap().rsplit_once(", ").unwrap();
         let values =
             run.prometheus.ask(&format!("label/{label}/values"), &[("match[]", &filled(&variables, metric))]);
-        let values: Vec<String> = values
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|value| value.as_str().unwrap().replace('.', "\\\\."))
-            .collect();
+        let values = values.as_array().unwrap().iter().map(|value| value.as_str().unwrap());
+        let chosen = values.filter(|value| name != "cluster" || clusters.contains(value));
+        let values: Vec<String> = chosen.map(|value| value.replace('.', "\\\\.")).collect();
         assert!(!values.is_empty(), "${name} has no value");
         variables.push((format!("${name}"), format!("({})", values.join("|"))));
     }
-    let mut questions = Vec::new();
-    for annotation in dashboard["annotations"]["list"].as_array().unwrap() {
-        questions.push((
-            text(annotation, "name").to_owned(),
-            filled(&variables, text(annotation, "expr")),
-            false,
-        ));
-    }
+    let question = |of: &Value, legend: &str, asked: &Value| Question {
+        panel: text(of, if of["title"].is_string() { "title" } else { "name" }).to_owned(),
+        expr: filled(&variables, text(asked, "expr")),
+        legend: text(asked, legend).to_owned(),
+        is_instant: asked["instant"] == true,
+    };
+    let annotations = dashboard["annotations"]["list"].as_array().unwrap().iter();
+    let mut questions: Vec<Question> = annotations.map(|one| question(one, "titleFormat", one)).collect();
     for panel in panels(&dashboard) {
-        for target in panel["targets"].as_array().into_iter().flatten() {
-            let expr = filled(&variables, text(target, "expr"));
-            questions.push((text(panel, "title").to_owned(), expr, target["instant"] == true));
-        }
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        questions.extend(targets.map(|target| question(panel, "legendFormat", target)));
     }
     questions
 }
@@ -302,8 +329,8 @@ fn shows_who_wrote(run: &Run, shown: &Shown) {
     let (dead, synced) = (7, 0);
     let is_so = |(node, state): (&&str, &f64)| is(*state, if *node == second { dead } else { synced });
     assert!(states.iter().all(is_so), "{states:?}");
-    assert!(is(last_by(shown, "Nodes not used", "cluster")["shop"], 1));
-    assert!(is(last_by(shown, "Statements", "cluster")["shop"], 1), "they flow");
+    assert!(is(last_by(shown, "Nodes not used", "cluster")[CLUSTER], 1));
+    assert!(is(last_by(shown, "Statements", "cluster")[CLUSTER], 1), "they flow");
     let failovers = shown["Failovers"].iter().map(Series::last);
     assert!(failovers.eq([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]), "begun, done, and nothing of Galera");
     let moves = last_by(shown, "Switchovers", "result");
@@ -339,6 +366,6 @@ fn shows_what_clients_noticed(run: &Run, shown: &Shown) {
     let [up] = &shown["Understudy"][..] else { panic!("one Understudy") };
     assert_eq!(up.label("version"), env!("CARGO_PKG_VERSION"));
     assert!(up.last() > 0.0 && up.last() < 600.0, "{}", up.last());
-    let days = last_by(shown, "Certificate expires in", "cluster")["shop"] / 86_400.0;
+    let days = last_by(shown, "Certificate expires in", "cluster")[CLUSTER] / 86_400.0;
     assert!(days > 300.0, "{days}");
 }

@@ -74,6 +74,14 @@ impl Series {
         self.labels.get(name).map_or("", String::as_str)
     }
 
+    /// What Grafana calls it by a legend such as `{{node}} p99`.
+    pub fn named(&self, legend: &str) -> String {
+        let filled = |name: String, (label, value): (&String, &String)| {
+            name.replace(&format!("{{{{{label}}}}}"), value)
+        };
+        self.labels.iter().fold(legend.to_owned(), filled)
+    }
+
     pub fn last(&self) -> f64 {
         self.points.last().unwrap().1
     }
@@ -92,13 +100,18 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// It listens at this address, and asks `target`. To be called on a thread that lives as long as it is wanted.
-    pub fn start(ip: IpAddr, target: &str) -> Self {
+    /// It listens at this address, and asks `target`; once more for a cluster `other`. To be called on a thread that lives as long as it is wanted.
+    pub fn start(ip: IpAddr, target: &str, other: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let targets = json!([{ "targets": [target] }]);
+        let renamed = json!([{ "target_label": "cluster", "replacement": other }]);
         let config = json!({
             "global": { "scrape_interval": INTERVAL, "scrape_timeout": INTERVAL, "evaluation_interval": INTERVAL },
             "rule_files": [rules().canonicalize().unwrap()],
-            "scrape_configs": [{ "job_name": "understudy", "static_configs": [{ "targets": [target] }] }],
+            "scrape_configs": [
+                { "job_name": "understudy", "static_configs": targets },
+                { "job_name": other, "static_configs": targets, "metric_relabel_configs": renamed },
+            ],
         });
         // YAML is what JSON is, too.
         std::fs::write(dir.path().join("prometheus.yml"), config.to_string()).unwrap();
