@@ -15,7 +15,7 @@ rust=$(cargo --version | cut -d ' ' -f 2)
     stop "Rust is $rust and $rust_wanted or newer is needed: run \`rustup update\`"
 
 # The lab: servers and their network, keepalived for virtual addresses, xinetd and systemd for the ways clustercheck is started. The rest:
-# sysbench, HAProxy, MHA, nginx and pt-query-digest to compare with; promtool to check the metrics; a C compiler for SQLite and aws-lc; curl for the commands of the documentation;
+# sysbench, HAProxy, MHA, nginx and pt-query-digest to compare with; Prometheus and its promtool to check the metrics, the alerts and the dashboard; a C compiler for SQLite and aws-lc; curl for the commands of the documentation;
 # PyMySQL, a driver that goes by flags, and drivers of Perl, PHP and Ruby, for tests with clients that others wrote; patchelf and Debian's keys for scripts/servers.sh.
 packages=(mariadb-server galera-4 galera-arbitrator-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy mha4mysql-manager mha4mysql-node keepalived
     nginx-light xinetd systemd percona-toolkit prometheus gcc g++ libc6-dev curl git python3-pymysql libdbd-mysql-perl php-cli php-mysql ruby ruby-mysql2

@@ -62,6 +62,10 @@ families! {
             };
         gauge "understudy_node_writer" "1 for the writer."
             => |view, lines| for node in &view.nodes { lines.node(&node.name, u8::from(node.writer)) };
+        gauge "understudy_node_candidate" "1 for the node that would write next: the one that a switchover chooses."
+            => |view, lines| for node in &view.nodes {
+                lines.node(&node.name, u8::from(view.candidate.as_ref() == Some(&node.name)));
+            };
         gauge "understudy_node_open" "1 when the node takes new transactions."
             => |view, lines| for node in &view.nodes { lines.node(&node.name, u8::from(node.lane == LaneState::Open)) };
         gauge "understudy_node_good" "1 when the health endpoint says that it may take traffic."

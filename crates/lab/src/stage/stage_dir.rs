@@ -10,7 +10,7 @@
 //! Locks are `flock`s on the directories themselves, so that they leave no file and are released with their holder.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -96,10 +96,10 @@ pub fn lock(directory: &Path) -> anyhow::Result<File> {
 /// Locks the root directory; creates it again when another process has just removed it.
 pub fn lock_root() -> anyhow::Result<(PathBuf, File)> {
     for _ in 0..100 {
-        let root = root()?;
-        let held = match lock(&root) {
-            Ok(held) => held,
-            Err(_) if !root.exists() => continue,
+        let found = root().and_then(|root| lock(&root).map(|held| (root, held)));
+        let (root, held) = match found {
+            Ok(found) => found,
+            Err(error) if error.downcast_ref().map(io::Error::kind) == Some(ErrorKind::NotFound) => continue,
             Err(error) => return Err(error),
         };
         let (locked, named) = (held.metadata()?, std::fs::metadata(&root));
@@ -194,5 +194,19 @@ mod tests {
         for bad in ["", "-a", "Lab", "a b", "a/b", "..", "this-is-much-too-long-a-name"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_root_may_be_removed_by_others_at_any_time() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        drop(lock_root().unwrap());
+                        tidy_root().unwrap();
+                    }
+                });
+            }
+        });
     }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod check;
+mod dashboard;
 mod live;
 mod metrics;
+mod prometheus;
 mod serve_health;

@@ -1,9 +1,8 @@
 //! The metrics: on two real Galera nodes, one of which dies; against Prometheus' own promtool, the alerts too; and every name against its page.
 
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use lab::fault::Fault;
 use lab::stage::account::{APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
@@ -12,16 +11,9 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 use testbed::program::{Serving, directory, run, understudy, until};
 
+use crate::prometheus::{page, promtool_check, root, rules};
+
 const STATEMENTS: u64 = 40;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The page at this address.
-fn page(url: &str) -> String {
-    run(Command::new("curl").args(["-sS", "--max-time", "20", url])).with(0)
-}
 
 /// The value of the line that begins with the name and has all the labels.
 fn value(page: &str, name: &str, labels: &[&str]) -> Option<f64> {
@@ -30,21 +22,6 @@ fn value(page: &str, name: &str, labels: &[&str]) -> Option<f64> {
             && labels.iter().all(|label| line.contains(label))
     });
     line?.rsplit(' ').next()?.parse().ok()
-}
-
-/// What promtool says of a page: its lints are failures, too.
-fn promtool_check(page: &str) {
-    let mut child = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool (apt: prometheus) is there");
-    child.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && said.trim().is_empty(), "promtool says {said}\nof\n{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,13 +106,12 @@ fn manners(serving: &Serving) {
 
 #[test]
 fn the_alerts_are_what_promtool_takes_and_do_what_they_say() {
-    let rules = root().join("contrib/understudy.rules.yml");
-    run(Command::new("promtool").args(["check", "rules"]).arg(&rules)).with(0);
+    run(Command::new("promtool").args(["check", "rules"]).arg(rules())).with(0);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/monitoring/prometheus.test.yml");
     run(Command::new("promtool").args(["test", "rules"]).arg(&tests)).with(0);
     // Each name in it is one that is documented, with a suffix of a histogram or without.
     let known = documented();
-    for name in names_in(&std::fs::read_to_string(rules).unwrap()) {
+    for name in names_in(&std::fs::read_to_string(rules()).unwrap()) {
         assert!(known.contains(&name), "{name} of the rules is not in docs/metrics.md");
     }
 }
@@ -161,12 +137,13 @@ fn every_metric_has_its_line_in_the_documentation() {
     );
 }
 
-fn documented() -> BTreeSet<String> {
+/// All names of docs/metrics.md.
+pub fn documented() -> BTreeSet<String> {
     names_in(&std::fs::read_to_string(root().join("docs/metrics.md")).unwrap())
 }
 
 /// All names of metrics in a text.
-fn names_in(text: &str) -> BTreeSet<String> {
+pub fn names_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'));
     words.filter(|word| word.starts_with("understudy_") && !word.ends_with('_')).map(str::to_owned).collect()
 }

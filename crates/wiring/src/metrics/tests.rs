@@ -25,6 +25,7 @@ fn view() -> ClusterView {
     let mut view = brain.view(now);
     view.term.0 = 7;
     view.bootstraps = 1;
+    view.candidate = Some("db2".into());
     let counts = &mut view.counts;
     (counts.failovers_begun, counts.failovers_done, counts.switchovers_done) = (3, 2, 5);
     (counts.switchovers_undone, counts.switchovers_became_failovers) = (6, 1);
