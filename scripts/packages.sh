@@ -63,7 +63,7 @@ done
 cp docs/*.md "$stage/docs/"
 cp CHANGELOG.md "$stage/docs/NEWS.md"
 cp LICENSE-* "$stage/licenses/"
-cp contrib/understudy.rules.yml contrib/grafana-dashboard.json "$stage/examples/"
+cp contrib/understudy.rules.yml contrib/grafana-dashboard.json contrib/webhook-receiver.py "$stage/examples/"
 # Without that time, which would have C code built anew, now and in the next build that is none for packages.
 env --unset SOURCE_DATE_EPOCH cargo run --quiet --locked --profile test -p understudy --example manual --features manual -- "$stage"
 for name in clustercheck pyclustercheck; do

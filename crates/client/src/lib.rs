@@ -128,7 +128,16 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIME_MAX))
             .user_agent(concat!("understudy/", env!("CARGO_PKG_VERSION")));
         if base.starts_with("https://") {
-            config = config.tls_config(trusting(certificate)?);
+            let certificate = certificate.ok_or_else(|| {
+                Failure::usage(
+                    "an https:// address needs --certificate-file with the server's certificate to trust",
+                )
+            })?;
+            let unreadable = |why| {
+                let path = certificate.display();
+                Failure::Usage(format!("cannot read the server's certificate {path}: {why}"))
+            };
+            config = config.tls_config(trusting(certificate).map_err(unreadable)?);
         }
         Ok(Self { agent: config.build().new_agent(), base, key: key.trim().to_owned() })
     }
@@ -252,22 +261,20 @@ fn reachable(listen: &str) -> String {
     }
 }
 
-fn trusting(certificate: Option<&Path>) -> Result<TlsConfig, Failure> {
-    let path = certificate.ok_or_else(|| {
-        Failure::usage("an https:// address needs --certificate-file with the server's certificate to trust")
-    })?;
-    let unreadable = |why: String| {
-        Failure::Usage(format!("cannot read the server's certificate {}: {why}", path.display()))
-    };
-    let pem = infile::read(path).map_err(|e| unreadable(e.to_string()))?;
+/// TLS to servers whose certificate is in this file, or was signed by one that is.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate.
+pub fn trusting(file: &Path) -> Result<TlsConfig, String> {
+    let pem = infile::read(file).map_err(|error| error.to_string())?;
     let mut trusted: Vec<Certificate<'static>> = Vec::new();
     for item in ureq::tls::parse_pem(&pem) {
-        if let PemItem::Certificate(certificate) = item.map_err(|e| unreadable(e.to_string()))? {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
             trusted.push(certificate);
         }
     }
     if trusted.is_empty() {
-        return Err(unreadable("it holds no certificate".into()));
+        return Err("it holds no certificate".into());
     }
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(trusted)))

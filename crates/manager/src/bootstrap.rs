@@ -1,28 +1,22 @@
 //! Has the processes of lost nodes proven dead, and makes a component Primary; [`topology::galera::bootstrap`] decides when.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use link::{Link, Login};
-use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 use topology::galera::position::Left;
 use topology::galera::sql;
 
 use crate::failed::{Failed, in_time};
-use crate::group::Group;
+use crate::shell::{Shell, last_words};
 
 /// A running server accepts a connection within this time.
 const LISTENS_WITHIN: Duration = Duration::from_millis(500);
 /// How often the component is checked while it becomes Primary.
 const LOOK_GAP: Duration = Duration::from_millis(20);
-/// At most this many characters of a command's error output are shown.
-const SHOWN_MAX: usize = 200;
-/// At most this much of its output is kept.
-const SAID_BYTES_MAX: u64 = 64 << 10;
 
 /// Runs the operator's command for a node. Only exit code 0 with a position, in time, is a proof.
 pub(crate) async fn prove(
@@ -67,51 +61,11 @@ pub async fn try_proof(command: &str, name: &str, address: &str, within: Duratio
 /// Exit codes by which the shell reports that a program is missing or cannot be run, and ssh that it did not reach the host.
 const NOT_LOOKED: [i32; 3] = [126, 127, 255];
 
-/// The last line of its error output.
-fn last_words(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-    said.chars().take(SHOWN_MAX).collect()
-}
-
 /// Runs the command to its end.
 async fn run(command: &str, name: &str, address: &str, within: Duration) -> Result<Output, String> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-    let mut shell = Command::new("/bin/sh");
-    shell
-        .args(["-c", command])
-        .envs([("NODE", name), ("ADDRESS", address), ("HOST", host)])
-        // Its processes are not the service that systemd waits for.
-        .env_remove("NOTIFY_SOCKET")
-        .env_remove("WATCHDOG_USEC")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = shell.spawn().map_err(|error| format!("proof_command cannot be run: {error}"))?;
-    let group = Group::of(&child);
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let ended = timeout(within, async { tokio::join!(said(stdout), said(stderr), child.wait()) }).await;
-    let Ok((stdout, stderr, status)) = ended else {
-        // Its child processes are ended, too: a recovery run that is left behind would keep the server from starting.
-        drop(group);
-        return Err(format!("proof_command did not end within {within:?}"));
-    };
-    let status = status.map_err(|error| format!("proof_command cannot be waited for: {error}"))?;
-    group.has_ended();
-    Ok(Output { status, stdout, stderr })
-}
-
-/// The output of a pipe, to its end; the first part is kept.
-async fn said(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut said = Vec::new();
-    if let Some(mut pipe) = pipe {
-        // If the pipe breaks, what was read so far counts.
-        let _ = (&mut pipe).take(SAID_BYTES_MAX).read_to_end(&mut said).await;
-        let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
-    }
-    said
+    let environment = [("NODE", name), ("ADDRESS", address), ("HOST", host)];
+    Shell { setting: "proof_command", command, environment: &environment, input: &[] }.run(within).await
 }
 
 /// The node whose component is made Primary, and the conditions at that moment.

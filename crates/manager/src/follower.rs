@@ -2,7 +2,6 @@
 //!
 //! It is tried from this program's host. Whether a replica's own host resolves that address, and is let in from there, no statement tells.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
@@ -63,10 +62,7 @@ async fn is_for_other_hosts(
         Flavor::MySql => "mysql.user",
     };
     // A string in hexadecimal needs no quotes, whatever the sql_mode.
-    let user = user.bytes().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let user = hex::encode(user);
     let question = format!(
         "SELECT COUNT(*), COALESCE(SUM(SUBSTRING_INDEX(USER(), '@', -1) LIKE Host), 0) FROM {accounts} WHERE User = x'{user}'"
     );

@@ -1,6 +1,6 @@
 //! The journal: what was decided, when and why. The last 10,000 rows are kept in the store.
 
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use topology::Term;
 use topology::action::Sentence;
 use topology::view::Decision;
@@ -18,6 +18,11 @@ impl Journal {
     /// Adds what another part of the program did under this term; it is logged as well.
     pub fn note(&self, term: Term, sentence: Sentence) {
         cycle::say(&self.store, term, sentence);
+    }
+
+    /// What is added from now on, advice to operators apart.
+    pub fn news(&self) -> broadcast::Receiver<Decision> {
+        self.store.news()
     }
 
     /// The last `rows_max` rows, newest last.

@@ -43,6 +43,7 @@ pub mod rights;
 pub mod rival;
 mod samples;
 mod settings;
+mod shell;
 mod start;
 mod store;
 mod tables;
@@ -59,6 +60,7 @@ pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, purged, session
 pub use reading::{ServerReading, channel_rows, channels};
 pub use samples::Samples;
 pub use settings::{Account, Settings};
+pub use shell::{Shell, last_words};
 pub use start::{Handles, Orders, StartError, Stop, begin_after, start};
 pub use store::{Marks, StoreError, remembered, unix_ms};
 pub use topology::brain::NotTaken;

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 use topology::galera::Component;
 use topology::replication::Written;
 use topology::replication::kept_events::Kept;
@@ -54,6 +54,8 @@ const DECISIONS_MAX: i64 = 10_000;
 const ADVICE_MAX: i64 = 1_000;
 /// Rows written between two checks of that limit.
 const NOTED_BETWEEN: u64 = 1000;
+/// Decisions that a listener may be behind by.
+const NEWS_MAX: usize = 1024;
 /// How long another process's lock is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
@@ -141,6 +143,8 @@ pub(crate) enum Work {
 #[derive(Clone)]
 pub(crate) struct Store {
     queue: mpsc::Sender<Work>,
+    /// The journal's decisions, as they come.
+    news: broadcast::Sender<Decision>,
 }
 
 impl Store {
@@ -159,7 +163,7 @@ impl Store {
             .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
         Ok(Opened {
-            store: Store { queue },
+            store: Store { queue, news: broadcast::channel(NEWS_MAX).0 },
             saved,
             loans,
             component,
@@ -172,7 +176,17 @@ impl Store {
 
     /// Queues a request; `Err` returns it when the thread is gone.
     pub fn send(&self, work: Work) -> Result<(), Box<Work>> {
+        if let Work::Note(row, Shelf::Decisions) = &work
+            && self.news.receiver_count() > 0
+        {
+            let _ = self.news.send(row.clone());
+        }
         self.queue.send(work).map_err(|mpsc::SendError(work)| Box::new(work))
+    }
+
+    /// The journal's decisions from now on.
+    pub fn news(&self) -> broadcast::Receiver<Decision> {
+        self.news.subscribe()
     }
 }
 

@@ -321,6 +321,19 @@ settings! {
     WARM_REQUIRE: u8 = "warm.require_percent", Count { min: 0, max: 100 }, Toml("0"), Reload,
         "A planned switchover to a standby is refused, unless it is forced, while less than so much of what the active node reads would be in that standby's memory, or while that is not known. 0: however cold. A failover never waits for it.";
 
+    HOOKS_KINDS: Vec<String> = "hooks.kinds", Texts, Toml("[\"chosen\", \"lost\", \"writes\", \"undone\", \"nobody_writes\"]"), Reload,
+        "Which entries of the journal the command and the webhook are told of: \"chosen\", a node is to be the writer; \"lost\", one of several writers was given up; \"writes\", it writes; \"undone\", a switchover was undone; \"nobody_writes\", no node can be the writer; \"clients\", what clients noticed of a change; \"node\", a node is in another state. See docs/hooks.md.";
+    HOOKS_COMMAND: Option<String> = "hooks.command", Secret, Unset("no command is run"), Reload,
+        "A command for /bin/sh that is run for each of them, one after the other, with the entry as JSON at its standard input.";
+    HOOKS_COMMAND_TIME: Duration = "hooks.command_time_ms", Millis { min: 100, max: HOUR_MS }, Toml("10000"), Reload,
+        "How long the command may take; then it is ended with all that it has started.";
+    HOOKS_URL: Option<String> = "hooks.webhook_url", Secret, Unset("no webhook is called"), Reload,
+        "The http:// or https:// address to which each of them is sent (POST, JSON). What does not answer with 2xx is called again five times within about 30 s.";
+    HOOKS_SECRET_FILE: Option<PathBuf> = "hooks.webhook_secret_file", Path, Unset("calls are not signed"), Reload,
+        "A file with a secret of at least 16 characters, with which each call is signed (HMAC-SHA256). It is read again at each reload.";
+    HOOKS_CA: PathBuf = "hooks.webhook_ca_file", Path, Toml("\"/etc/ssl/certs/ca-certificates.crt\""), Reload,
+        "The authorities (PEM) of which one must have signed the certificate of an https:// webhook.";
+
     LOG_LEVEL: String = "log.level", Text, Toml("\"info\""), Reload,
         "What `serve` logs: off, error, warn, info, debug or trace, also of single modules (\"info,proxy=debug\"). UNDERSTUDY_LOG, where it is set, is used instead.";
 

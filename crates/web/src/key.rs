@@ -2,7 +2,7 @@
 //!
 //! Enters: a path. Leaves: an [`ApiKey`] that can be compared, and is never printed.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -148,11 +148,7 @@ fn pad(bytes: &[u8]) -> [u8; KEY_BYTES_MAX] {
 fn create(path: &Path) -> io::Result<()> {
     let mut random = [0; 20];
     rand::rngs::OsRng.try_fill_bytes(&mut random).map_err(io::Error::other)?;
-    let mut text = String::new();
-    for byte in random {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.push('\n');
+    let text = hex::encode(random) + "\n";
     match private_file::create(path, text.as_bytes()) {
         // Another process has created it in between: its key is used.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),

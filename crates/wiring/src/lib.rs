@@ -40,8 +40,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use hooks::Hooks;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use topology::action::Level;
 use topology::kind::Kind;
 use web::Event;
@@ -77,6 +78,8 @@ pub struct Services {
     /// Answers until the very end.
     health: Doors,
     web: web::server::Server,
+    /// Who is told of decisions.
+    hooks: watch::Sender<Option<Hooks>>,
     /// To the live view's readers, who stay during a reload.
     events: broadcast::Sender<Event>,
     /// For the API: a reload is carried out by whoever owns this value.
@@ -113,6 +116,9 @@ pub fn start(
 
     let health = Doors::open(&settings, shares.health_max, &manager, proxy.listening())?;
 
+    let (hooks, told) = watch::channel(accounts.hooks.clone());
+    calm.spawn(hooks::follow(told, manager.journal.clone()));
+
     let (events, (reloads, asked)) = (live::channel(), mpsc::channel(RELOADS_MAX));
     let around = Around {
         proxy: &proxy,
@@ -136,6 +142,7 @@ pub fn start(
         reads,
         health,
         web,
+        hooks,
         events,
         reloads,
         hot,

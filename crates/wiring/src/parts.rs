@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hooks::Hooks;
 use link::ServerConfig;
 use proxy::ClientTls;
 use settings::descriptors::Shares;
@@ -15,7 +16,7 @@ use super::warm;
 /// The longest that a session waits on a replica for what it may have seen on another, before it tries the next.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 
-/// The accounts on the nodes, with what was read from wherever the configuration says it is.
+/// The accounts on the nodes and whoever else is spoken to, with what was read from wherever the configuration says it is.
 #[derive(Clone)]
 pub struct Accounts {
     /// The monitor's.
@@ -26,6 +27,8 @@ pub struct Accounts {
     pub clients: Vec<manager::Account>,
     /// What is shown to standbys, and to whoever tells what the active node was asked.
     pub warm: Option<warm::Secrets>,
+    /// Who is told of decisions.
+    pub hooks: Option<Hooks>,
 }
 
 /// What web needs that may have to be made at first start.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   what changed                          what is done
-//!   hold, proxy, switchover, api          limits, key and certificate are replaced where they are
+//!   hold, proxy, switchover, api, hooks   limits, keys, certificate and receivers are replaced where they are
 //!   cluster, read, a password             the manager goes on with the new settings: what it knows of the nodes, its links to them and
 //!                                         what it has decided stay (`manager::Handles::reconfigure`)
 //!   any of these, or warm                 what is made from the manager's list of nodes is made anew (`managed`)
@@ -86,6 +86,7 @@ impl Services {
             settings.get(&t::SWITCHOVER_BUDGET),
             credentials.https,
         );
+        self.hooks.send_replace(accounts.hooks.clone());
         (self.settings, self.accounts) = (settings, accounts);
         Ok(())
     }

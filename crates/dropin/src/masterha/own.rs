@@ -61,7 +61,7 @@ impl Own {
         let settings = Settings::parse(&conf.file, &masterha::settings(conf)).map_err(|e| e.to_string())?;
         let monitor = settings.monitor_account().map_err(|e| e.to_string())?;
         let replication = settings.replication_account().map_err(|e| e.to_string())?;
-        let accounts = Accounts { monitor, replication, clients: vec![], warm: None };
+        let accounts = Accounts { monitor, replication, clients: vec![], warm: None, hooks: None };
         let mut given = wiring::manager_settings(&settings, &accounts);
         given.cluster.replication.failover = FailoverPolicy::Manual;
         given.cluster.probe_interval = INTERVAL;

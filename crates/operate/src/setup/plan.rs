@@ -72,10 +72,7 @@ pub struct Wishes<'a> {
 
 /// A password of hexadecimal digits, which needs quotes nowhere.
 pub fn password(random: [u8; PASSWORD_BYTES]) -> String {
-    random.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(random)
 }
 
 /// `replicas`: the account of replicas; on Galera there is none.

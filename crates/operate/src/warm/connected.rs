@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::time::Duration;
 
 use link::{Asker, Link, LinkError, Login};
@@ -67,11 +66,7 @@ pub(super) async fn follow(
 
 /// The name is given as bytes: no quote in it can end a literal.
 fn query(application: &str) -> String {
-    let mut hex = String::new();
-    for byte in application.bytes() {
-        // Writing to a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
+    let hex = hex::encode(application);
     format!("SELECT COUNT(*) FROM information_schema.processlist WHERE user = CONVERT(0x{hex} USING utf8mb4)")
 }
 

@@ -65,6 +65,9 @@ pub enum Command {
     Settings(show_settings::ShowSettings),
     /// Show the errors that the proxy itself gives to clients
     Errors(errors::Errors),
+    /// Try the command and the webhook that are told of decisions
+    #[command(subcommand)]
+    Hooks(hooks::command::Command),
     /// Keep an address on a machine that can serve, with keepalived
     #[command(subcommand)]
     Vip(vip::Vip),
@@ -106,7 +109,7 @@ const BY_USE: [(&str, &[&str]); 4] = [
             "reload",
         ],
     ),
-    ("Set up", &["setup", "import", "serve", "doctor", "settings", "errors", "check", "vip"]),
+    ("Set up", &["setup", "import", "serve", "doctor", "settings", "errors", "hooks", "check", "vip"]),
     ("Repair, and know before it hurts", &["errant", "recovery", "capacity"]),
     ("Warm standbys, and measure", &["warm", "warmth", "pool", "slowlog", "replay", "lab"]),
 ];
@@ -133,6 +136,8 @@ impl Command {
             Self::Serve(_)
             // In the middle of it nothing must end it.
             | Self::Setup(_)
+            // A command that does not read what it is given must not end it.
+            | Self::Hooks(_)
             | Self::Check(_)
             | Self::Slowlog(_)
             | Self::Replay(_)
@@ -175,6 +180,7 @@ pub fn run(command: Command) -> CommandResult {
         Command::Import(import) => import.run(),
         Command::Settings(show) => show.run(),
         Command::Errors(errors) => errors.run(),
+        Command::Hooks(hooks) => hooks.run(),
         Command::Vip(vip) => vip.run(),
         Command::Slowlog(slowlog) => slowlog.run(),
         Command::Replay(replay) => replay.run(),

@@ -6,6 +6,7 @@
 mod capacity;
 mod errant;
 mod explain;
+mod hooks;
 mod masterha;
 mod mysql;
 mod preflight;

@@ -18,6 +18,7 @@ use topology::action::Level;
 use cli::exit::{CommandResult, Failure};
 use cli::foreground::{Heard, Signals, log_at};
 use cli::notify;
+use hooks::Hooks;
 use settings::descriptors;
 use settings::{self, Settings, table as t};
 use wiring::warm::Secrets;
@@ -72,6 +73,7 @@ fn accounts(settings: &Settings) -> Result<Accounts, Failure> {
         replication: settings.replication_account().map_err(Failure::usage)?,
         clients: settings.client_accounts().map_err(Failure::usage)?,
         warm: warm_secrets(settings)?,
+        hooks: Hooks::read(settings).map_err(Failure::usage)?,
     })
 }
 

@@ -39,6 +39,9 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
     if let Some(path) = settings.get(&t::API_READ_KEY_FILE) {
         files.push((&t::API_READ_KEY_FILE, path));
     }
+    if let Some(path) = settings.get(&t::HOOKS_SECRET_FILE) {
+        files.push((&t::HOOKS_SECRET_FILE, path));
+    }
     if let Some(pair) = &settings.api.certificate {
         files.push((&t::API_CERTIFICATE_KEY, pair.key.clone()));
     }
