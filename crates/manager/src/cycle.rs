@@ -20,7 +20,7 @@ use topology::order::{Order, OrderId, OrderRefused, OrderReply};
 use topology::reads::Reached;
 use topology::replication;
 use topology::routes::Routes;
-use topology::view::{ClusterView, Level};
+use topology::view::{ClusterView, JournalRow, Level};
 use topology::{NodeId, Origin, Term};
 
 use crate::act;
@@ -37,7 +37,7 @@ use crate::replication as servers;
 use crate::reported::ReportedAdvice;
 use crate::samples::Samples;
 use crate::settings::{Account, Settings};
-use crate::store::{JournalRow, Saved, Shelf, Store, Work, unix_ms};
+use crate::store::{Saved, Shelf, Store, Work, unix_ms};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;

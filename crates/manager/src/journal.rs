@@ -5,7 +5,9 @@ use topology::Term;
 use topology::action::Sentence;
 
 use crate::cycle;
-use crate::store::{JournalRow, Store, StoreError, Work};
+use topology::view::JournalRow;
+
+use crate::store::{Store, StoreError, Work};
 
 /// Reads the journal, and adds rows.
 #[derive(Clone)]

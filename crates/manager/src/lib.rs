@@ -60,5 +60,5 @@ pub use reading::{ServerReading, channel_rows, channels};
 pub use samples::Samples;
 pub use settings::{Account, Settings};
 pub use start::{Handles, Orders, StartError, Stop, begin_after, start};
-pub use store::{JournalRow, Marks, StoreError, remembered};
+pub use store::{Marks, StoreError, remembered};
 pub use topology::brain::NotTaken;

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use topology::galera::Component;
 use topology::replication::Written;
 use topology::replication::kept_events::Kept;
-use topology::view::Level;
+use topology::view::{JournalRow, Level};
 
 use crate::loan::Loan;
 
@@ -104,19 +104,6 @@ pub(crate) struct Saved {
     pub renumbered: Vec<String>,
     /// The servers that have had replication filters, and which.
     pub filtered: Vec<(String, String)>,
-}
-
-/// A sentence, with its time and term.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct JournalRow {
-    /// Milliseconds since 1970.
-    pub at_unix_ms: u64,
-    /// Its severity.
-    pub level: Level,
-    /// The sentence.
-    pub text: String,
-    /// The term in force at that time.
-    pub term: u64,
 }
 
 /// Which of the journal's two limits a row counts for.

@@ -520,7 +520,8 @@ mod tests {
         stand.sees("it answers", is_heard).await;
         std::fs::remove_dir_all(stand.dir.path()).unwrap();
         let text = crate::store::tests::FAULT.to_owned();
-        let row = crate::JournalRow { at_unix_ms: 0, level: topology::view::Level::Info, text, term: 0 };
+        let row =
+            topology::view::JournalRow { at_unix_ms: 0, level: topology::view::Level::Info, text, term: 0 };
         assert!(
             stand
                 .handles

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod check;
+mod described;
 mod live;
 mod metrics;
 mod serve_health;
