@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup servers build dist static packages test-packages check test test-clients test-page soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
+.PHONY: help setup servers build dist static packages test-packages check test test-clients test-page test-api soak demo bench bench-replication bench-health bench-slowlog bench-proxy bench-memory bench-blink docs nightly
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -51,6 +51,9 @@ test-clients: dist servers ## Clients that others wrote, directly and through Un
 test-page: dist ## The page at the HTTP port in Chromium, before a primary with replicas: a failover and orders while it is open, axe, hostile texts; writes docs/img/page-*.png
 	scripts/page.sh target/dist/understudy docs/img
 
+test-api: dist ## The description of the HTTP API beside what the API does, before a primary with replicas, by openapi-spec-validator and schemathesis (API_SECONDS=N, API_SEED=N)
+	scripts/api.sh target/dist/understudy
+
 soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), one of MySQL killed and one that stands still thirty times each (MYSQL_LOSSES=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some nine faults a seed; fewer in MySQL's words, whose model is slower: FAULTS_SEEDS_MYSQL), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), random statements beside twins while links are cut (STATEMENTS_CASES=N, STATEMENTS_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong -- --exact --nocapture
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS_MYSQL:-100000..110000} cargo test --locked -p topology --test brain replication::whatever_goes_wrong_on_mysql -- --nocapture
@@ -62,12 +65,13 @@ soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICAT
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: dist test-packages ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, and other tools' formats beside those tools; kept in bench/runs
+nightly: dist test-packages ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), drivers of other languages, the HTTP API beside its description, and other tools' formats beside those tools; kept in bench/runs
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --all-features check bans licenses sources
 	scripts/fuzz.sh $${FUZZ_SECONDS:-300}
 	scripts/drivers.sh bench/runs/$$(date +%F)-drivers
 	scripts/page.sh target/dist/understudy
+	scripts/api.sh target/dist/understudy
 	cargo test --locked -p slowlog --test logs forms:: -- --ignored
 	for kind in galera replication; do \
 	  rm -rf target/nightly-$$kind && \

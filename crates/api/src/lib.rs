@@ -22,7 +22,7 @@ use self::recovery::{Outlook, Summary};
 use self::warm::Warm;
 
 /// The cluster, now. Its `view` may be read as if its fields were here.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Status {
     #[serde(flatten)]
@@ -54,7 +54,7 @@ pub struct Status {
 }
 
 /// One node, now. Its `view` may be read as if its fields were here.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Node {
     #[serde(flatten)]
@@ -74,6 +74,49 @@ pub struct Node {
     /// Missing before the first look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Outlook>,
+}
+
+/// The counters that each node had over a span of time. They are written in parts, and never whole in memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Samples {
+    /// In the configuration's order.
+    pub nodes: Vec<NodeSamples>,
+}
+
+/// Those of one node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct NodeSamples {
+    /// Its name.
+    pub node: String,
+    /// The oldest first.
+    pub samples: Vec<Sample>,
+}
+
+/// An event of the live view: the counters of a node, as they come.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SampleEvent {
+    /// Its name.
+    pub node: String,
+    /// Its counters.
+    pub sample: Sample,
+    /// In the last second, where there are two samples of it.
+    pub rates: Option<Rates>,
+}
+
+/// What came of reading the configuration again.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Reloaded {
+    /// What differs from before.
+    pub changes: Vec<Change>,
+}
+
+/// A setting that differs, or a node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Change {
+    /// The setting's path, or `cluster.node` and the node's name.
+    pub setting: String,
+    /// From what to what.
+    pub change: String,
 }
 
 impl Status {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use topology::routes::LaneState;
 
 /// How often one of the proxy's errors was sent.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ErrorCount {
     /// As `ER_` numbers are: 9102.
@@ -20,7 +20,7 @@ pub struct ErrorCount {
 }
 
 /// The hold queue; `held = resumed + evicted + expired + gone + waiting`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct HoldStats {
     /// Statements that ever had to wait.
@@ -47,7 +47,7 @@ pub struct HoldStats {
 }
 
 /// One node, as the proxy uses it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct LaneStats {
     /// The node's name.
@@ -63,7 +63,8 @@ pub struct LaneStats {
 }
 
 /// A snapshot of the proxy's counters.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ProxyStats)]
 #[serde(default)]
 pub struct Stats {
     /// The term of the routes in force.
@@ -120,7 +121,7 @@ pub fn expiry(at_unix_s: u64, now: SystemTime) -> Option<String> {
 }
 
 /// Where statements ran.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct SplitStats {
     /// Answered by a replica.
@@ -138,7 +139,7 @@ pub struct SplitStats {
 }
 
 /// A session, and what it is doing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Busy {
     /// The connection id that its client knows; KILL takes it.

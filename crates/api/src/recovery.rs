@@ -8,7 +8,7 @@ use serde_json::Value;
 use topology::kind::Kind;
 
 /// The facts about the whole cluster.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Summary {
     /// The rate of writes: bytes of writesets, or of binary logs, per second.
@@ -28,7 +28,7 @@ pub struct Summary {
 }
 
 /// One node's row.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Outlook {
     /// Its name.
@@ -72,7 +72,7 @@ pub struct Outlook {
 }
 
 /// How a node would return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum Way {
     /// What it missed is sent from a gcache (IST).
     #[serde(rename = "ist")]
@@ -135,7 +135,7 @@ impl Outlook {
 }
 
 /// A server's binary logs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Binlogs {
     /// Their total size, in bytes.

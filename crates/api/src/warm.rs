@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// What keeps the standbys warm.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Warm {
     /// Where the reads come from: `slow-log` or `proxy`.
@@ -17,7 +17,7 @@ pub struct Warm {
 }
 
 /// One standby.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Standby {
     pub node: String,
@@ -40,7 +40,7 @@ pub struct Standby {
 }
 
 /// Counts since the program started.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Totals {
     /// Statements that succeeded.
@@ -67,7 +67,7 @@ impl Totals {
 }
 
 /// How warm a standby is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Warmth {
     pub sentence: String,
@@ -84,7 +84,7 @@ pub struct Warmth {
 }
 
 /// The share of page accesses that the standby would serve from memory, and the ends of its 95 % interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Score {
     pub percent: f64,
@@ -97,7 +97,7 @@ pub struct Score {
 }
 
 /// The pages that would have been read from disk after a failover, and the ends of the 95 % interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Forecast {
     pub disk_reads: u64,

@@ -49,7 +49,7 @@ impl Span {
 }
 
 /// Rates per second between two samples. A rate that cannot be computed is left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Rates {
     /// The length of the interval, in seconds.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The counters of one node at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Sample {
     /// When the node was queried: milliseconds since 1970, by the clock of the host that queried it. For display only, because that clock
@@ -25,12 +25,12 @@ pub struct Sample {
 /// A row a value: its name in a sample, how it is read, and of which status variables. What else is in a sample follows after `and`.
 macro_rules! counters {
     ($(#[$meta:meta])* $name:ident, $names:ident {
-        $($(#[$doc:meta])* $field:ident: $type:ty = $read:ident($($variable:literal),+);)*
+        $($(#[$doc:meta])* $field:ident: $type:ident = $read:ident($($variable:literal),+);)*
     } and {
-        $($(#[$more_meta:meta])* $more:ident: $more_type:ty;)*
+        $($(#[$more_meta:meta])* $more:ident: $more_type:ident;)*
     }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
         pub struct $name {
             $($(#[$doc])* pub $field: Option<$type>,)*
             $($(#[$more_meta])* pub $more: Option<$more_type>,)*
@@ -134,7 +134,8 @@ counters! {
 }
 
 /// Values reported by a server in asynchronous or semi-synchronous replication.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ReplicationCounters)]
 pub struct Replication {
     /// How many transactions the server has committed or applied, counted by its GTIDs. MariaDB: the sum of the sequence numbers of all
     /// domains. MySQL: the number of GTIDs in gtid_executed. Its growth is the rate of commits or of applying.

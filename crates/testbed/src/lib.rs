@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod copies;
+pub mod described;
 pub mod informed;
 pub mod program;
 pub mod scene;

@@ -14,6 +14,8 @@ use fixture::wait::within;
 pub use fixture::wait::{LONG, until};
 use tempfile::TempDir;
 
+use crate::described::Description;
+
 /// The program. Cargo builds it before its tests, into the directory above theirs.
 pub fn bin() -> &'static str {
     static BIN: OnceLock<String> = OnceLock::new();
@@ -126,6 +128,8 @@ pub struct Serving {
     pub http: String,
     /// The same for orders over TLS; empty without.
     pub https: String,
+    /// How it describes its answers, when that was first needed.
+    described: OnceLock<Description>,
 }
 
 impl Serving {
@@ -168,6 +172,7 @@ impl Serving {
             mysql: String::new(),
             http: String::new(),
             https: String::new(),
+            described: OnceLock::new(),
         };
         let line = until("the line that it serves", || {
             let log = this.log();
@@ -216,11 +221,15 @@ impl Serving {
         with_config(&self.dir.join("understudy.toml"), args)
     }
 
-    /// The whole status.
+    /// The whole status, which is as it is described.
     pub fn status(&self) -> serde_json::Value {
         let ended = self.ask(&["status", "--json"]);
         assert_eq!(ended.code, 0, "{}", ended.said());
-        ended.json()
+        let status = ended.json();
+        if !self.http.is_empty() {
+            self.described.get_or_init(|| Description::of(&self.http)).is("Status", &status);
+        }
+        status
     }
 
     /// Sends SIGTERM.

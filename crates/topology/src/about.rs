@@ -3,7 +3,7 @@
 use crate::finding::{NodeState, Problem};
 
 /// What an entry tells of; in JSON under `about`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum About {
     /// A node is in another state, or has another problem.
@@ -57,7 +57,7 @@ impl About {
 }
 
 /// Why the writer changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Understudy has started, or the writer is asked to go on after an interruption.
@@ -70,7 +70,7 @@ pub enum Change {
 
 /// What the clients noticed of a change of the writer, counted from shortly before it until shortly after. It has also what had other causes in
 /// that time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Clients {
     /// When the count began, in milliseconds since 1970.

@@ -68,7 +68,18 @@ pub struct Origin(pub u8);
 
 /// The number of a writer decision. It only grows, it is on disk before it is used, and links of an older term are cut.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
 )]
 pub struct Term(pub u64);
 

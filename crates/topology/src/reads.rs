@@ -49,7 +49,8 @@ impl Reached {
 }
 
 /// How the port for reads uses a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[schema(as = ReadsView)]
 #[serde(default)]
 pub struct View {
     /// Whether it takes reads; `None` when there is no such port.

@@ -14,7 +14,9 @@ use crate::replication::settings as replication;
 use crate::{NodeId, Origin};
 
 /// Who takes writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Writers {
     /// One writer, which stays the writer until it is moved; the others are standbys.

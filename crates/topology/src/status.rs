@@ -6,7 +6,8 @@ use crate::replication::ReplicationStatus;
 use crate::{galera, replication};
 
 /// A node's answer to the status query.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[schema(as = NodeStatus)]
 #[serde(untagged)]
 pub enum Status {
     /// Of a server of a primary-replica setup. In JSON, it is the one that has channels.

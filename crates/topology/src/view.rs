@@ -19,7 +19,7 @@ use crate::time::seconds;
 use crate::{NodeId, Term};
 
 /// The whole cluster, now.
-#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ClusterView {
     /// The cluster's name.
@@ -59,7 +59,9 @@ pub struct ClusterView {
 }
 
 /// Decisions by their result, since the program started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 #[serde(default)]
 pub struct Counts {
     /// The writer was lost, and the choice of another began.
@@ -81,7 +83,9 @@ pub struct Counts {
 }
 
 /// Whether statements flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficFlow {
     /// At least one lane takes new transactions.
@@ -93,7 +97,7 @@ pub enum TrafficFlow {
 }
 
 /// One node, now.
-#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct NodeView {
     /// Which node it is, within this process.
@@ -152,7 +156,7 @@ pub struct NodeView {
 }
 
 /// A node that answers and does not commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Stuck {
     /// For so long, in milliseconds.
     pub ms: u64,
@@ -277,7 +281,7 @@ impl NodeView {
 }
 
 /// A decision as a sentence, and its time.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Decision {
     /// Milliseconds since 1970 (from the brain itself: since the program started; the shell adds its start).
     pub at_unix_ms: u64,

@@ -3,52 +3,84 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::{Reloaded, Status};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, put};
+use serde::Serialize;
 use serde_json::json;
+use topology::Term;
 use topology::order::{Order, OrderReply};
+use topology::preflight::Report;
+use topology::view::Decision;
+use utoipa::ToSchema;
 
 use crate::admitted::{Admitted, Ordered};
-use crate::key::Keys;
-use crate::live::{live, samples};
+use crate::key::{Keys, Role};
+use crate::live::{self, live, samples};
+use crate::openapi::{Described, Operation, open, order, read, whole};
 use crate::page;
 use crate::repeat::Turn;
 use crate::reply::Reply;
-use crate::request::{MoveWish, OrderBody, preflight_wish};
-use crate::slow::slow;
+use crate::request::{
+    BUDGET_MS_MAX, Leave, Limit, Move, MoveWish, OrderBody, Return, Switch, preflight_wish,
+};
+use crate::slow::{self, slow};
 use crate::state::{Api, Kept, Shared};
 use crate::{Cluster, Control, WriterDecision};
+
+/// Prometheus' text format.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4";
 
 /// All routes. `budget` is the budget of orders that carry none.
 pub fn router<C: Control>(control: Arc<C>, keys: Keys, budget: Duration, kept: Kept) -> Router {
     let Kept { readers, failover } = kept;
     let api = Api { control, keys, readers, budget, failover };
-    Router::new()
-        .route("/api/cluster/{id}/status", get(status::<C>))
-        .route("/api/cluster/{id}/journal", get(journal::<C>))
-        .route("/api/cluster/{id}/preflight", get(preflight::<C>))
-        .route("/api/cluster/{id}/manual_failover", put(manual_failover::<C>))
-        .route("/api/cluster/{id}/switchover", put(switchover::<C>))
-        .route("/api/cluster/{id}/reload", put(reload::<C>))
-        .route("/api/cluster/{id}/node/{name}/drain", put(drain::<C>))
-        .route("/api/cluster/{id}/node/{name}/undrain", put(undrain::<C>))
-        .route("/api/cluster/{id}/node/{name}/max_connections", put(max_connections::<C>))
-        .route("/api/cluster/{id}/slow", get(slow::<C>))
-        .route("/api/cluster/{id}/samples", get(samples::<C>))
-        .route("/api/cluster/{id}/live", get(live::<C>))
-        .route("/slow", get(slow::<C>))
-        .route("/v1/key", get(whose_key))
-        .route("/v1/samples", get(samples::<C>))
-        .route("/v1/live", get(live::<C>))
-        .route("/metrics", get(metrics::<C>))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz::<C>))
-        .route("/health", any(health::<C>))
-        .route("/health/{*rest}", any(health::<C>))
-        .merge(page::routes())
+    let routes = Described::new()
+        .get(
+            "/api/cluster/{id}/status",
+            status::<C>,
+            read("The cluster and its nodes, now").answers::<Status>(),
+        )
+        .get("/api/cluster/{id}/journal", journal::<C>, journal_said())
+        .get("/api/cluster/{id}/preflight", preflight::<C>, preflight_said())
+        .put(
+            "/api/cluster/{id}/manual_failover",
+            manual_failover::<C>,
+            moves::<Move>("Moves the writer once; as ScaleArc's"),
+        )
+        .put("/api/cluster/{id}/switchover", switchover::<C>, moves::<Switch>("Moves the writer"))
+        .put("/api/cluster/{id}/reload", reload::<C>, reload_said())
+        .put("/api/cluster/{id}/node/{name}/drain", drain::<C>, moves::<Leave>("Takes a node out of traffic"))
+        .put(
+            "/api/cluster/{id}/node/{name}/undrain",
+            undrain::<C>,
+            moves::<Return>("Lets a node take traffic again"),
+        )
+        .put(
+            "/api/cluster/{id}/node/{name}/max_connections",
+            max_connections::<C>,
+            moves::<Limit>("Limits a node's sessions"),
+        )
+        .get("/api/cluster/{id}/slow", slow::<C>, slow::said())
+        .get("/api/cluster/{id}/samples", samples::<C>, live::samples_said())
+        .get("/api/cluster/{id}/live", live::<C>, live::live_said())
+        .get("/slow", slow::<C>, slow::said())
+        .get("/v1/key", whose_key, read("What the key's holder may do").answers::<Holder>())
+        .get("/v1/samples", samples::<C>, live::samples_said())
+        .get("/v1/live", live::<C>, live::live_said())
+        .get(
+            "/metrics",
+            metrics::<C>,
+            open("Figures for Prometheus").text(StatusCode::OK, "All of them", METRICS_TYPE),
+        )
+        .get("/healthz", healthz, open("Whether the program serves").answers::<Nothing>())
+        .get("/readyz", readyz::<C>, readyz_said())
+        .any("/health", health::<C>, health_said())
+        .any("/health/{*rest}", health::<C>, health_said());
+    page::add(routes)
+        .router()
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(Arc::new(api))
@@ -57,13 +89,29 @@ pub fn router<C: Control>(control: Arc<C>, keys: Keys, budget: Duration, kept: K
 // ---- reading
 
 /// What the key's holder may do.
+#[derive(Serialize, ToSchema)]
+struct Holder {
+    role: Role,
+}
+
 async fn whose_key(Admitted(role): Admitted) -> Reply {
-    Reply::done("the API key is right", json!({ "role": role }))
+    Reply::done("the API key is right", json!(Holder { role }))
 }
 
 async fn status<C: Control>(_: Admitted, State(api): Shared<C>) -> Reply {
     let cluster = api.control.cluster();
-    Reply::done(format!("state of cluster {}", cluster.name), api.control.status().await)
+    Reply::done(format!("state of cluster {}", cluster.name), json!(api.control.status().await))
+}
+
+fn journal_said() -> Operation {
+    read("Decisions after a moment, oldest first")
+        .query(
+            "after",
+            whole(0, u64::MAX),
+            "Milliseconds since 1970: the at_unix_ms of the last entry that you have",
+        )
+        .lists::<Decision>()
+        .refuses(StatusCode::INTERNAL_SERVER_ERROR, "`store`: it cannot be read")
 }
 
 async fn journal<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
@@ -73,12 +121,20 @@ async fn journal<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query)
         );
     };
     match api.control.journal(after).await {
-        Ok(entries) => Reply::done(format!("journal of cluster {}", api.control.cluster().name), entries),
+        Ok(entries) => {
+            Reply::done(format!("journal of cluster {}", api.control.cluster().name), json!(entries))
+        }
         Err(why) => Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "store", why),
     }
 }
 
-/// The checks before a switchover; nothing is changed.
+fn preflight_said() -> Operation {
+    read("The checks before a switchover; nothing is changed")
+        .query("to", json!({ "type": "string" }), "The new writer; without it, the best candidate")
+        .query("budget_ms", whole(0, BUDGET_MS_MAX), "How long running transactions may take to end")
+        .answers::<Report>()
+}
+
 async fn preflight<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
     let cluster = api.control.cluster();
     let (to, budget) = match preflight_wish(query.as_deref().unwrap_or_default(), cluster, api.budget) {
@@ -92,11 +148,20 @@ async fn preflight<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(quer
 }
 
 async fn metrics<C: Control>(State(api): Shared<C>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], api.control.metrics().await).into_response()
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], api.control.metrics().await).into_response()
 }
 
+#[derive(Serialize, ToSchema)]
+struct Nothing {}
+
 async fn healthz() -> Reply {
-    Reply::done("serving", json!({}))
+    Reply::done("serving", json!(Nothing {}))
+}
+
+fn readyz_said() -> Operation {
+    open("Whether a statement would flow now")
+        .text(StatusCode::OK, "It would", "text/plain; charset=utf-8")
+        .text(StatusCode::SERVICE_UNAVAILABLE, "It would wait, and why", "text/plain; charset=utf-8")
 }
 
 /// 200 while a statement would flow, 503 with the reason while it would wait.
@@ -107,6 +172,19 @@ async fn readyz<C: Control>(State(api): Shared<C>) -> (StatusCode, String) {
     }
 }
 
+fn health_said() -> Operation {
+    let (yes, no) = (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE);
+    open("Whether a node may take traffic, for balancers; any method is answered so")
+        .text(yes, "It may", "text/plain")
+        .text(yes, "It may", "text/html")
+        .object(yes, "It may")
+        .text(StatusCode::BAD_REQUEST, "The path cannot be read", "text/plain")
+        .text(StatusCode::NOT_FOUND, "There is no such node, or no such question", "text/plain")
+        .text(no, "It may not", "text/plain")
+        .text(no, "It may not", "text/html")
+        .object(no, "It may not")
+}
+
 /// As on `listen.health`: any method, no key, the same status and body.
 async fn health<C: Control>(State(api): Shared<C>, uri: Uri) -> Response {
     let said = api.control.health(uri.path_and_query().map_or("/health", |target| target.as_str()));
@@ -115,6 +193,32 @@ async fn health<C: Control>(State(api): Shared<C>, uri: Uri) -> Response {
 }
 
 // ---- orders
+
+/// What came of an order.
+#[derive(Serialize, ToSchema)]
+struct Outcome {
+    /// The term in force.
+    term: Term,
+    /// The writer now.
+    writer: Option<String>,
+    /// From the order to its end, where something was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<f64>,
+    /// Whether the order changed anything.
+    changed: bool,
+    /// This tells of an earlier change, and nothing was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeated: Option<bool>,
+}
+
+/// An order about the writer, or a node.
+fn moves<B: ToSchema>(summary: &'static str) -> Operation {
+    order::<B>(summary).answers::<Outcome>()
+}
+
+fn reload_said() -> Operation {
+    order::<Nothing>("Reads the configuration again, and puts it in force").answers::<Reloaded>()
+}
 
 async fn manual_failover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
     match order.said.into_move(api.control.cluster(), api.budget) {
@@ -137,7 +241,7 @@ async fn switchover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply 
 async fn reload<C: Control>(State(api): Shared<C>, _: Ordered) -> Reply {
     to_its_end(async move {
         match api.control.reload().await {
-            Ok((sentence, changes)) => Reply::done(sentence, changes),
+            Ok((sentence, changes)) => Reply::done(sentence, json!(changes)),
             Err(refused) => Reply::refused(StatusCode::CONFLICT, refused.code, refused.sentence),
         }
     })
@@ -193,8 +297,8 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
 
 /// The answer to a request to move the writer, just after it was moved.
 fn changed_already(standing: &WriterDecision, ago: Duration, cluster: &Cluster) -> Reply {
-    let writer = standing.writer.map(|node| cluster.name_of(node));
-    let message = match writer {
+    let writer = standing.writer.map(|node| cluster.name_of(node).to_owned());
+    let message = match &writer {
         Some(writer) => format!("{writer} is the writer, term {}", standing.term),
         None => "the writer is being determined".to_owned(),
     };
@@ -202,19 +306,25 @@ fn changed_already(standing: &WriterDecision, ago: Duration, cluster: &Cluster) 
         "the writer changed {:.1} s ago and is not moved again; name \"to\" to insist",
         ago.as_secs_f64()
     );
-    Reply::done(message, json!({ "writer": writer, "term": standing.term, "changed": false })).repeated(&note)
+    Reply::done(message, json!(Outcome::unchanged(standing.term, writer))).repeated(&note)
 }
 
 // ---- paths and methods that do not exist
 
 async fn no_such_path() -> Reply {
-    let message = "no such path; the API is under /api/cluster/ID/, and there are /, /v1/key, /v1/samples, /v1/live, /slow, /metrics, /healthz, /readyz and /health/NODE";
+    let message = "no such path; the API is under /api/cluster/ID/, and there are /, /openapi.json, /v1/key, /v1/samples, /v1/live, /slow, /metrics, /healthz, /readyz and /health/NODE";
     Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
 }
 
 async fn wrong_method() -> Reply {
     let message = "this path does not take that method: orders are PUT, everything else is GET";
     Reply::refused(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", message)
+}
+
+impl Outcome {
+    fn unchanged(term: Term, writer: Option<String>) -> Self {
+        Self { term, writer, took_ms: None, changed: false, repeated: None }
+    }
 }
 
 // === impl Api ===
@@ -236,12 +346,12 @@ impl<C: Control> Api<C> {
     async fn move_writer(&self, wish: MoveWish) -> Reply {
         let cluster = self.control.cluster();
         if let Some(from) = wish.from
-            && let Some(writer) = self.control.standing().writer
+            && let WriterDecision { term, writer: Some(writer), .. } = self.control.standing()
             && writer != from
         {
             let (from, writer) = (cluster.name_of(from), cluster.name_of(writer));
             let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
-            return Reply::done(message, json!({ "writer": writer, "changed": false }));
+            return Reply::done(message, json!(Outcome::unchanged(term, Some(writer.to_owned()))));
         }
         answer(self.control.order(wish.order, wish.allow_cold).await, cluster)
     }
@@ -250,13 +360,14 @@ impl<C: Control> Api<C> {
 fn answer(reply: OrderReply, cluster: &Cluster) -> Reply {
     match reply {
         Ok(done) => {
-            let data = json!({
-                "term": done.term,
-                "writer": done.writer.map(|node| cluster.name_of(node)),
-                "took_ms": done.took.as_micros() as f64 / 1000.0,
-                "changed": done.is_changed,
-            });
-            Reply::done(done.sentence, data)
+            let outcome = Outcome {
+                term: done.term,
+                writer: done.writer.map(|node| cluster.name_of(node).to_owned()),
+                took_ms: Some(done.took.as_micros() as f64 / 1000.0),
+                changed: done.is_changed,
+                repeated: None,
+            };
+            Reply::done(done.sentence, json!(outcome))
         }
         Err(refused) => {
             let status = match refused.code {

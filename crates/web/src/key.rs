@@ -22,7 +22,7 @@ pub struct ApiKey {
 }
 
 /// What the holder of a key may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Sees the cluster; gives no orders, and sees no statements of clients (`/slow`).

@@ -9,7 +9,7 @@
 //!   (plain, TLS)            401                     400, 404, 413     409 or 200
 //! ```
 //!
-//! Invariant: nothing but the page's files (`page`), `/metrics`, `/healthz`, `/readyz` and `/health` is answered without the key, and a key is never logged.
+//! Invariant: nothing but the page's files (`page`), `/openapi.json`, `/metrics`, `/healthz`, `/readyz` and `/health` is answered without the key, and a key is never logged.
 
 pub mod bearer;
 pub mod certificate;
@@ -20,6 +20,7 @@ mod admitted;
 mod api;
 mod guarded;
 mod live;
+mod openapi;
 mod page;
 pub mod private_file;
 mod readers;
@@ -33,13 +34,14 @@ mod state;
 use std::future::Future;
 use std::time::Duration;
 
+use ::api::{Reloaded, Status};
 pub use axum::body::{Body, Bytes};
 pub use live::Event;
-use serde_json::Value;
 pub use slots::ConnectionLimits;
 use tokio::sync::broadcast;
 use topology::order::{Order, OrderRefused, OrderReply};
 use topology::preflight::Report;
+use topology::view::Decision;
 use topology::{NodeId, Term};
 
 /// The part of the cluster's configuration that requests may refer to.
@@ -84,16 +86,16 @@ pub trait Control: Send + Sync + 'static {
     /// Carries out an order and waits for its result. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
     fn order(&self, order: Order, allow_cold: bool) -> impl Future<Output = OrderReply> + Send;
     /// Reads the configuration again and puts it in force: a sentence, and what changed. An order that is refused changes nothing.
-    fn reload(&self) -> impl Future<Output = Result<(String, Value), OrderRefused>> + Send;
+    fn reload(&self) -> impl Future<Output = Result<(String, Reloaded), OrderRefused>> + Send;
     /// The checks for what could make a switchover fail, or slow. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.
     fn standing(&self) -> WriterDecision;
     /// The present state, as shown to people and programs.
-    fn status(&self) -> impl Future<Output = Value> + Send;
+    fn status(&self) -> impl Future<Output = Status> + Send;
     /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.
-    fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
-    /// The counters of each node that were taken after that moment (milliseconds since 1970), from memory: one JSON value in parts, each of which
+    fn journal(&self, after: u64) -> impl Future<Output = Result<Vec<Decision>, String>> + Send;
+    /// The counters of each node that were taken after that moment (milliseconds since 1970), from memory: [`::api::Samples`] as JSON in parts, each of which
     /// takes a millisecond or two and is made when it is asked for. Of each node, two samples are at least `every_ms` apart.
     fn samples(&self, since_unix_ms: u64, every_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static;
     /// Samples and states from now on; `None` when the program is stopping.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use api::{SampleEvent, Samples, Status};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
@@ -26,6 +27,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::Control;
 use crate::admitted::Admitted;
+use crate::openapi::{Operation, read, whole};
 use crate::readers::{READERS_MAX, Reader, STALLED_AFTER};
 use crate::reply::Reply;
 use crate::slots::{UNREAD_TIME_MAX, UnreadMax};
@@ -43,6 +45,29 @@ impl Event {
     pub fn new(name: &str, data: &Value) -> Self {
         Self(Bytes::from(format!("event: {name}\ndata: {data}\n\n")))
     }
+}
+
+/// The description of [`samples`].
+pub fn samples_said() -> Operation {
+    read("Each node's counters, once a second, of the last hour")
+        .query(
+            "since",
+            whole(0, u64::MAX),
+            "Milliseconds since 1970: later samples are told; without it, those of the last minute",
+        )
+        .query("every_ms", whole(0, u64::MAX), "Leaves out those that come sooner after another")
+        .answers::<Samples>()
+}
+
+/// The description of [`live`].
+pub fn live_said() -> Operation {
+    let what = "Server-sent events without an end: `sample` (a SampleEvent), `status` (a Status), `missed` and `end`";
+    read("Samples and states as they come")
+        .text(StatusCode::OK, what, "text/event-stream")
+        .tells::<SampleEvent>()
+        .tells::<Status>()
+        .refuses(StatusCode::BAD_REQUEST, "`bad_request`: it takes no query")
+        .refuses(StatusCode::SERVICE_UNAVAILABLE, "`too_many_readers` or `stopping`")
 }
 
 /// The counters, part by part as they are read.

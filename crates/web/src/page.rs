@@ -3,10 +3,10 @@
 //! Nothing in the files is about this cluster, so that they need no key. The page asks for the key, and sends it as a header with each
 //! request to the API. A browser sends no such header by itself: another site that makes a browser send a request reaches nothing.
 
-use axum::Router;
-use axum::http::{HeaderName, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
-use axum::routing::get;
+
+use crate::openapi::{Described, open};
 
 /// Nothing but these files is loaded, run or asked, and no other site may put the page into a frame (Content Security Policy Level 3).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -20,14 +20,21 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The routes of the files.
-pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let file = |content_type: &'static str, text: &'static str| {
-        get(move || async move { (HEADERS, [(header::CONTENT_TYPE, content_type)], text).into_response() })
-    };
-    Router::new()
-        .route("/", file("text/html; charset=utf-8", include_str!("page/page.html")))
-        .route("/page.js", file("text/javascript; charset=utf-8", include_str!("page/page.js")))
-        .route("/page.css", file("text/css; charset=utf-8", include_str!("page/page.css")))
-        .route("/page.svg", file("image/svg+xml", include_str!("page/page.svg")))
+/// Adds the routes of the files.
+pub fn add<S: Clone + Send + Sync + 'static>(routes: Described<S>) -> Described<S> {
+    let files = [
+        ("/", "text/html; charset=utf-8", include_str!("page/page.html")),
+        ("/page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
+        ("/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
+        ("/page.svg", "image/svg+xml", include_str!("page/page.svg")),
+    ];
+    files.into_iter().fold(routes, |routes, (path, content_type, text)| {
+        let headers = (HEADERS, [(header::CONTENT_TYPE, content_type)]);
+        let file = move || async move { (headers, text).into_response() };
+        routes.get(
+            path,
+            file,
+            open("A file of the page for a browser").text(StatusCode::OK, "It", content_type),
+        )
+    })
 }

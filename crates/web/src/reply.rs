@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 /// An answer, before it is serialised.
 #[derive(Clone, Debug)]
@@ -20,11 +21,13 @@ pub struct Reply {
     data: Value,
 }
 
-/// In ScaleArc's order of fields.
-#[derive(Serialize)]
-struct Written<'a> {
+/// Every answer, in ScaleArc's order of fields.
+#[derive(Serialize, ToSchema)]
+pub struct Written<'a> {
     success: bool,
+    /// A sentence for people.
     message: &'a str,
+    /// Seconds since 1970.
     timestamp: u64,
     data: &'a Value,
 }

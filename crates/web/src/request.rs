@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use topology::order::Order;
+use utoipa::ToSchema;
 
 use crate::Cluster;
 use crate::reply::Reply;
@@ -29,35 +30,71 @@ pub struct OrderBody {
     fields: Map<String, Value>,
 }
 
-/// `manual_failover`, and `switchover` without its `force` and `cold`.
-#[derive(Deserialize)]
+/// The body of a `manual_failover`.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Move {
+pub struct Move {
+    /// The new writer; without it, the best candidate.
     to: Option<String>,
+    /// Nothing is moved if this node is not the writer any more.
     from: Option<String>,
+    /// How long running transactions may take to end; without it, `switchover.budget_ms`.
+    #[schema(maximum = 600_000)]
     budget_ms: Option<u64>,
 }
 
-#[derive(Deserialize)]
+/// The body of a `switchover`.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Leave {
+pub struct Switch {
+    /// The new writer; without it, the best candidate.
+    to: Option<String>,
+    /// Nothing is moved if this node is not the writer any more.
+    from: Option<String>,
+    /// How long running transactions may take to end; without it, `switchover.budget_ms`.
+    #[schema(maximum = 600_000)]
     budget_ms: Option<u64>,
+    /// What still runs then is cut, and what only makes the move risky is done.
     #[serde(default)]
     force: bool,
+    /// It may go to a standby that is not as warm as the settings want.
+    #[serde(default)]
+    cold: bool,
+}
+
+/// The body of a `drain`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Leave {
+    /// How long running transactions may take to end; without it, `switchover.budget_ms`.
+    #[schema(maximum = 600_000)]
+    budget_ms: Option<u64>,
+    /// What still runs then is cut.
+    #[serde(default)]
+    force: bool,
+    /// For the time of some work on the node: an operator's drain that comes meanwhile stays.
     #[serde(default)]
     temporary: bool,
 }
 
-#[derive(Deserialize)]
+/// The body of an `undrain`.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Return {
+pub struct Return {
+    /// Only a temporary drain is ended.
     #[serde(default)]
     temporary: bool,
 }
 
-#[derive(Deserialize)]
+/// The body of a `max_connections`.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+pub struct Limit {
+    /// At most so many sessions; `null` lifts the limit, and 0 drains the node.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required, maximum = 4_294_967_295_u64)]
+    value: Option<u32>,
+}
 
 /// A parsed order to move the writer.
 pub struct MoveWish {
@@ -103,33 +140,21 @@ impl OrderBody {
             Some(Value::String(key)) => Some(key),
             Some(_) => return Err(Reply::bad_request("apikey must be a string")),
         };
+        fields.values_mut().for_each(as_whole);
         Ok(Self { key, fields })
     }
 
-    /// The order of a `switchover`: like that of a `manual_failover`, and it may be forced, or go to a cold standby.
-    pub fn into_switchover(mut self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
-        let mut switch = |name: &str| match self.fields.remove(name) {
-            None => Ok(false),
-            Some(Value::Bool(is_on)) => Ok(is_on),
-            Some(_) => Err(Reply::bad_request(format!("{name} must be true or false"))),
-        };
-        let (forced, cold) = (switch("force")?, switch("cold")?);
-        let mut wish = self.into_move(cluster, budget)?;
+    /// The order of a `switchover`.
+    pub fn into_switchover(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
+        let Switch { to, from, budget_ms, force, cold } = typed(self.fields)?;
+        let mut wish = Move { to, from, budget_ms }.wish(cluster, budget, force)?;
         wish.allow_cold = cold;
-        if let Order::Switchover { force, .. } = &mut wish.order {
-            *force = forced;
-        }
         Ok(wish)
     }
 
     /// The order of a `manual_failover`.
     pub fn into_move(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
-        let Move { to, from, budget_ms } = typed(self.fields)?;
-        let named = to.is_some();
-        let to = to.map(|name| node(cluster, &name)).transpose()?;
-        let from = from.map(|name| node(cluster, &name)).transpose()?;
-        let budget = within(budget_ms, budget)?;
-        Ok(MoveWish { order: Order::Switchover { to, budget, force: false }, from, named, allow_cold: false })
+        typed::<Move>(self.fields)?.wish(cluster, budget, false)
     }
 
     /// The order of a `drain`.
@@ -144,22 +169,30 @@ impl OrderBody {
         Ok(Order::Undrain { node: node(cluster, name)?, temporary })
     }
 
-    /// The order of a `max_connections`: `value` is required, `null` lifts the limit, and 0 is an ordinary drain.
-    pub fn into_limit(mut self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
-        let wrong = || {
+    /// The order of a `max_connections`: `value` is required, and 0 is an ordinary drain.
+    pub fn into_limit(self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
+        let limit = serde_json::from_value(Value::Object(self.fields));
+        let Limit { value: sessions_max } = limit.map_err(|e| {
+            let most = u32::MAX;
             Reply::bad_request(format!(
-                "value must be a whole number from 0 to {}, or null for no limit; 0 drains the node",
-                u32::MAX
+                "value must be a whole number from 0 to {most}, or null for no limit; 0 drains the node ({e})"
             ))
-        };
-        let value = self.fields.remove("value").ok_or_else(wrong)?;
-        let Nothing {} = typed(self.fields)?;
-        let sessions_max: Option<u32> = serde_json::from_value(value).map_err(|_| wrong())?;
+        })?;
         let node = node(cluster, name)?;
         Ok(match sessions_max {
             Some(0) => Order::Drain { node, budget, force: false, temporary: false },
             sessions_max => Order::SetSessionsMax { node, sessions_max },
         })
+    }
+}
+
+impl Move {
+    fn wish(self, cluster: &Cluster, budget: Duration, force: bool) -> Result<MoveWish, Reply> {
+        let named = self.to.is_some();
+        let to = self.to.map(|name| node(cluster, &name)).transpose()?;
+        let from = self.from.map(|name| node(cluster, &name)).transpose()?;
+        let budget = within(self.budget_ms, budget)?;
+        Ok(MoveWish { order: Order::Switchover { to, budget, force }, from, named, allow_cold: false })
     }
 }
 
@@ -190,6 +223,14 @@ pub fn key_of(headers: &HeaderMap) -> Option<&str> {
     }
     let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// In JSON, 7.0 is the same number as 7; serde reads a whole number only from the latter.
+fn as_whole(value: &mut Value) {
+    let Some(number) = value.as_f64().filter(|_| value.is_f64()) else { return };
+    if number.fract() == 0.0 && number >= 0.0 {
+        *value = Value::from(number as u64);
+    }
 }
 
 fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Reply> {

@@ -3,11 +3,29 @@
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
 use crate::admitted::Operator;
+use crate::openapi::{Operation, operate, whole};
 use crate::reply::Reply;
 use crate::state::Shared;
 use crate::{Control, SlowWish};
+
+/// What a slow log is sent as.
+const LOG_TYPE: &str = "text/plain; charset=utf-8";
+
+/// Its description.
+pub fn said() -> Operation {
+    operate("The reads of clients as a slow log, from now on and without an end")
+        .query("rate_limit", whole(1, u32::MAX.into()), "One in this many is told, from 1 on")
+        .query(
+            "by",
+            json!({ "enum": ["event", "session"] }),
+            "`event`: single reads are chosen; `session`: sessions, with all of their reads",
+        )
+        .text(StatusCode::OK, "The log", LOG_TYPE)
+        .refuses(StatusCode::SERVICE_UNAVAILABLE, "`no_reads`: none can be told now")
+}
 
 /// The whole answer is the log; it has no end of its own.
 pub async fn slow<C: Control>(_: Operator, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
@@ -18,7 +36,7 @@ pub async fn slow<C: Control>(_: Operator, State(api): Shared<C>, RawQuery(query
         .into_response();
     };
     match api.control.slow(wish) {
-        Ok(body) => ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response(),
+        Ok(body) => ([(header::CONTENT_TYPE, LOG_TYPE)], body).into_response(),
         Err(why) => Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "no_reads", why).into_response(),
     }
 }

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use api::{Reloaded, Status};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, broadcast};
+use topology::about::About;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Report, Row, Severity};
+use topology::view::{ClusterView, Decision, Level};
 use topology::{NodeId, Term};
 use web::key::{ApiKey, Keys};
 use web::server::{Server, Settings};
@@ -52,10 +55,10 @@ impl Control for Fake {
             is_changed: true,
         })
     }
-    async fn reload(&self) -> Result<(String, Value), OrderRefused> {
+    async fn reload(&self) -> Result<(String, Reloaded), OrderRefused> {
         match self.refuse.lock().unwrap().clone() {
             Some(refused) => Err(refused),
-            None => Ok(("nothing changed".into(), json!({ "changes": [] }))),
+            None => Ok(("nothing changed".into(), Reloaded::default())),
         }
     }
     async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
@@ -76,11 +79,17 @@ impl Control for Fake {
             changed_ago: *self.changed_ago.lock().unwrap(),
         }
     }
-    async fn status(&self) -> Value {
-        json!({ "term": 8 })
+    async fn status(&self) -> Status {
+        Status::of(&ClusterView { term: Term(8), ..ClusterView::default() })
     }
-    async fn journal(&self, after: u64) -> Result<Value, String> {
-        Ok(json!({ "after": after }))
+    async fn journal(&self, after: u64) -> Result<Vec<Decision>, String> {
+        Ok(vec![Decision {
+            at_unix_ms: after + 1,
+            level: Level::Info,
+            text: "db2 writes".into(),
+            term: 8,
+            about: About::Other,
+        }])
     }
     fn samples(&self, since_unix_ms: u64, every_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
         [format!("{{\"since\":{since_unix_ms},"), format!("\"every\":{every_ms}}}")]
@@ -261,7 +270,10 @@ async fn the_key_may_come_as_a_header() {
     let stand = Stand::new();
     for header in [format!("X-Api-Key: {KEY}\r\n"), format!("Authorization: Bearer {KEY}\r\n")] {
         assert_eq!(stand.get("/api/cluster/5/status", &header).await.1["data"]["term"], 8);
-        assert_eq!(stand.get("/api/cluster/shop/journal?after=7", &header).await.1["data"]["after"], 7);
+        assert_eq!(
+            stand.get("/api/cluster/shop/journal?after=7", &header).await.1["data"][0]["at_unix_ms"],
+            8
+        );
         let (status, _) = stand.ask("PUT", "/api/cluster/5/node/db3/undrain", &header, "").await;
         assert_eq!(status, 200);
     }
@@ -306,7 +318,7 @@ async fn each_order_is_understood() {
         ("node/db1/drain", ""),
         ("node/db1/drain", r#","budget_ms":0,"force":true"#),
         ("node/db1/undrain", ""),
-        ("node/db2/max_connections", r#","value":7"#),
+        ("node/db2/max_connections", r#","value":7.0"#),
         ("node/db2/max_connections", r#","value":null"#),
         ("node/db2/max_connections", r#","value":0"#),
     ];
@@ -339,7 +351,7 @@ async fn what_makes_no_sense_is_one_sentence_and_nothing_is_done() {
         (FAILOVER, r#"{"apikey": 5}"#.to_owned(), 400, "bad_request", "must be a string"),
         (FAILOVER, keyed(r#","tp":"db2""#), 400, "bad_request", "unknown field `tp`"),
         (FAILOVER, keyed(r#","force":true"#), 400, "bad_request", "unknown field `force`"),
-        ("/api/cluster/5/switchover", keyed(r#","force":1"#), 400, "bad_request", "true or false"),
+        ("/api/cluster/5/switchover", keyed(r#","force":1"#), 400, "bad_request", "expected a boolean"),
         (FAILOVER, keyed(r#","to":"db9""#), 404, "unknown_node", "it has db1, db2, db3"),
         (FAILOVER, keyed(r#","budget_ms":600001"#), 400, "bad_request", "at most 600000"),
         (FAILOVER, keyed(r#","budget_ms":-1"#), 400, "bad_request", "does not fit"),
@@ -556,4 +568,35 @@ async fn the_key_that_only_reads_gives_no_order_and_sees_no_statements() {
         }
     }
     assert_eq!(stand.given(), []);
+}
+
+/// With a key that is right, each path that is described answers the method that is described, and no other.
+#[tokio::test]
+async fn what_is_described_is_there() {
+    let stand = Stand::new();
+    let key = format!("X-Api-Key: {KEY}\r\n");
+    let (status, document) = stand.get("/openapi.json", "").await;
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+    println!("{document:#}");
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let real = path.replace("{id}", "5").replace("{name}", "db1").replace("{rest}", "db1");
+        let others = ["GET", "PUT", "POST", "PATCH", "DELETE"].map(|method| (method, method.to_lowercase()));
+        for (method, key_in_document) in others {
+            // This one has no end.
+            if path.ends_with("/live") && method == "GET" {
+                continue;
+            }
+            let (status, body) = stand.ask(method, &real, &key, r#"{"value": 7}"#).await;
+            match methods.get(key_in_document) {
+                Some(operation) => {
+                    assert!(
+                        operation["responses"].get(status.to_string()).is_some(),
+                        "{method} {path}: {status} {body}"
+                    );
+                    assert_ne!(status, 404, "{method} {path}: {body}");
+                }
+                None => assert_eq!(status, 405, "{method} {path}: {body}"),
+            }
+        }
+    }
 }

@@ -8,7 +8,6 @@ use api::proxy::{Busy, LaneStats};
 use doctor::windows::watch::Windows;
 use health::server::Answerer;
 use manager::{DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, Samples};
-use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use topology::NodeId;
 use topology::action::{Level, Sentence};
@@ -16,12 +15,12 @@ use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{self, Immovable, REPLICA_LOGIN, Report, Stopped, warm};
 use topology::routes::LaneState;
-use topology::view::{ClusterView, TrafficFlow};
+use topology::view::{ClusterView, Decision, TrafficFlow};
 use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
 
 use super::capacity::Capacities;
 use super::health::age;
-use super::reload_request::ReloadRequest;
+use super::reload_request::{ReloadReply, ReloadRequest};
 use super::warmth::Warmth;
 use super::{live, metrics};
 use settings::Settings;
@@ -264,7 +263,7 @@ impl Control for ClusterControl {
         }
     }
 
-    async fn reload(&self) -> Result<(String, Value), OrderRefused> {
+    async fn reload(&self) -> ReloadReply {
         let refused = |code, sentence: &str| Err(OrderRefused { code, sentence: sentence.to_owned() });
         let (reply, answer) = oneshot::channel();
         match self.reloads.try_send(reply) {
@@ -290,8 +289,8 @@ impl Control for ClusterControl {
         WriterDecision { term: view.term, writer, changed_ago }
     }
 
-    async fn status(&self) -> Value {
-        json!(self.now().await)
+    async fn status(&self) -> Status {
+        self.now().await
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -307,10 +306,9 @@ impl Control for ClusterControl {
         Some(self.live.upgrade()?.subscribe())
     }
 
-    async fn journal(&self, after: u64) -> Result<Value, String> {
+    async fn journal(&self, after: u64) -> Result<Vec<Decision>, String> {
         let rows = self.journal.last(JOURNAL_ROWS_MAX).await.map_err(|e| e.to_string())?;
-        let new: Vec<_> = rows.into_iter().filter(|row| row.at_unix_ms > after).collect();
-        Ok(json!(new))
+        Ok(rows.into_iter().filter(|row| row.at_unix_ms > after).collect())
     }
 
     async fn metrics(&self) -> String {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::Status;
+use api::{SampleEvent, Status};
 use manager::Samples;
 use measure::flow;
 use serde_json::json;
@@ -46,7 +46,7 @@ pub async fn feed(cluster_control: Arc<ClusterControl>, samples: Samples, events
                     let known = cluster_control.cluster().nodes.iter().find(|(known, _)| *known == node);
                     // Of one that is just being removed, or was added a moment ago, nothing is told.
                     let Some((_, node)) = known else { continue };
-                    Event::new("sample", &json!({ "node": node, "sample": sample, "rates": rates }))
+                    Event::new("sample", &json!(SampleEvent { node: node.clone(), sample, rates }))
                 }
                 Ok(_) => continue,
                 // What was missed here, readers miss, too. The ring has it.
@@ -60,7 +60,7 @@ pub async fn feed(cluster_control: Arc<ClusterControl>, samples: Samples, events
                 if events.receiver_count() == 0 {
                     continue;
                 }
-                Event::new("status", &cluster_control.status().await)
+                Event::new("status", &json!(cluster_control.status().await))
             }
         };
         // An error says that the last reader has just left.

@@ -26,7 +26,7 @@ pub enum Forecast {
 }
 
 /// Why a node needs a full copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// No other node still has all that it missed.

@@ -3,14 +3,15 @@
 //! Pure: the shell passes a function that finds a value by its name, so that the order of the rows does not matter.
 
 /// One answer to the status query. A value that was not reported stays `None`, which is not the same as off.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct GaleraStatus {
     /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
     pub local_state: Option<u8>,
     /// wsrep_local_state_comment.
     pub local_state_comment: String,
-    /// wsrep_cluster_status: "Primary", "non-Primary", "Disconnected".
+    /// wsrep_cluster_status: "Primary", "non-Primary", "Disconnected". No other kind of server's status has it.
+    #[schema(required)]
     pub cluster_status: String,
     /// wsrep_cluster_size, members in this node's view.
     pub cluster_size: u32,

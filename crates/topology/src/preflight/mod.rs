@@ -29,7 +29,8 @@ use crate::kind::Kind;
 pub use crate::rules::Severity;
 
 /// The results of all checks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[schema(as = Preflight)]
 #[serde(default)]
 pub struct Report {
     /// The writer now.

@@ -8,7 +8,8 @@ use crate::rules::Severity;
 use crate::view::ClusterView;
 
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[schema(as = PreflightRow)]
 pub struct Row {
     /// What was checked: a short, stable name for programs.
     pub check: Cow<'static, str>,

@@ -12,7 +12,7 @@ use super::filters;
 const HEARTBEAT_MAX_MS: u64 = 1000;
 
 /// One source that a server replicates from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Channel {
     /// Connection_name (MariaDB) or Channel_Name (MySQL); mostly empty.

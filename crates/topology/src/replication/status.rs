@@ -8,7 +8,7 @@ use super::filters;
 use crate::flavor::Dialect;
 
 /// One answer to the status query. Positions are not read back from JSON: whoever compares them asks the servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct ReplicationStatus {
     /// Which statements the server understands.
     #[serde(skip)]
@@ -18,6 +18,7 @@ pub struct ReplicationStatus {
     pub server_id: u32,
     /// server_uuid; MySQL's only.
     #[serde(default, with = "text", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub server_uuid: Option<Uuid>,
     /// read_only (any value but OFF/0); MySQL's super_read_only sets it, too.
     #[serde(default)]
@@ -41,13 +42,15 @@ pub struct ReplicationStatus {
     #[serde(default)]
     pub galera: bool,
     /// gtid_current_pos, or MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
-    #[serde(serialize_with = "text::serialize", skip_deserializing)]
+    #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::unread")]
+    #[schema(value_type = Option<String>)]
     pub position: Option<Position>,
     /// gtid_slave_pos: what it has applied as a replica, which a server that was copied has, and its binlog has not.
     #[serde(skip)]
     pub applied_as_replica: Option<Position>,
     /// gtid_binlog_state: the same by origin. MySQL's gtid_executed has that, too.
-    #[serde(serialize_with = "text::serialize", skip_deserializing)]
+    #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::unread")]
+    #[schema(value_type = Option<String>)]
     pub history: Option<History>,
     /// Its replication channels; a primary has none.
     pub channels: Vec<Channel>,
@@ -69,7 +72,9 @@ pub struct ReplicationStatus {
 }
 
 /// Semi-synchronous replication: as a primary, and as a replica.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 #[serde(default)]
 pub struct SemiSync {
     /// As a primary it is configured to wait for a replica.
@@ -105,11 +110,17 @@ impl SemiSync {
 
 /// What has a text, as that.
 mod text {
+    use serde::de::IgnoredAny;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[allow(clippy::ref_option)] // serde gives it so
     pub fn serialize<T: ToString, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
         value.as_ref().map(ToString::to_string).serialize(to)
+    }
+
+    /// Of whose position it is, the text does not say: it is not read.
+    pub fn unread<'de, T, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+        IgnoredAny::deserialize(from).map(|_| None)
     }
 
     pub fn deserialize<'de, T: std::str::FromStr, D: Deserializer<'de>>(

@@ -4,6 +4,7 @@
 
 mod check;
 mod dashboard;
+mod described;
 mod live;
 mod metrics;
 mod prometheus;

@@ -14,7 +14,7 @@ const BUCKETS_MIN: usize = 4;
 const SHARE_UNKNOWN: f64 = 0.5;
 
 /// How it is known that a node was busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Transactions waited the whole time.
@@ -138,7 +138,7 @@ fn spread(parts: &[Busy], per_s: f64) -> Option<f64> {
 }
 
 /// The estimate for a node in the form that both the command's JSON and `status` use.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct NodeCapacity {
     /// The node's name.

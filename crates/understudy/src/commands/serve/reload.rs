@@ -1,6 +1,6 @@
 //! Reads the configuration again while `serve` runs, and puts it in force: wholly, or not at all.
 
-use serde_json::{Value, json};
+use api::Reloaded;
 use topology::order::OrderRefused;
 
 use super::{accounts, first_start};
@@ -15,7 +15,7 @@ use wiring::{NotApplied, ReloadReply, Services};
 /// Reads the file of the settings in force again, and what it names. Waits for less when `ended` returns.
 pub fn reload(services: &mut Services, ended: impl Future<Output = ()>) -> ReloadReply {
     match try_reload(services, ended) {
-        Ok(changes) => Ok((sentence(&changes), told(&changes))),
+        Ok(changes) => Ok((sentence(&changes), told(changes))),
         Err(NotApplied(code, why)) => {
             let sentence = format!("the configuration was read again, and nothing was changed: {why}");
             Err(OrderRefused { code, sentence })
@@ -64,7 +64,7 @@ fn sentence(changes: &[Change]) -> String {
     format!("the configuration was read again, and is in force: {}", sentences.join("; "))
 }
 
-fn told(changes: &[Change]) -> Value {
-    let one = |change: &Change| json!({ "setting": change.path, "change": change.sentence });
-    json!({ "changes": changes.iter().map(one).collect::<Vec<_>>() })
+fn told(changes: Vec<Change>) -> Reloaded {
+    let one = |Change { path, sentence, .. }| api::Change { setting: path, change: sentence };
+    Reloaded { changes: changes.into_iter().map(one).collect() }
 }
