@@ -164,8 +164,10 @@ fn commands(api: &Api) {
         ended.json()
     };
     api.described.is("Status", &said(&["status", "--json"]));
-    let rows = json!({ "type": "array", "items": { "$ref": "#/components/schemas/JournalRow" } });
+    let rows = json!({ "type": "array", "items": { "$ref": "#/components/schemas/Decision" } });
     api.described.fits(&rows, &said(&["journal", "--json"]), "journal --json");
+    let sessions = json!({ "type": "array", "items": { "$ref": "#/components/schemas/Busy" } });
+    api.described.fits(&sessions, &said(&["processlist", "--json"]), "processlist --json");
     api.described.is("Preflight", &said(&["switchover", "--check", "--json", "-"]));
     for order in [&["drain", "db3"][..], &["undrain", "db3"], &["set-max-connections", "db3", "none"]] {
         let printed = said(&[order, &["--json"]].concat());
