@@ -65,7 +65,7 @@ impl Explain {
 }
 
 fn document(change: &WriterChange, advice: &[String]) -> Document {
-    let mut document = Document::new(&headline(change));
+    let mut document = Document::new("Why the writer changed");
     document.prose(headline(change));
     let parts =
         [("SEEN BEFORE", &change.seen), ("DECIDED AND DONE", &change.done), ("AFTERWARDS", &change.after)];
