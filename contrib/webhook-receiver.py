@@ -3,23 +3,28 @@
 
 usage: webhook-receiver.py ADDRESS PORT SECRET_FILE [PEM_FILE_WITH_CERTIFICATE_AND_KEY]"""
 import hmac
+import json
 import ssl
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 # Older calls may be somebody's who has recorded them.
 AGE_MAX_S = 300
 BODY_BYTES_MAX = 1 << 20
+IDS_MAX = 10_000
 secret = Path(sys.argv[3]).read_text().strip().encode()
-seen = set()
+seen = {}
 
 
 class Webhook(BaseHTTPRequestHandler):
+    # Whoever sends nothing is not waited for.
+    timeout = 10
+
     def do_POST(self):
         length = int(self.headers.get("Content-Length", 0))
-        if length > BODY_BYTES_MAX:
+        if not 0 <= length <= BODY_BYTES_MAX:
             return self.reply(413)
         body = self.rfile.read(length)
         at = self.headers.get("X-Understudy-Timestamp", "")
@@ -28,8 +33,11 @@ class Webhook(BaseHTTPRequestHandler):
         if not is_ours or abs(time.time() - int(at)) > AGE_MAX_S:
             return self.reply(403)
         # A call whose answer was lost is made again, with the same id.
-        if self.headers["X-Understudy-Id"] not in seen:
-            seen.add(self.headers["X-Understudy-Id"])
+        number = json.loads(body)["id"]
+        if number not in seen:
+            seen[number] = at
+            if len(seen) > IDS_MAX:
+                del seen[next(iter(seen))]
             print(body.decode(), flush=True)
         self.reply(204)
 
@@ -42,9 +50,9 @@ class Webhook(BaseHTTPRequestHandler):
         pass
 
 
-server = HTTPServer((sys.argv[1], int(sys.argv[2])), Webhook)
+server = ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Webhook)
 if len(sys.argv) > 4:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(sys.argv[4])
-    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 server.serve_forever()

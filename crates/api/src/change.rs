@@ -59,14 +59,8 @@ impl WriterChange {
 
     /// When the trouble with the old writer was noticed first, in milliseconds since 1970.
     pub fn first_sign_unix_ms(&self) -> Option<u64> {
-        let from = self.from.as_ref()?;
-        let of_writer = self.seen.iter().rev().map_while(|entry| match &entry.about {
-            About::Node { node, problem, .. } if node == from => {
-                (*problem != Problem::None).then_some(Some(entry.at_unix_ms))
-            }
-            _ => Some(None),
-        });
-        of_writer.flatten().last()
+        let is_of_writer = |entry: &&Decision| matches!(&entry.about, About::Node { node, .. } if Some(node) == self.from.as_ref());
+        self.seen.iter().find(is_of_writer).map(|entry| entry.at_unix_ms)
     }
 
     /// How far that moment is from `unix_ms`, in milliseconds; 0 while the change was going on.
@@ -93,7 +87,6 @@ impl WriterChange {
 
     fn add(&mut self, entry: &Decision) {
         self.done.push(entry.clone());
-        self.term = entry.term;
         match &entry.about {
             About::Chosen { node, from, change } => {
                 self.change.get_or_insert(*change);
@@ -106,8 +99,9 @@ impl WriterChange {
             }
             About::Writes { node } => self.ends(entry, End::Writes, node),
             About::Undone { node } => self.ends(entry, End::Undone, node),
-            _ => {}
+            _ => return,
         }
+        self.term = entry.term;
     }
 
     fn ends(&mut self, entry: &Decision, end: End, writer: &str) {
@@ -122,39 +116,121 @@ impl WriterChange {
 pub fn changes(journal: &[Decision]) -> Vec<WriterChange> {
     let mut all: Vec<WriterChange> = Vec::new();
     for (at, entry) in journal.iter().enumerate() {
-        let is_open = all.last().is_some_and(|last| last.end == End::Open);
-        match &entry.about {
-            About::Chosen { .. } | About::Lost { .. } | About::NobodyWrites if !is_open => {
+        let open = all.last_mut().filter(|last| last.end == End::Open);
+        match (&entry.about, open) {
+            (About::Clients(clients), _) => noticed(&mut all, clients),
+            (_, Some(open)) => open.add(entry),
+            (About::Chosen { .. } | About::Lost { .. } | About::NobodyWrites, None) => {
                 let mut next = WriterChange::begun(entry);
-                next.seen = seen(&journal[..at], all.last_mut());
+                next.seen = seen(&journal[..at], entry.at_unix_ms, all.last_mut());
                 next.add(entry);
                 all.push(next);
-                continue;
             }
-            _ => {}
-        }
-        let Some(last) = all.last_mut() else { continue };
-        match (&entry.about, last.ended_unix_ms) {
-            (About::Clients(clients), Some(_)) => last.clients = Some(clients.clone()),
-            (_, None) => last.add(entry),
-            (_, Some(ended)) if entry.at_unix_ms <= ended + AFTER_MS => last.after.push(entry.clone()),
-            (_, Some(_)) => {}
+            (_, None) => {
+                let last = all.last_mut();
+                let is_near = |ended: u64| entry.at_unix_ms <= ended.saturating_add(AFTER_MS);
+                if let Some(last) = last.filter(|last| last.ended_unix_ms.is_some_and(is_near)) {
+                    last.after.push(entry.clone());
+                }
+            }
         }
     }
     all
 }
 
-/// What was noticed shortly before the change that begins behind these entries. It is not told as following from the change before.
-fn seen(earlier: &[Decision], before: Option<&mut WriterChange>) -> Vec<Decision> {
-    let Some(newest) = earlier.last() else { return Vec::new() };
-    let from = newest.at_unix_ms.saturating_sub(BEFORE_MS);
+/// The count began before the change of which it tells; of several in that time, it is told with the last one that has ended.
+fn noticed(all: &mut [WriterChange], clients: &Clients) {
+    let is_counted = |change: &&mut WriterChange| {
+        change.end != End::Open && change.decided_unix_ms >= clients.since_unix_ms
+    };
+    if let Some(change) = all.iter_mut().rev().find(is_counted) {
+        change.clients.get_or_insert_with(|| clients.clone());
+    }
+}
+
+/// What had been noticed within the minute before, and stood at that moment. It is not told as following from the change before.
+fn seen(earlier: &[Decision], decided_unix_ms: u64, before: Option<&mut WriterChange>) -> Vec<Decision> {
+    let from = decided_unix_ms.saturating_sub(BEFORE_MS);
     let ended = before.as_ref().and_then(|change| change.ended_unix_ms).unwrap_or(0);
-    let is_noticed =
-        |entry: &&Decision| matches!(&entry.about, About::Node { problem, .. } if *problem != Problem::None);
-    let is_near = |entry: &&Decision| entry.at_unix_ms >= from && entry.at_unix_ms > ended;
-    let seen: Vec<Decision> = earlier.iter().filter(is_near).filter(is_noticed).cloned().collect();
+    let near = earlier.iter().rev().take_while(|entry| entry.at_unix_ms >= from && entry.at_unix_ms > ended);
+    let (mut seen, mut recovered) = (Vec::new(), Vec::new());
+    for entry in near {
+        match &entry.about {
+            About::Node { node, .. } if recovered.contains(&node) => {}
+            About::Node { node, problem: Problem::None, .. } => recovered.push(node),
+            About::Node { .. } => seen.push(entry.clone()),
+            _ => {}
+        }
+    }
+    seen.reverse();
     if let Some(before) = before {
         before.after.retain(|entry| !seen.contains(entry));
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use topology::view::{Level, NodeState};
+
+    use super::*;
+
+    fn entry(at_unix_ms: u64, term: u64, about: About) -> Decision {
+        Decision { at_unix_ms, level: Level::Info, text: format!("at {at_unix_ms}"), term, about }
+    }
+
+    fn node(name: &str, problem: Problem) -> About {
+        About::Node { node: name.into(), state: NodeState::Unknown, problem }
+    }
+
+    fn chosen(node: &str, from: &str, change: Change) -> About {
+        About::Chosen { node: node.into(), from: Some(from.into()), change }
+    }
+
+    fn writes(node: &str) -> About {
+        About::Writes { node: node.into() }
+    }
+
+    #[test]
+    fn each_change_has_what_belongs_to_it_and_nothing_of_another() {
+        let counted = |since_unix_ms| {
+            About::Clients(Clients { since_unix_ms, held: since_unix_ms, ..Clients::default() })
+        };
+        let (dead, well, day) = (Problem::Dead, Problem::None, 86_400_000);
+        let journal = [
+            // Days before, and over again.
+            entry(10, 1, node("db1", dead)),
+            entry(20, 1, node("db1", well)),
+            entry(day, 1, node("db1", dead)),
+            entry(day + 1, 1, node("db1", well)),
+            entry(day + 2, 1, node("db3", dead)),
+            entry(day + 3, 1, node("db1", Problem::Silent)),
+            entry(day + 4, 1, node("db1", dead)),
+            entry(day + 5, 1, chosen("db3", "db1", Change::Failover)),
+            entry(day + 6, 0, About::Other),
+            entry(day + 7, 1, chosen("db2", "db1", Change::Failover)),
+            entry(day + 8, 3, writes("db2")),
+            entry(day + 9, 3, node("db3", well)),
+            entry(day + 10, 3, counted(day)),
+            entry(day + 11, 3, counted(day + 10)),
+            // An outage, after which the same node goes on.
+            entry(2 * day, 3, About::NobodyWrites),
+            entry(2 * day + 90_000, 3, writes("db2")),
+            entry(2 * day + 90_001, 3, counted(2 * day - 1)),
+            entry(3 * day, 3, chosen("db1", "db2", Change::Switchover)),
+        ];
+        let all = changes(&journal);
+        let times = |entries: &[Decision]| entries.iter().map(|entry| entry.at_unix_ms).collect::<Vec<_>>();
+        let [failover, outage, switchover] = all.as_slice() else { panic!("{all:#?}") };
+        assert_eq!((failover.from.as_deref(), failover.to.as_deref()), (Some("db1"), Some("db2")));
+        assert_eq!((failover.term, failover.end, failover.ended_unix_ms), (3, End::Writes, Some(day + 8)));
+        assert_eq!(times(&failover.seen), [day + 2, day + 3, day + 4]);
+        assert_eq!(failover.first_sign_unix_ms(), Some(day + 3));
+        assert_eq!(times(&failover.after), [day + 9]);
+        assert_eq!(failover.clients.as_ref().map(|clients| clients.held), Some(day), "not a later count");
+        assert_eq!((outage.change, outage.to.as_deref(), outage.end), (None, Some("db2"), End::Writes));
+        assert_eq!((outage.is_notable(), outage.clients.is_some()), (true, true));
+        assert_eq!((switchover.end, switchover.seen.len()), (End::Open, 0));
+        assert_eq!([day + 7, day + 10, 2 * day].map(|at| failover.distance_ms(at)), [0, 2, day - 8]);
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use settings::Settings;
 
 use crate::Hooks;
-use crate::message::Message;
+use crate::message::{Message, host};
 
 /// The command and the webhook that are told of decisions
 #[derive(Subcommand)]
@@ -52,6 +52,7 @@ fn message(cluster: &str) -> Message {
     let body = json!({
         "id": id,
         "cluster": cluster,
+        "host": host(),
         "at_unix_ms": manager::unix_ms(),
         "level": "info",
         "term": 0,

@@ -1,7 +1,7 @@
 //! Hooks: a command of the site is run, and a webhook is called, for each entry of the journal that is about what `hooks.kinds` names.
 //!
-//! Entries are told one after the other, in the journal's order. A webhook that does not answer is called again, six times in all; the entries behind
-//! wait meanwhile, and the journal says which was given up. Nothing that Understudy decides waits for a hook.
+//! Each of the two is told one entry after the other, in the journal's order. A webhook that does not answer is called six times in all; the entries
+//! behind wait meanwhile, and the journal says which was given up. Nothing that Understudy decides waits for a hook.
 
 pub mod command;
 mod message;
@@ -13,7 +13,7 @@ use manager::{Journal, Shell};
 use settings::problem::Problem;
 use settings::{Settings, table as t};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use topology::Term;
 use topology::action::Sentence;
 use topology::view::{Decision, Level};
@@ -30,25 +30,44 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(16),
 ];
 
-/// Tells what is journalled from now on, until the journal ends. What is being told when the hooks are replaced is told to those of before.
+/// Tells what is journalled from now on, until this is dropped. What is being told when the hooks are replaced is told to those of before. The command
+/// and the webhook do not wait for one another.
 pub fn follow(hooks: watch::Receiver<Option<Hooks>>, journal: Journal) -> impl Future<Output = ()> {
-    let mut news = journal.news();
+    let (for_command, for_webhook) = (journal.news(), journal.news());
+    let (of_command, of_webhook) = (hooks.clone(), hooks);
     async move {
-        loop {
-            let entry = match news.recv().await {
-                Ok(entry) => entry,
-                Err(RecvError::Closed) => return,
-                Err(RecvError::Lagged(missed)) => {
-                    let text =
-                        format!("the hooks are too slow: {missed} entries of the journal were not told");
-                    journal.note(Term(0), Sentence::new(Level::Error, text));
-                    continue;
-                }
-            };
-            let hooks = hooks.borrow().clone();
-            if let Some(hooks) = hooks {
-                hooks.tell(&entry, &journal).await;
+        tokio::join!(
+            tell(for_command, of_command, &journal, async |hooks, message| hooks.run(&message).await),
+            tell(for_webhook, of_webhook, &journal, async |hooks, message| hooks
+                .call(&message, &PAUSES)
+                .await),
+        );
+    }
+}
+
+/// Tells one of the two, entry by entry.
+async fn tell(
+    mut news: broadcast::Receiver<Decision>,
+    hooks: watch::Receiver<Option<Hooks>>,
+    journal: &Journal,
+    told: impl AsyncFn(Hooks, Message) -> Option<Result<String, String>>,
+) {
+    loop {
+        let entry = match news.recv().await {
+            Ok(entry) => entry,
+            Err(RecvError::Closed) => return,
+            Err(RecvError::Lagged(missed)) => {
+                let text = format!("a hook is too slow: {missed} entries of the journal were not told");
+                journal.note(Term(0), Sentence::new(Level::Error, text));
+                continue;
             }
+        };
+        let Some(hooks) = hooks.borrow().clone() else { continue };
+        let message = Message::of(&hooks.cluster, &entry).filter(|it| hooks.kinds.contains(&it.kind));
+        let Some(message) = message else { continue };
+        if let Some(Err(why)) = told(hooks, message).await {
+            let text = format!("{why}; not told: {}", entry.text);
+            journal.note(Term(entry.term), Sentence::new(Level::Error, text));
         }
     }
 }
@@ -81,16 +100,6 @@ impl Hooks {
             return Err(settings.problem(&t::HOOKS_KINDS, text));
         }
         Ok(Some(Self { cluster: settings.name.clone(), kinds, command, webhook }))
-    }
-
-    async fn tell(&self, entry: &Decision, journal: &Journal) {
-        let message = Message::of(&self.cluster, entry).filter(|message| self.kinds.contains(&message.kind));
-        let Some(message) = message else { return };
-        let (command, webhook) = tokio::join!(self.run(&message), self.call(&message, &PAUSES));
-        for why in [command, webhook].into_iter().flatten().filter_map(Result::err) {
-            let text = format!("{why}; not told: {}", entry.text);
-            journal.note(Term(entry.term), Sentence::new(Level::Error, text));
-        }
     }
 
     /// Runs the command, if there is one, with the message at its standard input.

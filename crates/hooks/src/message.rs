@@ -1,4 +1,4 @@
-//! What a hook is told: an entry of the journal, the cluster's name, and an id that is the same each time that this entry is told.
+//! What a hook is told: an entry of the journal, the cluster's name, the machine's, and an id that is the same each time that this entry is told.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -27,8 +27,14 @@ impl Message {
         let id = hex::encode(digest.as_ref().get(..ID_BYTES).unwrap_or_default());
         body["cluster"] = Value::from(cluster);
         body["id"] = Value::from(id.as_str());
+        body["host"] = Value::from(host());
         Some(Self { id, kind, body: body.to_string() })
     }
+}
+
+/// The machine that tells; several may watch one cluster. Empty where it has no name.
+pub fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]

@@ -328,7 +328,7 @@ settings! {
     HOOKS_COMMAND_TIME: Duration = "hooks.command_time_ms", Millis { min: 100, max: HOUR_MS }, Toml("10000"), Reload,
         "How long the command may take; then it is ended with all that it has started.";
     HOOKS_URL: Option<String> = "hooks.webhook_url", Secret, Unset("no webhook is called"), Reload,
-        "The http:// or https:// address to which each of them is sent (POST, JSON). What does not answer with 2xx is called again five times within about 30 s.";
+        "The http:// or https:// address to which each of them is sent (POST, JSON). What does not answer is called six times in all, over 31 to 91 s.";
     HOOKS_SECRET_FILE: Option<PathBuf> = "hooks.webhook_secret_file", Path, Unset("calls are not signed"), Reload,
         "A file with a secret of at least 16 characters, with which each call is signed (HMAC-SHA256). It is read again at each reload.";
     HOOKS_CA: PathBuf = "hooks.webhook_ca_file", Path, Toml("\"/etc/ssl/certs/ca-certificates.crt\""), Reload,

@@ -66,6 +66,8 @@ pub enum Change {
     Failover,
     /// It was ordered while the old writer worked.
     Switchover,
+    /// Another program made the node writable (`cluster.manager = "external"`), and Understudy follows.
+    Followed,
 }
 
 /// What the clients noticed of a change of the writer, counted from shortly before it until shortly after. It has also what had other causes in

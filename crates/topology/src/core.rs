@@ -119,6 +119,8 @@ pub(crate) struct Core {
     excused_said: Option<Now>,
     /// Sentences that stay true for a while are said once.
     said_once: Option<String>,
+    /// It was said that no node can be the writer, and not yet that one is to be, or is.
+    nobody_told: bool,
     /// The last automatic failover, where the next one has to wait for a time.
     pub failed_over: Option<FailedOver>,
     /// The writer came back without transactions of its own, as is on disk or on its way there.
@@ -157,6 +159,7 @@ impl Core {
             last_sign: now,
             excused_said: None,
             said_once: None,
+            nobody_told: false,
             failed_over: None,
             is_writer_incomplete: false,
             component: None,
@@ -216,6 +219,11 @@ impl Core {
     /// The same, of what programs look for.
     pub fn say_about(&mut self, about: About, level: Level, text: impl Into<String>) {
         let text = text.into();
+        match about {
+            About::NobodyWrites => self.nobody_told = true,
+            About::Chosen { .. } | About::Lost { .. } | About::Writes { .. } => self.nobody_told = false,
+            _ => {}
+        }
         if self.decisions.len() == DECISIONS_MAX {
             self.decisions.pop_front();
         }
@@ -242,9 +250,23 @@ impl Core {
 
     /// Says something that stays true for a while, once, without holding for it.
     pub fn note(&mut self, level: Level, text: String) {
+        self.note_about(About::Other, level, text);
+    }
+
+    /// The same, of what programs look for.
+    pub fn note_about(&mut self, about: About, level: Level, text: String) {
         if self.said_once.as_ref() != Some(&text) {
             self.said_once = Some(text.clone());
-            self.say(level, text);
+            self.say_about(about, level, text);
+        }
+    }
+
+    /// Whoever heard that no node can be the writer hears that this one takes statements again, where nothing was decided in between.
+    pub fn say_again(&mut self, id: NodeId) {
+        if self.nobody_told {
+            let node = self.name(id).to_owned();
+            let text = format!("{node} takes statements again, term {}", self.term);
+            self.say_about(About::Writes { node }, Level::Info, text);
         }
     }
 

@@ -290,6 +290,7 @@ pub struct Decision {
     /// The sentence.
     pub text: String,
     /// The writer decision in force at that time.
+    #[serde(default)]
     pub term: u64,
     /// What it is about.
     #[serde(default, skip_serializing_if = "About::is_other")]

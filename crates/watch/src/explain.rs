@@ -83,13 +83,16 @@ fn document(change: &WriterChange, advice: &[String]) -> Document {
 fn headline(change: &WriterChange) -> String {
     let what = match (change.change, &change.from, &change.to) {
         (None, ..) => "no node could be the writer".to_owned(),
+        (Some(Change::Start), Some(from), Some(to)) if from == to => {
+            format!("no node could be the writer, then {to} as before")
+        }
         (Some(Change::Start), _, Some(to)) => format!("start, with {to} as the writer"),
         (Some(change), Some(from), Some(to)) => format!("{} from {from} to {to}", word(change)),
         (Some(change), ..) => word(change).to_owned(),
     };
     let took = change.ended_unix_ms.map(|ended| seconds(ended.abs_diff(change.decided_unix_ms)));
     let end = match (change.end, took, &change.to) {
-        (End::Writes, Some(took), Some(to)) => format!("{to} wrote {took} after the decision"),
+        (End::Writes, Some(took), Some(to)) => format!("{to} wrote {took} later"),
         (End::Undone, Some(took), _) => format!("undone after {took}, the old writer went on"),
         _ => "it has not ended".to_owned(),
     };
@@ -101,6 +104,7 @@ fn word(change: Change) -> &'static str {
         Change::Start => "start",
         Change::Failover => "failover",
         Change::Switchover => "switchover",
+        Change::Followed => "move by another program",
     }
 }
 

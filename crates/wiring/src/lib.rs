@@ -104,6 +104,8 @@ pub fn start(
     let calm = calm.context("cannot start the API's thread")?;
 
     let manager = manager::start(manager_settings(&settings, &accounts))?;
+    let (hooks, told) = watch::channel(accounts.hooks.clone());
+    calm.spawn(hooks::follow(told, manager.journal.clone()));
 
     let (proxy, reads) = {
         let _inside = hot.enter();
@@ -115,9 +117,6 @@ pub fn start(
     };
 
     let health = Doors::open(&settings, shares.health_max, &manager, proxy.listening())?;
-
-    let (hooks, told) = watch::channel(accounts.hooks.clone());
-    calm.spawn(hooks::follow(told, manager.journal.clone()));
 
     let (events, (reloads, asked)) = (live::channel(), mpsc::channel(RELOADS_MAX));
     let around = Around {

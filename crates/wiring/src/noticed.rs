@@ -26,15 +26,20 @@ pub async fn tell(journal: Journal, view: watch::Receiver<Arc<ClusterView>>, pro
     while view.has_changed().is_ok() {
         tick.tick().await;
         let stats = proxy.counted().await;
-        let (term, changes, flows) = {
+        let (term, moves, flows) = {
             let view = view.borrow();
-            (view.term, view.counts, view.gate == TrafficFlow::Open)
+            (view.term, moves(view.counts), view.gate == TrafficFlow::Open)
         };
-        if let Some(clients) = account.look(Look { at_unix_ms: unix_ms(), term, changes, flows, stats }) {
+        if let Some(clients) = account.look(Look { at_unix_ms: unix_ms(), term, moves, flows, stats }) {
             let (level, text) = sentence(term, &clients);
             journal.note(term, Sentence { level, text, about: About::Clients(clients) });
         }
     }
+}
+
+/// What was begun and ended of the writer's moves.
+fn moves(counts: Counts) -> [u64; 3] {
+    [counts.failovers_begun, counts.switchovers_done, counts.switchovers_undone]
 }
 
 /// The counters at one moment.
@@ -43,7 +48,7 @@ struct Look {
     at_unix_ms: u64,
     term: Term,
     /// Those that were undone do not show in the term.
-    changes: Counts,
+    moves: [u64; 3],
     /// Whether statements flow.
     flows: bool,
     stats: Stats,
@@ -55,6 +60,8 @@ struct Account {
     /// The last look before the change, and the one before that: what led to the decision is in the counters already at the last one.
     before: Option<Look>,
     last: Option<Look>,
+    /// Statements did not flow, whoever writes afterwards.
+    was_interrupted: bool,
     calm_looks: u32,
 }
 
@@ -63,10 +70,11 @@ impl Account {
     fn look(&mut self, now: Look) -> Option<Clients> {
         let last = self.last.get_or_insert_with(|| now.clone());
         if !now.flows || now.stats.hold.waiting > 0 {
+            self.was_interrupted |= !now.flows;
             self.calm_looks = 0;
             return None;
         }
-        if (now.term, now.changes) == (last.term, last.changes) {
+        if (now.term, now.moves) == (last.term, last.moves) && !self.was_interrupted {
             self.before = self.last.replace(now);
             return None;
         }
@@ -74,7 +82,7 @@ impl Account {
         if self.calm_looks < CALM_LOOKS {
             return None;
         }
-        self.calm_looks = 0;
+        (self.calm_looks, self.was_interrupted) = (0, false);
         let last = self.last.replace(now.clone());
         let before = self.before.take().or(last)?;
         let clients = noticed(&before, &now);
@@ -129,8 +137,7 @@ mod tests {
         let mut stats = Stats::default();
         (stats.hold.waiting, stats.hold.held) = (waiting, held);
         stats.errors = vec![ErrorCount { code: 9104, name: "session_lost".into(), count: lost }];
-        let changes = Counts::default();
-        Look { at_unix_ms: at_s * 1000, term: Term(term), changes, flows: true, stats }
+        Look { at_unix_ms: at_s * 1000, term: Term(term), moves: [0; 3], flows: true, stats }
     }
 
     #[test]
@@ -157,5 +164,12 @@ mod tests {
         for at_s in 11..20 {
             assert_eq!(account.look(look(at_s, 2, 0, 20, 2)), None);
         }
+        // An interruption after which the same node writes.
+        assert_eq!(account.look(Look { flows: false, ..look(20, 2, 4, 24, 2) }), None);
+        for at_s in [21, 22] {
+            assert_eq!(account.look(look(at_s, 2, 0, 24, 3)), None);
+        }
+        let told = account.look(look(23, 2, 0, 24, 3)).unwrap();
+        assert_eq!((told.held, told.errors, told.since_unix_ms), (4, vec![(9104, 1)], 18_000));
     }
 }

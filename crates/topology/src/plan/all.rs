@@ -299,7 +299,8 @@ impl All {
                 let took = seconds(now.saturating_sub(self.round_since));
                 text = format!("{text}, {took} after the decision");
             }
-            core.say_about(About::Writes { node: core.name(id).to_owned() }, Level::Info, text);
+            let about = if held { About::Writes { node: core.name(id).to_owned() } } else { About::Other };
+            core.say_about(about, Level::Info, text);
         }
     }
 

@@ -50,6 +50,7 @@ fn messages(file: &Path) -> Vec<Value> {
         let mut message: Value = serde_json::from_str(line).unwrap();
         let fields = message.as_object_mut().unwrap();
         assert_eq!(fields.remove("cluster").unwrap(), "shop");
+        assert!(!fields.remove("host").unwrap().as_str().unwrap().is_empty());
         assert_eq!(fields.remove("id").unwrap().as_str().unwrap().len(), 16);
         message
     };

@@ -28,7 +28,7 @@ use std::time::Duration;
 use self::informed::Informed;
 use self::moving::{Move, MoveKind};
 use super::{Budget, back_off};
-use crate::about::Change;
+use crate::about::{About, Change};
 use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
@@ -308,6 +308,7 @@ impl One {
         if core.node(writer).lane != LaneState::Open {
             core.set_lane(writer, LaneState::Open);
             core.settled();
+            core.say_again(writer);
         }
     }
 
@@ -317,7 +318,7 @@ impl One {
             let text =
                 "no node answers any more: it is rather our own network than all of them; nothing is moved"
                     .to_owned();
-            core.note(Level::Error, text);
+            core.note_about(unless_open(core, writer), Level::Error, text);
             return false;
         }
         let to = match group.heir(core, writer, false) {
@@ -337,10 +338,12 @@ impl One {
                 return false;
             }
             Heir::Stay { why, serves } => {
-                core.note(Level::Error, why.clone());
+                let about = if serves { About::Other } else { unless_open(core, writer) };
+                core.note_about(about, Level::Error, why.clone());
                 core.hold = why;
                 if serves {
                     core.set_lane(writer, LaneState::Open);
+                    core.say_again(writer);
                 }
                 return false;
             }
@@ -398,7 +401,8 @@ impl One {
         core.set_lane(writer, LaneState::Shut);
         let (from, kind) =
             if to == writer { (None, MoveKind::Start) } else { (Some(writer), MoveKind::Failover) };
-        core.say_about(core.chosen(to, kind.change()), Level::Warn, text);
+        let change = if group.follows(core) { Change::Followed } else { kind.change() };
+        core.say_about(core.chosen(to, change), Level::Warn, text);
         core.counts.failovers_begun += u64::from(kind == MoveKind::Failover);
         let mut run = Move::new(core, from, to, term, kind);
         group.begin(core, to, term, order.is_none() && to != writer);
@@ -434,6 +438,11 @@ impl One {
         run.ticket = Some(core.decide(term, Some(to)));
         self.phase = Phase::Moving(Box::new(run));
     }
+}
+
+/// What it is about that no other node takes over: while the writer's lane is not open, nobody writes.
+fn unless_open(core: &Core, writer: NodeId) -> About {
+    if core.node(writer).lane == LaneState::Open { About::Other } else { About::NobodyWrites }
 }
 
 /// At a start: every node has been checked, or is not waited for any longer.

@@ -391,7 +391,11 @@ impl One {
             core.name(run.to),
             core.name(from)
         );
-        let about = About::Undone { node: core.name(from).to_owned() };
+        // Of one that has to be made writable again it is told when it is.
+        let about = match may_be_read_only {
+            true => About::Other,
+            false => About::Undone { node: core.name(from).to_owned() },
+        };
         core.say_about(about, Level::Warn, text.clone());
         core.counts.switchovers_undone += 1;
         self.not_before = core.now + HANDOVER_GAP;

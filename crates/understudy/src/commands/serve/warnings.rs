@@ -39,6 +39,11 @@ pub fn exposed_secrets(settings: &Settings) -> Vec<Problem> {
     if let Some(path) = settings.get(&t::API_READ_KEY_FILE) {
         files.push((&t::API_READ_KEY_FILE, path));
     }
+    for row in [&t::HOOKS_COMMAND, &t::HOOKS_URL] {
+        if settings.get(row).is_some() {
+            files.push((row, settings.file.clone()));
+        }
+    }
     if let Some(path) = settings.get(&t::HOOKS_SECRET_FILE) {
         files.push((&t::HOOKS_SECRET_FILE, path));
     }
