@@ -20,7 +20,7 @@ use crate::reply::Reply;
 use crate::request::{MoveWish, OrderBody, preflight_wish};
 use crate::slow::slow;
 use crate::state::{Api, Kept, Shared};
-use crate::{Cluster, Control, WriterDecision};
+use crate::{Cluster, Control, Manner, WriterDecision};
 
 /// All routes. `budget` is the budget of orders that carry none.
 pub fn router<C: Control>(control: Arc<C>, keys: Keys, budget: Duration, kept: Kept) -> Router {
@@ -120,7 +120,7 @@ async fn manual_failover<C: Control>(State(api): Shared<C>, order: Ordered) -> R
     match order.said.into_move(api.control.cluster(), api.budget) {
         Err(reply) => reply,
         // A named target, or a named old writer, is idempotent by itself.
-        Ok(wish) if wish.named || wish.from.is_some() => {
+        Ok(wish) if wish.named || wish.from.is_some() || wish.manner.dry_run => {
             to_its_end(async move { api.move_writer(wish).await }).await
         }
         Ok(wish) => once(api, wish).await,
@@ -134,9 +134,9 @@ async fn switchover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply 
     }
 }
 
-async fn reload<C: Control>(State(api): Shared<C>, _: Ordered) -> Reply {
+async fn reload<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
     to_its_end(async move {
-        match api.control.reload().await {
+        match api.control.reload(order.said.dry_run).await {
             Ok((sentence, changes)) => Reply::done(sentence, changes),
             Err(refused) => Reply::refused(StatusCode::CONFLICT, refused.code, refused.sentence),
         }
@@ -227,8 +227,9 @@ impl<C: Control> Api<C> {
         understand: impl FnOnce(OrderBody, &Cluster, &str, Duration) -> Result<Order, Reply>,
     ) -> Reply {
         let Ordered { said, node } = order;
+        let manner = Manner { dry_run: said.dry_run, allow_cold: false };
         match understand(said, self.control.cluster(), node.as_deref().unwrap_or_default(), self.budget) {
-            Ok(order) => answer(self.control.order(order, false).await, self.control.cluster()),
+            Ok(order) => answer(self.control.order(order, manner).await, manner, self.control.cluster()),
             Err(reply) => reply,
         }
     }
@@ -243,18 +244,19 @@ impl<C: Control> Api<C> {
             let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
             return Reply::done(message, json!({ "writer": writer, "changed": false }));
         }
-        answer(self.control.order(wish.order, wish.allow_cold).await, cluster)
+        answer(self.control.order(wish.order, wish.manner).await, wish.manner, cluster)
     }
 }
 
-fn answer(reply: OrderReply, cluster: &Cluster) -> Reply {
+fn answer(reply: OrderReply, manner: Manner, cluster: &Cluster) -> Reply {
     match reply {
         Ok(done) => {
+            let changed = if manner.dry_run { "would_change" } else { "changed" };
             let data = json!({
                 "term": done.term,
                 "writer": done.writer.map(|node| cluster.name_of(node)),
                 "took_ms": done.took.as_micros() as f64 / 1000.0,
-                "changed": done.is_changed,
+                changed: done.is_changed,
             });
             Reply::done(done.sentence, data)
         }

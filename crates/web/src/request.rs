@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use topology::order::Order;
 
-use crate::Cluster;
 use crate::reply::Reply;
+use crate::{Cluster, Manner};
 
 /// Longest body read, in bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -22,10 +22,12 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest budget an order may name, in milliseconds.
 pub const BUDGET_MS_MAX: u64 = 600_000;
 
-/// A body, parsed as a JSON object, without the key.
+/// A body, parsed as a JSON object, without what all orders have in common.
 pub struct OrderBody {
     /// The key, if the body had one.
     pub key: Option<String>,
+    /// Only to be told what would come of it.
+    pub dry_run: bool,
     fields: Map<String, Value>,
 }
 
@@ -67,8 +69,8 @@ pub struct MoveWish {
     pub from: Option<topology::NodeId>,
     /// Whether the caller named the new writer.
     pub named: bool,
-    /// It may go to a standby that is not as warm as the settings want.
-    pub allow_cold: bool,
+    /// How it is to be taken.
+    pub manner: Manner,
 }
 
 impl OrderBody {
@@ -90,7 +92,7 @@ impl OrderBody {
 
     fn parse(bytes: &[u8]) -> Result<Self, Reply> {
         if bytes.trim_ascii().is_empty() {
-            return Ok(Self { key: None, fields: Map::new() });
+            return Ok(Self { key: None, dry_run: false, fields: Map::new() });
         }
         let mut fields: Map<String, Value> = serde_json::from_slice(bytes).map_err(|e| {
             let at = format!("line {}, column {}", e.line(), e.column());
@@ -103,19 +105,15 @@ impl OrderBody {
             Some(Value::String(key)) => Some(key),
             Some(_) => return Err(Reply::bad_request("apikey must be a string")),
         };
-        Ok(Self { key, fields })
+        let dry_run = switch(&mut fields, "dry_run")?;
+        Ok(Self { key, dry_run, fields })
     }
 
     /// The order of a `switchover`: like that of a `manual_failover`, and it may be forced, or go to a cold standby.
     pub fn into_switchover(mut self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
-        let mut switch = |name: &str| match self.fields.remove(name) {
-            None => Ok(false),
-            Some(Value::Bool(is_on)) => Ok(is_on),
-            Some(_) => Err(Reply::bad_request(format!("{name} must be true or false"))),
-        };
-        let (forced, cold) = (switch("force")?, switch("cold")?);
+        let (forced, cold) = (switch(&mut self.fields, "force")?, switch(&mut self.fields, "cold")?);
         let mut wish = self.into_move(cluster, budget)?;
-        wish.allow_cold = cold;
+        wish.manner.allow_cold = cold;
         if let Order::Switchover { force, .. } = &mut wish.order {
             *force = forced;
         }
@@ -129,7 +127,8 @@ impl OrderBody {
         let to = to.map(|name| node(cluster, &name)).transpose()?;
         let from = from.map(|name| node(cluster, &name)).transpose()?;
         let budget = within(budget_ms, budget)?;
-        Ok(MoveWish { order: Order::Switchover { to, budget, force: false }, from, named, allow_cold: false })
+        let manner = Manner { dry_run: self.dry_run, allow_cold: false };
+        Ok(MoveWish { order: Order::Switchover { to, budget, force: false }, from, named, manner })
     }
 
     /// The order of a `drain`.
@@ -190,6 +189,15 @@ pub fn key_of(headers: &HeaderMap) -> Option<&str> {
     }
     let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// A field that is true or false; false without it.
+fn switch(fields: &mut Map<String, Value>, name: &str) -> Result<bool, Reply> {
+    match fields.remove(name) {
+        None => Ok(false),
+        Some(Value::Bool(is_on)) => Ok(is_on),
+        Some(_) => Err(Reply::bad_request(format!("{name} must be true or false"))),
+    }
 }
 
 fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Reply> {
