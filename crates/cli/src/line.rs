@@ -10,7 +10,7 @@ use crate::exit::{self, CommandResult};
 
 /// Reads the program's command line, and runs `command` with it.
 pub fn run<P: Parser>(command: impl FnOnce(P) -> CommandResult) -> ExitCode {
-    let line = P::command().try_get_matches();
+    let line = with_exit_codes(P::command()).try_get_matches();
     let read = line.and_then(|line| Ok((wants_json(&line), P::from_arg_matches(&line)?)));
     let (is_json, asked) = match read {
         Ok(read) => read,
@@ -21,6 +21,17 @@ pub fn run<P: Parser>(command: impl FnOnce(P) -> CommandResult) -> ExitCode {
         Err(failure) if is_json => failure.tell_program(),
         Err(failure) => failure.tell(),
     }
+}
+
+/// Each command's help says how it ends: those that say nothing of their own end as all do.
+pub fn with_exit_codes(command: clap::Command) -> clap::Command {
+    let said = command.get_after_help().or(command.get_after_long_help()).map(ToString::to_string);
+    let command = match said {
+        Some(said) if said.contains("Exit codes") => command,
+        Some(said) => command.after_help(format!("{said}\n\n{}", exit::HELP)),
+        None => command.after_help(exit::HELP),
+    };
+    command.mut_subcommands(with_exit_codes)
 }
 
 /// Whether the command was told to print JSON on standard output.

@@ -5,6 +5,7 @@
 //! because somebody signed it.
 
 pub mod node;
+pub mod order;
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

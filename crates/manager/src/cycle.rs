@@ -61,8 +61,8 @@ const PROXY: Origin = Origin(0);
 /// Other settings wait this long for the end of what must not be disturbed by them.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
 
-/// An order, and the channel for its answer.
-pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
+/// An order, whether it is only to be told what would come of it, and the channel for the answer.
+pub(crate) type Asked = (Order, bool, oneshot::Sender<OrderReply>);
 
 /// Other settings, and the channel for what comes of them.
 pub(crate) type Change = (Settings, oneshot::Sender<Result<(), NotTaken>>);
@@ -173,7 +173,12 @@ impl Cycle {
                     cycle_state.change = Some((change, Instant::now() + CHANGE_WAIT));
                     continue;
                 }
-                Some((order, reply)) = self.orders.recv() => {
+                Some((order, dry_run, reply)) = self.orders.recv() => {
+                    if dry_run {
+                        // Who asked may have gone.
+                        let _ = reply.send(self.brain.dry_run(self.started.elapsed(), order));
+                        continue;
+                    }
                     cycle_state.orders += 1;
                     let id = OrderId(cycle_state.orders);
                     cycle_state.answers.insert(id, reply);

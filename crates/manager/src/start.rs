@@ -106,6 +106,15 @@ pub struct Orders(mpsc::Sender<Asked>);
 impl Orders {
     /// Carries out an order. Returns when it is done or refused, at the latest 30 s after its budget.
     pub async fn order(&self, order: Order) -> OrderReply {
+        self.ask(order, false).await
+    }
+
+    /// What would come of the order; nothing is changed.
+    pub async fn dry_run(&self, order: Order) -> OrderReply {
+        self.ask(order, true).await
+    }
+
+    async fn ask(&self, order: Order, dry_run: bool) -> OrderReply {
         let refused = |code, sentence: &str| Err(OrderRefused { code, sentence: sentence.into() });
         let budget = match &order {
             Order::Switchover { budget, .. } | Order::Drain { budget, .. } => *budget,
@@ -113,7 +122,7 @@ impl Orders {
         };
         let (reply, answer) = oneshot::channel();
         let asked = async {
-            self.0.send((order, reply)).await.ok()?;
+            self.0.send((order, dry_run, reply)).await.ok()?;
             answer.await.ok()
         };
         match tokio::time::timeout(budget.saturating_add(ANSWER_SLACK), asked).await {

@@ -41,7 +41,7 @@ pub fn markdown() -> String {
 }
 
 /// The table for programs. `default` is a value as TOML, and null where there is none.
-pub fn json() -> serde_json::Value {
+pub fn json(part: &str) -> serde_json::Value {
     let one = |row: &&Row| {
         let (default, unset) = match row.default {
             Default::Required => (None, None),
@@ -61,7 +61,7 @@ pub fn json() -> serde_json::Value {
             },
         })
     };
-    TABLE.iter().map(one).collect()
+    TABLE.iter().filter(|row| row.path.contains(part)).map(one).collect()
 }
 
 /// The table for a terminal: the rows whose name contains `part`. `None` when there is none.

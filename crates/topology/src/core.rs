@@ -95,6 +95,7 @@ impl FailedOver {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Core {
     pub settings: Settings,
     pub now: Now,

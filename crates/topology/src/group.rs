@@ -23,6 +23,9 @@ use crate::{NodeId, Term};
 
 /// A cluster of one kind, with the state that only this kind has.
 pub(crate) trait Group: Judge + Choose + Change + Send {
+    /// The same once more, for a dry run.
+    fn twin(&self) -> Box<dyn Group>;
+
     /// What an earlier process has left: in `core` what the brain itself has taken over of it, the rest in `restored`.
     fn restore(&mut self, core: &Core, restored: Restored);
 
@@ -63,6 +66,12 @@ pub(crate) trait Group: Judge + Choose + Change + Send {
     /// How often the cluster was given a Primary component again.
     fn bootstraps(&self) -> u64 {
         0
+    }
+}
+
+impl Clone for Box<dyn Group> {
+    fn clone(&self) -> Self {
+        self.twin()
     }
 }
 

@@ -84,6 +84,7 @@ pub(crate) struct Common<'a> {
 }
 
 /// See the head of this file.
+#[derive(Clone)]
 pub(crate) struct Readers {
     pub settings: reads::Settings,
     lanes: ById<Reader>,

@@ -28,7 +28,7 @@ use crate::request::{
 };
 use crate::slow::{self, slow};
 use crate::state::{Api, Kept, Shared};
-use crate::{Cluster, Control, WriterDecision};
+use crate::{Cluster, Control, Manner, WriterDecision};
 
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
@@ -206,6 +206,9 @@ struct Outcome {
     took_ms: Option<f64>,
     /// Whether the order changed anything.
     changed: bool,
+    /// Of a dry run: whether the order would change anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_change: Option<bool>,
     /// This tells of an earlier change, and nothing was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     repeated: Option<bool>,
@@ -224,7 +227,7 @@ async fn manual_failover<C: Control>(State(api): Shared<C>, order: Ordered) -> R
     match order.said.into_move(api.control.cluster(), api.budget) {
         Err(reply) => reply,
         // A named target, or a named old writer, is idempotent by itself.
-        Ok(wish) if wish.named || wish.from.is_some() => {
+        Ok(wish) if wish.named || wish.from.is_some() || wish.manner.dry_run => {
             to_its_end(async move { api.move_writer(wish).await }).await
         }
         Ok(wish) => once(api, wish).await,
@@ -238,9 +241,9 @@ async fn switchover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply 
     }
 }
 
-async fn reload<C: Control>(State(api): Shared<C>, _: Ordered) -> Reply {
+async fn reload<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
     to_its_end(async move {
-        match api.control.reload().await {
+        match api.control.reload(order.said.dry_run).await {
             Ok((sentence, changes)) => Reply::done(sentence, json!(changes)),
             Err(refused) => Reply::refused(StatusCode::CONFLICT, refused.code, refused.sentence),
         }
@@ -323,7 +326,7 @@ async fn wrong_method() -> Reply {
 
 impl Outcome {
     fn unchanged(term: Term, writer: Option<String>) -> Self {
-        Self { term, writer, took_ms: None, changed: false, repeated: None }
+        Self { term, writer, took_ms: None, changed: false, would_change: None, repeated: None }
     }
 }
 
@@ -337,8 +340,9 @@ impl<C: Control> Api<C> {
         understand: impl FnOnce(OrderBody, &Cluster, &str, Duration) -> Result<Order, Reply>,
     ) -> Reply {
         let Ordered { said, node } = order;
+        let manner = Manner { dry_run: said.dry_run, allow_cold: false };
         match understand(said, self.control.cluster(), node.as_deref().unwrap_or_default(), self.budget) {
-            Ok(order) => answer(self.control.order(order, false).await, self.control.cluster()),
+            Ok(order) => answer(self.control.order(order, manner).await, manner, self.control.cluster()),
             Err(reply) => reply,
         }
     }
@@ -353,18 +357,19 @@ impl<C: Control> Api<C> {
             let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
             return Reply::done(message, json!(Outcome::unchanged(term, Some(writer.to_owned()))));
         }
-        answer(self.control.order(wish.order, wish.allow_cold).await, cluster)
+        answer(self.control.order(wish.order, wish.manner).await, wish.manner, cluster)
     }
 }
 
-fn answer(reply: OrderReply, cluster: &Cluster) -> Reply {
+fn answer(reply: OrderReply, manner: Manner, cluster: &Cluster) -> Reply {
     match reply {
         Ok(done) => {
             let outcome = Outcome {
                 term: done.term,
                 writer: done.writer.map(|node| cluster.name_of(node).to_owned()),
                 took_ms: Some(done.took.as_micros() as f64 / 1000.0),
-                changed: done.is_changed,
+                changed: done.is_changed && !manner.dry_run,
+                would_change: manner.dry_run.then_some(done.is_changed),
                 repeated: None,
             };
             Reply::done(done.sentence, json!(outcome))

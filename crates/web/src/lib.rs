@@ -83,10 +83,11 @@ pub struct WriterDecision {
 pub trait Control: Send + Sync + 'static {
     /// The cluster's names.
     fn cluster(&self) -> &Cluster;
-    /// Carries out an order and waits for its result. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
-    fn order(&self, order: Order, allow_cold: bool) -> impl Future<Output = OrderReply> + Send;
-    /// Reads the configuration again and puts it in force: a sentence, and what changed. An order that is refused changes nothing.
-    fn reload(&self) -> impl Future<Output = Result<(String, Reloaded), OrderRefused>> + Send;
+    /// Carries out an order and waits for its result.
+    fn order(&self, order: Order, manner: Manner) -> impl Future<Output = OrderReply> + Send;
+    /// Reads the configuration again and puts it in force: a sentence, and what changed. An order that is refused changes nothing, nor does a
+    /// dry run.
+    fn reload(&self, dry_run: bool) -> impl Future<Output = Result<(String, Reloaded), OrderRefused>> + Send;
     /// The checks for what could make a switchover fail, or slow. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.
@@ -108,6 +109,15 @@ pub trait Control: Send + Sync + 'static {
     fn slow(&self, wish: SlowWish) -> Result<Body, String>;
     /// The health endpoint's answer to `/health...`; `target` is path and query. From memory.
     fn health(&self, target: &str) -> Health;
+}
+
+/// How an order is to be taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// A switchover may go to a standby that is not as warm as the settings want.
+    pub allow_cold: bool,
+    /// Only to be told what would come of it: nothing is changed.
+    pub dry_run: bool,
 }
 
 /// Which reads a caller wants.

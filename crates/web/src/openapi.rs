@@ -76,11 +76,13 @@ pub fn order<B: ToSchema>(summary: &'static str) -> Operation {
             "`store` or `internal`: the decision could not be kept, or its end is not known",
         )
         .refuses(StatusCode::SERVICE_UNAVAILABLE, "`stopping`: Understudy is being stopped");
-    // The body may have the key, which is taken out before the rest of it is read.
+    // What each order may have is taken out before the rest of it is read.
     let mut schema = json!(B::schema());
     let is_required = schema.get("required").is_some();
     schema["properties"]["apikey"] =
         json!({ "type": "string", "description": "The key, if no header has it" });
+    schema["properties"]["dry_run"] =
+        json!({ "type": "boolean", "description": "Only tell what would come of it" });
     Operation {
         body: Some(
             json!({ "required": is_required, "content": { "application/json": { "schema": schema } } }),

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use topology::order::Order;
 use utoipa::ToSchema;
 
-use crate::Cluster;
 use crate::reply::Reply;
+use crate::{Cluster, Manner};
 
 /// Longest body read, in bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -23,10 +23,12 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest budget an order may name, in milliseconds.
 pub const BUDGET_MS_MAX: u64 = 600_000;
 
-/// A body, parsed as a JSON object, without the key.
+/// A body, parsed as a JSON object, without what all orders have in common.
 pub struct OrderBody {
     /// The key, if the body had one.
     pub key: Option<String>,
+    /// Only to be told what would come of it.
+    pub dry_run: bool,
     fields: Map<String, Value>,
 }
 
@@ -104,8 +106,8 @@ pub struct MoveWish {
     pub from: Option<topology::NodeId>,
     /// Whether the caller named the new writer.
     pub named: bool,
-    /// It may go to a standby that is not as warm as the settings want.
-    pub allow_cold: bool,
+    /// How it is to be taken.
+    pub manner: Manner,
 }
 
 impl OrderBody {
@@ -127,7 +129,7 @@ impl OrderBody {
 
     fn parse(bytes: &[u8]) -> Result<Self, Reply> {
         if bytes.trim_ascii().is_empty() {
-            return Ok(Self { key: None, fields: Map::new() });
+            return Ok(Self { key: None, dry_run: false, fields: Map::new() });
         }
         let mut fields: Map<String, Value> = serde_json::from_slice(bytes).map_err(|e| {
             let at = format!("line {}, column {}", e.line(), e.column());
@@ -141,20 +143,21 @@ impl OrderBody {
             Some(_) => return Err(Reply::bad_request("apikey must be a string")),
         };
         fields.values_mut().for_each(as_whole);
-        Ok(Self { key, fields })
+        let dry_run = switch(&mut fields, "dry_run")?;
+        Ok(Self { key, dry_run, fields })
     }
 
     /// The order of a `switchover`.
     pub fn into_switchover(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
         let Switch { to, from, budget_ms, force, cold } = typed(self.fields)?;
-        let mut wish = Move { to, from, budget_ms }.wish(cluster, budget, force)?;
-        wish.allow_cold = cold;
-        Ok(wish)
+        let manner = Manner { dry_run: self.dry_run, allow_cold: cold };
+        Move { to, from, budget_ms }.wish(cluster, budget, force, manner)
     }
 
     /// The order of a `manual_failover`.
     pub fn into_move(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
-        typed::<Move>(self.fields)?.wish(cluster, budget, false)
+        let manner = Manner { dry_run: self.dry_run, allow_cold: false };
+        typed::<Move>(self.fields)?.wish(cluster, budget, false, manner)
     }
 
     /// The order of a `drain`.
@@ -187,12 +190,18 @@ impl OrderBody {
 }
 
 impl Move {
-    fn wish(self, cluster: &Cluster, budget: Duration, force: bool) -> Result<MoveWish, Reply> {
+    fn wish(
+        self,
+        cluster: &Cluster,
+        budget: Duration,
+        force: bool,
+        manner: Manner,
+    ) -> Result<MoveWish, Reply> {
         let named = self.to.is_some();
         let to = self.to.map(|name| node(cluster, &name)).transpose()?;
         let from = self.from.map(|name| node(cluster, &name)).transpose()?;
         let budget = within(self.budget_ms, budget)?;
-        Ok(MoveWish { order: Order::Switchover { to, budget, force }, from, named, allow_cold: false })
+        Ok(MoveWish { order: Order::Switchover { to, budget, force }, from, named, manner })
     }
 }
 
@@ -230,6 +239,15 @@ fn as_whole(value: &mut Value) {
     let Some(number) = value.as_f64().filter(|_| value.is_f64()) else { return };
     if number.fract() == 0.0 && number >= 0.0 {
         *value = Value::from(number as u64);
+    }
+}
+
+/// A field that is true or false; false without it.
+fn switch(fields: &mut Map<String, Value>, name: &str) -> Result<bool, Reply> {
+    match fields.remove(name) {
+        None => Ok(false),
+        Some(Value::Bool(is_on)) => Ok(is_on),
+        Some(_) => Err(Reply::bad_request(format!("{name} must be true or false"))),
     }
 }
 

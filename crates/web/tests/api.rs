@@ -19,7 +19,7 @@ use topology::view::{ClusterView, Decision, Level};
 use topology::{NodeId, Term};
 use web::key::{ApiKey, Keys};
 use web::server::{Server, Settings};
-use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
+use web::{Body, Bytes, Cluster, Control, Event, Health, Manner, SlowWish, WriterDecision};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 /// Of who only reads.
@@ -39,7 +39,17 @@ impl Control for Fake {
     fn cluster(&self) -> &Cluster {
         &self.cluster
     }
-    async fn order(&self, order: Order, _allow_cold: bool) -> OrderReply {
+    async fn order(&self, order: Order, manner: Manner) -> OrderReply {
+        if manner.dry_run {
+            let sentence = format!("dry run: {order:?}");
+            return Ok(OrderDone {
+                sentence,
+                term: Term(7),
+                writer: None,
+                took: Duration::ZERO,
+                is_changed: true,
+            });
+        }
         self.given.lock().unwrap().push(order);
         if let Some(gate) = &self.gate {
             gate.notified().await;
@@ -55,10 +65,10 @@ impl Control for Fake {
             is_changed: true,
         })
     }
-    async fn reload(&self) -> Result<(String, Reloaded), OrderRefused> {
+    async fn reload(&self, dry_run: bool) -> Result<(String, Reloaded), OrderRefused> {
         match self.refuse.lock().unwrap().clone() {
             Some(refused) => Err(refused),
-            None => Ok(("nothing changed".into(), Reloaded::default())),
+            None => Ok((format!("dry run: {dry_run}"), Reloaded::default())),
         }
     }
     async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
@@ -340,6 +350,41 @@ async fn each_order_is_understood() {
             Order::Drain { node: NodeId(1), budget, force: false, temporary: false },
         ]
     );
+}
+
+#[tokio::test]
+async fn a_dry_run_of_each_order_is_given_as_one() {
+    let stand = Stand::new();
+    for (path, more, told) in [
+        (
+            "switchover",
+            r#","to":"db3","force":true"#,
+            "Switchover { to: Some(NodeId(2)), budget: 5s, force: true }",
+        ),
+        ("manual_failover", "", "Switchover { to: None, budget: 5s, force: false }"),
+        ("node/db1/drain", "", "Drain { node: NodeId(0), "),
+        ("node/db1/undrain", "", "Undrain { node: NodeId(0), "),
+        (
+            "node/db2/max_connections",
+            r#","value":7"#,
+            "SetSessionsMax { node: NodeId(1), sessions_max: Some(7) }",
+        ),
+        ("reload", "", "true"),
+    ] {
+        let path = format!("/api/cluster/5/{path}");
+        let (status, said) = stand.put(&path, &keyed(&format!(r#"{more},"dry_run":true"#))).await;
+        assert_eq!(status, 200, "{path}: {said}");
+        assert!(said["message"].as_str().unwrap().starts_with(&format!("dry run: {told}")), "{said}");
+        if !path.ends_with("reload") {
+            assert_eq!(
+                (&said["data"]["would_change"], &said["data"]["changed"]),
+                (&json!(true), &json!(false))
+            );
+        }
+        let (status, said) = stand.put(&path, &keyed(&format!(r#"{more},"dry_run":"yes""#))).await;
+        assert_eq!((status, &said["data"]["code"]), (400, &json!("bad_request")), "{path}: {said}");
+    }
+    assert_eq!(stand.given(), [], "nothing is carried out");
 }
 
 #[tokio::test]

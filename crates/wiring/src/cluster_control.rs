@@ -16,7 +16,7 @@ use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{self, Immovable, REPLICA_LOGIN, Report, Stopped, warm};
 use topology::routes::LaneState;
 use topology::view::{ClusterView, Decision, TrafficFlow};
-use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, WriterDecision};
+use web::{Body, Bytes, Cluster, Control, Event, Health, Manner, SlowWish, WriterDecision};
 
 use super::capacity::Capacities;
 use super::health::age;
@@ -242,10 +242,13 @@ impl Control for ClusterControl {
         &self.cluster
     }
 
-    async fn order(&self, order: Order, allow_cold: bool) -> OrderReply {
+    async fn order(&self, order: Order, manner: Manner) -> OrderReply {
         let force = matches!(order, Order::Switchover { force: true, .. } | Order::Drain { force: true, .. });
-        if let Some(refused) = self.refusal(&order, allow_cold).await {
+        if let Some(refused) = self.refusal(&order, manner.allow_cold).await {
             return Err(refused);
+        }
+        if manner.dry_run {
+            return self.orders.dry_run(order).await;
         }
         let (reply, busy) = self.order_and_watch(order).await;
         match reply {
@@ -263,10 +266,10 @@ impl Control for ClusterControl {
         }
     }
 
-    async fn reload(&self) -> ReloadReply {
+    async fn reload(&self, dry_run: bool) -> ReloadReply {
         let refused = |code, sentence: &str| Err(OrderRefused { code, sentence: sentence.to_owned() });
         let (reply, answer) = oneshot::channel();
-        match self.reloads.try_send(reply) {
+        match self.reloads.try_send(ReloadRequest { dry_run, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| refused("stopping", "Understudy is stopping")),
             Err(mpsc::error::TrySendError::Full(_)) => refused("busy", "other reloads wait: try again"),
             Err(mpsc::error::TrySendError::Closed(_)) => refused("stopping", "Understudy is stopping"),

@@ -6,5 +6,11 @@ use topology::order::OrderRefused;
 
 /// What comes of a reload: a sentence and what changed, or why nothing did.
 pub type ReloadReply = Result<(String, Reloaded), OrderRefused>;
-/// A reload that the API was asked for, and where its answer goes.
-pub type ReloadRequest = oneshot::Sender<ReloadReply>;
+
+/// A reload that the API was asked for.
+pub struct ReloadRequest {
+    /// Only to be told what would change.
+    pub dry_run: bool,
+    /// Where its answer goes.
+    pub reply: oneshot::Sender<ReloadReply>,
+}

@@ -36,6 +36,9 @@ pub struct Release {
     /// Where a running keepalived says its process number; one that says it elsewhere is found, too
     #[arg(long, value_name = "FILE", default_value = PID_FILE)]
     pid_file: PathBuf,
+    /// Print the addresses that would be taken away, and leave them
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Release {
@@ -60,6 +63,10 @@ impl Release {
         }
         let mut failed = Vec::new();
         for found in left {
+            if self.dry_run {
+                println!("{} was left on {} and would be taken away", found.address, found.device);
+                continue;
+            }
             // Each is tried, whatever became of the one before. With the first address of a network the kernel may take the others
             // of it away, and a keepalived that is just ending does so, too: what is gone is as it should be.
             match held::remove(&found) {

@@ -17,6 +17,7 @@
 //! Invariants: the same facts at the same times give the same actions; at most one `Publish` for each fact, and it comes first;
 //! every order gets exactly one answer.
 
+mod dry_run;
 mod orders;
 mod proxied;
 mod reconfigure;
@@ -54,6 +55,7 @@ use crate::{NodeId, Term};
 const JUST_LOST: Duration = Duration::from_secs(1);
 
 /// The decision maker of one cluster.
+#[derive(Clone)]
 pub struct Brain {
     core: Core,
     group: Box<dyn Group>,
@@ -83,6 +85,7 @@ impl Due {
     }
 }
 
+#[derive(Clone)]
 enum Plan {
     One(One),
     All(All),

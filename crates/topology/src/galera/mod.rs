@@ -56,6 +56,10 @@ use crate::group::{Change, Group};
 use crate::restored::Restored;
 
 impl Group for Galera {
+    fn twin(&self) -> Box<dyn Group> {
+        Box::new(self.clone())
+    }
+
     /// What an earlier process has left on disk: the members' names in the group. A member that died with that process is evicted by its name; a
     /// node that has been restarted since has another one.
     fn restore(&mut self, core: &Core, _restored: Restored) {

@@ -34,6 +34,7 @@ use crate::settings::Settings;
 use crate::time::{Now, seconds};
 use crate::{NodeId, Term};
 
+#[derive(Clone)]
 pub(crate) struct All {
     entries: ById<Entry>,
     /// The term under which lanes open; higher than `core.term` while it is being written to disk.

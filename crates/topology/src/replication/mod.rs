@@ -81,6 +81,10 @@ use crate::group::Group;
 use crate::restored::Restored;
 
 impl Group for Replication {
+    fn twin(&self) -> Box<dyn Group> {
+        Box::new(self.clone())
+    }
+
     fn restore(&mut self, core: &Core, restored: Restored) {
         if let Some(writer) = core.writer.filter(|_| core.is_writer_incomplete) {
             self.server_mut(writer).was_incomplete = true;

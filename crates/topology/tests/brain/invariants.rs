@@ -13,7 +13,7 @@ use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus};
 use topology::health::{Problem, Serves};
 use topology::heartbeat::{Beat, Stall};
-use topology::order::{Order, OrderId};
+use topology::order::{Order, OrderId, OrderRefused};
 use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, SilencePolicy, Writers};
 use topology::view::NodeState;
@@ -108,6 +108,8 @@ struct World {
     hurry: Option<(u64, Duration, bool)>,
     barriers: BTreeMap<u8, Term>,
     ordered: u64,
+    /// What the last order that was answered was refused for.
+    refused: Option<OrderRefused>,
     answered: BTreeSet<u64>,
 }
 
@@ -148,6 +150,7 @@ impl World {
             hurry: None,
             barriers: BTreeMap::new(),
             ordered: 0,
+            refused: None,
             answered: BTreeSet::new(),
         }
     }
@@ -255,8 +258,9 @@ impl World {
                 unreachable!("bootstrap is \"never\": {action:?}")
             }
             Action::Replication(action) => unreachable!("asked of a Galera cluster: {action:?}"),
-            Action::Answer { id, .. } => {
-                assert!(self.answered.insert(id.0), "order {} was answered twice", id.0)
+            Action::Answer { id, reply } => {
+                assert!(self.answered.insert(id.0), "order {} was answered twice", id.0);
+                self.refused = reply.err();
             }
             Action::Say(sentence) => assert!(!sentence.text.is_empty()),
             Action::Confirm { node } => {
@@ -430,10 +434,20 @@ impl World {
                     3 => Order::Undrain { node, temporary: false },
                     _ => Order::SetSessionsMax { node, sessions_max: Some(node.0.into()) },
                 };
-                Fact::Order { id: OrderId(self.ordered), order }
+                return self.order(order);
             }
         };
         self.tell(fact);
+    }
+
+    /// An order that is refused at once is refused in the same words by its dry run before; of any other the dry run is no refusal.
+    fn order(&mut self, order: Order) {
+        // What is due by now is done first in both.
+        self.tell(Fact::Tick);
+        let dry = self.brain.dry_run(self.now, order.clone()).err();
+        self.refused = None;
+        self.tell(Fact::Order { id: OrderId(self.ordered), order });
+        assert_eq!(dry, self.refused);
     }
 
     /// Everything works again, for three seconds: each node answers, the disk writes, barriers and evictions succeed, and draining lanes

@@ -1,13 +1,11 @@
 //! `understudy drain` and `undrain`: a node leaves, and comes back.
 
-use std::process::ExitCode;
-
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use cli::exit::CommandResult;
 use client::node::node_path;
-use client::{Server, body};
+use client::order::OrderArgs;
 use operate::budget::Budget;
 
 /// Its sessions move at their next boundary; when it is the writer, the writer moves first.
@@ -21,11 +19,8 @@ pub struct Drain {
     /// unknown outcome
     #[arg(long)]
     force: bool,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    server: Server,
+    order: OrderArgs,
 }
 
 /// The node may take sessions again. It does not become the writer by this.
@@ -33,11 +28,8 @@ pub struct Drain {
 pub struct Undrain {
     /// Which node
     node: String,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    server: Server,
+    order: OrderArgs,
 }
 
 impl Drain {
@@ -45,18 +37,14 @@ impl Drain {
     pub fn run(self) -> CommandResult {
         let path = node_path(&self.node, "drain");
         let force = self.force.then(|| Value::from(true));
-        let body = body(&[("budget_ms", self.budget.ms().map(Value::from)), ("force", force)]);
-        let answer = self.server.client()?.put(&path, &body, self.budget.duration())?;
-        answer.print(self.json);
-        Ok(ExitCode::SUCCESS)
+        let fields = [("budget_ms", self.budget.ms().map(Value::from)), ("force", force)];
+        self.order.give(&path, &fields, self.budget.duration())
     }
 }
 
 impl Undrain {
     /// Gives the order and says what came of it.
     pub fn run(self) -> CommandResult {
-        let answer = self.server.client()?.put(&node_path(&self.node, "undrain"), &json!({}), None)?;
-        answer.print(self.json);
-        Ok(ExitCode::SUCCESS)
+        self.order.give(&node_path(&self.node, "undrain"), &[], None)
     }
 }

@@ -16,7 +16,7 @@ const PAGE: &str = include_str!("../../../../docs/errors.md");
 #[derive(Args)]
 pub struct Errors {
     /// Explain this one: its number, or its name
-    #[arg(value_name = "CODE", conflicts_with = "json")]
+    #[arg(value_name = "CODE")]
     code: Option<String>,
     /// As JSON
     #[arg(long)]
@@ -30,26 +30,29 @@ impl Errors {
     /// There is no such error.
     pub fn run(&self) -> CommandResult {
         let all = proxy::error_reply::ALL;
-        if let Some(wanted) = &self.code {
-            let of = |section: &&str| {
-                let head = section.lines().next().unwrap_or_default();
-                head.split(' ').take(2).any(|word| word == wanted)
-            };
-            let found = PAGE.split("\n## ").skip(1).find(of);
-            let found = found.ok_or_else(|| {
-                Failure::usage(format!("{wanted} is no error of the proxy's own: a server gave it (`understudy errors` lists them all)"))
-            })?;
-            println!("{}", found.trim_end());
-            return Ok(ExitCode::SUCCESS);
+        let wanted = self.code.as_deref();
+        let is_wanted = |error: &&proxy::error_reply::ErrorReply| {
+            wanted.is_none_or(|wanted| wanted == error.code.to_string() || wanted == error.name)
+        };
+        let found: Vec<_> = all.iter().filter(is_wanted).collect();
+        if let (Some(wanted), []) = (wanted, &*found) {
+            return Err(Failure::usage(format!(
+                "{wanted} is no error of the proxy's own: a server gave it (`understudy errors` lists them all)"
+            )));
         }
         if self.json {
-            let list: Vec<_> = all
+            let list: Vec<_> = found
                 .iter()
                 .map(|v| {
-                    json!({ "code": v.code, "sqlstate": v.state, "name": v.name, "sentence": v.sentence, "closes": v.closes })
+                    json!({ "code": v.code, "sqlstate": v.state, "name": v.name, "sentence": v.sentence, "closes": v.closes,
+                            "explanation": explanation(v.name) })
                 })
                 .collect();
             println!("{:#}", json!(list));
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let (Some(_), [one]) = (wanted, &*found) {
+            println!("{}", explanation(one.name));
             return Ok(ExitCode::SUCCESS);
         }
         let mut table = Table::new(&[
@@ -72,6 +75,12 @@ impl Errors {
         print!("{}", table.text());
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The section of the page about the error of that name.
+fn explanation(name: &str) -> &'static str {
+    let mut sections = PAGE.split("\n## ").skip(1);
+    sections.find(|section| section.split(' ').nth(1) == Some(name)).unwrap_or_default().trim_end()
 }
 
 #[cfg(test)]

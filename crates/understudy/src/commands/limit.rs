@@ -1,13 +1,11 @@
 //! `understudy set-max-connections`: how many sessions a node takes at most.
 
-use std::process::ExitCode;
-
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use cli::exit::{CommandResult, Failure};
-use client::Server;
 use client::node::node_path;
+use client::order::OrderArgs;
 
 /// 0 drains the node; "none" lifts the limit.
 #[derive(Args)]
@@ -16,11 +14,8 @@ pub struct SetMaxConnections {
     node: String,
     /// A number, or none
     limit: String,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    server: Server,
+    order: OrderArgs,
 }
 
 impl SetMaxConnections {
@@ -36,8 +31,6 @@ impl SetMaxConnections {
             })?,
         };
         let path = node_path(&self.node, "max_connections");
-        let answer = self.server.client()?.put(&path, &json!({ "value": value }), None)?;
-        answer.print(self.json);
-        Ok(ExitCode::SUCCESS)
+        self.order.give(&path, &[("value", Some(value))], None)
     }
 }

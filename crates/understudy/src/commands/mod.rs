@@ -197,6 +197,40 @@ pub fn run(command: Command) -> CommandResult {
 mod tests {
     use super::*;
 
+    /// Each command that is asked for something, with its whole name.
+    fn leaves(command: &clap::Command, name: &str, found: &mut Vec<(String, clap::Command)>) {
+        if !command.has_subcommands() {
+            found.push((name.trim().to_owned(), command.clone()));
+        }
+        for sub in command.get_subcommands() {
+            leaves(sub, &format!("{name} {}", sub.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn each_help_says_how_the_command_ends_and_each_order_has_a_dry_run() {
+        use clap::CommandFactory;
+        let mut all = vec![];
+        leaves(&cli::line::with_exit_codes(Cli::command()), "", &mut all);
+        for (name, command) in &mut all {
+            let help = command.render_long_help().to_string();
+            // The lab's program has its own help.
+            assert!(name == "lab" || help.contains("Exit codes"), "{name}: {help}");
+            let is_order = [
+                "switchover",
+                "drain",
+                "undrain",
+                "set-max-connections",
+                "reload",
+                "errant flashback",
+                "setup",
+            ]
+            .contains(&name.as_str());
+            assert!(!is_order || help.contains("dry-run"), "{name}: {help}");
+        }
+        assert!(all.len() > 30, "{}", all.len());
+    }
+
     #[test]
     fn the_help_has_each_command_once() {
         let all = Command::augment_subcommands(clap::Command::new("understudy"));

@@ -1,13 +1,11 @@
 //! `understudy reload`: a running `serve` reads its configuration again.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
 
 use cli::exit::CommandResult;
-use client::Server;
+use client::order::OrderArgs;
 
 /// The answer may have to wait for a switchover that runs.
 const WAIT: Duration = Duration::from_secs(30);
@@ -16,18 +14,13 @@ const WAIT: Duration = Duration::from_secs(30);
 /// force, or none. SIGHUP does the same; after a change of the API's key only SIGHUP does, since this command shows the new one.
 #[derive(Args)]
 pub struct Reload {
-    /// As JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    server: Server,
+    order: OrderArgs,
 }
 
 impl Reload {
     /// Asks for it and says what came of it.
     pub fn run(self) -> CommandResult {
-        let answer = self.server.client()?.put("reload", &json!({}), Some(WAIT))?;
-        answer.print(self.json);
-        Ok(ExitCode::SUCCESS)
+        self.order.give("reload", &[], Some(WAIT))
     }
 }

@@ -11,7 +11,7 @@ use settings::page;
 #[derive(Args)]
 pub struct ShowSettings {
     /// Only those whose name contains this, such as `hold.time_ms`, `tls` or `cluster.monitor.`
-    #[arg(value_name = "KEY", conflicts_with_all = ["markdown", "json"])]
+    #[arg(value_name = "KEY", conflicts_with = "markdown")]
     key: Option<String>,
     /// As the page of the documentation
     #[arg(long)]
@@ -24,14 +24,13 @@ pub struct ShowSettings {
 impl ShowSettings {
     /// Prints it.
     pub fn run(&self) -> CommandResult {
-        let text = if self.json {
-            format!("{:#}\n", page::json())
-        } else if self.markdown {
-            page::markdown()
-        } else {
-            let key = self.key.as_deref().unwrap_or_default();
-            page::text(key).ok_or_else(|| Failure::usage(format!("no setting's name contains {key}")))?
-        };
+        let key = self.key.as_deref().unwrap_or_default();
+        let none = || Failure::usage(format!("no setting's name contains {key}"));
+        let text = if self.markdown { Some(page::markdown()) } else { page::text(key) }.ok_or_else(none)?;
+        if self.json {
+            println!("{:#}", page::json(key));
+            return Ok(ExitCode::SUCCESS);
+        }
         print!("{text}");
         Ok(ExitCode::SUCCESS)
     }

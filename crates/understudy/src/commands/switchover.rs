@@ -31,7 +31,7 @@ pub struct Switchover {
     #[arg(long)]
     cold: bool,
     /// Say what could make it fail, or slow, and change nothing; exit code 1 when something would
-    #[arg(long, conflicts_with_all = ["force", "cold"])]
+    #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["force", "cold"])]
     check: bool,
     /// As JSON, on standard output; with --check and a FILE: write that as JSON, too
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

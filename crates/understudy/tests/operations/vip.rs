@@ -434,7 +434,11 @@ fn status_says_what_is_so_and_release_ends_what_a_kill_leaves() {
     assert!(both(true), "the kernel keeps what keepalived put there");
     assert_eq!(code, Some(1));
     assert!(said["warnings"][0].as_str().unwrap().contains("another machine may have it, too"), "{said}");
+    let tried = namespace.understudy(&["vip", "release", "--dry-run", "--config", &conf, "--pid-file", &pid]);
+    assert!(tried.status.success() && both(true));
+    let told = text(&tried.stdout).replace("would be taken away", "is gone now");
     let released = namespace.understudy(&["vip", "release", "--config", &conf, "--pid-file", &pid]);
+    assert_eq!(text(&released.stdout), told);
     assert!(released.status.success(), "{}", text(&released.stderr));
     assert!(both(false) && namespace.has("192.0.2.1"), "only what moves is taken away");
     let again = namespace.understudy(&["vip", "release", "--config", &conf, "--pid-file", &pid]);

@@ -53,6 +53,9 @@ pub struct Bootstrap {
     /// Do it; without this nothing is changed
     #[arg(long)]
     yes: bool,
+    /// Change nothing, also with --yes
+    #[arg(long)]
+    dry_run: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -90,7 +93,7 @@ impl Bootstrap {
             Ok(Decision::Start { .. }) => return Ok(ExitCode::SUCCESS),
             Ok(Decision::Survivor { via, .. }) => via,
         };
-        if !self.yes {
+        if self.dry_run || !self.yes {
             eprintln!("nothing was changed: --yes orders it");
             return Ok(ExitCode::SUCCESS);
         }

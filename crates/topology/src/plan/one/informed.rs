@@ -17,6 +17,7 @@ use std::time::Duration;
 const JUST_MOVED: Duration = Duration::from_secs(60);
 
 /// The announcement.
+#[derive(Clone)]
 pub(super) struct Informed {
     order: Running,
     to: Option<NodeId>,

@@ -47,6 +47,7 @@ const SECOND_BEST_WAIT: Duration = Duration::from_millis(500);
 /// After a handover was undone, the next one that no operator ordered begins after this long.
 const HANDOVER_GAP: Duration = Duration::from_secs(30);
 
+#[derive(Clone)]
 pub(crate) struct One {
     phase: Phase,
     /// A handover that no operator ordered does not begin before this.
@@ -66,6 +67,7 @@ pub(crate) struct One {
     followed_at: Option<Now>,
 }
 
+#[derive(Clone)]
 enum Phase {
     Starting {
         until: Now,

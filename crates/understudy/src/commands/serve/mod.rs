@@ -119,6 +119,11 @@ fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> Comman
             Event::End(name) => break Ok(name),
             Event::Broken(what) => break Err(what.to_owned()),
             Event::Reload(request) => {
+                if let Some(ReloadRequest { dry_run: true, reply }) = request {
+                    // Who asked may have gone.
+                    let _ = reply.send(reload::dry_run(&services));
+                    continue;
+                }
                 notify::reloading();
                 let mut end = None;
                 let ended = async {
@@ -137,7 +142,7 @@ fn serve(mut services: Services, mut reloads: Receiver<ReloadRequest>) -> Comman
                 }
                 if let Some(request) = request {
                     // Who asked may have gone; the log has it.
-                    let _ = request.send(reply);
+                    let _ = request.reply.send(reply);
                 }
                 if let Some(name) = end {
                     break Ok(name);

@@ -249,6 +249,8 @@ async fn by_hand(scene: &Scene, directory: &TempDir) {
         assert_eq!(scene.word("db3", "wsrep_cluster_status").await, "non-Primary");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    let tried = bootstrap(directory, &[&["--yes", "--dry-run"], dirs.as_slice()].concat()).with(0);
+    assert!(tried.contains("nothing was changed"), "{tried}");
     let done = bootstrap(directory, &[&["--yes"], dirs.as_slice()].concat()).with(0);
     assert!(done.contains("db3 is in a Primary component again"), "{done}");
     assert_eq!(scene.word("db3", "wsrep_cluster_status").await, "Primary");

@@ -7,6 +7,7 @@ use super::{APPLICATION, Scene, clients::ClientConnection, is_well, node, status
 /// All orders, with traffic under way. In the end all nodes may take sessions again, and db2 writes.
 pub async fn all(scene: &Scene, serving: &Serving) {
     let before = status(serving);
+    dry_runs(scene, serving).await;
     switchover(scene, serving).await;
     drain(scene, serving).await;
     limits(serving);
@@ -30,6 +31,53 @@ fn status(serving: &Serving) -> serde_json::Value {
     let status = serving.status();
     assert_eq!((writer(&status), term(&status)), ("db1".to_owned(), 1));
     status
+}
+
+/// What an order may change: of the status, and of each server.
+async fn changeable(scene: &Scene, serving: &Serving) -> Vec<String> {
+    let status = serving.status();
+    let mut all = vec![writer(&status), term(&status).to_string(), serving.ask(&["journal"]).with(0)];
+    for name in ["db1", "db2", "db3"] {
+        let node = node(&status, name);
+        all.push(format!("{} {} {}", node["state"], node["lane"], node["sessions_max"]));
+        // Positions go on by themselves.
+        all.push(format!(
+            "{:?}",
+            scene.sql(name, "SHOW GLOBAL VARIABLES WHERE Variable_name NOT LIKE '%gtid%'").await
+        ));
+    }
+    all
+}
+
+/// A dry run says what the order itself will, and changes nothing.
+async fn dry_runs(scene: &Scene, serving: &Serving) {
+    let before = changeable(scene, serving).await;
+    for (order, code, expected) in [
+        (
+            &["drain", "db1"][..],
+            0,
+            "it would begin with: drain of db1 was ordered: db2 is to write, term 2; ",
+        ),
+        (&["drain", "db3"], 0, "the answer would be: db3 is drained: it is not the writer"),
+        (&["drain", "db9"], 1, "refused (unknown_node)"),
+        (&["undrain", "db3"], 0, "the answer would be: db3 was not drained"),
+        (&["set-max-connections", "db3", "7"], 0, "the answer would be: db3 takes at most 7 sessions"),
+        (&["set-max-connections", "db3", "none"], 0, "the answer would be: db3 already has that limit"),
+        (&["reload"], 0, "dry run: no setting has changed"),
+        (&["switchover", "--to", "db2"], 0, "from db1 to db2: "),
+    ] {
+        let said = serving.ask(&[order, &["--dry-run"]].concat()).with(code);
+        assert!(said.contains(expected), "{order:?}: {said}");
+    }
+    assert_eq!(changeable(scene, serving).await, before);
+}
+
+/// Gives the order, after its dry run has told the same answer.
+fn as_told(serving: &Serving, order: &[&str]) -> String {
+    let told = serving.ask(&[order, &["--dry-run"]].concat()).with(0);
+    let said = serving.ask(order).with(0);
+    assert_eq!(told, format!("dry run, nothing was changed; the answer would be: {said}"));
+    said
 }
 
 async fn switchover(scene: &Scene, serving: &Serving) {
@@ -82,19 +130,19 @@ async fn drain(scene: &Scene, serving: &Serving) {
         }
     };
     tokio::time::timeout(super::PATIENCE, gone).await.expect("the application left db1");
-    let said = serving.ask(&["drain", "db1"]).with(0);
+    let said = as_told(serving, &["drain", "db1"]);
     assert!(said.contains("db1 already is drained"), "{said}");
 
-    serving.ask(&["undrain", "db1"]).with(0);
+    as_told(serving, &["undrain", "db1"]);
     let status = status_when(serving, "db1 back", is_well);
     assert_eq!(writer(&status), "db2", "there is no fail-back");
 }
 
 fn limits(serving: &Serving) {
     let limit = || node(&serving.status(), "db3")["sessions_max"].clone();
-    serving.ask(&["set-max-connections", "db3", "7"]).with(0);
+    as_told(serving, &["set-max-connections", "db3", "7"]);
     assert_eq!(limit(), 7);
-    serving.ask(&["set-max-connections", "db3", "none"]).with(0);
+    as_told(serving, &["set-max-connections", "db3", "none"]);
     assert!(limit().is_null());
     serving.ask(&["set-max-connections", "db3", "0"]).with(0);
     assert_eq!(node(&serving.status(), "db3")["state"], "draining");
@@ -112,6 +160,9 @@ fn refused(serving: &Serving) {
         let said = serving.ask(order).with(1);
         assert!(said.contains("refused (unknown_node)") && said.contains("it has db1, db2, db3"), "{said}");
         assert_eq!(said.trim().lines().count(), 1, "{said}");
+        if order[0] != "switchover" {
+            assert_eq!(serving.ask(&[order, &["--dry-run"]].concat()).with(1), said);
+        }
     }
     for (order, sentence) in [
         (&["set-max-connections", "db1", "-1"][..], ""),

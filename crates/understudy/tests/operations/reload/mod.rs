@@ -247,8 +247,11 @@ async fn limits(serving: &Serving, config: &mut Config, bound: &mut Bound) {
     let through: SocketAddr = serving.mysql.parse().unwrap();
     config.rest += "[proxy]\nclient_connections_max = 7\n[hold]\ntime_ms = 30000\n[log]\nlevel = \"warn\"\n";
     config.write();
+    let told = serving.ask(&["reload", "--dry-run", "--json"]);
+    assert!(!serving.ask(&["journal"]).with(0).contains("hold.time_ms"), "{}", told.said());
     let said = serving.ask(&["reload", "--json"]);
     assert_eq!(said.code, 0, "{}", said.said());
+    assert_eq!(told.json()["data"], said.json()["data"]);
     assert!(serving.told().starts_with("RELOADING=1\n") && serving.told() == "READY=1");
     let changed: Vec<String> = said.json()["data"]["changes"]
         .as_array()
@@ -296,7 +299,12 @@ async fn refused(serving: &Serving, config: &Config, writer: &str, bound: &mut B
     let good = config.text();
     let try_with = |text: String, code: i32| {
         std::fs::write(&config.file, text).unwrap();
+        let told = serving.ask(&["reload", "--dry-run"]);
         let said = hang_up(serving);
+        if told.code == 1 {
+            let why = told.err.trim().split_once("nothing was changed: ").unwrap().1;
+            assert!(said.contains(why.lines().next().unwrap()), "{why}: {said}");
+        }
         std::fs::write(&config.file, &good).unwrap();
         assert!((code == 0) != said.contains("and nothing was changed"), "{said}");
         said
