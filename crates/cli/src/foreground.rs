@@ -143,9 +143,10 @@ fn given_level(wanted: &str) -> Option<&str> {
     Some(wanted).filter(|wanted| !wanted.is_empty() && is_filter(wanted))
 }
 
-/// What is logged at these levels, which [`is_filter`] has found good.
+/// What is logged at these levels, which [`is_filter`] has found good. The HTTP client never tells its calls: their addresses and headers may be secret.
 fn targets(levels: &str) -> Targets {
-    levels.parse().unwrap_or_default()
+    let wanted: Targets = levels.parse().unwrap_or_default();
+    wanted.with_targets(["ureq", "ureq_proto"].map(|module| (module, LevelFilter::WARN)))
 }
 
 /// Levels, also of single modules (`info,proxy=debug`). A word that is no level would be taken for a module by the filter, and nothing else be logged.
@@ -161,6 +162,17 @@ pub fn is_filter(wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_http_client_does_not_tell_its_calls_at_any_level() {
+        for levels in ["trace", "ureq=trace,ureq_proto=trace", "info,ureq=debug"] {
+            let targets = targets(levels);
+            for module in ["ureq", "ureq::run", "ureq_proto::client"] {
+                assert!(!targets.would_enable(module, &tracing::Level::INFO), "{levels}: {module}");
+                assert!(targets.would_enable(module, &tracing::Level::WARN), "{levels}: {module}");
+            }
+        }
+    }
 
     #[test]
     fn a_level_is_one_and_a_slip_is_none() {
