@@ -22,6 +22,8 @@ features=()
 for name in "${connection[@]}"; do
     [[ " ${targets[*]} " != *" $name "* ]] || features=(--features connection)
 done
+# What runs for seconds is built quickly rather than run quickly.
+[ "$seconds" -ge 60 ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 
