@@ -97,18 +97,14 @@ impl WriterChange {
                 self.change.get_or_insert(Change::Failover);
                 self.from.get_or_insert_with(|| node.clone());
             }
-            About::Writes { node } => self.ends(entry, End::Writes, node),
-            About::Undone { node } => self.ends(entry, End::Undone, node),
+            About::Writes { node } => {
+                self.to = Some(node.clone());
+                (self.end, self.ended_unix_ms) = (End::Writes, Some(entry.at_unix_ms));
+            }
+            About::Undone { .. } => (self.end, self.ended_unix_ms) = (End::Undone, Some(entry.at_unix_ms)),
             _ => return,
         }
         self.term = entry.term;
-    }
-
-    fn ends(&mut self, entry: &Decision, end: End, writer: &str) {
-        (self.end, self.ended_unix_ms) = (end, Some(entry.at_unix_ms));
-        if end == End::Writes {
-            self.to = Some(writer.to_owned());
-        }
     }
 }
 

@@ -59,5 +59,5 @@ fn message(cluster: &str) -> Message {
         "text": "a test of the hooks: nothing has happened",
         "about": { "kind": kind },
     });
-    Message { id: id.into(), kind: kind.into(), body: body.to_string() }
+    Message { id: id.into(), kind, body: body.to_string() }
 }

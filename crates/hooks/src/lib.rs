@@ -15,6 +15,7 @@ use settings::{Settings, table as t};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use topology::Term;
+use topology::about::About;
 use topology::action::Sentence;
 use topology::view::{Decision, Level};
 
@@ -63,7 +64,8 @@ async fn tell(
             }
         };
         let Some(hooks) = hooks.borrow().clone() else { continue };
-        let message = Message::of(&hooks.cluster, &entry).filter(|it| hooks.kinds.contains(&it.kind));
+        let message =
+            Message::of(&hooks.cluster, &entry).filter(|it| hooks.kinds.iter().any(|kind| kind == it.kind));
         let Some(message) = message else { continue };
         if let Some(Err(why)) = told(hooks, message).await {
             let text = format!("{why}; not told: {}", entry.text);
@@ -94,9 +96,9 @@ impl Hooks {
             return Ok(None);
         }
         let kinds = settings.get(&t::HOOKS_KINDS);
-        if let Some(unknown) = kinds.iter().find(|kind| !message::KINDS.contains(&kind.as_str())) {
-            let known = message::KINDS.join(", ");
-            let text = format!("hooks.kinds: {unknown:?} is none of {known}");
+        let known: Vec<&str> = About::kinds().collect();
+        if let Some(unknown) = kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
+            let text = format!("hooks.kinds: {unknown:?} is none of {}", known.join(", "));
             return Err(settings.problem(&t::HOOKS_KINDS, text));
         }
         Ok(Some(Self { cluster: settings.name.clone(), kinds, command, webhook }))
@@ -108,7 +110,7 @@ impl Hooks {
         let shell = Shell {
             setting: "hooks.command",
             command,
-            environment: &[("UNDERSTUDY_KIND", &message.kind), ("UNDERSTUDY_CLUSTER", &self.cluster)],
+            environment: &[("UNDERSTUDY_KIND", message.kind), ("UNDERSTUDY_CLUSTER", &self.cluster)],
             input: message.body.as_bytes(),
         };
         Some(match shell.run(*within).await {
@@ -146,8 +148,6 @@ impl Hooks {
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::TcpListener;
-
-    use topology::about::About;
 
     use super::*;
 

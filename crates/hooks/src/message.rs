@@ -4,8 +4,6 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use topology::view::Decision;
 
-/// The kinds of entries that can be told ([`topology::about::About`]).
-pub const KINDS: [&str; 7] = ["node", "chosen", "lost", "writes", "undone", "nobody_writes", "clients"];
 /// Of the digest that is the id.
 const ID_BYTES: usize = 8;
 
@@ -13,7 +11,7 @@ const ID_BYTES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Message {
     pub id: String,
-    pub kind: String,
+    pub kind: &'static str,
     /// One line of JSON.
     pub body: String,
 }
@@ -21,14 +19,16 @@ pub struct Message {
 impl Message {
     /// About this entry; `None` when it has no kind.
     pub fn of(cluster: &str, entry: &Decision) -> Option<Self> {
+        if entry.about.is_other() {
+            return None;
+        }
         let mut body = json!(entry);
-        let kind = body["about"]["kind"].as_str()?.to_owned();
         let digest = digest(&SHA256, format!("{cluster} {} {}", entry.at_unix_ms, entry.text).as_bytes());
         let id = hex::encode(digest.as_ref().get(..ID_BYTES).unwrap_or_default());
         body["cluster"] = Value::from(cluster);
         body["id"] = Value::from(id.as_str());
         body["host"] = Value::from(host());
-        Some(Self { id, kind, body: body.to_string() })
+        Some(Self { id, kind: entry.about.kind(), body: body.to_string() })
     }
 }
 
@@ -51,6 +51,9 @@ mod tests {
         let message = Message::of("shop", &entry).unwrap();
         let body: Value = serde_json::from_str(&message.body).unwrap();
         assert_eq!(body["about"], json!({ "kind": "writes", "node": "db2" }));
+        assert_eq!(message.kind, "writes");
+        let kinds: Vec<&str> = About::kinds().collect();
+        assert_eq!(kinds, ["node", "chosen", "lost", "writes", "undone", "nobody_writes", "clients"]);
         assert_eq!(
             (&body["cluster"], &body["term"], &body["id"]),
             (&"shop".into(), &3.into(), &message.id.clone().into())

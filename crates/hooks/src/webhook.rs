@@ -1,6 +1,6 @@
 //! One call of a webhook, and its signature.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use settings::problem::Problem;
@@ -71,8 +71,7 @@ impl Webhook {
 
     /// Calls it once.
     pub fn call(&self, message: &Message) -> Called {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at = since_1970.as_secs().to_string();
+        let at = (manager::unix_ms() / 1000).to_string();
         let mut request = self
             .agent
             .post(&self.url)

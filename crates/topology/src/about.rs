@@ -1,10 +1,24 @@
 //! What an entry of the journal is about, for programs. The sentence beside it is for people, and may have other words in the next version.
 
+use strum::{IntoStaticStr, VariantNames};
+
 use crate::finding::{NodeState, Problem};
 
 /// What an entry tells of; in JSON under `about`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
+    IntoStaticStr,
+    VariantNames,
+)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum About {
     /// A node is in another state, or has another problem.
     Node {
@@ -50,6 +64,16 @@ pub enum About {
 }
 
 impl About {
+    /// The kinds that programs look for.
+    pub fn kinds() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied().filter(|kind| *kind != Self::Other.kind())
+    }
+
+    /// Its kind, as JSON has it.
+    pub fn kind(&self) -> &'static str {
+        self.into()
+    }
+
     /// Whether programs look for nothing of it.
     pub fn is_other(&self) -> bool {
         *self == Self::Other

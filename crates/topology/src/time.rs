@@ -6,6 +6,6 @@ use std::time::Duration;
 pub type Now = Duration;
 
 /// A length of time as sentences say it.
-pub(crate) fn seconds(time: Duration) -> String {
+pub fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use api::Status;
 use api::change::{End, WriterChange, changes};
 use clap::Args;
 use serde_json::json;
 use topology::about::{About, Change, Clients};
+use topology::time::seconds;
 use topology::view::{Decision, Problem};
 
 use cli::exit::{CommandResult, Failure};
@@ -90,7 +92,7 @@ fn headline(change: &WriterChange) -> String {
         (Some(change), Some(from), Some(to)) => format!("{} from {from} to {to}", word(change)),
         (Some(change), ..) => word(change).to_owned(),
     };
-    let took = change.ended_unix_ms.map(|ended| seconds(ended.abs_diff(change.decided_unix_ms)));
+    let took = change.ended_unix_ms.map(|ended| seconds_of(ended.abs_diff(change.decided_unix_ms)));
     let end = match (change.end, took, &change.to) {
         (End::Writes, Some(took), Some(to)) => format!("{to} wrote {took} later"),
         (End::Undone, Some(took), _) => format!("undone after {took}, the old writer went on"),
@@ -114,7 +116,7 @@ fn entries_table(name: &str, entries: &[Decision], decided_unix_ms: u64) -> Tabl
     let mut table = Table::new(&columns).wrapping([WIDTH]);
     for entry in entries {
         let sign = if entry.at_unix_ms < decided_unix_ms { '-' } else { '+' };
-        let distance = seconds(entry.at_unix_ms.abs_diff(decided_unix_ms));
+        let distance = seconds_of(entry.at_unix_ms.abs_diff(decided_unix_ms));
         table.row([format!("{sign}{distance}"), entry.level.word().to_owned(), entry.text.clone()]);
     }
     table
@@ -125,10 +127,10 @@ fn phases(change: &WriterChange) -> Table {
     let decided = change.decided_unix_ms;
     if let (Some(sign), Some(from)) = (change.first_sign_unix_ms(), &change.from) {
         let name = format!("from the first sign of trouble with {from} to the decision");
-        table.row([name, seconds(decided.saturating_sub(sign))]);
+        table.row([name, seconds_of(decided.saturating_sub(sign))]);
     }
     if let Some(ended) = change.ended_unix_ms {
-        table.row(["from the decision to the end".into(), seconds(ended.saturating_sub(decided))]);
+        table.row(["from the decision to the end".into(), seconds_of(ended.saturating_sub(decided))]);
     }
     table
 }
@@ -183,6 +185,6 @@ fn advice(change: &WriterChange, status: &Status) -> Vec<String> {
     all
 }
 
-fn seconds(ms: u64) -> String {
-    format!("{}.{:03} s", ms / 1000, ms % 1000)
+fn seconds_of(ms: u64) -> String {
+    seconds(Duration::from_millis(ms))
 }
