@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes the cores for SECONDS each (60 by default), two targets at a time, and prints one line a target. Ends with 1 when one
-# fails; its line then names the input that did it and shows its bytes. What is found is kept in fuzz/corpus for the next run.
-# usage: scripts/fuzz.sh [SECONDS [TARGET...]]      0 seconds: only builds the targets
-# Those of whole connections take a minute more to build: they are left out below a minute, unless they are named.
+# Fuzzes each check of crates/fuzzing for SECONDS (60 by default), two at a time, and prints one line a check. Ends with 1 when one fails; its line then
+# names the input that did it and shows its bytes. What is found is kept in fuzz/corpus for the next run.
+# usage: scripts/fuzz.sh [SECONDS [CHECK...]]      0 seconds: only builds the fuzzer
 set -uo pipefail
 cd "$(dirname "$0")/../fuzz" || exit 1
 
@@ -15,15 +14,8 @@ case $seconds in
 esac
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog slowlog health ndb)
-connection=(transport proxy_header login)
-features=()
-[ $# -gt 0 ] || [ "$seconds" -lt 60 ] || targets+=("${connection[@]}")
-for name in "${connection[@]}"; do
-    [[ " ${targets[*]} " != *" $name "* ]] || features=(--features connection)
-done
-# What runs for seconds is built quickly rather than run quickly.
-[ "$seconds" -ge 60 ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+[ ${#targets[@]} -gt 0 ] || targets=(seeds/*)
+targets=("${targets[@]#seeds/}")
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 
@@ -34,7 +26,7 @@ fail() {
 
 command -v cargo-fuzz >/dev/null || cargo install --locked --quiet cargo-fuzz || fail "cargo-fuzz could not be installed"
 cargo fetch --locked --quiet 2>/dev/null || {
-    cargo fetch --quiet || fail "the dependencies of the fuzz targets could not be had"
+    cargo fetch --quiet || fail "the dependencies of the fuzzer could not be had"
     echo "fuzz.sh: fuzz/Cargo.lock was behind the crates and is brought up to date: commit it" >&2
 }
 
@@ -56,9 +48,9 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-cargo fuzz build --sanitizer "$sanitizer" "${features[@]}" >"$work/build" 2>&1 || {
+cargo fuzz build --sanitizer "$sanitizer" >"$work/build" 2>&1 || {
     tail -n 100 "$work/build" >&2
-    fail "the targets did not build"
+    fail "the fuzzer did not build"
 }
 [ "$seconds" -gt 0 ] || exit 0
 
@@ -75,7 +67,7 @@ run() {
     mkdir -p "corpus/$name" "artifacts/$name"
     # A crash of a run before is not this run's.
     touch "$work/$name.began"
-    timeout --kill-after=5 $((seconds + grace)) "target/$host/release/$name" \
+    FUZZ_TARGET=$name timeout --kill-after=5 $((seconds + grace)) "target/$host/release/fuzz" \
         -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=64 -max_len=4096 -detect_leaks=0 \
         -print_final_stats=1 -dict="dictionaries/$dictionary" -artifact_prefix="artifacts/$name/" \
         "corpus/$name" "seeds/$name" >"$log" 2>&1 </dev/null &
@@ -112,7 +104,7 @@ report() { # name
 }
 
 for name in "${targets[@]}"; do
-    [ -x "target/$host/release/$name" ] || fail "there is no target '$name'"
+    [ -d "seeds/$name" ] || fail "there is no check '$name'"
     while [ "$(jobs -pr | wc -l)" -ge $at_once ]; do wait -n; done
     run "$name" &
     pids+=($!)

@@ -43,9 +43,8 @@ fi
 step "test runner" runner
 step "build" cargo nextest run --workspace --locked --no-run
 
-# Built while the tests wait for their servers.
+# Made while the tests wait for their servers.
 {
-    step "fuzz targets" nice -n 19 scripts/fuzz.sh 0
     step "documentation" nice -n 19 env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     exit "$failed"
 } >"$work/beside" 2>&1 &
@@ -68,14 +67,6 @@ counts=$(grep -E '^ +Summary ' "$log" | tail -n 1 | sed -E 's/^ +//')
 wait "$beside" || failed=1
 beside=
 cat "$work/beside"
-
-began=$SECONDS
-if scripts/fuzz.sh "${FUZZ_SECONDS:-5}"; then
-    printf 'ok    %-28s %4d s\n' "fuzzing" $((SECONDS - began))
-else
-    printf 'FAIL  %-28s %4d s\n' "fuzzing" $((SECONDS - began))
-    failed=1
-fi
 
 if [ -f "$junit" ]; then
     echo "the slowest tests, s:"

@@ -266,7 +266,7 @@ impl Scan {
     }
 
     fn head_without_end(&mut self, bytes: &[u8], end: End, mut seen: HeadLines) -> Option<Step> {
-        let last = &bytes[seen.at..];
+        let last = bytes[seen.at..].trim_ascii_end();
         if end == End::Settled && seen.is_ended && last.is_empty() {
             return self.no_set_line(seen);
         }
@@ -276,12 +276,14 @@ impl Scan {
         if let Some(step) = self.administrator(bytes, end, seen.at) {
             return Some(step);
         }
-        let is_of_head = last.starts_with(b"#") || set_line(last).is_some() || use_line(last).is_some();
+        // The lines before a SET line are of the head, and the text is not there.
+        let has_set_line = set_line(last).is_some();
+        let is_of_head = has_set_line || last.starts_with(b"#") || use_line(last).is_some();
         if seen.plain.is_none() && last.ends_with(b";") && !is_of_head {
             // The last line of a log without an end of line.
             seen.plain = Some(seen.at);
         }
-        if seen.plain.is_some() {
+        if seen.plain.is_some() && !has_set_line {
             return self.no_set_line(seen);
         }
         self.phase = Phase::Between;

@@ -2,14 +2,12 @@
 //!
 //! Input: a byte that chooses the kind and whether damage is put up with, one for how the text is cut into pieces, then the text. Checked: nothing panics; what is
 //! found is the same however the text is cut; verdicts and advice can be made of whatever was found; parts of a restart lie within the log's time.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use ndb::restart::Story;
 use ndb::restart_info::{Row, Table};
 use ndb::{ClusterLog, NodeLog, Own, Window, Wrong, advice, verdict};
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn holds(input: &[u8]) {
     let [choice, cut, text @ ..] = input else { return };
     let window = Window { allow_damaged: choice & 1 == 1, ..Window::default() };
     let (once, piece) = (text.len().max(1), usize::from(*cut).max(1));
@@ -22,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
         2 => assert_eq!(own(text, once, window), own(text, piece, window), "the pieces count"),
         _ => assert_eq!(table(text, once), table(text, piece), "the pieces count"),
     }
-});
+}
 
 fn cluster(text: &[u8], piece: usize, window: Window) -> Result<Story, Wrong> {
     let mut log = ClusterLog::new(window);

@@ -4,19 +4,17 @@
 //! claim more than comes: that stands for a packet too large for an input). Checked: an answer is followed the same way
 //! whether each packet is seen whole or no further than was asked for; after its end nothing is taken; what the end says is what the
 //! packet says; an OK packet without its session changes is otherwise the same.
-#![no_main]
 
-use fuzz::{Packet, lies_within, packets};
-use libfuzzer_sys::fuzz_target;
+use crate::packets::{Packet, caps, lies_within, packets};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::ok::{Change, ErrPacket, OkPacket, status, without_track};
 use protocol::packet::PAYLOAD_MAX;
 use protocol::response::{Answer, End, Need, Step};
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn holds(input: &[u8]) {
     let [command, choice, ref stream @ ..] = *input else { return };
-    let (command, caps) = (Command(command), fuzz::caps(choice));
+    let (command, caps) = (Command(command), caps(choice));
     // QUERY_ATTRIBUTES says nothing of answers: its place in the choice stands for a cursor that is asked for.
     let begin = if caps.has(Caps::QUERY_ATTRIBUTES) { Answer::with_cursor } else { Answer::new };
     let mut sparing = begin(command, caps);
@@ -68,7 +66,7 @@ fuzz_target!(|input: &[u8]| {
             }
         }
     }
-});
+}
 
 fn says_the_same(end: End, payload: &[u8], caps: Caps) {
     match end {

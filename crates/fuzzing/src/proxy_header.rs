@@ -2,15 +2,13 @@
 //!
 //! Input: the bytes of a connection. Checked: the address that was read is the one that another header of it says, nothing is taken from behind the
 //! header, and what is taken for a header begins as one.
-#![no_main]
 
 use std::task::{Context, Poll, Waker};
 
-use libfuzzer_sys::fuzz_target;
 use link::ProxyHeader;
 use proxy::proxy_header::{is_header, read};
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn holds(bytes: &[u8]) {
     let Some((client, taken)) = told(bytes) else { return };
     assert!(is_header(bytes) && taken <= bytes.len());
     assert_eq!(told(&bytes[..taken]), Some((client, taken)), "what is behind it does not count");
@@ -20,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         let written = version.of(client, client).expect("both are of one family");
         assert_eq!(told(&written), Some((Some(client), written.len())));
     }
-});
+}
 
 /// Whose connection it is, and how many bytes say so; `None`: there is no header.
 fn told(bytes: &[u8]) -> Option<(Option<std::net::SocketAddr>, usize)> {

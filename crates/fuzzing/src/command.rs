@@ -4,10 +4,8 @@
 //! sequence number 0 is a command, others are the node's answer to it. A command whose answer breaks off lost its node. Checked: a
 //! text lies within its command; ids are read where they stand and nowhere else; what would be said on the next node is harmless
 //! under any sql_mode, cannot run twice what the client ran once, and is no longer than what came.
-#![no_main]
 
-use fuzz::{lies_within, packets};
-use libfuzzer_sys::fuzz_target;
+use crate::packets::{caps, lies_within, packets};
 use protocol::capability::Caps;
 use protocol::command::{Command, query_text, statement_id};
 use protocol::ok::status;
@@ -33,9 +31,9 @@ struct Scene {
     link: Standing,
 }
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn holds(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
-    let caps = fuzz::caps(choice);
+    let caps = caps(choice);
     let mut scene = Scene { session: Session::new(Some(b"shop".to_vec()), 2), link: Standing::default() };
     let mut sent: Option<Sent<'_>> = None;
     for packet in packets(stream) {
@@ -52,7 +50,7 @@ fuzz_target!(|input: &[u8]| {
         }
         rebuilt(&scene, input.len());
     }
-});
+}
 
 impl Scene {
     fn command<'a>(&mut self, payload: &'a [u8], is_whole: bool, caps: Caps) -> Option<Sent<'a>> {

@@ -3,13 +3,11 @@
 //! Input: a byte that chooses how the stream is cut, then the stream. Checked: the same packets come out however the stream
 //! arrives; a packet is written as it was read, in both ways of writing; a field lies within its payload, a failed read takes
 //! nothing, and what was read is written back in no more bytes.
-#![no_main]
 
-use fuzz::lies_within;
-use libfuzzer_sys::fuzz_target;
+use crate::packets::lies_within;
 use protocol::packet::{Fields, HEADER_LEN, Head, begin_packet, end_packet, put, put_packet};
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn holds(input: &[u8]) {
     let Some((&cut, stream)) = input.split_first() else { return };
     let (whole, left) = read(stream, stream.len());
     let (pieces, left_of_pieces) = read(stream, usize::from(cut) + 1);
@@ -20,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
         fields(payload);
     }
     fields(stream);
-});
+}
 
 /// Reads as every reader of sockets here does: bytes come in pieces, a packet is taken once it is whole. Nothing is set aside for
 /// what a header claims.
