@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use api::Status;
-use api::change::{End, WriterChange, changes};
+use api::change::{End, WriterChange};
 use clap::Args;
 use serde_json::json;
 use topology::about::{About, Change, Clients};
@@ -46,10 +46,13 @@ impl Explain {
     /// Prints it.
     pub fn run(&self) -> CommandResult {
         let client = self.server.client()?;
-        let journal: Vec<Decision> = client.get("journal?after=0")?.read()?;
-        let all: Vec<_> = changes(&journal).into_iter().filter(WriterChange::is_notable).collect();
+        let all: Vec<WriterChange> = client.get("changes")?.read()?;
         // Of two at the same distance, the later one.
-        let nearest = all.iter().rev().min_by_key(|change| change.distance_ms(self.when));
+        let nearest = all
+            .iter()
+            .rev()
+            .filter(|change| change.notable)
+            .min_by_key(|change| change.distance_ms(self.when));
         let change =
             nearest.ok_or_else(|| Failure::Failed("the journal has no change of the writer".into()))?;
         let advice = advice(change, &client.get("status")?.read()?);

@@ -168,7 +168,7 @@ async function orders(page) {
   await page.click('#yes');
   await shows(page, '#result', /db2 writes, term 2/);
   await shows(page, '#headline', /db2 writes\. Statements flow\./);
-  await shows(page, '#moves', /db2 wrote .* after the decision/);
+  await shows(page, '#changes', /db2 wrote .* after the decision/);
   say(`ordered: ${await text(page, '#result p')}`);
 }
 
@@ -177,10 +177,10 @@ async function failover(page) {
   lab('fault', 'db2', 'kill');
   await shows(page, '#headline', /db[13] writes\. Statements flow\./);
   await shows(page, '#nodes li:nth-child(2)', /dead/);
-  await shows(page, '#moves', /db[13] is to write, term 3[\s\S]*db[13] writes, term 3/);
+  await shows(page, '#changes', /db[13] is to write, term 3[\s\S]*db[13] writes, term 3/);
   await shows(page, '#journal', /db2 is dead/);
   await shows(page, '#now', /Since \d{4}-.* UTC, for \d.* s, term 3/);
-  say(`seen: ${(await text(page, '#moves li')).replace(/\s+/g, ' ').slice(0, 300)}`);
+  say(`seen: ${(await text(page, '#changes li')).replace(/\s+/g, ' ').slice(0, 300)}`);
 }
 
 /** Texts of servers and clients are shown, and run nowhere: a user's name, and then every text of the status and the journal. */
@@ -196,13 +196,15 @@ async function texts(page, url, key, user) {
   const other = await open(page.context().browser(), url);
   const entry = (at, kind) => ({ at_unix_ms: Date.now() - at, level: HOSTILE, text: HOSTILE, about: { kind, node: HOSTILE, from: HOSTILE } });
   const journal = [entry(9000, 'chosen'), entry(8000, 'writes')];
+  const change = { change: HOSTILE, notable: true, from: HOSTILE, to: HOSTILE, term: 1, decided_unix_ms: Date.now() - 9000, end: 'writes', ended_unix_ms: Date.now() - 8000, seen: [], done: journal, after: [], clients: { since_unix_ms: 0, connected: 1, held: HOSTILE, held_at_most_ms: null, left: 0, moved: 0, again: 0, errors: [[HOSTILE, HOSTILE]] } };
   const json = (said) => ({ contentType: 'application/json', body: JSON.stringify({ success: true, message: '', data: said }) });
   await other.route('**/v1/live', (route) => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify({ ...spoil(real), order: HOSTILE, hold_because: HOSTILE })}\n\n` }));
   await other.route('**/journal?*', (route) => route.fulfill(json(journal)));
+  await other.route('**/changes?*', (route) => route.fulfill(json([change])));
   await other.route('**/preflight*', (route) => route.fulfill(json({ from: HOSTILE, to: HOSTILE, fails: true, rows: [{ check: HOSTILE, node: HOSTILE, verdict: 'fails', sentence: HOSTILE, remedy: HOSTILE }] })));
   await login(other, key);
   const literally = (selector) => until(`${selector} has it as text`, async () => (await text(other, selector)).includes(HOSTILE));
-  for (const place of ['#title', '#headline', '#now', '#nodes', '#sessions', '#moves', '#journal']) await literally(place);
+  for (const place of ['#title', '#headline', '#now', '#nodes', '#sessions', '#changes', '#journal']) await literally(place);
   await other.locator('#nodes [data-order]').first().click();
   for (const place of ['#ask-title', '#ask-text', '#yes']) await literally(place);
   assert.equal(await other.evaluate(() => document.querySelectorAll('img, #main script').length), 0);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::change::{WriterChange, changes};
 use api::{Reloaded, Status};
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -44,6 +45,7 @@ pub fn router<C: Control>(control: Arc<C>, keys: Keys, budget: Duration, kept: K
             read("The cluster and its nodes, now").answers::<Status>(),
         )
         .get("/api/cluster/{id}/journal", journal::<C>, journal_said())
+        .get("/api/cluster/{id}/changes", writer_changes::<C>, changes_said())
         .get("/api/cluster/{id}/preflight", preflight::<C>, preflight_said())
         .put(
             "/api/cluster/{id}/manual_failover",
@@ -123,6 +125,30 @@ async fn journal<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query)
     match api.control.journal(after).await {
         Ok(entries) => {
             Reply::done(format!("journal of cluster {}", api.control.cluster().name), json!(entries))
+        }
+        Err(why) => Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "store", why),
+    }
+}
+
+fn changes_said() -> Operation {
+    read("Changes of the writer after a moment, oldest first: what was seen, decided and done, as `understudy explain` tells it")
+        .query("after", whole(0, u64::MAX), "Milliseconds since 1970: those that were decided later")
+        .lists::<WriterChange>()
+        .refuses(StatusCode::INTERNAL_SERVER_ERROR, "`store`: it cannot be read")
+}
+
+async fn writer_changes<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
+    let Some(after) = after(query.as_deref().unwrap_or_default()) else {
+        return Reply::bad_request("changes takes only ?after=N, with N in milliseconds since 1970");
+    };
+    match api.control.journal(0).await {
+        Ok(journal) => {
+            let mut changes = changes(&journal);
+            changes.retain(|change| change.decided_unix_ms > after);
+            Reply::done(
+                format!("changes of the writer of cluster {}", api.control.cluster().name),
+                json!(changes),
+            )
         }
         Err(why) => Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "store", why),
     }

@@ -265,6 +265,7 @@ async fn nothing_is_told_or_done_without_the_key() {
         "/api/cluster/5/status",
         "/api/cluster/99/status",
         "/api/cluster/5/journal",
+        "/api/cluster/5/changes",
         "/slow",
         "/api/cluster/5/slow",
     ];

@@ -154,6 +154,13 @@ fn orders(api: &Api) {
     }
     let (status, said) = api.put("switchover", "", "");
     assert_eq!(status, 409, "{said}");
+    let path = "/api/cluster/{id}/changes";
+    let answer = api.ask_as(&api.key, "GET", path, "/api/cluster/5/changes?after=1", "");
+    let said: Value = serde_json::from_str(&answer.body).unwrap();
+    let changes = said["data"].as_array().unwrap();
+    let is_the_move =
+        |change: &&Value| change["to"] == "db2" && change["from"] == "db1" && change["end"] == "writes";
+    assert_eq!(changes.iter().filter(is_the_move).count(), 1, "{said}");
 }
 
 /// What the commands print.

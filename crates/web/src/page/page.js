@@ -7,11 +7,11 @@
 const HOUR_MS = 3600_000, FINE_MS = 300_000, COARSE_MS = 10_000; // samples older than FINE_MS are kept COARSE_MS apart
 const STALE_MS = 5_000; // a state comes each second, and the manager's view is believed for so long (VIEW_AGE_MAX)
 const SILENT_MS = 15_000; // a connection that has said nothing for so long is made again
-const DAY_MS = 86_400_000, JOURNAL_STEP = 50, MOVES = 5;
+const DAY_MS = 86_400_000, JOURNAL_STEP = 50, CHANGES = 5;
 
 let key = sessionStorage.getItem('key'), role = null, id = null; // id: the cluster's number in the API's paths
 let status = null, heardAt = 0, triedAt = 0, stream = null, retryMs = 1000, isWhole = false; // isWhole: samples from before this connection were asked for
-let moved = []; // what the journal says of the writer, see `moves`
+let changes = []; // of the writer, the newest first
 let journal = [], journalShown = JOURNAL_STEP, journalAsked = '';
 const series = new Map(); // node -> [{ at, up, questions, writes, behind, latency }]
 
@@ -157,6 +157,8 @@ async function loadJournal(asked, newest) {
   const after = journal.at(-1)?.at_unix_ms ?? clock() - 7 * DAY_MS;
   const said = await data(`/api/cluster/${id}/journal?after=${after}`).catch(() => { journalAsked = ''; });
   journal.push(...(said ?? []).filter((entry) => entry.at_unix_ms > (journal.at(-1)?.at_unix_ms ?? 0)));
+  const changed = await data(`/api/cluster/${id}/changes?after=${clock() - 7 * DAY_MS}`).catch(() => { journalAsked = ''; });
+  if (changed) changes = changed.reverse();
   // The decision is on disk a little later than it is in the state.
   if (newest && !journal.slice(-JOURNAL_STEP).some(({ text }) => text === newest)) journalAsked = '';
   drawJournal();
@@ -293,7 +295,7 @@ function chart(title, value) {
   return make('div', { class: 'card chart' }, make('h3', {}, title),
     make('div', { class: 'axis' }, make('span', {}, `at most ${rate(top)}`)),
     make('svg', { viewBox: '0 0 600 100', preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: now ${said}; at most ${rate(top)}` },
-      moved.map(({ end }) => end && end.at_unix_ms > from && make('line', { class: 'moved', x1: ((end.at_unix_ms - from) / width) * 600, x2: ((end.at_unix_ms - from) / width) * 600, y1: 0, y2: 100 })),
+      changes.map(({ ended_unix_ms: ended }) => ended > from && make('line', { class: 'changed', x1: ((ended - from) / width) * 600, x2: ((ended - from) / width) * 600, y1: 0, y2: 100 })),
       lines.map(({ points }, at) => make('path', { class: `s${at % 6}`, d: path(points) }))),
     make('div', { class: 'axis' }, make('span', {}, `${span(width)} ago`), make('span', {}, 'now')),
     make('div', { class: 'legend' }, lines.map(({ name }, at) => make('span', {},
@@ -302,46 +304,30 @@ function chart(title, value) {
 
 // ---- journal
 
-const BEGINS = ['chosen', 'lost'], ENDS = ['writes', 'undone'];
-/** The changes of the writer, the newest first: the entry of the decision, that of the end, and all entries from shortly before to shortly after. */
-function moves() {
-  const found = [], kind = ({ about }) => about?.kind;
-  journal.forEach((entry, at) => {
-    if (!BEGINS.includes(kind(entry))) return;
-    const next = journal.findIndex((other, place) => place > at && BEGINS.includes(kind(other)));
-    const rest = journal.slice(at + 1, next < 0 ? undefined : next);
-    const end = rest.find((other) => ENDS.includes(kind(other)));
-    const until = (end ?? entry).at_unix_ms + 1000;
-    // What was seen of the writer just before.
-    const { from = entry.about.node } = entry.about, old = found.at(-1);
-    const isOfOld = ({ about, level, at_unix_ms }) => about?.kind === 'node' && about.node === from && level !== 'info' && at_unix_ms > entry.at_unix_ms - 10_000;
-    const earlier = journal.slice(Math.max(0, at - 10), at).filter(isOfOld);
-    if (old) old.steps = old.steps.filter((step) => !earlier.includes(step));
-    found.push({ to: end?.about.node ?? entry.about.node, entry, end, isUndone: end && kind(end) === 'undone', steps: [...earlier, entry, ...rest.filter((other) => other.at_unix_ms <= until)] });
-  });
-  return found.reverse();
-}
 /** Since when the present writer is the writer, by the journal: what earlier runs of the program have decided is there, too. */
 function journalWriterSince() {
-  const all = moved.filter(({ end, isUndone }) => end && !isUndone), other = all.findIndex(({ to }) => to !== status.writer);
-  return (other < 0 ? all : all.slice(0, other)).at(-1)?.end.at_unix_ms ?? null;
+  const all = changes.filter(({ end }) => end === 'writes'), other = all.findIndex(({ to }) => to !== status.writer);
+  return (other < 0 ? all : all.slice(0, other)).at(-1)?.ended_unix_ms ?? null;
 }
 
-function drawMoves() {
-  const all = moved.slice(0, MOVES);
-  if (all.length === 0) return show('moves', make('p', {}, 'The journal of the last seven days has none.'));
-  show('moves', make('ul', { class: 'moves' }, all.map(({ to, entry, end, isUndone, steps }) => {
-    const first = steps[0].at_unix_ms, whole = Math.max(1, steps.at(-1).at_unix_ms - first);
-    const took = !end ? 'not ended in the journal' : isUndone ? `undone after ${span(end.at_unix_ms - entry.at_unix_ms)}` : `wrote ${span(end.at_unix_ms - entry.at_unix_ms)} after the decision`;
-    return make('li', { class: 'card' }, make('h3', {}, `${moment(entry.at_unix_ms)} UTC: ${to} ${took}`),
+function drawChanges() {
+  const all = changes.slice(0, CHANGES);
+  if (all.length === 0) return show('changes', make('p', {}, 'The journal of the last seven days has none.'));
+  show('changes', make('ul', { class: 'changes' }, all.map((change) => {
+    const { from, to, decided_unix_ms: decided, ended_unix_ms: ended, seen, done, clients } = change, steps = [...seen, ...done];
+    const first = steps[0].at_unix_ms, whole = Math.max(1, steps.at(-1).at_unix_ms - first), what = change.change ?? 'outage';
+    const took = ended === null ? 'not ended' : change.end === 'undone' ? `undone after ${span(ended - decided)}` : `${to} wrote ${span(ended - decided)} after the decision`;
+    const errors = clients?.errors.map(([code, count]) => `${code} × ${count}`).join(', ');
+    return make('li', { class: 'card' }, make('h3', {}, `${moment(decided)} UTC: ${what}${from && to && from !== to ? ` from ${from} to ${to}` : ''}: ${took}`),
       make('ol', { class: 'steps' }, steps.map((step, at) => {
-        const from = step.at_unix_ms, until = steps[at + 1]?.at_unix_ms ?? from;
-        const offset = from - entry.at_unix_ms;
+        const since = step.at_unix_ms, until = steps[at + 1]?.at_unix_ms ?? since;
+        const offset = since - decided;
         return make('li', {}, make('span', { class: 'mono' }, `${offset < 0 ? '−' : '+'}${(Math.abs(offset) / 1000).toFixed(3)} s`),
-          make('svg', { viewBox: '0 0 100 10', preserveAspectRatio: 'none', role: 'img', 'aria-label': `${span(until - from)} until the next` },
-            make('rect', { x: ((from - first) / whole) * 98, y: 2, width: Math.max(1, ((until - from) / whole) * 98), height: 6 })),
+          make('svg', { viewBox: '0 0 100 10', preserveAspectRatio: 'none', role: 'img', 'aria-label': `${span(until - since)} until the next` },
+            make('rect', { x: ((since - first) / whole) * 98, y: 2, width: Math.max(1, ((until - since) / whole) * 98), height: 6 })),
           make('span', { class: step.level === 'info' ? null : step.level === 'warn' ? 'warn' : 'bad' }, step.text));
-      })));
+      })),
+      clients && make('p', { class: 'dim' }, `Clients: ${clients.held} statements waited${clients.held_at_most_ms === null ? '' : `, those that went on at most ${span(clients.held_at_most_ms)}`}; errors: ${errors || 'none'}`));
   })));
 }
 
@@ -352,8 +338,7 @@ function drawJournal() {
     make('time', { class: 'mono dim', datetime: new Date(at_unix_ms).toISOString() }, moment(at_unix_ms)),
     make('span', { class: level === 'info' ? 'dim' : level === 'warn' ? 'warn' : 'bad' }, level), make('span', {}, text))));
   $('more').hidden = fitting.length <= journalShown;
-  moved = moves();
-  drawMoves();
+  drawChanges();
 }
 
 // ---- orders
@@ -414,7 +399,7 @@ async function give({ order, node, from }) {
 function forget(why = '') {
   hangUp();
   sessionStorage.removeItem('key');
-  [key, status, role, journal, moved, journalAsked] = [null, null, null, [], [], ''];
+  [key, status, role, journal, changes, journalAsked] = [null, null, null, [], [], ''];
   series.clear();
   $('cluster').hidden = $('forget').hidden = true;
   $('login').hidden = false;
