@@ -70,6 +70,9 @@ pub struct Load {
     /// Also when the server takes writes, as each of Galera's nodes does
     #[arg(long)]
     writable: bool,
+    /// Say what would be loaded and what left out; the standby is not changed, and the other server only dumps its pages, as for `pool show`
+    #[arg(long)]
+    dry_run: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -158,15 +161,20 @@ impl Load {
             signals.next().await;
         };
         let allowed = Allowed { writable: self.writable };
-        let loaded = pool::load(&server, &snapshot, allowed, tell, stop).await;
-        if is_told {
-            eprintln!();
-        }
+        let loaded = if self.dry_run {
+            pool::preview(&server, &snapshot, allowed).await
+        } else {
+            let loaded = pool::load(&server, &snapshot, allowed, tell, stop).await;
+            if is_told {
+                eprintln!();
+            }
+            loaded
+        };
         let loaded = loaded.map_err(|e| Failure::Failed(e.to_string()))?;
         if self.json {
-            println!("{:#}", as_json(&loaded));
+            println!("{:#}", as_json(&loaded, self.dry_run));
         } else {
-            print!("{}", sentences(&loaded, &snapshot));
+            print!("{}", sentences(&loaded, &snapshot, self.dry_run));
         }
         Ok(if loaded.is_aborted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
     }
@@ -254,17 +262,19 @@ fn reasons(loaded: &Loaded) -> [(&'static str, u64, &'static str); 6] {
     ]
 }
 
-fn sentences(loaded: &Loaded, snapshot: &Snapshot) -> String {
+fn sentences(loaded: &Loaded, snapshot: &Snapshot, is_dry_run: bool) -> String {
+    let Loaded { pages, dumped, before_pages, after_pages, pool_pages, .. } = loaded;
+    let spent_s = loaded.spent.as_secs_f64();
     let how = if loaded.is_aborted { "were being loaded when it was ended, after" } else { "loaded in" };
-    let mut text = format!(
-        "{} of {} pages {how} {:.1} s; in memory: {} pages before, {} after, of {}\n",
-        loaded.pages,
-        loaded.dumped,
-        loaded.spent.as_secs_f64(),
-        loaded.before_pages,
-        loaded.after_pages,
-        loaded.pool_pages
-    );
+    let mut text = if is_dry_run {
+        format!(
+            "{pages} of {dumped} pages would be loaded, and nothing was changed; in memory: {before_pages} pages, of {pool_pages}\n"
+        )
+    } else {
+        format!(
+            "{pages} of {dumped} pages {how} {spent_s:.1} s; in memory: {before_pages} pages before, {after_pages} after, of {pool_pages}\n"
+        )
+    };
     for (_, count, words) in reasons(loaded) {
         if count > 0 {
             text += &format!("{count} left out: {words}\n");
@@ -276,10 +286,11 @@ fn sentences(loaded: &Loaded, snapshot: &Snapshot) -> String {
     }
 }
 
-fn as_json(loaded: &Loaded) -> Value {
+fn as_json(loaded: &Loaded, is_dry_run: bool) -> Value {
     let left_out: serde_json::Map<String, Value> =
         reasons(loaded).iter().map(|(name, count, _)| ((*name).to_owned(), json!(count))).collect();
     json!({
+        "dry_run": is_dry_run,
         "dumped_pages": loaded.dumped,
         "loaded_pages": loaded.pages,
         "left_out_pages": left_out,

@@ -58,7 +58,7 @@ pub async fn is_mariadb(replica: &mut NamedAsker) -> Result<(), Failure> {
 /// The same of a replica's version.
 pub fn not_mysql(name: &str, version: &str) -> Result<(), Failure> {
     let why = "it is a replica of MySQL, and `understudy capacity` knows MariaDB's and Galera nodes only";
-    let refused = || Err(Failure::usage(format!("{name} cannot be measured: {why}")));
+    let refused = || Err(Failure::Failed(format!("{name} cannot be measured: {why}")));
     if Flavor::of(version) == Flavor::MySql { refused() } else { Ok(()) }
 }
 
@@ -99,7 +99,7 @@ pub async fn look(
 }
 
 async fn ask(node: &mut NamedAsker, sql: &str) -> Result<Rows, Failure> {
-    node.ask(sql, ANSWER_MAX).await.map_err(Failure::usage)
+    node.ask(sql, ANSWER_MAX).await.map_err(Failure::Failed)
 }
 
 async fn galera(
@@ -110,7 +110,7 @@ async fn galera(
     let status = ask(node, sql::GALERA_STATUS).await?;
     let settings = ask(node, sql::GALERA_SETTINGS).await?;
     let here = sql::galera_node(&status).ok_or_else(|| {
-        Failure::usage(format!("{} is no member of a Galera cluster at the moment", facts.node))
+        Failure::Failed(format!("{} is no member of a Galera cluster at the moment", facts.node))
     })?;
     facts.state = status.value_of("wsrep_local_state_comment").unwrap_or("in no known state").to_owned();
     facts.is_in_step = here.is_in_step;
@@ -127,7 +127,7 @@ async fn galera(
     }
     let options = Options::parse(settings.text(0, 2).unwrap_or_default());
     let Some(gcache) = options.bytes("gcache.size") else {
-        return Err(Failure::usage(format!("{} does not tell its gcache.size", facts.node)));
+        return Err(Failure::Failed(format!("{} does not tell its gcache.size", facts.node)));
     };
     let version = settings.text(0, 3).unwrap_or_default().to_owned();
     Ok(Found {
@@ -160,7 +160,7 @@ async fn replica(
     others: &mut [NamedAsker],
     mut facts: Facts,
 ) -> Result<Found, Failure> {
-    let unfit = |name: &str, why: &str| Failure::usage(format!("{name} cannot be measured: {why}"));
+    let unfit = |name: &str, why: &str| Failure::Failed(format!("{name} cannot be measured: {why}"));
     is_mariadb(node).await?;
     let settings = ask(node, sql::REPLICA_SETTINGS).await?;
     let version = settings.text(0, 3).unwrap_or_default().to_owned();

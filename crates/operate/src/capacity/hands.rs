@@ -103,10 +103,10 @@ impl Hands {
             (Order::Resume, Kind::Galera) => self.unlock().await,
             (Order::Stop, Kind::Replication) => {
                 self.start_guard(&sql::replica_guard(self.lock_max()), false).await?;
-                self.order("STOP SLAVE SQL_THREAD").await
+                self.order(sql::STOP_APPLYING).await
             }
             (Order::Resume, Kind::Replication) => {
-                self.order("START SLAVE SQL_THREAD").await?;
+                self.order(sql::START_APPLYING).await?;
                 self.end_guard().await;
                 Ok(())
             }

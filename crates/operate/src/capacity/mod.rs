@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use clap::Args;
 use measure::capacity::precheck::{Condition, refusals};
-use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedure};
+use measure::capacity::procedure::{Failure as Why, HoldEnd, Plan, Procedure};
 use report::file::{write_json, write_text};
 use topology::kind::Kind;
 
@@ -55,8 +55,8 @@ const MORE: &str = "\
 Galera: the node is drained, desynchronised (wsrep_desync) and locked (FLUSH TABLES WITH READ LOCK) while the others go on; then it catches up.
 A replica is drained, too, and only its SQL thread is stopped. The account needs RELOAD, PROCESS and SUPER; for a replica REPLICATION SLAVE ADMIN, too.
 Should this command be killed, or the way to the node be lost, the node's own server undoes it: within 10 s, or when the time is up.
-Exit codes: 0 measured; 1 failed, or something is left to be undone (the text says which); 2 refused before anything was measured; 3 no running \
-server reached; 4 measured while flow control held up writes, so the figure may be too low; 130 ended by a signal, and undone.";
+Exit codes: 0 measured; 1 refused before anything was changed, failed, or something is left to be undone (the text says which); 2 wrong usage or \
+configuration; 3 no running server reached; 4 measured while flow control held up writes, so the figure may be too low; 130 ended by a signal, and undone.";
 
 /// Lets a node fall behind for a minute and times how fast it catches up: what it could apply at most, and how much of that it is asked for
 #[derive(Args)]
@@ -94,6 +94,9 @@ pub struct Capacity {
     /// Begin although this condition speaks against it; may be given several times
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     allow: Vec<Condition>,
+    /// Look whether it may be done, and say what would be done; nothing is changed
+    #[arg(long, conflicts_with = "passive")]
+    dry_run: bool,
     /// Sessions of this account on the node are no clients (monitoring); may be given several times
     #[arg(long, value_name = "NAME")]
     ignore_user: Vec<String>,
@@ -148,9 +151,16 @@ impl Capacity {
         let refused = refusals(&found.facts, &self.allow);
         if !refused.is_empty() {
             let lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
-            return Err(Failure::Usage(format!("nothing was changed: {}", lines.join("\nand: "))));
+            return Err(Failure::Failed(format!("nothing was changed: {}", lines.join("\nand: "))));
         }
         let plan = self.plan(site.kind, &found);
+        if self.dry_run {
+            node.quit();
+            for step in page::steps(&plan, &traffic.would_take_out().await?) {
+                println!("{step}");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut watch = Watch::new(site.kind, &node, &others);
         let mut hands = Hands::new(plan, node, traffic);
         hands.ignored = ignored;
@@ -179,7 +189,7 @@ impl Capacity {
             (_, how_long) => {
                 let (site, _) = self.site().await?;
                 if site.is_writer {
-                    return Err(Failure::Usage(format!(
+                    return Err(Failure::Failed(format!(
                         "{} takes the writes: what its own clients write is not applied, so looking at it says nothing of that",
                         self.node
                     )));
@@ -242,18 +252,11 @@ impl Capacity {
             return Err(Failure::Failed(format!("{}: its queue was never seen empty", site.node.name)));
         };
         let text = page::failure(site, why);
-        match why {
-            _ if !procedure.left().is_empty() => Err(Failure::Failed(text)),
-            Why::Interrupted(_) => {
-                eprintln!("{text}");
-                Ok(ExitCode::from(INTERRUPTED))
-            }
-            // It was taken out of traffic and given back, and nothing else.
-            Why::NoRoom { .. } | Why::NoWrites | Why::Written { .. } | Why::Order(Order::TakeOut, _) => {
-                Err(Failure::Usage(text))
-            }
-            _ => Err(Failure::Failed(text)),
+        if matches!(why, Why::Interrupted(_)) && procedure.left().is_empty() {
+            eprintln!("{text}");
+            return Ok(ExitCode::from(INTERRUPTED));
         }
+        Err(Failure::Failed(text))
     }
 
     /// Shows the figures in all the ways that were asked for.

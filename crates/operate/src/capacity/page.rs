@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Procedure};
+use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedure};
 use measure::capacity::reading::Reading;
 use measure::capacity::result::{Capacity, Counted, Elsewhere};
 use serde_json::{Value, json};
 use topology::kind::Kind;
 
 use super::servers::Site;
+use super::sql;
 use report::table::span;
 use report::words::{number, percent};
 
@@ -31,6 +32,36 @@ pub struct Measured<'a> {
 
 fn ms(time: std::time::Duration) -> u64 {
     time.as_millis() as u64
+}
+
+/// What a run would do, in its order. `taken_out`: what would come of taking the node out of traffic.
+pub fn steps(plan: &Plan, taken_out: &str) -> Vec<String> {
+    let caught_up = format!("until it has caught up, for at most {} s", plan.catch_up_max.as_secs());
+    let (stop, resume) = match plan.kind {
+        Kind::Galera => (
+            vec![topology::galera::sql::desync(true), sql::LOCK.to_owned()],
+            vec![sql::UNLOCK.to_owned(), caught_up, topology::galera::sql::desync(false)],
+        ),
+        Kind::Replication => {
+            (vec![sql::STOP_APPLYING.to_owned()], vec![sql::START_APPLYING.to_owned(), caught_up])
+        }
+    };
+    let held = format!(
+        "held for {} s; less, when {} MiB or {} transactions wait on the node",
+        plan.hold.as_secs(),
+        plan.backlog_bytes_max >> 20,
+        plan.backlog_max
+    );
+    let mut steps = vec![
+        "this would be done, and nothing was changed:".to_owned(),
+        taken_out.to_owned(),
+        format!("the usual rate is looked at for {} s", plan.baseline.as_secs()),
+    ];
+    steps.extend(stop);
+    steps.push(held);
+    steps.extend(resume);
+    steps.push("the node is given its traffic again".to_owned());
+    steps
 }
 
 impl Measured<'_> {

@@ -88,7 +88,7 @@ pub async fn standalone(address: &str, others: &[String], login: Login) -> Resul
             before::not_mysql(address, &link.greeting.version)?;
             let rows = ask(&mut link, address, sql::REPLICA).await?;
             let replica = sql::replica(&rows).map_err(|why| {
-                Failure::usage(format!("{address} is neither a Galera node nor a replica: {why}"))
+                Failure::Failed(format!("{address} is neither a Galera node nor a replica: {why}"))
             })?;
             vec![replica.source]
         }
@@ -111,12 +111,12 @@ fn members(status: &Rows, address: &str) -> Result<Vec<String>, Failure> {
     let said = status.value_of("wsrep_incoming_addresses").unwrap_or_default();
     let all: Vec<&str> = said.split(',').map(str::trim).filter(|member| !member.is_empty()).collect();
     if all.iter().any(|member| !is_address(member)) {
-        return Err(Failure::usage(format!(
+        return Err(Failure::Failed(format!(
             "{address} does not tell where the other nodes are (wsrep_incoming_addresses is \"{said}\"): name each with --other HOST:PORT"
         )));
     }
     if !all.contains(&address) {
-        return Err(Failure::usage(format!(
+        return Err(Failure::Failed(format!(
             "{address} calls itself otherwise among the members ({said}): give NODE as it stands there, or name the others with --other HOST:PORT"
         )));
     }
@@ -127,16 +127,16 @@ fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
-/// A connection, or why there is none; exit code 2, since nothing was changed.
+/// A connection, or why there is none; nothing was changed.
 pub async fn connect(address: &str, login: &Login) -> Result<Link, Failure> {
     Link::connect_to(&Endpoint::Tcp(address.to_owned()), login, CONNECT_MAX)
         .await
-        .map_err(|e| Failure::usage(format!("{address} cannot be asked as {}: {e}", login.user)))
+        .map_err(|e| Failure::Failed(format!("{address} cannot be asked as {}: {e}", login.user)))
 }
 
 /// An answer, or why there is none.
 pub async fn ask(link: &mut Link, address: &str, sql: &str) -> Result<Rows, Failure> {
-    link.query(sql, ANSWER_MAX).await.map_err(|e| Failure::usage(format!("{address}: {e}")))
+    link.query(sql, ANSWER_MAX).await.map_err(|e| Failure::Failed(format!("{address}: {e}")))
 }
 
 #[cfg(test)]

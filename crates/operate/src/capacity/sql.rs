@@ -46,6 +46,12 @@ pub const APPLIED: &str = "SELECT @@GLOBAL.gtid_slave_pos";
 /// One row: what a primary has committed.
 pub const COMMITTED: &str = "SELECT @@GLOBAL.gtid_binlog_pos";
 
+/// A replica stops applying, and fetches on.
+pub const STOP_APPLYING: &str = "STOP SLAVE SQL_THREAD";
+
+/// Its end.
+pub const START_APPLYING: &str = "START SLAVE SQL_THREAD";
+
 /// The lock. It is given up for when a statement runs that is longer than lock_wait_timeout.
 pub const LOCK: &str = "FLUSH TABLES WITH READ LOCK";
 

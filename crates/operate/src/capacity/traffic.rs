@@ -47,9 +47,9 @@ impl Served {
         Self { client: Arc::new(client), node: node.to_owned(), was_drained, successor: None }
     }
 
-    async fn order(&self, order: &str) -> Result<Answer, Failure> {
+    async fn order(&self, order: &str, body: Value) -> Result<Answer, Failure> {
         let (client, path) = (self.client.clone(), node_path(&self.node, order));
-        let answer = tokio::task::spawn_blocking(move || client.put(&path, &temporary(), None));
+        let answer = tokio::task::spawn_blocking(move || client.put(&path, &body, None));
         match answer.await {
             Ok(answer) => answer,
             Err(e) => Err(Failure::Failed(e.to_string())),
@@ -72,6 +72,27 @@ fn text(failure: Failure) -> String {
 }
 
 impl Traffic {
+    /// What would come of taking the node out of traffic; nothing is done.
+    ///
+    /// # Errors
+    /// `serve` would refuse it.
+    pub async fn would_take_out(&self) -> Result<String, Failure> {
+        match self {
+            Self::Nobody => Ok("nobody takes the node out of traffic (--standalone)".to_owned()),
+            Self::Served(served) if served.was_drained => {
+                Ok("the node is drained already, and stays so".to_owned())
+            }
+            Self::Served(served) => {
+                let body = json!({ "temporary": true, "dry_run": true });
+                Ok(format!(
+                    "understudy drain {}: {}",
+                    served.node,
+                    served.order("drain", body).await?.message
+                ))
+            }
+        }
+    }
+
     /// The node gets no new work, and what runs on it has ended.
     ///
     /// # Errors
@@ -82,7 +103,7 @@ impl Traffic {
             return Ok(());
         }
         served.successor = Some(successor().map_err(|e| format!("cannot start a process of our own: {e}"))?);
-        let answer = served.order("drain").await;
+        let answer = served.order("drain", temporary()).await;
         let is_others = match &answer {
             Ok(answer) => !is_changed(answer),
             Err(failure) => matches!(failure, Failure::Refused { .. }),
@@ -106,7 +127,7 @@ impl Traffic {
         if served.was_drained {
             return Ok(());
         }
-        let ordered = served.order("undrain").await;
+        let ordered = served.order("undrain", temporary()).await;
         if let Some(mut successor) = served.successor.take() {
             if ordered.is_ok() {
                 let _ = tokio::task::spawn_blocking(move || dismiss(successor)).await;

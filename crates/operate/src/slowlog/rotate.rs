@@ -36,6 +36,9 @@ pub struct Rotate {
     /// Wait so long for the server's new file
     #[arg(long, value_name = "TIME", default_value_t = 10, value_parser = seconds(1..=600))]
     wait_s: u64,
+    /// Say which files would be renamed and removed; nothing is changed, and no statement is logged to prove that the server writes this file
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     account: Account,
 }
@@ -52,14 +55,41 @@ impl Rotate {
             wait_max: Duration::from_secs(self.wait_s),
         };
         let server = Server { place, login };
-        let rotated = cli::runtime::start()?.block_on(rotate::rotate(&server, &settings));
+        let runtime = cli::runtime::start()?;
+        let rotated = match self.dry_run {
+            true => runtime.block_on(rotate::preview(&server, &settings)),
+            false => runtime.block_on(rotate::rotate(&server, &settings)),
+        };
         let rotated = rotated.map_err(|error| match error {
             RotateError::Log(_) | RotateError::Another { .. } => Failure::usage(error),
             _ => Failure::Failed(error.to_string()),
         })?;
-        print!("{}", sentences(&rotated, &settings));
+        let text = if self.dry_run { preview(&rotated, &settings) } else { sentences(&rotated, &settings) };
+        print!("{text}");
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What would be done.
+fn preview(rotated: &Rotated, settings: &rotate::Settings) -> String {
+    let log = settings.log.display();
+    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+    let mut text = "this would be done, and nothing was changed:\n".to_owned();
+    text += &match &rotated.renamed {
+        Some((to, bytes)) => format!(
+            "{log} becomes {} ({:.1} MiB), and the server begins a new one\n",
+            to.display(),
+            mib(*bytes)
+        ),
+        None => format!("{log} is empty, or not there: it stays\n"),
+    };
+    for path in &rotated.removed {
+        text += &format!("{} is removed\n", path.display());
+    }
+    if rotated.removed_bytes > 0 {
+        text += &format!("{:.1} MiB are freed\n", mib(rotated.removed_bytes));
+    }
+    text
 }
 
 fn sentences(rotated: &Rotated, settings: &rotate::Settings) -> String {

@@ -56,8 +56,18 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
     assert!(refused(&["db1", "--stop-command", "true"]).contains("--start-command"));
     assert!(refused(&["db1", "--error-log", "/nonexistent"]).contains("--error-log /nonexistent: "));
     assert!(refused(&["db1", "--datadir", "/nonexistent"]).contains("grastate.dat"));
-    let said =
-        refused(&["db1", "--stop-command", "touch stopped", "--start-command", "true", "--window-s", "1"]);
+    let order = [
+        "recovery",
+        "measure",
+        "db1",
+        "--stop-command",
+        "touch stopped",
+        "--start-command",
+        "true",
+        "--window-s",
+        "1",
+    ];
+    let said = with_config(&directory.path().join("understudy.toml"), &order).with(1);
     assert!(said.contains("nothing was changed: db1: "), "{said}");
     let directory = config("kind = \"replication\"\nreplication = { user = \"r\", password = \"p\" }\n");
     let said =

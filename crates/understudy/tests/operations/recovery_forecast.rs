@@ -172,17 +172,23 @@ async fn without_the_rights(stage: &Stage) {
 async fn a_blocked_writer_is_refused(stage: &Stage, directory: &std::path::Path) {
     let method = stage.run_in("db2", "SELECT @@wsrep_sst_method").await.unwrap().remove(0).remove(0);
     let data = stage.node("db2").unwrap().datadir.display().to_string();
-    let measure = || {
+    let measure_with = |more: &[&str]| {
         let order = ["recovery", "measure", "db2", "--full", "--window-s", "1", "--datadir", &data];
         let commands =
             ["--stop-command", "touch stopped; exit 1", "--start-command", "true", "--with-clients"];
-        run(std::process::Command::new(bin()).args(order).args(commands).current_dir(directory))
+        run(std::process::Command::new(bin()).args(order).args(commands).args(more).current_dir(directory))
     };
+    let measure = || measure_with(&[]);
     stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'rsync'").await.unwrap();
-    let refused = measure().with(2);
+    let refused = measure().with(1);
     assert!(refused.contains("nothing was changed: db1 is the only other member"), "{refused}");
     assert!(refused.contains("--block-only-donor") && !directory.join("stopped").exists(), "{refused}");
     stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'mariabackup'").await.unwrap();
+    let told = measure_with(&["--dry-run"]).with(0);
+    for step in ["stop db2: touch stopped; exit 1", "start db2: true", "it needs a full copy then"] {
+        assert!(told.contains(step), "{told}");
+    }
+    assert!(!directory.join("stopped").exists(), "{told}");
     // Its stop command fails: it was not refused, and told what to expect.
     let begun = measure().with(1);
     assert!(begun.contains("goes on taking writes while it sends the full copy"), "{begun}");
@@ -196,7 +202,7 @@ async fn a_restart_by_hand_is_followed(stage: &Stage, directory: &std::path::Pat
     // Nobody is asked to stop a node that clients use.
     let mut asked = std::process::Command::new(bin());
     asked.args(["recovery", "measure", "db2", "--window-s", "1"]).current_dir(directory);
-    let asking = tokio::task::spawn_blocking(move || run(&mut asked).with(2));
+    let asking = tokio::task::spawn_blocking(move || run(&mut asked).with(1));
     let (slept, refused) = tokio::join!(stage.run_in("db2", "SELECT SLEEP(5)"), asking);
     slept.unwrap();
     let refused = refused.unwrap();

@@ -63,7 +63,7 @@ pub struct Loaded {
     pub after_pages: u64,
     /// The capacity of its buffer pool, in pages.
     pub pool_pages: u64,
-    /// How long the load took.
+    /// How long the load took; nothing in a dry run.
     pub spent: Duration,
     /// It was aborted before it was complete.
     pub is_aborted: bool,
@@ -81,6 +81,36 @@ pub async fn load(
     tell: impl Fn(Progress),
     stop: impl Future<Output = ()>,
 ) -> Result<Loaded, PoolError> {
+    let (mut session, file, pages, mut loaded) = prepare(server, snapshot, allowed).await?;
+    let exchanged = Exchanged::put(&file, &pages)?;
+    let begin = Instant::now();
+    let ended = session.load(loaded.pages, allowed, tell, stop).await;
+    // Restores the file also after a failed load, whose error is then the one returned.
+    let back = exchanged.back();
+    loaded.is_aborted = ended?;
+    back?;
+    loaded.spent = begin.elapsed();
+    loaded.after_pages = session.count(PAGES).await?;
+    session.quit();
+    Ok(loaded)
+}
+
+/// What [`load`] would load now; nothing is changed, and no time was spent.
+///
+/// # Errors
+/// When the server refuses, or is not suitable for this snapshot.
+pub async fn preview(server: &Server, snapshot: &Snapshot, allowed: Allowed) -> Result<Loaded, PoolError> {
+    let (session, _, _, loaded) = prepare(server, snapshot, allowed).await?;
+    session.quit();
+    Ok(loaded)
+}
+
+/// Everything before the first change: the session, the server's dump file, the pages for it, and what is known of the load.
+async fn prepare<'a>(
+    server: &'a Server,
+    snapshot: &Snapshot,
+    allowed: Allowed,
+) -> Result<(ServerLink<'a>, PathBuf, Vec<Page>, Loaded), PoolError> {
     let mut session = server.session().await?;
     let facts = session.facts().await?;
     let at = session.at();
@@ -104,26 +134,17 @@ pub async fn load(
         return Err(PoolError::Nothing { at, pages: snapshot.pages.len() });
     }
     let before_pages = session.count(PAGES).await?;
-    let exchanged = Exchanged::put(&facts.file, &translated.pages)?;
-    let begin = Instant::now();
-    let ended = session.load(translated.pages.len() as u64, allowed, tell, stop).await;
-    // Restores the file also after a failed load, whose error is then the one returned.
-    let back = exchanged.back();
-    let is_aborted = ended?;
-    back?;
-    let spent = begin.elapsed();
-    let after_pages = session.count(PAGES).await?;
-    session.quit();
-    Ok(Loaded {
+    let loaded = Loaded {
         dumped: snapshot.pages.len() as u64,
         pages: translated.pages.len() as u64,
         left_out: translated.left_out,
         before_pages,
-        after_pages,
+        after_pages: before_pages,
         pool_pages,
-        spent,
-        is_aborted,
-    })
+        spent: Duration::ZERO,
+        is_aborted: false,
+    };
+    Ok((session, facts.file, translated.pages, loaded))
 }
 
 impl ServerLink<'_> {

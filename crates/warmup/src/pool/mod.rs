@@ -22,7 +22,7 @@ mod text;
 mod translate;
 
 pub use http::router;
-pub use load::{Allowed, Loaded, Progress, load};
+pub use load::{Allowed, Loaded, Progress, load, preview};
 pub use server::{PoolError, Server};
 pub use snapshot::{Malformed, Page, Snapshot};
 pub use spaces::{Space, SpaceKind, Spaces};

@@ -93,13 +93,30 @@ impl Files {
         Ok(())
     }
 
-    /// Frees the number 1: each file up to the first gap gets the next number.
-    pub(super) fn shift(&self) -> Result<(), RotateError> {
+    /// The files, by their present names, that go in the next rotation.
+    pub(super) fn surplus(&self, keep_files: u32, is_renamed: bool) -> Result<Vec<PathBuf>, RotateError> {
+        let gap = self.first_gap();
+        let mut rotated = self.rotated()?;
+        if is_renamed {
+            rotated.push((0, self.log.clone()));
+        }
+        let beyond = |number: u64| number + u64::from(is_renamed && number < gap) > u64::from(keep_files);
+        Ok(rotated.into_iter().filter(|(number, _)| beyond(*number)).map(|(_, path)| path).collect())
+    }
+
+    fn first_gap(&self) -> u64 {
         let mut gap = 1;
         while self.numbered(gap).symlink_metadata().is_ok() {
             gap += 1;
         }
-        (1..gap).rev().try_for_each(|number| self.rename(&self.numbered(number), &self.numbered(number + 1)))
+        gap
+    }
+
+    /// Frees the number 1: each file up to the first gap gets the next number.
+    pub(super) fn shift(&self) -> Result<(), RotateError> {
+        (1..self.first_gap())
+            .rev()
+            .try_for_each(|number| self.rename(&self.numbered(number), &self.numbered(number + 1)))
     }
 
     /// Never replaces an existing file.
@@ -233,6 +250,22 @@ mod tests {
         ]);
         let numbers: Vec<u64> = files.rotated().unwrap().into_iter().map(|(number, _)| number).collect();
         assert_eq!(numbers, [12, 1]);
+    }
+
+    #[test]
+    fn what_goes_next_is_told_by_its_present_name() {
+        let (_dir, files) = files(&["slow.log", "slow.log.1", "slow.log.2", "slow.log.4"]);
+        let names = |keep, is_renamed| {
+            let surplus = files.surplus(keep, is_renamed).unwrap();
+            surplus
+                .iter()
+                .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(4, true), Vec::<String>::new());
+        assert_eq!(names(2, true), ["slow.log.4", "slow.log.2"]);
+        assert_eq!(names(2, false), ["slow.log.4"]);
+        assert_eq!(names(0, true), ["slow.log.4", "slow.log.2", "slow.log.1", "slow.log"]);
     }
 
     #[tokio::test]

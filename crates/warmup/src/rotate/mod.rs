@@ -244,6 +244,33 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
     Ok(rotated)
 }
 
+/// What [`rotate`] would do now, by the files and the server's settings; nothing is changed. The proof that the server has this very file open is not
+/// part of it: for that, a statement is logged.
+pub async fn preview(server: &Server, settings: &Settings) -> Result<Rotated, RotateError> {
+    let log = resolved(&settings.log);
+    if let Some(sentence) = input::unusable_log(&log) {
+        return Err(RotateError::Log(sentence));
+    }
+    let files = Files::of(log);
+    let _locked = files.lock()?;
+    let mut writer = Writer::connect(server).await?;
+    let writes_file = writer.check(&files.log).await?;
+    if let Some(written) = files.written()
+        && !writes_file
+    {
+        return Err(RotateError::NotLogging { at: writer.at, log: written });
+    }
+    writer.link.quit();
+    // A run that ended before its flush has renamed the log already: the new file is what is left to do.
+    let renamed = files.written().map(|path| {
+        let bytes = fs::metadata(path).map_or(0, |about| about.len());
+        (files.numbered(1), bytes)
+    });
+    let removed = files.surplus(settings.keep_files, files.log.exists() && renamed.is_some())?;
+    let removed_bytes = removed.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum();
+    Ok(Rotated { renamed, removed, removed_bytes, ..Rotated::default() })
+}
+
 /// The server that writes the log.
 struct Writer<'a> {
     link: Link,

@@ -43,7 +43,7 @@ pub(super) struct Found {
 /// Looks.
 ///
 /// # Errors
-/// Each with exit code 2: what speaks against it, and which flag overrides it.
+/// What speaks against it, and which flag overrides it; or what is wrong in the order.
 pub(super) async fn look(order: &Measure, settings: &Settings, login: &Login) -> Result<Found, Failure> {
     if settings.kind != Kind::Galera {
         let text = "recovery measure is for Galera, and cluster.kind is \"replication\"";
@@ -62,16 +62,16 @@ pub(super) async fn look(order: &Measure, settings: &Settings, login: &Login) ->
     let saved = order.datadir.as_deref().map(Saved::of).transpose().map_err(Failure::Usage)?;
     let nodes = read::all(settings, login, Duration::from_secs(order.window_s)).await;
     let Some(node) = nodes.get(number) else {
-        return Err(Failure::usage(format!("{name} was not asked")));
+        return Err(Failure::Failed(format!("{name} was not asked")));
     };
     let own = match &node.said {
         Ok(said) => said.donor().ok_or(said),
-        Err(why) => return Err(Failure::usage(format!("nothing was changed: {name}: {why}"))),
+        Err(why) => return Err(Failure::Failed(format!("nothing was changed: {name}: {why}"))),
     };
     let own = match own {
         Ok(own) => own,
         Err(said) => {
-            return Err(Failure::usage(format!(
+            return Err(Failure::Failed(format!(
                 "nothing was changed: {name} is {}, and only the restart of a node that is Synced can be measured",
                 said.state
             )));
@@ -82,7 +82,7 @@ pub(super) async fn look(order: &Measure, settings: &Settings, login: &Login) ->
         .filter_map(|(other, said)| Some((other, said.donor()?, said.writes)))
         .collect();
     if others.is_empty() {
-        return Err(Failure::usage(format!(
+        return Err(Failure::Failed(format!(
             "nothing was changed: no other node of {} is Synced, so that {name} would have no donor",
             settings.file.display()
         )));
@@ -91,19 +91,19 @@ pub(super) async fn look(order: &Measure, settings: &Settings, login: &Login) ->
         let address = &settings.nodes[number].address;
         let clients = watch::clients(settings, login, address).await;
         let clients = clients.map_err(|e| {
-            Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
+            Failure::Failed(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
         })?;
         if let Some(first) = clients.names.first() {
             let sessions = match clients.names.len() {
                 1 => "1 client session is".to_owned(),
                 count => format!("{count} client sessions are"),
             };
-            return Err(Failure::usage(format!(
+            return Err(Failure::Failed(format!(
                 "nothing was changed: {sessions} on {name} (one of {first}): drain it first, or give --with-clients"
             )));
         }
         if clients.hidden > 0 {
-            return Err(Failure::usage(format!(
+            return Err(Failure::Failed(format!(
                 "nothing was changed: {} connections are on {name} that {} may not see: GRANT PROCESS ON *.* TO it, so that it is known whether they are clients', or \
                  give --with-clients",
                 clients.hidden, settings.monitor.user
@@ -131,7 +131,7 @@ pub(super) async fn look(order: &Measure, settings: &Settings, login: &Login) ->
         && !order.allow_full_copy
         && expected(forecast, order.away) == restart::TransferKind::Full;
     if is_dear && order.stop_command.is_some() {
-        return Err(Failure::usage(format!(
+        return Err(Failure::Failed(format!(
             "nothing was changed: after {:.0} s {name} would need a full copy by the present forecast, which takes a donor's time and may block it: give a shorter \
              --away, or --allow-full-copy",
             order.away.as_secs_f64()
@@ -173,7 +173,7 @@ fn only_donor(
     let method = method.unwrap_or("rsync");
     let is_blocked = BLOCKING.iter().any(|blocking| method.eq_ignore_ascii_case(blocking));
     if is_full && is_blocked && !order.block_only_donor {
-        return Err(Failure::usage(format!(
+        return Err(Failure::Failed(format!(
             "nothing was changed: {donor} is the only other member that is Synced, and {name} would need a full copy, during which {donor} takes no writes \
              (wsrep_sst_method = {method} on {name}): set it to mariabackup, wait until a third member is Synced, or give --block-only-donor"
         )));

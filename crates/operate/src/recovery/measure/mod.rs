@@ -43,6 +43,12 @@ impl Measure {
 
     async fn measure(self, settings: Settings, login: Login) -> CommandResult {
         let mut found = before::look(&self, &settings, &login).await?;
+        if self.dry_run {
+            for step in report::steps(&self, &found) {
+                println!("{step}");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut signals = Signals::with_terminal()?;
         let name = self.node.clone();
         let measured = match drive::drive(&self, &settings, &login, &mut found, &mut signals).await? {

@@ -12,7 +12,8 @@ Without --stop-command and --start-command you are told when to stop and to star
 --start-command is something that returns, such as 'systemctl start mariadb' or 'ssh db3 systemctl start mariadb'.
 Without --error-log the phases are those that the nodes' status shows, and the kind of transfer is not known.
 
-Exit codes: 0 the node is back; 1 a command failed, or the node did not come back in time; 2 refused, and nothing was changed; 130 ended by a signal.";
+Exit codes: 0 the node is back; 1 refused, and nothing was changed; or a command failed, or the node did not come back in time; 2 wrong usage or configuration; \
+130 ended by a signal.";
 
 /// Restarts a node, or watches you do it: which transfer brings it back, how long each phase takes, and whether the forecast was right
 #[derive(Args)]
@@ -56,6 +57,9 @@ pub struct Measure {
     /// So long the stop may take, and so long the return
     #[arg(long, value_name = "TIME", default_value = "6h", value_parser = span)]
     pub(super) within: Duration,
+    /// Look whether it may be done, and say what would be done and which transfer is expected; nothing is changed
+    #[arg(long)]
+    pub(super) dry_run: bool,
     /// As JSON, on standard output
     #[arg(long)]
     pub(super) json: bool,

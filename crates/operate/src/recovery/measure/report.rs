@@ -1,11 +1,12 @@
 //! What was measured, as text and as JSON. Pure.
 
 use measure::recovery::Forecast;
-use measure::recovery::restart::{Mark, Restart, TransferKind, was_right};
+use measure::recovery::restart::{Mark, Restart, TransferKind, expected, was_right};
 use serde_json::{Value, json};
 
 use super::before::Found;
 use super::drive::Measured;
+use super::order::Measure;
 use report::document::Document;
 use report::table::{Lean, Table, span};
 
@@ -79,14 +80,41 @@ fn copied(restart: &Restart, bytes: u64) -> String {
     format!(", {mb_per_s:.0} MB a second: `recovery forecast --copy-mb-per-s {mb_per_s:.0}` goes by that")
 }
 
-/// Whether the forecast was right, in a sentence.
-fn verdict(found: &Found, measured: &Measured) -> String {
-    let before = match found.forecast {
+/// What would be done, in its order, and which transfer is expected.
+pub(super) fn steps(order: &Measure, found: &Found) -> Vec<String> {
+    let name = &order.node;
+    let by = |command: &Option<String>, what: &str| match command {
+        Some(command) => format!("{what} {name}: {command}"),
+        None => format!("you {what} {name}'s server when you are told to"),
+    };
+    let transfer = match (order.full, called(expected(found.forecast, order.away))) {
+        (true, _) => "it needs a full copy then: it forgets its position before".to_owned(),
+        (false, transfer) => {
+            format!("by the present forecast, {}; expected then: {transfer}", may_be_away(found.forecast))
+        }
+    };
+    vec![
+        "this would be done, and nothing was changed:".to_owned(),
+        by(&order.stop_command, "stop"),
+        format!("it stays away for {}", span(ms(order.away))),
+        by(&order.start_command, "start"),
+        transfer,
+    ]
+}
+
+/// For how long the node may be away without a full copy, in a sentence.
+fn may_be_away(forecast: Forecast) -> String {
+    match forecast {
         Forecast::Missed(None) => "it may be away for as long as nothing is written".to_owned(),
         Forecast::Missed(Some(window)) => format!("it may be away for {}", span(ms(window))),
         Forecast::FullCopy(_) => "it needs a full copy".to_owned(),
         Forecast::DependsOnSource(_) => "it depends on the donor".to_owned(),
-    };
+    }
+}
+
+/// Whether the forecast was right, in a sentence.
+fn verdict(found: &Found, measured: &Measured) -> String {
+    let before = may_be_away(found.forecast);
     let came = measured.restart.kind();
     let judged = |expected: TransferKind| match was_right(expected, came) {
         Some(true) => "right",

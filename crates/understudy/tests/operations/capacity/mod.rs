@@ -219,13 +219,27 @@ async fn a_galera_node_is_measured_and_left_as_it_was_found() {
 
 async fn refusals(scene: &Scene, writer: &str) {
     let config = scene.config();
-    let refused = |arguments: &[&str]| {
-        run(Command::new(bin()).arg("capacity").args(arguments).arg("--config").arg(&config)).with(2)
+    let asked = |arguments: &[&str]| {
+        run(Command::new(bin()).arg("capacity").args(arguments).arg("--config").arg(&config))
     };
+    let refused = |arguments: &[&str]| asked(arguments).with(1);
+    let told = asked(&["db3", "--hold-s", "7", "--dry-run"]).with(0);
+    let steps = [
+        "understudy drain db3: ",
+        "SET GLOBAL wsrep_desync = ON",
+        "FLUSH TABLES WITH READ LOCK",
+        "held for 7 s",
+        "UNLOCK TABLES",
+        "SET GLOBAL wsrep_desync = OFF",
+    ];
+    let places: Vec<_> = steps.iter().map(|step| told.find(step)).collect();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{told}");
+    assert_eq!(scene.db3().await, ("Synced".into(), "0".into()));
     let said = refused(&[writer]);
+    assert_eq!(said, refused(&[writer, "--dry-run"]));
     assert!(said.contains("nothing was changed") && said.contains("takes the writes"), "{said}");
-    assert!(refused(&["db9"]).contains("the cluster has no node db9: it has db1, db2, db3"));
-    assert!(refused(&["db3", "--allow", "everything"]).contains("small-cluster"));
+    assert!(asked(&["db9"]).with(2).contains("the cluster has no node db9: it has db1, db2, db3"));
+    assert!(asked(&["db3", "--allow", "everything"]).with(2).contains("small-cluster"));
     let other = if writer == "db2" { "db1" } else { "db2" };
     scene.stage.run_in(other, "SET GLOBAL wsrep_desync = ON").await.unwrap();
     let said = refused(&["db3"]);

@@ -68,6 +68,10 @@ fn load(from: &str, standby: &Server, further: &[&str]) -> Command {
 fn pages_are_loaded_under_the_standbys_own_numbers() {
     let (active, standby) = (active(), standby());
     let (before, files_before) = (pages_of_orders(&standby), files(&standby));
+    let output = load(&socket(&active), &standby, &["--json", "--dry-run"]).output().unwrap();
+    let mut promised: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((promised["dry_run"].take(), output.status.code()), (true.into(), Some(0)));
+    assert_eq!((pages_of_orders(&standby), files(&standby)), (before, files_before.clone()));
     let output = load(&socket(&active), &standby, &["--json"]).output().unwrap();
     let (text, code) = said(&output);
     assert_eq!(code, Some(0), "{text}");
@@ -79,6 +83,13 @@ fn pages_are_loaded_under_the_standbys_own_numbers() {
     assert!(count("/after_pages") >= count("/before_pages") + 250, "{text}");
     assert!(count("/left_out_pages/own") > 0 && count("/left_out_pages/full_text") > 0, "{text}");
     assert!(count("/left_out_pages/missing") > 0 && count("/left_out_pages/too_many") == 0, "{text}");
+    let same = |path: &str| (loaded.pointer(path).unwrap(), promised.pointer(path).unwrap());
+    for path in ["/dumped_pages", "/loaded_pages", "/left_out_pages/own", "/left_out_pages/full_text"] {
+        let (did, said) = same(path);
+        let difference = did.as_u64().unwrap().abs_diff(said.as_u64().unwrap());
+        // The active node goes on, and its pool with it.
+        assert!(difference <= 1 + did.as_u64().unwrap() / 20, "{path}: {said} in the dry run, {did} then");
+    }
     // The point of it: what was in the active node's memory is read here without a disk.
     assert_eq!(standby.sql("SELECT COUNT(note) FROM shop.orders"), "20000");
     let more = pages_of_orders(&standby).saturating_sub(in_memory);

@@ -197,6 +197,10 @@ fn a_run_that_was_ended_between_its_steps_is_gone_on_with() {
     assert!(fs::read_to_string(&log).unwrap().contains("SELECT 2"));
     // One that was being removed, and a gap.
     fs::write(format!("{log}.9"), "x").unwrap();
+    let told = rotated(&server, &log, &["--keep", "2", "--dry-run"]);
+    assert!(told.contains("slow.log becomes ") && told.contains("slow.log.9 is removed"), "{told}");
+    assert!(!told.contains("slow.log.1 is removed"), "{told}");
+    assert_eq!(files(&log), ["slow.log", "slow.log.1", "slow.log.9"]);
     let text = rotated(&server, &log, &["--keep", "2"]);
     assert!(text.contains("slow.log.9") && files(&log) == ["slow.log", "slow.log.1", "slow.log.2"], "{text}");
     let text = rotated(&server, &log, &["--keep", "0"]);
